@@ -1,0 +1,58 @@
+# Everything runs from a .venv in this folder, made on first use. Needs python3 (3.11+), make and git.
+PYTHON ?= python3
+BIN := .venv/bin
+PEERS ?=
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: run test check fmt lint type imports deps bench lock clean
+
+run: .venv/.installed ## watch an agent work
+	@$(BIN)/awaken demo
+
+test: .venv/.dev ## the whole suite
+	$(BIN)/pytest
+
+check: lint type imports deps test ## what CI runs
+
+.venv/bin/python:
+	@echo "making .venv with $$($(PYTHON) --version)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PYTHON) -m venv .venv
+
+.venv/.installed: .venv/bin/python pyproject.toml constraints.txt
+	@echo "installing awaken into .venv"
+	@$(BIN)/pip install --quiet --constraint constraints.txt --editable .
+	@touch $@
+
+.venv/.dev: .venv/.installed requirements-dev.txt
+	@echo "installing the development tools into .venv"
+	@$(BIN)/pip install --quiet --constraint constraints.txt --requirement requirements-dev.txt
+	@touch $@
+
+fmt: .venv/.dev ## format the code
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lint: .venv/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+type: .venv/.dev
+	$(BIN)/mypy
+
+imports: .venv/.dev
+	$(BIN)/lint-imports
+
+deps: .venv/.dev
+	$(BIN)/deptry src
+
+bench: .venv/.dev ## PEERS=1 adds other libraries, in a venv of their own
+	$(BIN)/python -m benchmarks $(if $(PEERS),--peers)
+
+lock: .venv/.dev ## resolve constraints.txt again
+	$(BIN)/pip install --quiet pip-tools
+	$(BIN)/pip-compile --quiet --no-emit-index-url --no-emit-find-links --no-header --no-annotate --strip-extras --allow-unsafe --upgrade \
+	  --output-file constraints.txt pyproject.toml requirements-dev.txt
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache dist

@@ -1,0 +1,84 @@
+"""Our types to JSON and back; no other module encodes.
+
+`Any` is at home here: JSON values are what Python's `json` would give.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, TypeVar, overload
+
+import msgspec
+
+T = TypeVar("T")
+
+Json = Any
+"""A JSON value: None, bool, int, float, str, list or dict of the same."""
+
+
+def _encode_other(value: Any) -> Any:
+    """Types msgspec does not know say themselves what they are on the wire."""
+    to_wire = getattr(value, "to_wire", None)
+    if to_wire is None:
+        raise TypeError(f"{type(value).__name__} cannot be written as JSON: {value!r}")
+    return to_wire()
+
+
+def _decode_other(type_: Any, value: Any) -> Any:
+    from_wire = getattr(type_, "from_wire", None)
+    if from_wire is None:
+        raise TypeError(f"{type_!r} cannot be read from JSON")
+    return from_wire(value)
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_encode_other)
+_sorted_encoder = msgspec.json.Encoder(enc_hook=_encode_other, order="sorted")
+_decoder = msgspec.json.Decoder()
+
+
+def dumps(value: Any) -> bytes:
+    """Compact JSON bytes of a domain value or JSON value."""
+    return _encoder.encode(value)
+
+
+def dumps_text(value: Any) -> str:
+    """Compact JSON text, as the model and people see it."""
+    return _encoder.encode(value).decode()
+
+
+@overload
+def loads(data: bytes | str | msgspec.Raw) -> Any: ...
+@overload
+def loads(data: bytes | str | msgspec.Raw, type_: type[T]) -> T: ...
+def loads(data: bytes | str | msgspec.Raw, type_: Any = None) -> Any:
+    """The value in JSON `data`, as `type_` if given.
+
+    Raises:
+        msgspec.DecodeError: the text is not JSON, or (ValidationError) does not fit the type.
+    """
+    if type_ is None:
+        return _decoder.decode(data)
+    return msgspec.json.decode(data, type=type_, dec_hook=_decode_other)
+
+
+def to_json(value: Any) -> Json:
+    """The JSON value (dicts, lists, scalars) of a domain value."""
+    return msgspec.to_builtins(value, enc_hook=_encode_other)
+
+
+@overload
+def from_json(value: Json, type_: type[T]) -> T: ...
+@overload
+def from_json(value: Json, type_: Any) -> Any: ...
+def from_json(value: Json, type_: Any) -> Any:
+    """A `type_` from a JSON value.
+
+    Raises:
+        msgspec.ValidationError: the value does not fit; the text says where.
+    """
+    return msgspec.convert(value, type=type_, dec_hook=_decode_other)
+
+
+def digest(value: Any) -> str:
+    """A short, stable fingerprint of a JSON-able value."""
+    return hashlib.sha256(_sorted_encoder.encode(value)).hexdigest()[:16]

@@ -1,0 +1,1 @@
+"""Protocols others implement, and the values they exchange."""

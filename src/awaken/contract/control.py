@@ -1,0 +1,285 @@
+"""Steering a run from outside: cancelling it, deciding for it, writing to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from awaken.codec import Json
+from awaken.domain.suspension import Decision
+from awaken.errors import Cancelled
+
+
+class CancellationToken:
+    """Tells everyone who holds it to stop. Cancelling twice is cancelling once.
+
+    Belongs to one event loop; cancel it from other threads by `loop.call_soon_threadsafe`.
+    """
+
+    __slots__ = ("_cancelled", "_listeners")
+
+    def __init__(self) -> None:
+        self._cancelled = False
+        self._listeners: dict[int, Callable[[], None]] = {}
+
+    def cancel(self) -> None:
+        if self._cancelled:
+            return
+        self._cancelled = True
+        for listener in tuple(self._listeners.values()):
+            listener()
+        self._listeners.clear()
+
+    def is_cancelled(self) -> bool:
+        return self._cancelled
+
+    async def cancelled(self) -> None:
+        """Wait until the token is cancelled; at once if it already is."""
+        if self._cancelled:
+            return
+        done = asyncio.Event()
+        handle = self.on_cancel(done.set)
+        try:
+            await done.wait()
+        finally:
+            self.forget(handle)
+
+    def on_cancel(self, listener: Callable[[], object]) -> int:
+        """Call `listener` when cancelled, at once if that is past; returns a handle to forget."""
+        if self._cancelled:
+            listener()
+            return 0
+        handle = id(listener)
+        self._listeners[handle] = listener  # type: ignore[assignment]  # its answer is ignored
+        return handle
+
+    def forget(self, handle: int) -> None:
+        self._listeners.pop(handle, None)
+
+    def child(self) -> CancellationToken:
+        """A token that is cancelled with this one, and can be cancelled alone."""
+        token = CancellationToken()
+        self.on_cancel(token.cancel)
+        return token
+
+    @classmethod
+    def new_pair(cls) -> tuple[CancellationHandle, CancellationToken]:
+        """A handle that can only cancel, and the token; dropping the handle cancels nothing."""
+        token = cls()
+        return CancellationHandle(token), token
+
+
+class CancellationHandle:
+    """The cancelling side of a token, alone."""
+
+    __slots__ = ("_token",)
+
+    def __init__(self, token: CancellationToken) -> None:
+        self._token = token
+
+    def cancel(self) -> None:
+        self._token.cancel()
+
+
+@contextmanager
+def interruptible(token: CancellationToken | None) -> Iterator[None]:
+    """Run the block until it ends or the token is cancelled, whichever comes first.
+
+    A cancelled token interrupts whatever the block awaits. No task is made for it: the current
+    one is cancelled and, here, told to go on.
+
+    Raises:
+        Cancelled: the token was cancelled.
+    """
+    if token is None:
+        yield
+        return
+    if token.is_cancelled():
+        raise Cancelled
+    task = asyncio.current_task()
+    assert task is not None, "interruptible needs a running task"
+    interrupted = False
+
+    def interrupt() -> None:
+        nonlocal interrupted
+        interrupted = True
+        task.cancel()
+
+    handle = token.on_cancel(interrupt)
+    try:
+        yield
+    except asyncio.CancelledError:
+        # Someone else may have cancelled the task too: then it must really end.
+        if interrupted and task.uncancel() <= 0:
+            raise Cancelled from None
+        raise
+    finally:
+        token.forget(handle)
+    if interrupted:
+        # The block ended on its own before the interruption was delivered.
+        if task.uncancel() <= 0:
+            raise Cancelled
+        raise asyncio.CancelledError
+
+
+class InboxClosed(Exception):
+    """Nobody can write to the inbox any more."""
+
+
+class _Channel:
+    """What the two ends of an inbox share."""
+
+    __slots__ = ("items", "receiver_gone", "senders", "waiter")
+
+    def __init__(self) -> None:
+        self.items: deque[Json] = deque()
+        self.waiter: asyncio.Future[None] | None = None
+        self.senders = 1
+        self.receiver_gone = False
+
+    def wake(self) -> None:
+        if self.waiter is not None and not self.waiter.done():
+            self.waiter.set_result(None)
+
+
+class InboxSender:
+    """The writing end. `send` answers whether somebody may still read it."""
+
+    __slots__ = ("_channel", "_on_closed")
+
+    def __init__(self, channel: _Channel, on_closed: Callable[[Json], None] | None) -> None:
+        self._channel = channel
+        self._on_closed = on_closed
+
+    def send(self, payload: Json) -> bool:
+        if self.try_send(payload):
+            return True
+        if self._on_closed is not None:
+            self._on_closed(payload)
+        return False
+
+    def try_send(self, payload: Json) -> bool:
+        if self._channel.receiver_gone:
+            return False
+        self._channel.items.append(payload)
+        self._channel.wake()
+        return True
+
+    def clone(self) -> InboxSender:
+        self._channel.senders += 1
+        return InboxSender(self._channel, self._on_closed)
+
+    def close(self) -> None:
+        self._channel.senders -= 1
+        self._channel.wake()
+
+
+class InboxReceiver:
+    """The reading end, in the order of sending."""
+
+    __slots__ = ("_channel",)
+
+    def __init__(self, channel: _Channel) -> None:
+        self._channel = channel
+
+    def drain(self) -> list[Json]:
+        """Everything there is now."""
+        if not self._channel.items:
+            return []
+        items = list(self._channel.items)
+        self._channel.items.clear()
+        return items
+
+    def __len__(self) -> int:
+        return len(self._channel.items)
+
+    async def recv(self) -> Json:
+        """The next payload.
+
+        Raises:
+            InboxClosed: all senders are gone and nothing is left.
+        """
+        await self.ready()
+        return self._channel.items.popleft()
+
+    async def ready(self) -> None:
+        """Wait until there is something to read.
+
+        Raises:
+            InboxClosed: all senders are gone and nothing is left.
+        """
+        channel = self._channel
+        while not channel.items:
+            if channel.senders <= 0:
+                raise InboxClosed
+            channel.waiter = asyncio.get_running_loop().create_future()
+            try:
+                await channel.waiter
+            finally:
+                channel.waiter = None
+
+    async def recv_or_cancel(self, token: CancellationToken | None) -> Json | None:
+        """The next payload, or `None` on cancel or when all senders are gone."""
+        try:
+            with interruptible(token):
+                return await self.recv()
+        except (Cancelled, InboxClosed):
+            return None
+
+    def close(self) -> None:
+        self._channel.receiver_gone = True
+        self._channel.items.clear()
+
+
+def inbox_channel(
+    on_closed: Callable[[Json], None] | None = None,
+) -> tuple[InboxSender, InboxReceiver]:
+    """A queue of JSON payloads into a run."""
+    channel = _Channel()
+    return InboxSender(channel, on_closed), InboxReceiver(channel)
+
+
+class DecisionQueue:
+    """Answers on their way to a waiting run, in batches."""
+
+    __slots__ = ("_batches", "_waiter", "closed")
+
+    def __init__(self) -> None:
+        self._batches: deque[tuple[Decision, ...]] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+        self.closed = False
+
+    def send(self, decisions: Sequence[Decision]) -> bool:
+        if self.closed:
+            return False
+        self._batches.append(tuple(decisions))
+        self._wake()
+        return True
+
+    def drain(self) -> list[Decision]:
+        """All answers that are there, the batches joined."""
+        joined = [decision for batch in self._batches for decision in batch]
+        self._batches.clear()
+        return joined
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def close(self) -> None:
+        self.closed = True
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def ready(self) -> None:
+        """Wait until there is an answer, or there will never be one."""
+        while not self._batches and not self.closed:
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None

@@ -1,0 +1,170 @@
+"""Asking a model."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import ClassVar, Protocol
+
+import msgspec
+
+from awaken.domain.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
+from awaken.domain.inference import InferenceOverride, StopReason, TokenUsage
+from awaken.domain.message import ContentBlock, Message
+from awaken.domain.tool import ToolDescriptor
+from awaken.domain.value import Value
+from awaken.errors import AwakenError
+
+
+class InferenceRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One question to a model. `messages` is a view: copy it to keep it."""
+
+    upstream_model: str
+    messages: Sequence[Message]
+    tools: Sequence[ToolDescriptor] = ()
+    system: tuple[ContentBlock, ...] = ()
+    overrides: InferenceOverride | None = None
+    enable_prompt_cache: bool = False
+
+
+class ContentBlockStop(Value, frozen=True, kw_only=True):
+    """A block of text is over; what follows is a new one."""
+
+
+class Usage(Value, frozen=True, kw_only=True):
+    """What the call cost."""
+
+    usage: TokenUsage
+
+
+class Stop(Value, frozen=True, kw_only=True):
+    """The model is done."""
+
+    reason: StopReason | None = None
+
+
+LlmStreamEvent = (
+    TextDelta | ReasoningDelta | ToolCallStart | ToolCallDelta | ContentBlockStop | Usage | Stop
+)
+
+
+class LlmExecutor(Protocol):
+    """A model that answers in pieces."""
+
+    @property
+    def name(self) -> str: ...
+
+    def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
+        """The answer, piece by piece.
+
+        Raises:
+            InferenceExecutionError: while iterating; its class says whether asking again may help.
+        """
+        ...
+
+
+# -- errors -----------------------------------------------------------------------------------
+
+
+class InferenceExecutionError(AwakenError):
+    """A model call that failed."""
+
+    prefix: ClassVar[str] = "provider error"
+    retryable: ClassVar[bool] = False
+    retry_after: float | None = None
+
+    def __init__(self, message: str = "", *, retry_after: float | None = None) -> None:
+        super().__init__(f"{self.prefix}: {message}" if message else self.prefix)
+        self.message = message
+        self.retry_after = retry_after
+
+
+class ProviderError(InferenceExecutionError):
+    """The provider failed; asking again may help."""
+
+    retryable = True
+
+
+class RateLimited(InferenceExecutionError):
+    """Too many requests."""
+
+    prefix, retryable = "rate limited", True
+
+
+class Overloaded(InferenceExecutionError):
+    """The provider is short of capacity."""
+
+    prefix, retryable = "provider overloaded", True
+
+
+class InferenceTimeout(InferenceExecutionError):
+    """No answer in time."""
+
+    prefix, retryable = "timeout", True
+
+
+class StreamSnapshot(Value, frozen=True, kw_only=True):
+    """What had arrived of an answer when its stream broke."""
+
+    text: str = ""
+    completed_calls: tuple[tuple[str, str, str], ...] = ()
+    in_flight_call: tuple[str, str, str] | None = None
+
+
+class StreamInterrupted(InferenceExecutionError):
+    """The stream broke off in the middle."""
+
+    retryable = True
+
+    def __init__(self, cause: str, snapshot: StreamSnapshot | None = None) -> None:
+        super().__init__()
+        self.args = (f"stream interrupted ({cause})",)
+        self.message = self.cause = cause
+        self.snapshot = snapshot or StreamSnapshot()
+
+
+class ContextOverflow(InferenceExecutionError):
+    """The conversation does not fit the model."""
+
+    prefix = "context overflow"
+
+
+class InvalidRequest(InferenceExecutionError):
+    """The provider does not understand the request."""
+
+    prefix = "invalid request"
+
+
+class Unauthorized(InferenceExecutionError):
+    """The key is missing, wrong, or not allowed to."""
+
+    prefix = "unauthorized"
+
+
+class ModelMissing(InferenceExecutionError):
+    """The provider has no such model."""
+
+    prefix = "model not found"
+
+
+class ContentFiltered(InferenceExecutionError):
+    """The provider refuses the content."""
+
+    prefix = "content filtered"
+
+
+class AllModelsUnavailable(InferenceExecutionError):
+    """No member of a pool can be asked."""
+
+    prefix = "all models unavailable"
+
+
+class PoolAttemptsExhausted(InferenceExecutionError):
+    """Every member of a pool was asked."""
+
+    prefix = "pool attempts exhausted"
+
+
+class InferenceCancelled(InferenceExecutionError):
+    """The run was cancelled while the model was asked."""
+
+    prefix = "cancelled"

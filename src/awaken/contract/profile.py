@@ -1,0 +1,140 @@
+"""State that outlives threads: per agent, per thread family, or global."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+
+from awaken.codec import Json, from_json, to_json
+from awaken.domain.value import Value
+from awaken.errors import KeyDecode, NotFound, VersionConflict
+
+V = TypeVar("V")
+
+
+class ProfileOwner(Value, frozen=True, kw_only=True):
+    """Whose entry it is; prints `agent:<name>` or `system`."""
+
+    agent: str | None = None
+
+    def __str__(self) -> str:
+        return "system" if self.agent is None else f"agent:{self.agent}"
+
+
+class ProfileEntry(Value, frozen=True, kw_only=True):
+    """A stored value; `version` counts its writes."""
+
+    key: str
+    value: Json
+    version: int
+    updated_at: int
+
+
+class ProfileStore(Protocol):
+    """Entries by owner and key."""
+
+    async def get(self, owner: ProfileOwner, key: str) -> ProfileEntry | None: ...
+
+    async def set(
+        self, owner: ProfileOwner, key: str, value: Json, *, expected_version: int | None = None
+    ) -> ProfileEntry:
+        """Write; with an expected version (0: must be new) only if it still is that one.
+
+        Raises:
+            VersionConflict: somebody else wrote.
+        """
+        ...
+
+    async def delete(self, owner: ProfileOwner, key: str) -> None: ...
+
+    async def list(self, owner: ProfileOwner) -> list[ProfileEntry]: ...
+
+    async def clear_owner(self, owner: ProfileOwner) -> None: ...
+
+
+class ProfileKey(Generic[V]):
+    """A namespace of entries with one type and a default."""
+
+    def __init__(self, namespace: str, *, initial: Callable[[], V], type: Any = None) -> None:
+        self.namespace = namespace
+        self.initial = initial
+        self.type = type or (initial if isinstance(initial, _CLASS) else Any)
+
+
+_CLASS = type
+
+
+class StateScope:
+    """Instance names by how widely an entry is shared."""
+
+    GLOBAL = "global"
+
+    @staticmethod
+    def parent_thread(id: str) -> str:
+        return f"parent_thread::{id}"
+
+    @staticmethod
+    def agent_type(name: str) -> str:
+        return f"agent_type::{name}"
+
+    @staticmethod
+    def thread(id: str) -> str:
+        return f"thread::{id}"
+
+
+class ProfileAccess:
+    """Typed access to the namespaces an agent's plugins registered."""
+
+    def __init__(self, store: ProfileStore, namespaces: frozenset[str]) -> None:
+        self._store = store
+        self._namespaces = namespaces
+
+    def _address(self, key: ProfileKey[Any], instance: str) -> tuple[ProfileOwner, str]:
+        if key.namespace not in self._namespaces:
+            raise NotFound("profile namespace", key.namespace)
+        return ProfileOwner(), f"{key.namespace}/{instance}"
+
+    async def read(self, key: ProfileKey[V], instance: str = StateScope.GLOBAL) -> V:
+        """The entry, or the key's default."""
+        return (await self._load(key, instance))[0]
+
+    async def _load(self, key: ProfileKey[V], instance: str) -> tuple[V, int]:
+        entry = await self._store.get(*self._address(key, instance))
+        if entry is None:
+            return key.initial(), 0
+        try:
+            value: V = from_json(entry.value, key.type)
+        except msgspec.ValidationError as error:
+            raise KeyDecode(key.namespace, error) from error
+        return value, entry.version
+
+    async def write(self, key: ProfileKey[V], value: V, instance: str = StateScope.GLOBAL) -> None:
+        owner, name = self._address(key, instance)
+        await self._store.set(owner, name, to_json(value))
+
+    async def update(
+        self,
+        key: ProfileKey[V],
+        change: Callable[[V], V],
+        instance: str = StateScope.GLOBAL,
+        *,
+        attempts: int = 8,
+    ) -> V:
+        """Change the entry by a function of its value; concurrent changes are not lost."""
+        owner, name = self._address(key, instance)
+        for attempt in range(attempts):
+            value, version = await self._load(key, instance)
+            changed = change(value)
+            try:
+                await self._store.set(owner, name, to_json(changed), expected_version=version)
+            except VersionConflict:
+                if attempt == attempts - 1:
+                    raise
+            else:
+                return changed
+        raise AssertionError("unreachable")
+
+    async def delete(self, key: ProfileKey[Any], instance: str = StateScope.GLOBAL) -> None:
+        await self._store.delete(*self._address(key, instance))

@@ -1,0 +1,141 @@
+"""What a tool is, and what it may see while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from awaken.codec import Json, to_json
+from awaken.contract.control import CancellationToken
+from awaken.contract.profile import ProfileAccess
+from awaken.domain.event import ActivityDelta, ActivitySnapshot, AgentEvent, ToolCallStreamDelta
+from awaken.domain.identity import RunIdentity
+from awaken.domain.progress import PROGRESS_ACTIVITY, ProgressStatus, ToolCallProgress
+from awaken.domain.spec import AgentSpec
+from awaken.domain.suspension import ToolCallResume
+from awaken.domain.tool import ToolDescriptor, ToolResult
+from awaken.state.command import Command
+from awaken.state.key import StateKey
+from awaken.state.snapshot import Snapshot
+
+V = TypeVar("V")
+
+ActivityEmitter = Callable[[AgentEvent], Awaitable[None]]
+
+
+class ToolOutput(msgspec.Struct, frozen=True):
+    """A tool's answer and the state changes that go with it."""
+
+    result: ToolResult
+    command: Command = msgspec.field(default_factory=Command)
+
+
+class ToolCallContext(msgspec.Struct, kw_only=True, gc=False):
+    """What a running tool may see; reporting does nothing when nobody listens."""
+
+    call_id: str
+    tool_name: str
+    run_identity: RunIdentity
+    agent_spec: AgentSpec
+    snapshot: Snapshot
+    idempotency_key: str = ""
+    activity_sink: ActivityEmitter | None = None
+    cancellation_token: CancellationToken | None = None
+    resume_input: ToolCallResume | None = None
+    suspension_id: str | None = None
+    suspension_reason: str | None = None
+    profile_access: ProfileAccess | None = None
+    services: Any = None
+
+    def state(self, key: StateKey[V, Any]) -> V | None:
+        """The value of `key` when the call began, or `None` if it was never written."""
+        return self.snapshot.get(key)
+
+    async def report_activity(self, activity_type: str, text: str) -> None:
+        """Say what the tool is doing, replacing what it said before."""
+        if self.activity_sink is not None:
+            await self.activity_sink(
+                ActivitySnapshot(
+                    message_id=self.call_id,
+                    activity_type=activity_type,
+                    content=text,
+                    replace=True,
+                )
+            )
+
+    async def report_activity_delta(self, activity_type: str, patch: Json) -> None:
+        """Say what changed, as a JSON patch."""
+        if self.activity_sink is not None:
+            await self.activity_sink(
+                ActivityDelta(
+                    message_id=self.call_id,
+                    activity_type=activity_type,
+                    patch=patch if isinstance(patch, list) else [patch],
+                )
+            )
+
+    async def report_progress(
+        self,
+        status: ProgressStatus = ProgressStatus.RUNNING,
+        message: str | None = None,
+        progress: float | None = None,
+    ) -> None:
+        """Say how far the tool is, from 0 to 1."""
+        if self.activity_sink is not None:
+            report = ToolCallProgress.of(
+                self.call_id,
+                self.tool_name,
+                status,
+                self.run_identity,
+                message=message,
+                progress=progress,
+            )
+            await self.activity_sink(
+                ActivitySnapshot(
+                    message_id=self.call_id,
+                    activity_type=PROGRESS_ACTIVITY,
+                    content=to_json(report),
+                    replace=True,
+                )
+            )
+
+    async def stream_output(self, delta: str) -> None:
+        """Pass on a piece of the tool's own output."""
+        if self.activity_sink is not None:
+            await self.activity_sink(
+                ToolCallStreamDelta(id=self.call_id, name=self.tool_name, delta=delta)
+            )
+
+
+class Tool(Protocol):
+    """Something a model may call."""
+
+    def descriptor(self) -> ToolDescriptor: ...
+
+    def validate_args(self, args: Json) -> Json:
+        """The arguments as `execute` wants them.
+
+        Raises:
+            ToolError: they do not fit; the model reads the text.
+        """
+        ...
+
+    async def execute(self, args: Any, ctx: ToolCallContext) -> ToolOutput: ...
+
+
+class ToolTraits(msgspec.Struct, frozen=True, kw_only=True):
+    """How a tool wants to be run."""
+
+    sequential: bool = False
+    timeout: float | None = None
+
+
+def traits_of(tool: Tool) -> ToolTraits:
+    """The tool's own traits, or the defaults."""
+    traits: ToolTraits = getattr(tool, "traits", _PLAIN)
+    return traits
+
+
+_PLAIN = ToolTraits()

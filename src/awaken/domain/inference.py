@@ -1,0 +1,128 @@
+"""What is asked of a model, and what it answers."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal, Self
+
+import msgspec
+
+from awaken.domain.message import ContentBlock, Text, ToolCall
+from awaken.domain.value import Value, nullable
+
+
+class StopReason(StrEnum):
+    """Why the model stopped."""
+
+    END_TURN = "EndTurn"
+    MAX_TOKENS = "MaxTokens"
+    TOOL_USE = "ToolUse"
+    STOP_SEQUENCE = "StopSequence"
+
+
+class TokenUsage(Value, frozen=True, kw_only=True):
+    """What a call cost, as far as the provider says."""
+
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    total_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    cache_creation_tokens: int | None = None
+    thinking_tokens: int | None = None
+
+
+class StreamResult(Value, frozen=True, kw_only=True):
+    """A model's whole answer."""
+
+    content: tuple[ContentBlock, ...] = ()
+    tool_calls: tuple[ToolCall, ...] = ()
+    usage: TokenUsage | None = None
+    stop_reason: StopReason | None = None
+    has_incomplete_tool_calls: bool = False
+
+    def text(self) -> str:
+        return "".join(block.text for block in self.content if isinstance(block, Text))
+
+    @property
+    def needs_tools(self) -> bool:
+        return bool(self.tool_calls)
+
+    @property
+    def needs_truncation_recovery(self) -> bool:
+        return self.stop_reason is StopReason.MAX_TOKENS and (
+            self.has_incomplete_tool_calls or (not self.tool_calls and bool(self.text()))
+        )
+
+
+class InferenceError(Value, frozen=True, kw_only=True):
+    """A model call that failed, as hooks see it."""
+
+    type: str
+    message: str
+    error_class: str | None = None
+
+
+class LLMResponse(Value, frozen=True, kw_only=True):
+    """An answer or an error: exactly one of the two."""
+
+    success: StreamResult | None = None
+    error: InferenceError | None = None
+
+
+class ReasoningBudget(Value, frozen=True, kw_only=True):
+    """Reasoning effort as a number of tokens."""
+
+    budget: int
+
+
+ReasoningEffort = Literal["none", "low", "medium", "high", "max"] | ReasoningBudget
+
+
+class InferenceOverride(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Parameters for one run or one step; `None` leaves a field as it was."""
+
+    upstream_model: str | None = nullable()
+    temperature: float | None = nullable()
+    max_tokens: int | None = nullable()
+    top_p: float | None = nullable()
+    reasoning_effort: ReasoningEffort | None = nullable()
+
+    def merge(self, other: InferenceOverride) -> Self:
+        """`other` over this one, field by field."""
+        changes = {
+            name: value
+            for name in self.__struct_fields__
+            if (value := getattr(other, name)) is not None
+        }
+        return msgspec.structs.replace(self, **changes) if changes else self
+
+    def is_empty(self) -> bool:
+        return all(getattr(self, name) is None for name in self.__struct_fields__)
+
+
+class CompactionMode(StrEnum):
+    """How much of the recent log stays raw."""
+
+    KEEP_RECENT_RAW_SUFFIX = "keep_recent_raw_suffix"
+    COMPACT_TO_SAFE_FRONTIER = "compact_to_safe_frontier"
+
+
+class ContextWindowPolicy(Value, frozen=True, kw_only=True):
+    """How much of a thread a model is shown."""
+
+    max_context_tokens: int
+    max_output_tokens: int
+    min_recent_messages: int
+    enable_prompt_cache: bool
+    autocompact_threshold: int | None = None
+    compaction_mode: CompactionMode = CompactionMode.KEEP_RECENT_RAW_SUFFIX
+    compaction_raw_suffix_messages: int = 2
+
+    @classmethod
+    def default(cls) -> Self:
+        return cls(
+            max_context_tokens=200_000,
+            max_output_tokens=16_384,
+            min_recent_messages=10,
+            enable_prompt_cache=True,
+        )

@@ -1,0 +1,136 @@
+"""How runs stand and how they end."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from awaken.codec import Json, from_json
+from awaken.domain.value import Value
+
+
+class RunStatus(StrEnum):
+    """Only `done` is final."""
+
+    CREATED = "created"
+    RUNNING = "running"
+    WAITING = "waiting"
+    DONE = "done"
+
+    @property
+    def is_terminal(self) -> bool:
+        return self is RunStatus.DONE
+
+    def can_go_to(self, other: RunStatus) -> bool:
+        return other in _RUN_MOVES[self]
+
+
+_RUN_MOVES: dict[RunStatus, frozenset[RunStatus]] = {
+    RunStatus.CREATED: frozenset({RunStatus.CREATED, RunStatus.RUNNING, RunStatus.DONE}),
+    RunStatus.RUNNING: frozenset({RunStatus.RUNNING, RunStatus.WAITING, RunStatus.DONE}),
+    RunStatus.WAITING: frozenset({RunStatus.RUNNING, RunStatus.WAITING, RunStatus.DONE}),
+    RunStatus.DONE: frozenset({RunStatus.DONE}),
+}
+
+AWAITING_TASKS = "awaiting_tasks"
+SUSPENDED = "suspended"
+
+
+class StoppedReason(Value, frozen=True, kw_only=True):
+    """The policy that stopped a run, and what it saw."""
+
+    code: str
+    detail: str | None = None
+
+
+class NaturalEnd(Value, frozen=True, kw_only=True, tag="natural_end", tag_field="type"):
+    """The model had nothing more to do."""
+
+
+class BehaviorRequested(
+    Value, frozen=True, kw_only=True, tag="behavior_requested", tag_field="type"
+):
+    """A plugin ended the run."""
+
+
+class CancelledEnd(Value, frozen=True, kw_only=True, tag="cancelled", tag_field="type"):
+    """Somebody cancelled the run."""
+
+
+class Suspended(Value, frozen=True, kw_only=True, tag="suspended", tag_field="type"):
+    """The run waits for a decision."""
+
+
+class Blocked(Value, frozen=True, kw_only=True, tag="blocked", tag_field="type"):
+    """A gate refused a call, or a hand-off led nowhere."""
+
+    value: str
+
+
+class Stopped(Value, frozen=True, kw_only=True, tag="stopped", tag_field="type"):
+    """A stop policy fired."""
+
+    value: StoppedReason
+
+
+class Failed(Value, frozen=True, kw_only=True, tag="error", tag_field="type"):
+    """Something broke."""
+
+    value: str
+
+
+TerminationReason = (
+    NaturalEnd | BehaviorRequested | CancelledEnd | Suspended | Blocked | Stopped | Failed
+)
+
+NATURAL_END = NaturalEnd()
+BEHAVIOR_REQUESTED = BehaviorRequested()
+CANCELLED = CancelledEnd()
+SUSPENDED_END = Suspended()
+
+
+def to_run_status(reason: TerminationReason) -> tuple[RunStatus, str | None]:
+    """The status a run has after ending so, and the reason string written beside it."""
+    match reason:
+        case Suspended():
+            return RunStatus.WAITING, None
+        case NaturalEnd():
+            return RunStatus.DONE, "natural"
+        case BehaviorRequested():
+            return RunStatus.DONE, "behavior_requested"
+        case CancelledEnd():
+            return RunStatus.DONE, "cancelled"
+        case Blocked(value=why):
+            return RunStatus.DONE, f"blocked:{why}"
+        case Stopped(value=stopped):
+            return RunStatus.DONE, f"stopped:{stopped.code}"
+        case Failed():
+            return RunStatus.DONE, "error"
+
+
+_FIXED: dict[str, TerminationReason] = {
+    "natural": NATURAL_END,
+    "behavior_requested": BEHAVIOR_REQUESTED,
+    "cancelled": CANCELLED,
+}
+
+
+def from_done_reason(text: str) -> TerminationReason:
+    """The termination a reason string stands for; unknown text is an error."""
+    if text in _FIXED:
+        return _FIXED[text]
+    prefix, colon, rest = text.partition(":")
+    if colon and prefix == "blocked":
+        return Blocked(value=rest)
+    if colon and prefix == "stopped":
+        return Stopped(value=StoppedReason(code=rest))
+    if colon and prefix == "error":
+        return Failed(value=rest)
+    return Failed(value=text)
+
+
+def read_termination(value: Json) -> TerminationReason:
+    """A termination from JSON; the old name `plugin_requested` is understood."""
+    if isinstance(value, dict) and value.get("type") == "plugin_requested":
+        return BEHAVIOR_REQUESTED
+    reason: TerminationReason = from_json(value, TerminationReason)
+    return reason

@@ -1,0 +1,279 @@
+"""Messages: what a thread's log is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from typing import Any, Self
+
+import msgspec
+
+from awaken.codec import Json
+from awaken.domain.value import Value
+from awaken.ids import UUID7
+
+
+class Role(StrEnum):
+    """Who speaks."""
+
+    SYSTEM = "system"
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+
+
+class Visibility(StrEnum):
+    """`internal` messages are for the model; API consumers do not see them."""
+
+    ALL = "all"
+    INTERNAL = "internal"
+
+
+# -- content ----------------------------------------------------------------------------------
+
+
+class Base64Source(Value, frozen=True, kw_only=True, tag="base64", tag_field="type"):
+    """Media carried inside the message."""
+
+    media_type: str
+    data: str
+
+
+class UrlSource(Value, frozen=True, kw_only=True, tag="url", tag_field="type"):
+    """Media to be fetched by whoever reads the message."""
+
+    url: str
+
+
+MediaSource = Base64Source | UrlSource
+
+
+class Text(Value, frozen=True, kw_only=True, tag="text", tag_field="type"):
+    """Plain text."""
+
+    text: str
+
+
+class Image(Value, frozen=True, kw_only=True, tag="image", tag_field="type"):
+    """A picture."""
+
+    source: MediaSource
+
+
+class Audio(Value, frozen=True, kw_only=True, tag="audio", tag_field="type"):
+    """Sound."""
+
+    source: MediaSource
+
+
+class Video(Value, frozen=True, kw_only=True, tag="video", tag_field="type"):
+    """Moving pictures."""
+
+    source: MediaSource
+
+
+class Document(Value, frozen=True, kw_only=True, tag="document", tag_field="type"):
+    """A file, such as a PDF."""
+
+    source: MediaSource
+    title: str | None = None
+
+
+class ToolUse(Value, frozen=True, kw_only=True, tag="tool_use", tag_field="type"):
+    """A call as some providers write it inside the content."""
+
+    id: str
+    name: str
+    input: Json
+
+
+class ToolResultBlock(Value, frozen=True, kw_only=True, tag="tool_result", tag_field="type"):
+    """A result as some providers write it inside the content."""
+
+    tool_use_id: str
+    content: tuple[ContentBlock, ...]
+
+
+class Thinking(Value, frozen=True, kw_only=True, tag="thinking", tag_field="type"):
+    """Reasoning the model gave away."""
+
+    thinking: str
+
+
+ContentBlock = Text | Image | Audio | Video | Document | ToolUse | ToolResultBlock | Thinking
+
+
+# -- messages ---------------------------------------------------------------------------------
+
+
+class ToolCall(Value, frozen=True, kw_only=True):
+    """A tool the model wants to be run."""
+
+    id: str
+    name: str
+    arguments: Json
+
+
+class CompactionInterval(Value, frozen=True, kw_only=True):
+    """The stretch of the log a summary stands for."""
+
+    from_seq: int
+    to_seq: int
+
+
+class MessageMetadata(Value, frozen=True, kw_only=True):
+    """Where a message came from."""
+
+    run_id: str | None = None
+    step_index: int | None = None
+    sender_agent_id: str | None = None
+    compaction: CompactionInterval | None = None
+
+
+class Message(Value, frozen=True, kw_only=True):
+    """One entry of a thread's log."""
+
+    id: str | None = None
+    role: Role
+    content: tuple[ContentBlock, ...]
+    tool_calls: tuple[ToolCall, ...] | None = None
+    tool_call_id: str | None = None
+    visibility: Visibility = Visibility.ALL
+    metadata: MessageMetadata | None = None
+
+    @classmethod
+    def system(cls, text: str, *, id: str | None = None) -> Self:
+        return cls(id=id or UUID7.new(), role=Role.SYSTEM, content=(Text(text=text),))
+
+    @classmethod
+    def internal_system(cls, text: str, *, id: str | None = None) -> Self:
+        return cls(
+            id=id or UUID7.new(),
+            role=Role.SYSTEM,
+            content=(Text(text=text),),
+            visibility=Visibility.INTERNAL,
+        )
+
+    @classmethod
+    def user(cls, text: str, *, id: str | None = None) -> Self:
+        return cls(id=id or UUID7.new(), role=Role.USER, content=(Text(text=text),))
+
+    @classmethod
+    def internal_user(cls, text: str, *, id: str | None = None) -> Self:
+        return cls(
+            id=id or UUID7.new(),
+            role=Role.USER,
+            content=(Text(text=text),),
+            visibility=Visibility.INTERNAL,
+        )
+
+    @classmethod
+    def user_with_content(cls, content: Iterable[ContentBlock], *, id: str | None = None) -> Self:
+        return cls(id=id or UUID7.new(), role=Role.USER, content=tuple(content))
+
+    @classmethod
+    def assistant(cls, text: str, *, id: str | None = None) -> Self:
+        return cls(id=id or UUID7.new(), role=Role.ASSISTANT, content=(Text(text=text),))
+
+    @classmethod
+    def assistant_with_tool_calls(
+        cls, text: str, tool_calls: Sequence[ToolCall], *, id: str | None = None
+    ) -> Self:
+        return cls(
+            id=id or UUID7.new(),
+            role=Role.ASSISTANT,
+            content=(Text(text=text),) if text else (),
+            tool_calls=tuple(tool_calls) or None,
+        )
+
+    @classmethod
+    def tool(cls, call_id: str, text: str, *, id: str | None = None) -> Self:
+        return cls.tool_with_content(call_id, (Text(text=text),), id=id)
+
+    @classmethod
+    def tool_with_content(
+        cls, call_id: str, content: Iterable[ContentBlock], *, id: str | None = None
+    ) -> Self:
+        return cls(
+            id=id or UUID7.new(), role=Role.TOOL, content=tuple(content), tool_call_id=call_id
+        )
+
+    def with_id(self, id: str) -> Self:
+        return msgspec.structs.replace(self, id=id)
+
+    def text(self) -> str:
+        """The text blocks joined; everything else is ignored."""
+        return "".join(block.text for block in self.content if isinstance(block, Text))
+
+    def mark_produced_by(self, run_id: str, step_index: int | None = None) -> Self:
+        """This message with its producer noted; a producer already there is kept."""
+        old = self.metadata
+        if old is None:
+            return msgspec.structs.replace(
+                self, metadata=MessageMetadata(run_id=run_id, step_index=step_index)
+            )
+        marked = msgspec.structs.replace(
+            old,
+            run_id=old.run_id if old.run_id is not None else run_id,
+            step_index=old.step_index if old.step_index is not None else step_index,
+        )
+        return self if marked == old else msgspec.structs.replace(self, metadata=marked)
+
+    def produced_by_run_id(self) -> str | None:
+        return self.metadata.run_id if self.metadata else None
+
+    def is_visible_user(self) -> bool:
+        return self.role is Role.USER and self.visibility is Visibility.ALL
+
+
+class MessageRecord(Value, frozen=True, kw_only=True):
+    """A message at its place in a thread's log."""
+
+    message_id: str
+    thread_id: str
+    seq: int
+    message: Message
+    produced_by_run_id: str | None = None
+    step_index: int | None = None
+    tool_call_id: str | None = None
+    created_at: int | None = None
+
+    @classmethod
+    def from_message(
+        cls, thread_id: str, seq: int, message: Message, *, created_at: int | None = None
+    ) -> Self:
+        """Lift what readers search for; a message without an id gets one, here and in its body."""
+        if message.id is None:
+            message = message.with_id(UUID7.new())
+        metadata = message.metadata
+        return cls(
+            message_id=message.id or "",
+            thread_id=thread_id,
+            seq=seq,
+            message=message,
+            produced_by_run_id=metadata.run_id if metadata else None,
+            step_index=metadata.step_index if metadata else None,
+            tool_call_id=message.tool_call_id,
+            created_at=created_at,
+        )
+
+
+def as_messages(value: str | Message | Iterable[Message | str] | None) -> tuple[Message, ...]:
+    """What a caller gave as input, as messages: text is a user's message."""
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        return (Message.user(value),)
+    if isinstance(value, Message):
+        return (_with_id(value),)
+    messages: list[Message] = []
+    for item in value:
+        checked: Any = item
+        if not isinstance(checked, str | Message):
+            raise TypeError(f"input is text or messages, not {type(checked).__name__}: {checked!r}")
+        messages.append(Message.user(item) if isinstance(item, str) else _with_id(item))
+    return tuple(messages)
+
+
+def _with_id(message: Message) -> Message:
+    return message if message.id else message.with_id(UUID7.new())

@@ -1,0 +1,173 @@
+"""The record of a run, and the stretches of the log it read and wrote."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, Self
+
+import msgspec
+
+from awaken.codec import Json
+from awaken.domain.identity import RequestOrigin
+from awaken.domain.lifecycle import RunStatus, TerminationReason
+from awaken.domain.suspension import Decision, ToolCallResumeMode
+from awaken.domain.tool import ToolDescriptor
+from awaken.domain.value import Value, nullable
+
+
+class MessageSeqRange(Value, frozen=True, kw_only=True):
+    """An inclusive hull of positions in a log; the id list beside it is exact."""
+
+    from_seq: int
+    to_seq: int
+
+    @classmethod
+    def new(cls, from_seq: int, to_seq: int) -> Self | None:
+        return cls(from_seq=from_seq, to_seq=to_seq) if 0 < from_seq <= to_seq else None
+
+
+class RunMessageInput(Value, frozen=True, kw_only=True):
+    """What the run was given."""
+
+    thread_id: str
+    range: MessageSeqRange | None = None
+    trigger_message_ids: list[str] = msgspec.field(default_factory=list)
+    selected_message_ids: list[str] = msgspec.field(default_factory=list)
+    context_policy: Json = None
+    compacted_snapshot_id: str | None = None
+
+
+class RunMessageOutput(Value, frozen=True, kw_only=True):
+    """What the run wrote, in append order."""
+
+    thread_id: str
+    range: MessageSeqRange | None = None
+    message_ids: list[str] = msgspec.field(default_factory=list)
+
+
+class WaitingReason(StrEnum):
+    """What a waiting run waits for."""
+
+    TOOL_PERMISSION = "tool_permission"
+    USER_INPUT = "user_input"
+    BACKGROUND_TASKS = "background_tasks"
+    EXTERNAL_EVENT = "external_event"
+    RATE_LIMIT = "rate_limit"
+    MANUAL_PAUSE = "manual_pause"
+
+    @classmethod
+    def from_status_reason(cls, reason: str | None) -> WaitingReason:
+        return _WAITING.get(reason or "", cls.EXTERNAL_EVENT)
+
+
+_WAITING = {
+    "input_required": WaitingReason.USER_INPUT,
+    "user_input_required": WaitingReason.USER_INPUT,
+    "auth_required": WaitingReason.TOOL_PERMISSION,
+    "suspended": WaitingReason.TOOL_PERMISSION,
+    "awaiting_tasks": WaitingReason.BACKGROUND_TASKS,
+    "rate_limit": WaitingReason.RATE_LIMIT,
+    "manual_pause": WaitingReason.MANUAL_PAUSE,
+}
+
+
+class RunWaitingTicket(Value, frozen=True, kw_only=True):
+    """A question somebody has to answer before the run goes on."""
+
+    ticket_id: str
+    tool_call_id: str
+    tool_name: str
+    arguments: Json = None
+    resume_mode: ToolCallResumeMode = msgspec.field(
+        default_factory=lambda: ToolCallResumeMode.REPLAY_TOOL_CALL
+    )
+    reason: str | None = None
+    updated_at: int
+
+
+class RunWaitingState(Value, frozen=True, kw_only=True):
+    """Why a run waits, and for whom."""
+
+    reason: WaitingReason
+    ticket_ids: list[str] = msgspec.field(default_factory=list)
+    tickets: list[RunWaitingTicket] = msgspec.field(default_factory=list)
+    since_dispatch_id: str | None = None
+    message: str | None = None
+
+
+class RunOutcome(Value, frozen=True, kw_only=True):
+    """How a run ended."""
+
+    termination_reason: TerminationReason
+    final_output: str | None = None
+    error_payload: Json = None
+
+
+class RunRequestSnapshot(Value, frozen=True, kw_only=True):
+    """What was asked for, kept with the run."""
+
+    origin: RequestOrigin
+    sender_id: str | None = None
+    input_message_ids: list[str] = msgspec.field(default_factory=list)
+    input_message_count: int = 0
+    request_extras: Json = None
+    decisions: list[Decision] = msgspec.field(default_factory=list)
+    frontend_tools: list[ToolDescriptor] = msgspec.field(default_factory=list)
+    parent_thread_id: str | None = None
+    transport_request_id: str | None = None
+
+
+def _no_extensions() -> dict[str, Any]:
+    return {}
+
+
+class PersistedState(Value, frozen=True, kw_only=True):
+    """State as JSON, by key."""
+
+    revision: int = msgspec.field(default_factory=int)
+    extensions: dict[str, Any] = msgspec.field(default_factory=_no_extensions)
+
+
+class RunRecord(Value, frozen=True, kw_only=True):
+    """Everything worth knowing about a run; timestamps are whole seconds.
+
+    `revision` orders records whose seconds are equal. Stores keep the scalars; `state` and
+    `output.message_ids` are put together when a record is read.
+    """
+
+    run_id: str
+    thread_id: str
+    agent_id: str
+    parent_run_id: str | None = nullable()
+    request: RunRequestSnapshot | None = None
+    input: RunMessageInput | None = None
+    output: RunMessageOutput | None = None
+    status: RunStatus
+    termination_reason: TerminationReason | None = None
+    final_output: str | None = None
+    error_payload: Json = None
+    dispatch_id: str | None = None
+    session_id: str | None = None
+    transport_request_id: str | None = None
+    waiting: RunWaitingState | None = None
+    outcome: RunOutcome | None = None
+    created_at: int
+    started_at: int | None = None
+    finished_at: int | None = None
+    updated_at: int
+    steps: int = msgspec.field(default_factory=int)
+    input_tokens: int = msgspec.field(default_factory=int)
+    output_tokens: int = msgspec.field(default_factory=int)
+    state: PersistedState | None = nullable()
+    revision: int = 0
+
+    def waiting_reason(self) -> WaitingReason | None:
+        if self.status is RunStatus.WAITING and self.waiting is not None:
+            return self.waiting.reason
+        return None
+
+    def is_resumable_waiting(self) -> bool:
+        return self.waiting_reason() is not None
+
+    def is_background_task_waiting(self) -> bool:
+        return self.waiting_reason() is WaitingReason.BACKGROUND_TASKS

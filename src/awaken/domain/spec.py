@@ -1,0 +1,281 @@
+"""Specifications: agents, models, providers and endpoints as data."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, Self, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+
+from awaken.codec import Json, from_json
+from awaken.domain.inference import ContextWindowPolicy, ReasoningEffort
+from awaken.domain.secret import RedactedString
+from awaken.domain.value import Value, nullable
+from awaken.errors import ConfigError, KeyDecode
+
+T = TypeVar("T")
+
+
+# -- stop conditions --------------------------------------------------------------------------
+
+
+class MaxRounds(Value, frozen=True, kw_only=True, tag="max_rounds", tag_field="type"):
+    """At most so many inferences."""
+
+    rounds: int
+
+
+class Timeout(Value, frozen=True, kw_only=True, tag="timeout", tag_field="type"):
+    """At most so many seconds."""
+
+    seconds: float
+
+
+class TokenBudget(Value, frozen=True, kw_only=True, tag="token_budget", tag_field="type"):
+    """At most so many tokens, in and out together."""
+
+    max_total: int
+
+
+class ConsecutiveErrors(
+    Value, frozen=True, kw_only=True, tag="consecutive_errors", tag_field="type"
+):
+    """At most so many failed inferences in a row."""
+
+    max: int
+
+
+class StopOnTool(Value, frozen=True, kw_only=True, tag="stop_on_tool", tag_field="type"):
+    """Stop when the model asks for this tool, before it runs."""
+
+    tool_name: str
+
+
+class ContentMatch(Value, frozen=True, kw_only=True, tag="content_match", tag_field="type"):
+    """Stop when the answer matches a regular expression."""
+
+    pattern: str
+
+
+class LoopDetection(Value, frozen=True, kw_only=True, tag="loop_detection", tag_field="type"):
+    """Stop when the last answers are all the same."""
+
+    window: int
+
+
+StopConditionSpec = (
+    MaxRounds
+    | Timeout
+    | TokenBudget
+    | ConsecutiveErrors
+    | StopOnTool
+    | ContentMatch
+    | LoopDetection
+)
+
+
+# -- endpoints --------------------------------------------------------------------------------
+
+_OLD_ENDPOINT_KEYS = frozenset({"bearer_token", "agent_id", "poll_interval_ms"})
+_NEW_ENDPOINT_KEYS = frozenset({"backend", "auth", "target", "options"})
+
+
+class RemoteEndpoint(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Where an agent runs that does not run here."""
+
+    backend: str = msgspec.field(default_factory=lambda: "a2a")
+    base_url: str
+    auth: dict[str, Any] | None = None
+    target: str | None = None
+    timeout_ms: int = msgspec.field(default_factory=lambda: 300_000)
+    options: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not self.backend.strip():
+            raise ValueError("endpoint backend must not be blank")
+        url = urlsplit(self.base_url)
+        if url.scheme not in ("http", "https") or not url.hostname:
+            raise ValueError(f"endpoint base_url {self.base_url!r} is not an http(s) URL")
+        if url.query or url.fragment:
+            raise ValueError(f"endpoint base_url {self.base_url!r} must not have query or fragment")
+        if self.auth is not None and self.auth.get("type") == "bearer":
+            token = self.auth.get("token")
+            if not isinstance(token, str) or not token.strip() or token.strip() == "***":
+                raise ValueError("endpoint bearer auth needs a token")
+
+    def __repr__(self) -> str:
+        return f"RemoteEndpoint(backend={self.backend!r}, base_url={self.base_url!r})"
+
+    @classmethod
+    def read(cls, value: Json) -> RemoteEndpoint:
+        """An endpoint from JSON; the old flat form is understood, a mix of both is refused."""
+        if not isinstance(value, dict) or not _OLD_ENDPOINT_KEYS & value.keys():
+            return from_json(value, cls)
+        if mixed := sorted(_NEW_ENDPOINT_KEYS & value.keys()):
+            raise ConfigError(
+                f"endpoint mixes old keys with {', '.join(mixed)}: use backend, auth, target, options"
+            )
+        new = {key: item for key, item in value.items() if key not in _OLD_ENDPOINT_KEYS}
+        if token := value.get("bearer_token"):
+            new["auth"] = {"type": "bearer", "token": token}
+        if agent := value.get("agent_id"):
+            new["target"] = agent
+        if value.get("poll_interval_ms") is not None:
+            new["options"] = {"poll_interval_ms": value["poll_interval_ms"]}
+        return from_json(new, cls)
+
+
+# -- agents -----------------------------------------------------------------------------------
+
+
+def _pattern(glob: str) -> re.Pattern[str]:
+    """An anchored glob: `*` is any run of characters, `\\` takes the next one as it is."""
+    if not glob:
+        raise ConfigError("a tool pattern must not be empty")
+    parts: list[str] = []
+    letters = iter(glob)
+    for letter in letters:
+        if letter == "\\":
+            escaped = next(letters, None)
+            if escaped is None:
+                raise ConfigError(f"tool pattern {glob!r} ends in a lone backslash")
+            parts.append(re.escape(escaped))
+        else:
+            parts.append(".*" if letter == "*" else re.escape(letter))
+    return re.compile("".join(parts), re.DOTALL)
+
+
+class ToolSelection(Value, frozen=True, kw_only=True):
+    """Which tools an agent sees: what is allowed, less what is excluded."""
+
+    allowed: tuple[str, ...] | None = None
+    allowed_patterns: tuple[str, ...] | None = None
+    excluded: tuple[str, ...] = ()
+    excluded_patterns: tuple[str, ...] = ()
+
+    def visible(self, ids: Iterable[str]) -> set[str]:
+        everything = self.allowed is None and self.allowed_patterns is None
+        allow = [_pattern(glob) for glob in self.allowed_patterns or ()]
+        deny = [_pattern(glob) for glob in self.excluded_patterns]
+        chosen = set(self.allowed or ())
+        return {
+            id
+            for id in ids
+            if (everything or id in chosen or any(p.fullmatch(id) for p in allow))
+            and id not in self.excluded
+            and not any(p.fullmatch(id) for p in deny)
+        }
+
+    def unmatched(self, ids: Iterable[str]) -> list[str]:
+        """Patterns that fit no tool: usually a typing error."""
+        known = list(ids)
+        globs = (*(self.allowed_patterns or ()), *self.excluded_patterns)
+        return [glob for glob in globs if not any(_pattern(glob).fullmatch(id) for id in known)]
+
+
+class AgentSpec(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An agent as data.
+
+    `allowed_tools` and `allowed_tool_patterns` together say which tools it sees; with neither
+    given it sees all, and an empty list allows none.
+    """
+
+    id: str
+    model_id: str
+    system_prompt: str
+    description: str | None = None
+    max_rounds: int = msgspec.field(default_factory=lambda: 16)
+    max_continuation_retries: int = msgspec.field(default_factory=lambda: 2)
+    context_policy: ContextWindowPolicy | None = None
+    reasoning_effort: ReasoningEffort | None = None
+    plugin_ids: tuple[str, ...] = msgspec.field(default_factory=lambda: ())
+    active_hook_filter: frozenset[str] = frozenset()
+    allowed_tools: tuple[str, ...] | None = nullable()
+    excluded_tools: tuple[str, ...] | None = nullable()
+    allowed_tool_patterns: tuple[str, ...] | None = None
+    excluded_tool_patterns: tuple[str, ...] | None = None
+    endpoint: RemoteEndpoint | None = None
+    delegates: tuple[str, ...] = ()
+    stop_conditions: tuple[StopConditionSpec, ...] = ()
+    sections: dict[str, Any] = msgspec.field(default_factory=dict)
+    registry: str | None = None
+
+    @classmethod
+    def read(cls, value: Json) -> AgentSpec:
+        """A spec from JSON. Unknown keys are refused; `active_plugins` and old endpoints read."""
+        if isinstance(value, dict):
+            value = dict(value)
+            if "active_plugins" in value:
+                value.setdefault("active_hook_filter", value.pop("active_plugins"))
+            if value.get("endpoint") is not None:
+                value["endpoint"] = msgspec.to_builtins(RemoteEndpoint.read(value["endpoint"]))
+        return from_json(value, cls)
+
+    @property
+    def tool_selection(self) -> ToolSelection:
+        return ToolSelection(
+            allowed=self.allowed_tools,
+            allowed_patterns=self.allowed_tool_patterns,
+            excluded=self.excluded_tools or (),
+            excluded_patterns=self.excluded_tool_patterns or (),
+        )
+
+    def config(self, section: str, type_: type[T]) -> T:
+        """The section as `type_`; an absent one is the type's default.
+
+        Raises:
+            KeyDecode: the section does not fit the type.
+        """
+        if section not in self.sections:
+            return type_()
+        try:
+            return from_json(self.sections[section], type_)
+        except (msgspec.ValidationError, ValueError) as error:
+            raise KeyDecode(section, error) from error
+
+    def with_section(self, name: str, value: Json) -> Self:
+        return msgspec.structs.replace(self, sections={**self.sections, name: value})
+
+
+# -- models -----------------------------------------------------------------------------------
+
+
+class Modalities(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a model can read and write."""
+
+    input: tuple[str, ...] = ()
+    output: tuple[str, ...] = ()
+
+
+class ModelSpec(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A name for a provider's model, and what is known of it. Prices are per million tokens."""
+
+    id: str
+    provider_id: str
+    upstream_model: str
+    context_window: int | None = None
+    max_output_tokens: int | None = None
+    modalities: Modalities | None = None
+    knowledge_cutoff: str | None = None
+    input_price: float | None = None
+    output_price: float | None = None
+
+    def __post_init__(self) -> None:
+        cutoff = self.knowledge_cutoff
+        if cutoff is not None and not re.fullmatch(
+            r"\d{4}-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?", cutoff
+        ):
+            raise ValueError(f"knowledge_cutoff {cutoff!r} is not YYYY-MM or YYYY-MM-DD")
+
+
+class ProviderSpec(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How to reach a provider. Secrets go into `api_key`, never into `adapter_options`."""
+
+    id: str
+    adapter: str
+    api_key: RedactedString | None = None
+    base_url: str | None = None
+    timeout_secs: int = 300
+    adapter_options: dict[str, Any] = msgspec.field(default_factory=dict)

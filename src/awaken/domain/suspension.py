@@ -1,0 +1,117 @@
+"""Calls that wait for somebody: tickets, decisions, and the states of a call."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Self
+
+import msgspec
+
+from awaken.codec import Json
+from awaken.domain.value import Value
+
+
+class ToolCallStatus(StrEnum):
+    """Where a call stands."""
+
+    NEW = "new"
+    RUNNING = "running"
+    SUSPENDED = "suspended"
+    RESUMING = "resuming"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_terminal(self) -> bool:
+        return self in _TERMINAL
+
+    def can_go_to(self, other: ToolCallStatus) -> bool:
+        return self is other or other in _CALL_MOVES[self]
+
+
+_TERMINAL = frozenset({ToolCallStatus.SUCCEEDED, ToolCallStatus.FAILED, ToolCallStatus.CANCELLED})
+_CALL_MOVES: dict[ToolCallStatus, frozenset[ToolCallStatus]] = {
+    ToolCallStatus.NEW: frozenset(ToolCallStatus),
+    ToolCallStatus.RUNNING: _TERMINAL | {ToolCallStatus.SUSPENDED},
+    ToolCallStatus.SUSPENDED: frozenset({ToolCallStatus.RESUMING, ToolCallStatus.CANCELLED}),
+    ToolCallStatus.RESUMING: _TERMINAL | {ToolCallStatus.RUNNING, ToolCallStatus.SUSPENDED},
+    ToolCallStatus.SUCCEEDED: frozenset(),
+    ToolCallStatus.FAILED: frozenset(),
+    ToolCallStatus.CANCELLED: frozenset(),
+}
+
+
+class ToolCallResumeMode(StrEnum):
+    """What a positive decision means for the call.
+
+    `replay_tool_call` runs it with its own arguments, `use_decision_as_tool_result` takes the
+    decision's result as the call's, `pass_decision_to_tool` runs it with that result as arguments.
+    """
+
+    REPLAY_TOOL_CALL = "replay_tool_call"
+    USE_DECISION_AS_TOOL_RESULT = "use_decision_as_tool_result"
+    PASS_DECISION_TO_TOOL = "pass_decision_to_tool"
+
+
+class ToolCallOutcome(StrEnum):
+    """How a call ended, for now."""
+
+    SUSPENDED = "suspended"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+
+
+class ResumeAction(StrEnum):
+    """Yes or no."""
+
+    RESUME = "resume"
+    CANCEL = "cancel"
+
+
+class Suspension(Value, frozen=True, kw_only=True):
+    """What is asked of whom."""
+
+    id: str = msgspec.field(default_factory=str)
+    action: str = msgspec.field(default_factory=str)
+    message: str = ""
+    parameters: Json = None
+    response_schema: Json = None
+
+
+class PendingToolCall(Value, frozen=True, kw_only=True):
+    """The call that waits."""
+
+    id: str = msgspec.field(default_factory=str)
+    name: str = msgspec.field(default_factory=str)
+    arguments: Json = None
+
+
+class SuspendTicket(Value, frozen=True, kw_only=True):
+    """Everything needed to ask, and to go on once answered."""
+
+    suspension: Suspension = msgspec.field(default_factory=Suspension)
+    pending: PendingToolCall = msgspec.field(default_factory=PendingToolCall)
+    resume_mode: ToolCallResumeMode = ToolCallResumeMode.REPLAY_TOOL_CALL
+
+
+class ToolCallResume(Value, frozen=True, kw_only=True):
+    """An answer to a suspended call."""
+
+    decision_id: str = msgspec.field(default_factory=str)
+    action: ResumeAction
+    result: Json = None
+    reason: str | None = None
+    updated_at: int = 0
+
+    @classmethod
+    def approve(cls, result: Json = None, *, reason: str | None = None, id: str = "") -> Self:
+        return cls(decision_id=id, action=ResumeAction.RESUME, result=result, reason=reason)
+
+    @classmethod
+    def deny(cls, reason: str | None = None, *, id: str = "") -> Self:
+        return cls(decision_id=id, action=ResumeAction.CANCEL, reason=reason)
+
+
+Decision = tuple[str, ToolCallResume]
+"""A call id or suspension id, and the answer."""

@@ -1,0 +1,199 @@
+"""What a tool says about itself, and what it answers."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Any, Self
+
+import msgspec
+
+from awaken.codec import Json, dumps_text
+from awaken.domain.suspension import SuspendTicket, ToolCallOutcome
+from awaken.domain.value import Value, nullable
+from awaken.errors import AwakenError
+
+
+class ToolKind(StrEnum):
+    """What a tool does, roughly; policies look at it."""
+
+    EXECUTE = "execute"
+    READ = "read"
+    EDIT = "edit"
+    SEARCH = "search"
+    OTHER = "other"
+
+    @classmethod
+    def guess(cls, name: str) -> ToolKind:
+        """The kind its name suggests, by whole word parts: "merge" is no search for "rg"."""
+        words = set(re.findall(r"[a-z]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()))
+        for kind, hints in _KIND_WORDS.items():
+            if words & hints:
+                return kind
+        return cls.OTHER
+
+
+_KIND_WORDS: dict[ToolKind, frozenset[str]] = {
+    ToolKind.EDIT: frozenset(
+        ["edit", "write", "patch", "replace", "create", "delete", "remove", "move", "rename"]
+    ),
+    ToolKind.SEARCH: frozenset(["search", "grep", "find", "rg"]),
+    ToolKind.READ: frozenset(
+        ["read", "cat", "view", "open", "list", "ls", "glob", "fetch", "http", "curl"]
+    ),
+    ToolKind.EXECUTE: frozenset(["bash", "shell", "exec", "run", "command", "terminal"]),
+}
+
+
+def _empty_parameters() -> Json:
+    return {"type": "object", "properties": {}}
+
+
+class ToolDescriptor(Value, frozen=True, kw_only=True):
+    """What the model is told about a tool. `metadata` and `kind` stay here."""
+
+    id: str
+    name: str
+    description: str
+    parameters: Json = msgspec.field(default_factory=_empty_parameters)
+    category: str | None = nullable()
+    metadata: dict[str, Any] = msgspec.field(default_factory=dict)
+    kind: ToolKind | None = None
+
+    @property
+    def tool_kind(self) -> ToolKind:
+        return self.kind or ToolKind.guess(self.name)
+
+
+class ToolStatus(StrEnum):
+    """How a tool answered."""
+
+    SUCCESS = "success"
+    PENDING = "pending"
+    ERROR = "error"
+
+    @property
+    def outcome(self) -> ToolCallOutcome:
+        return _OUTCOMES[self]
+
+
+_OUTCOMES = {
+    ToolStatus.SUCCESS: ToolCallOutcome.SUCCEEDED,
+    ToolStatus.PENDING: ToolCallOutcome.SUSPENDED,
+    ToolStatus.ERROR: ToolCallOutcome.FAILED,
+}
+
+
+class ToolResult(Value, frozen=True, kw_only=True):
+    """A tool's answer."""
+
+    tool_name: str
+    status: ToolStatus
+    data: Json = nullable()
+    message: str | None = nullable()
+    suspension: SuspendTicket | None = None
+    metadata: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    @classmethod
+    def success(cls, name: str, data: Json = None) -> Self:
+        return cls(tool_name=name, status=ToolStatus.SUCCESS, data=data)
+
+    @classmethod
+    def success_with_message(cls, name: str, data: Json, message: str) -> Self:
+        return cls(tool_name=name, status=ToolStatus.SUCCESS, data=data, message=message)
+
+    @classmethod
+    def error(cls, name: str, message: str) -> Self:
+        return cls(tool_name=name, status=ToolStatus.ERROR, message=message)
+
+    @classmethod
+    def error_with_code(cls, name: str, code: str, message: str) -> Self:
+        return cls(
+            tool_name=name,
+            status=ToolStatus.ERROR,
+            data={"error": {"code": code, "message": message}},
+            message=f"[{code}] {message}",
+        )
+
+    @classmethod
+    def suspended(cls, name: str, message: str) -> Self:
+        return cls(tool_name=name, status=ToolStatus.PENDING, message=message)
+
+    @classmethod
+    def suspended_with(cls, name: str, message: str, ticket: SuspendTicket) -> Self:
+        return cls(tool_name=name, status=ToolStatus.PENDING, message=message, suspension=ticket)
+
+    @property
+    def outcome(self) -> ToolCallOutcome:
+        return self.status.outcome
+
+    def model_text(self) -> str:
+        """What the model reads: the message, else the data as compact JSON."""
+        return self.message if self.message is not None else dumps_text(self.data)
+
+    def resume_payload(self) -> Json:
+        """What `tool_call_resumed` tells of this result."""
+        if self.status is ToolStatus.PENDING:
+            return None
+        if self.status is ToolStatus.ERROR:
+            return {"error": self.message} if self.message is not None else self.data
+        return {"data": self.data, "metadata": self.metadata} if self.metadata else self.data
+
+
+class ToolErrorKind(StrEnum):
+    """Why a tool did not do its work."""
+
+    INVALID_ARGUMENTS = "invalid_arguments"
+    EXECUTION_FAILED = "execution_failed"
+    DENIED = "denied"
+    NOT_FOUND = "not_found"
+    INTERNAL = "internal"
+    TIMEOUT = "timeout"
+    CANCELLED = "cancelled"
+
+
+_PREFIX = {
+    ToolErrorKind.INVALID_ARGUMENTS: "Invalid arguments: ",
+    ToolErrorKind.EXECUTION_FAILED: "Execution failed: ",
+    ToolErrorKind.DENIED: "Denied: ",
+    ToolErrorKind.NOT_FOUND: "Not found: ",
+    ToolErrorKind.INTERNAL: "Internal error: ",
+    ToolErrorKind.TIMEOUT: "Timeout: ",
+    ToolErrorKind.CANCELLED: "Cancelled: ",
+}
+
+
+class ToolError(AwakenError):
+    """Raised by a tool, told to the model; it never ends the run."""
+
+    def __init__(self, kind: ToolErrorKind, message: str) -> None:
+        super().__init__(f"{_PREFIX[kind]}{message}")
+        self.kind, self.message = kind, message
+
+    @classmethod
+    def invalid_arguments(cls, message: str) -> Self:
+        return cls(ToolErrorKind.INVALID_ARGUMENTS, message)
+
+    @classmethod
+    def execution_failed(cls, message: str) -> Self:
+        return cls(ToolErrorKind.EXECUTION_FAILED, message)
+
+    @classmethod
+    def denied(cls, message: str) -> Self:
+        return cls(ToolErrorKind.DENIED, message)
+
+    @classmethod
+    def not_found(cls, message: str) -> Self:
+        return cls(ToolErrorKind.NOT_FOUND, message)
+
+    @classmethod
+    def internal(cls, message: str) -> Self:
+        return cls(ToolErrorKind.INTERNAL, message)
+
+    @classmethod
+    def timeout(cls, message: str) -> Self:
+        return cls(ToolErrorKind.TIMEOUT, message)
+
+    @classmethod
+    def cancelled(cls, message: str) -> Self:
+        return cls(ToolErrorKind.CANCELLED, message)

@@ -1,0 +1,40 @@
+"""Joining commands that were made side by side.
+
+Pure: no store, no clock. A conflict is raised here and settled in `awaken.phase.gather`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from awaken.errors import ParallelMergeConflict
+from awaken.state.command import Command, MutationBatch
+from awaken.state.key import Merge
+
+Strategy = Callable[[str], Merge]
+
+
+def conflicting_key(batches: Sequence[MutationBatch], strategy: Strategy) -> str | None:
+    """The first exclusive key that two of the batches touch, or `None`."""
+    seen: set[str] = set()
+    for batch in batches:
+        mine = dict.fromkeys(batch.touched_keys)
+        for name in mine:
+            if name in seen and strategy(name) is Merge.EXCLUSIVE:
+                return name
+        seen.update(mine)
+    return None
+
+
+def merge_parallel(commands: Sequence[Command], strategy: Strategy) -> Command:
+    """All commands as one, the first ones' updates first.
+
+    Raises:
+        ParallelMergeConflict: two of them touch one exclusive key.
+        MutationBaseRevisionMismatch: they were made from different revisions.
+    """
+    if len(commands) > 1:
+        key = conflicting_key([command.batch for command in commands], strategy)
+        if key is not None:
+            raise ParallelMergeConflict(key)
+    return Command.join(commands)

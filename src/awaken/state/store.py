@@ -1,0 +1,330 @@
+"""The current state of a run: commits by revision, export and restore."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+from typing import Any, TypeVar
+
+import msgspec
+
+from awaken.codec import loads
+from awaken.domain.run import PersistedState
+from awaken.errors import (
+    KeyAlreadyRegistered,
+    PluginAlreadyInstalled,
+    PluginNotInstalled,
+    ReducerFailed,
+    RevisionConflict,
+    UnknownKey,
+)
+from awaken.state.command import CommitEvent, MutationBatch
+from awaken.state.key import KeyRegistration, Merge, Scope, StateKey
+from awaken.state.snapshot import Snapshot
+
+V = TypeVar("V")
+U = TypeVar("U")
+
+CommitHook = Callable[[CommitEvent], None]
+log = logging.getLogger("awaken.state")
+
+
+class UnknownKeyPolicy(StrEnum):
+    """What to do with stored keys nobody registered."""
+
+    ERROR = "error"
+    SKIP = "skip"
+
+
+class StateStore:
+    """Holds one state. A commit touches the keys it names; snapshots taken before stay as they are.
+
+    Commits may come from any thread. A batch with a base revision is refused only if an exclusive
+    key it touches was changed since; writers of other keys never disturb each other.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._keys: dict[str, KeyRegistration] = {}
+        self._owners: dict[str, list[str]] = {}
+        self._hooks: list[CommitHook] = []
+        self._changed_at: dict[str, int] = {}
+        self._snapshot = Snapshot(0, {})
+        self._values: dict[str, Any] = {}
+        self._unsaved: set[str] = set()
+
+    # -- reading ------------------------------------------------------------------------------
+
+    @property
+    def revision(self) -> int:
+        return self._snapshot.revision
+
+    def snapshot(self) -> Snapshot:
+        return self._snapshot
+
+    def read(self, key: StateKey[V, Any]) -> V | None:
+        value: V | None = self._values.get(key.name)
+        return value
+
+    def merge_strategy(self, name: str) -> Merge:
+        """The rule of a key; one nobody registered counts as exclusive."""
+        registration = self._keys.get(name)
+        return registration.key.merge if registration else Merge.EXCLUSIVE
+
+    def is_registered(self, name: str) -> bool:
+        return name in self._keys
+
+    # -- writing ------------------------------------------------------------------------------
+
+    def update(self, key: StateKey[Any, U], update: U) -> int:
+        """Commit a single update."""
+        batch = MutationBatch()
+        batch.ops.append((key, update))
+        return self.commit(batch)
+
+    def commit(self, batch: MutationBatch) -> int:
+        """Apply all of `batch` or none of it; return the revision.
+
+        Raises:
+            RevisionConflict: an exclusive key changed since `batch.base_revision`.
+            UnknownKey: a key is not registered.
+            ReducerFailed: a key's `apply` raised.
+        """
+        if not batch.ops:
+            return self._snapshot.revision
+        hooks = tuple(self._hooks)
+        with self._lock:
+            previous = self._snapshot.revision
+            values, changed, skipped = self._apply(batch)
+            revision = previous + 1
+            for name in changed:
+                self._changed_at[name] = revision
+            self._unsaved |= changed
+            self._swap(revision, values)
+            snapshot = self._snapshot
+        if skipped:
+            log.warning("updates of %s were refused by their keys", ", ".join(sorted(skipped)))
+        if hooks:
+            event = CommitEvent(
+                previous_revision=previous,
+                new_revision=revision,
+                op_count=len(batch.ops),
+                snapshot=snapshot,
+                skipped=tuple(sorted(skipped)),
+            )
+            for hook in hooks:
+                hook(event)
+        return revision
+
+    def _apply(self, batch: MutationBatch) -> tuple[dict[str, Any], set[str], set[str]]:
+        base = batch.base_revision
+        values = self._values.copy()
+        changed: set[str] = set()
+        skipped: set[str] = set()
+        for key, update in batch.ops:
+            name = key.name
+            if name not in self._keys:
+                raise UnknownKey(name)
+            if (
+                base is not None
+                and key.merge is Merge.EXCLUSIVE
+                and self._changed_at.get(name, 0) > base
+            ):
+                raise RevisionConflict(expected=base, actual=self._changed_at[name], key=name)
+            old = values.get(name)
+            try:
+                if old is None and name not in values:
+                    values[name] = key.apply(key.initial(), update)
+                    changed.add(name)
+                    continue
+                new = key.apply(old, update)
+            except Exception as error:
+                raise ReducerFailed(name, error) from error
+            if new is old:
+                # A record handed back untouched is a refusal; an int set to itself is not.
+                if isinstance(new, msgspec.Struct):
+                    skipped.add(name)
+            else:
+                values[name] = new
+                changed.add(name)
+        return values, changed, skipped
+
+    def _swap(self, revision: int, values: dict[str, Any]) -> None:
+        self._values = values
+        self._snapshot = Snapshot(revision, values)
+
+    def add_commit_hook(self, hook: CommitHook) -> None:
+        self._hooks.append(hook)
+
+    # -- keys ---------------------------------------------------------------------------------
+
+    def install(self, owner: str, keys: Iterable[KeyRegistration]) -> None:
+        """Register the keys of a plugin, all or none.
+
+        Raises:
+            PluginAlreadyInstalled: `owner` is there already.
+            KeyAlreadyRegistered: one of the names is taken.
+        """
+        with self._lock:
+            if owner in self._owners:
+                raise PluginAlreadyInstalled(owner)
+            added: dict[str, KeyRegistration] = {}
+            for registration in keys:
+                name = registration.key.name
+                if name in self._keys or name in added:
+                    raise KeyAlreadyRegistered(name)
+                added[name] = registration
+            self._keys.update(added)
+            self._owners[owner] = list(added)
+
+    def uninstall(self, owner: str) -> None:
+        """Drop a plugin's keys, and, in one commit, their values unless retained.
+
+        Raises:
+            PluginNotInstalled: `owner` is not there.
+        """
+        with self._lock:
+            if owner not in self._owners:
+                raise PluginNotInstalled(owner)
+            names = self._owners.pop(owner)
+            gone = {
+                name
+                for name in names
+                if name in self._values and not self._keys[name].retain_on_uninstall
+            }
+            previous = self.revision
+            if gone:
+                self._drop(gone)
+            for name in names:
+                del self._keys[name]
+            event = CommitEvent(
+                previous_revision=previous,
+                new_revision=self.revision,
+                op_count=len(gone),
+                snapshot=self._snapshot,
+            )
+        if gone:
+            for hook in tuple(self._hooks):
+                hook(event)
+
+    def register_keys(self, keys: Iterable[KeyRegistration]) -> None:
+        """Register keys of plugins resolved per agent; a key already there is left as it is.
+
+        Raises:
+            KeyAlreadyRegistered: a *different* key has that name.
+        """
+        with self._lock:
+            fresh: dict[str, KeyRegistration] = {}
+            for registration in keys:
+                name = registration.key.name
+                known = self._keys.get(name) or fresh.get(name)
+                if known is None:
+                    fresh[name] = registration
+                elif known.key is not registration.key:
+                    raise KeyAlreadyRegistered(name)
+            self._keys.update(fresh)
+
+    def _drop(self, names: set[str]) -> None:
+        revision = self.revision + 1
+        for name in names:
+            self._changed_at[name] = revision
+        self._unsaved -= names
+        self._swap(revision, {k: v for k, v in self._values.items() if k not in names})
+
+    # -- persistence --------------------------------------------------------------------------
+
+    def export_persisted(self) -> PersistedState:
+        """All persistent keys that have a value, as JSON.
+
+        Raises:
+            KeyEncode: a value is not JSON-able.
+        """
+        return self._export(None)
+
+    def export_thread_scoped(self) -> PersistedState:
+        return self._export(Scope.THREAD)
+
+    def export_run_scoped(self) -> PersistedState:
+        return self._export(Scope.RUN)
+
+    def _export(self, scope: Scope | None) -> PersistedState:
+        snapshot, values = self._snapshot, self._values
+        return PersistedState(
+            revision=snapshot.revision,
+            extensions={
+                name: loads(registration.key.dump(values[name]))
+                for name, registration in sorted(self._keys.items())
+                if registration.persistent
+                and name in values
+                and (scope is None or registration.scope is scope)
+            },
+        )
+
+    def take_unsaved(self) -> tuple[dict[str, msgspec.Raw], dict[str, msgspec.Raw]]:
+        """The persistent keys changed since the last call, as (run-scoped, thread-scoped) JSON."""
+        run: dict[str, msgspec.Raw] = {}
+        thread: dict[str, msgspec.Raw] = {}
+        for name in self._unsaved:
+            registration = self._keys.get(name)
+            if registration is None or not registration.persistent or name not in self._values:
+                continue
+            target = run if registration.scope is Scope.RUN else thread
+            target[name] = registration.key.dump(self._values[name])
+        self._unsaved.clear()
+        return run, thread
+
+    def restore_persisted(self, state: PersistedState, policy: UnknownKeyPolicy) -> None:
+        """Replace everything by `state`, its revision included.
+
+        Raises:
+            UnknownKey: a name is not registered, and `policy` says so.
+            KeyDecode: a value does not fit; nothing was changed.
+        """
+        loaded = self._load(state, policy, None)
+        with self._lock:
+            revision = max(state.revision, self.revision + 1) if self._values else state.revision
+            self._changed_at = dict.fromkeys({*loaded, *self._values}, revision)
+            self._unsaved.clear()
+            self._swap(revision, loaded)
+
+    def restore_thread_scoped(self, state: PersistedState, policy: UnknownKeyPolicy) -> None:
+        """Merge the thread-scoped keys of `state` into the current one, all or nothing."""
+        self._merge(self._load(state, policy, Scope.THREAD))
+
+    def apply_seed(self, state: PersistedState, policy: UnknownKeyPolicy) -> None:
+        """Merge all keys of `state` into the current one, all or nothing."""
+        self._merge(self._load(state, policy, None))
+
+    def _load(
+        self, state: PersistedState, policy: UnknownKeyPolicy, scope: Scope | None
+    ) -> dict[str, Any]:
+        loaded: dict[str, Any] = {}
+        for name, json in state.extensions.items():
+            registration = self._keys.get(name)
+            if registration is None:
+                if policy is UnknownKeyPolicy.ERROR:
+                    raise UnknownKey(name)
+            elif scope is None or registration.scope is scope:
+                loaded[name] = registration.key.load(json)
+        return loaded
+
+    def _merge(self, loaded: dict[str, Any]) -> None:
+        if not loaded:
+            return
+        with self._lock:
+            revision = self.revision + 1
+            self._changed_at.update(dict.fromkeys(loaded, revision))
+            self._swap(revision, {**self._values, **loaded})
+
+    def clear_run_scoped(self) -> None:
+        """Forget what belongs to the run that ended."""
+        with self._lock:
+            names = {
+                name
+                for name in self._values
+                if name in self._keys and self._keys[name].scope is Scope.RUN
+            }
+            if names:
+                self._drop(names)

@@ -1,0 +1,66 @@
+"""Awaken runs AI agents: typed state, nine phases, plugins, and a loop that loses nothing."""
+
+from awaken.contract.control import CancellationToken
+from awaken.contract.profile import ProfileKey
+from awaken.contract.tool import ToolCallContext, ToolOutput
+from awaken.domain.context_message import ContextMessage
+from awaken.domain.event import RunEvent
+from awaken.domain.inference import InferenceOverride
+from awaken.domain.intercept import Block, SetResult, Suspend
+from awaken.domain.message import Message, ToolCall
+from awaken.domain.phase import Phase
+from awaken.domain.secret import RedactedString
+from awaken.domain.spec import AgentSpec
+from awaken.domain.suspension import SuspendTicket, ToolCallResume
+from awaken.domain.tool import ToolDescriptor, ToolError, ToolResult
+from awaken.errors import AwakenError
+from awaken.front import Agent, RunResult, RunStream, Runtime
+from awaken.plugin.context import PhaseContext
+from awaken.plugin.hook import Plugin
+from awaken.plugin.registrar import Registrar
+from awaken.runtime import RunRequest
+from awaken.state.command import Command
+from awaken.state.key import Merge, Scope, StateKey
+from awaken.state.runtime_keys import RUN_LIFECYCLE, Done
+from awaken.tool import FrontEndTool, TypedTool, tool
+
+__all__ = [
+    "RUN_LIFECYCLE",
+    "Agent",
+    "AgentSpec",
+    "AwakenError",
+    "Block",
+    "CancellationToken",
+    "Command",
+    "ContextMessage",
+    "Done",
+    "FrontEndTool",
+    "InferenceOverride",
+    "Merge",
+    "Message",
+    "Phase",
+    "PhaseContext",
+    "Plugin",
+    "ProfileKey",
+    "RedactedString",
+    "Registrar",
+    "RunEvent",
+    "RunRequest",
+    "RunResult",
+    "RunStream",
+    "Runtime",
+    "Scope",
+    "SetResult",
+    "StateKey",
+    "Suspend",
+    "SuspendTicket",
+    "ToolCall",
+    "ToolCallContext",
+    "ToolCallResume",
+    "ToolDescriptor",
+    "ToolError",
+    "ToolOutput",
+    "ToolResult",
+    "TypedTool",
+    "tool",
+]

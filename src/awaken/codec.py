@@ -63,7 +63,8 @@ def loads(data: bytes | str | msgspec.Raw, type_: Any = None) -> Any:
 
 def to_json(value: Any) -> Json:
     """The JSON value (dicts, lists, scalars) of a domain value."""
-    return msgspec.to_builtins(value, enc_hook=_encode_other)
+    # By way of the text: `msgspec.to_builtins` would leave tuples, dates and the like in it.
+    return _decoder.decode(_encoder.encode(value))
 
 
 @overload

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from awaken.codec import Json
 from awaken.domain.suspension import Decision
@@ -18,11 +19,12 @@ class CancellationToken:
     Belongs to one event loop; cancel it from other threads by `loop.call_soon_threadsafe`.
     """
 
-    __slots__ = ("_cancelled", "_listeners")
+    __slots__ = ("_cancelled", "_handles", "_listeners")
 
     def __init__(self) -> None:
         self._cancelled = False
-        self._listeners: dict[int, Callable[[], None]] = {}
+        self._handles = 0
+        self._listeners: dict[int, Callable[[], object]] = {}
 
     def cancel(self) -> None:
         if self._cancelled:
@@ -51,9 +53,9 @@ class CancellationToken:
         if self._cancelled:
             listener()
             return 0
-        handle = id(listener)
-        self._listeners[handle] = listener  # type: ignore[assignment]  # its answer is ignored
-        return handle
+        self._handles += 1
+        self._listeners[self._handles] = listener
+        return self._handles
 
     def forget(self, handle: int) -> None:
         self._listeners.pop(handle, None)
@@ -100,28 +102,60 @@ def interruptible(token: CancellationToken | None) -> Iterator[None]:
         raise Cancelled
     task = asyncio.current_task()
     assert task is not None, "interruptible needs a running task"
-    interrupted = False
-
-    def interrupt() -> None:
-        nonlocal interrupted
-        interrupted = True
-        task.cancel()
-
-    handle = token.on_cancel(interrupt)
+    interruption = _Interruption(task)
+    handle = token.on_cancel(interruption.begin)
     try:
         yield
     except asyncio.CancelledError:
-        # Someone else may have cancelled the task too: then it must really end.
-        if interrupted and task.uncancel() <= 0:
+        if interruption.withdraw():
             raise Cancelled from None
+        raise
+    except BaseException:
+        interruption.withdraw()
         raise
     finally:
         token.forget(handle)
-    if interrupted:
-        # The block ended on its own before the interruption was delivered.
-        if task.uncancel() <= 0:
+    if interruption.begun:
+        # The block ended on its own, or took the interruption for itself.
+        if interruption.withdraw():
             raise Cancelled
         raise asyncio.CancelledError
+
+
+class _Interruption:
+    """A cancellation of one task that is taken back at the end of a block."""
+
+    __slots__ = ("_before", "_delivered", "_scheduled", "_task", "begun")
+
+    def __init__(self, task: asyncio.Task[Any]) -> None:
+        self._task = task
+        self._before = task.cancelling()
+        self._scheduled: asyncio.Handle | None = None
+        self._delivered = False
+        self.begun = False
+
+    def begin(self) -> None:
+        self.begun = True
+        loop = self._task.get_loop()
+        if asyncio.current_task(loop) is self._task:
+            # The block itself is running. Cancelled now, and ending without another await, it
+            # would leave the cancellation to whatever the task awaits next.
+            self._scheduled = loop.call_soon(self._deliver)
+        else:
+            self._deliver()
+
+    def _deliver(self) -> None:
+        self._delivered = True
+        self._task.cancel()
+
+    def withdraw(self) -> bool:
+        """Whether the task was interrupted from here and by nobody else, so that it may go on."""
+        if not self.begun:
+            return False
+        if self._scheduled is not None:
+            self._scheduled.cancel()
+        left = self._task.uncancel() if self._delivered else self._task.cancelling()
+        return left <= self._before
 
 
 class InboxClosed(Exception):
@@ -147,10 +181,11 @@ class _Channel:
 class InboxSender:
     """The writing end. `send` answers whether somebody may still read it."""
 
-    __slots__ = ("_channel", "_on_closed")
+    __slots__ = ("_channel", "_closed", "_on_closed")
 
     def __init__(self, channel: _Channel, on_closed: Callable[[Json], None] | None) -> None:
         self._channel = channel
+        self._closed = False
         self._on_closed = on_closed
 
     def send(self, payload: Json) -> bool:
@@ -172,8 +207,10 @@ class InboxSender:
         return InboxSender(self._channel, self._on_closed)
 
     def close(self) -> None:
-        self._channel.senders -= 1
-        self._channel.wake()
+        if not self._closed:
+            self._closed = True
+            self._channel.senders -= 1
+            self._channel.wake()
 
 
 class InboxReceiver:
@@ -283,3 +320,16 @@ class DecisionQueue:
                 await self._waiter
             finally:
                 self._waiter = None
+
+
+async def first_of(*waits: Awaitable[None]) -> None:
+    """Return when one of the waits is over; the others are given up."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)

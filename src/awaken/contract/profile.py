@@ -94,7 +94,9 @@ class ProfileAccess:
     def _address(self, key: ProfileKey[Any], instance: str) -> tuple[ProfileOwner, str]:
         if key.namespace not in self._namespaces:
             raise NotFound("profile namespace", key.namespace)
-        return ProfileOwner(), f"{key.namespace}/{instance}"
+        # A slash in the namespace is escaped: ("a", "b/c") and ("a/b", "c") are two entries.
+        namespace = key.namespace.replace("~", "~0").replace("/", "~1")
+        return ProfileOwner(), f"{namespace}/{instance}"
 
     async def read(self, key: ProfileKey[V], instance: str = StateScope.GLOBAL) -> V:
         """The entry, or the key's default."""

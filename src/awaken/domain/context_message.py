@@ -36,9 +36,9 @@ class ContextMessage(Value, frozen=True, kw_only=True):
     visibility: Visibility
     target: ContextTarget
     cooldown_turns: int
-    persistent: bool = False
-    consume_after_emit: bool = False
-    priority: int = 0
+    persistent: bool = msgspec.field(default_factory=bool)
+    consume_after_emit: bool = msgspec.field(default_factory=bool)
+    priority: int = msgspec.field(default_factory=int)
 
     @classmethod
     def _make(

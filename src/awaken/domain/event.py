@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from awaken.codec import Json
 from awaken.domain.identity import RunIdentity
 from awaken.domain.inference import TokenUsage
@@ -40,7 +42,7 @@ class RunFinish(Event, frozen=True, kw_only=True):
 class StepStart(Event, frozen=True, kw_only=True):
     """A turn begins; `message_id` is the id its assistant message will have."""
 
-    message_id: str = ""
+    message_id: str = msgspec.field(default_factory=str)
 
 
 class StepEnd(Event, frozen=True, kw_only=True):

@@ -115,8 +115,10 @@ class ContextWindowPolicy(Value, frozen=True, kw_only=True):
     min_recent_messages: int
     enable_prompt_cache: bool
     autocompact_threshold: int | None = None
-    compaction_mode: CompactionMode = CompactionMode.KEEP_RECENT_RAW_SUFFIX
-    compaction_raw_suffix_messages: int = 2
+    compaction_mode: CompactionMode = msgspec.field(
+        default_factory=lambda: CompactionMode.KEEP_RECENT_RAW_SUFFIX
+    )
+    compaction_raw_suffix_messages: int = msgspec.field(default_factory=lambda: 2)
 
     @classmethod
     def default(cls) -> Self:

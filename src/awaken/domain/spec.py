@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from datetime import date
+from enum import StrEnum
 from typing import Any, Self, TypeVar
 from urllib.parse import urlsplit
 
@@ -100,7 +102,11 @@ class RemoteEndpoint(Value, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             raise ValueError(f"endpoint base_url {self.base_url!r} is not an http(s) URL")
         if url.query or url.fragment:
             raise ValueError(f"endpoint base_url {self.base_url!r} must not have query or fragment")
-        if self.auth is not None and self.auth.get("type") == "bearer":
+        if self.auth is None:
+            return
+        if not isinstance(self.auth.get("type"), str):
+            raise ValueError("endpoint auth needs a type, such as bearer")
+        if self.auth["type"] == "bearer":
             token = self.auth.get("token")
             if not isinstance(token, str) or not token.strip() or token.strip() == "***":
                 raise ValueError("endpoint bearer auth needs a token")
@@ -115,7 +121,8 @@ class RemoteEndpoint(Value, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             return from_json(value, cls)
         if mixed := sorted(_NEW_ENDPOINT_KEYS & value.keys()):
             raise ConfigError(
-                f"endpoint mixes old keys with {', '.join(mixed)}: use backend, auth, target, options"
+                f"endpoint mixes old keys with {', '.join(mixed)}: "
+                "use backend, auth, target and options"
             )
         new = {key: item for key, item in value.items() if key not in _OLD_ENDPOINT_KEYS}
         if token := value.get("bearer_token"):
@@ -125,6 +132,19 @@ class RemoteEndpoint(Value, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         if value.get("poll_interval_ms") is not None:
             new["options"] = {"poll_interval_ms": value["poll_interval_ms"]}
         return from_json(new, cls)
+
+
+class ToolExecutorKind(StrEnum):
+    """How the calls of one step are run.
+
+    `sequential`: one after another, each seeing what the one before did, up to the first that
+    suspends. The parallel ones run them side by side on one snapshot; `batch_approval` takes
+    suspended calls up again once all are decided, `streaming` each as soon as it is.
+    """
+
+    SEQUENTIAL = "sequential"
+    PARALLEL_BATCH_APPROVAL = "parallel_batch_approval"
+    PARALLEL_STREAMING = "parallel_streaming"
 
 
 # -- agents -----------------------------------------------------------------------------------
@@ -199,6 +219,7 @@ class AgentSpec(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     endpoint: RemoteEndpoint | None = None
     delegates: tuple[str, ...] = ()
     stop_conditions: tuple[StopConditionSpec, ...] = ()
+    tool_executor: ToolExecutorKind = ToolExecutorKind.PARALLEL_STREAMING
     sections: dict[str, Any] = msgspec.field(default_factory=dict)
     registry: str | None = None
 
@@ -209,6 +230,9 @@ class AgentSpec(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
             value = dict(value)
             if "active_plugins" in value:
                 value.setdefault("active_hook_filter", value.pop("active_plugins"))
+            allowed = ("allowed_tools", "allowed_tool_patterns")
+            if all(key in value and value[key] is None for key in allowed):
+                value["allowed_tools"] = []  # both said to be nothing: unlike both left out
             if value.get("endpoint") is not None:
                 value["endpoint"] = msgspec.to_builtins(RemoteEndpoint.read(value["endpoint"]))
         return from_json(value, cls)
@@ -264,10 +288,18 @@ class ModelSpec(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def __post_init__(self) -> None:
         cutoff = self.knowledge_cutoff
-        if cutoff is not None and not re.fullmatch(
-            r"\d{4}-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?", cutoff
-        ):
+        if cutoff is not None and not _is_month_or_day(cutoff):
             raise ValueError(f"knowledge_cutoff {cutoff!r} is not YYYY-MM or YYYY-MM-DD")
+
+
+def _is_month_or_day(text: str) -> bool:
+    if not re.fullmatch(r"[0-9]{4}-[0-9]{2}(-[0-9]{2})?", text):
+        return False
+    try:
+        date.fromisoformat(text if len(text) == 10 else f"{text}-01")
+    except ValueError:
+        return False
+    return True
 
 
 class ProviderSpec(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -277,5 +309,12 @@ class ProviderSpec(Value, frozen=True, kw_only=True, forbid_unknown_fields=True)
     adapter: str
     api_key: RedactedString | None = None
     base_url: str | None = None
-    timeout_secs: int = 300
+    timeout_secs: int = msgspec.field(default_factory=lambda: 300)
     adapter_options: dict[str, Any] = msgspec.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # Forms and environment files write an absent value as empty text.
+        if self.api_key == RedactedString(""):
+            msgspec.structs.force_setattr(self, "api_key", None)
+        if self.base_url == "":
+            msgspec.structs.force_setattr(self, "base_url", None)

@@ -8,7 +8,7 @@ from typing import Self
 import msgspec
 
 from awaken.codec import Json
-from awaken.domain.value import Value
+from awaken.domain.value import Value, nullable
 
 
 class ToolCallStatus(StrEnum):
@@ -84,7 +84,7 @@ class PendingToolCall(Value, frozen=True, kw_only=True):
 
     id: str = msgspec.field(default_factory=str)
     name: str = msgspec.field(default_factory=str)
-    arguments: Json = None
+    arguments: Json = nullable()
 
 
 class SuspendTicket(Value, frozen=True, kw_only=True):
@@ -92,7 +92,9 @@ class SuspendTicket(Value, frozen=True, kw_only=True):
 
     suspension: Suspension = msgspec.field(default_factory=Suspension)
     pending: PendingToolCall = msgspec.field(default_factory=PendingToolCall)
-    resume_mode: ToolCallResumeMode = ToolCallResumeMode.REPLAY_TOOL_CALL
+    resume_mode: ToolCallResumeMode = msgspec.field(
+        default_factory=lambda: ToolCallResumeMode.REPLAY_TOOL_CALL
+    )
 
 
 class ToolCallResume(Value, frozen=True, kw_only=True):
@@ -102,7 +104,7 @@ class ToolCallResume(Value, frozen=True, kw_only=True):
     action: ResumeAction
     result: Json = None
     reason: str | None = None
-    updated_at: int = 0
+    updated_at: int = msgspec.field(default_factory=int)
 
     @classmethod
     def approve(cls, result: Json = None, *, reason: str | None = None, id: str = "") -> Self:

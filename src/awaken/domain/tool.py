@@ -34,14 +34,13 @@ class ToolKind(StrEnum):
 
 
 _KIND_WORDS: dict[ToolKind, frozenset[str]] = {
-    ToolKind.EDIT: frozenset(
-        ["edit", "write", "patch", "replace", "create", "delete", "remove", "move", "rename"]
-    ),
-    ToolKind.SEARCH: frozenset(["search", "grep", "find", "rg"]),
-    ToolKind.READ: frozenset(
-        ["read", "cat", "view", "open", "list", "ls", "glob", "fetch", "http", "curl"]
-    ),
-    ToolKind.EXECUTE: frozenset(["bash", "shell", "exec", "run", "command", "terminal"]),
+    kind: frozenset(words.split())
+    for kind, words in (
+        (ToolKind.EDIT, "edit write patch replace create delete remove move rename"),
+        (ToolKind.SEARCH, "search grep find rg"),
+        (ToolKind.READ, "read cat view open list ls glob fetch http curl"),
+        (ToolKind.EXECUTE, "bash shell exec run command terminal"),
+    )
 }
 
 

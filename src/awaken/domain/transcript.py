@@ -12,7 +12,7 @@ from typing import overload
 
 import msgspec
 
-from awaken.domain.message import Message, Role, Visibility
+from awaken.domain.message import Message, Role, ToolCall, Visibility
 
 INTERRUPTED = "[Tool execution was interrupted]"
 
@@ -74,13 +74,24 @@ class MessageView(Sequence[Message]):
 
 
 class _Turn:
-    """An assistant message with calls, and the results that belong to it."""
+    """An assistant message, its calls, and the result of each."""
 
-    __slots__ = ("message", "results")
+    __slots__ = ("calls", "message", "results")
 
-    def __init__(self, message: Message) -> None:
+    def __init__(self, message: Message, calls: tuple[ToolCall, ...]) -> None:
         self.message = message
-        self.results: dict[str, Message] = {}
+        self.calls = calls
+        self.results: list[Message | None] = [None] * len(calls)
+
+    def settle(self, result: Message) -> None:
+        """Give `result` to its call: the first of that id without one, else it replaces one."""
+        place = 0
+        for index, call in enumerate(self.calls):
+            if call.id == result.tool_call_id:
+                place = index
+                if self.results[index] is None:
+                    break
+        self.results[place] = result
 
 
 def effective_view(log: Iterable[Message], open_calls: Collection[str] = ()) -> list[Message]:
@@ -96,14 +107,14 @@ def effective_view(log: Iterable[Message], open_calls: Collection[str] = ()) -> 
     waiting: dict[str, _Turn] = {}
     for message in rows:
         if message.role is Role.ASSISTANT and message.tool_calls:
-            turn = _Turn(message)
+            turn = _Turn(message, message.tool_calls)
             items.append(turn)
             for call in message.tool_calls:
                 waiting[call.id] = turn
         elif message.role is Role.TOOL and message.tool_call_id is not None:
             owner = waiting.get(message.tool_call_id)
             if owner is not None:
-                owner.results[message.tool_call_id] = message
+                owner.settle(message)
         else:
             items.append(message)
     view: list[Message] = []
@@ -118,23 +129,19 @@ def effective_view(log: Iterable[Message], open_calls: Collection[str] = ()) -> 
 
 
 def _answered(turn: _Turn, open_calls: Collection[str]) -> Iterator[Message]:
-    calls = turn.message.tool_calls or ()
-    kept = tuple(
-        call
-        for call in calls
-        if (
-            turn.results[call.id].visibility is Visibility.ALL
-            if call.id in turn.results
-            else call.id in open_calls
-        )
-    )
-    if len(kept) == len(calls):
+    kept = [
+        (call, result)
+        for call, result in zip(turn.calls, turn.results, strict=True)
+        if (call.id in open_calls if result is None else result.visibility is Visibility.ALL)
+    ]
+    if len(kept) == len(turn.calls):
         yield turn.message
     elif kept or turn.message.content:
-        yield msgspec.structs.replace(turn.message, tool_calls=kept or None)
-    for call in kept:
-        if call.id in turn.results:
-            yield turn.results[call.id]
+        calls = tuple(call for call, _ in kept)
+        yield msgspec.structs.replace(turn.message, tool_calls=calls or None)
+    for _, result in kept:
+        if result is not None:
+            yield result
 
 
 def _is_empty_assistant(message: Message) -> bool:
@@ -155,11 +162,14 @@ def _fold_summaries(log: list[Message]) -> list[Message]:
     ]
     if not spans:
         return log
+    # Of two summaries of one interval the later one counts.
     widest = [
-        span
-        for span in spans
+        (low, high, message)
+        for place, (low, high, message) in enumerate(spans)
         if not any(
-            other is not span and other[0] <= span[0] and span[1] <= other[1] for other in spans
+            from_seq <= low and high <= to_seq and ((from_seq, to_seq) != (low, high) or at > place)
+            for at, (from_seq, to_seq, _) in enumerate(spans)
+            if at != place
         )
     ]
     starts = {from_seq: message for from_seq, _, message in widest}

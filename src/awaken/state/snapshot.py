@@ -25,8 +25,8 @@ class Snapshot:
 
     def value(self, key: StateKey[V, Any]) -> V:
         """The value of `key`, or its initial value if it was never written."""
-        found: V | None = self._values.get(key.name)
-        return key.initial() if found is None else found
+        value: V = self._values[key.name] if key.name in self._values else key.initial()
+        return value
 
     def names(self) -> frozenset[str]:
         return frozenset(self._values)

@@ -14,6 +14,7 @@ from awaken.codec import loads
 from awaken.domain.run import PersistedState
 from awaken.errors import (
     KeyAlreadyRegistered,
+    KeyEncode,
     PluginAlreadyInstalled,
     PluginNotInstalled,
     ReducerFailed,
@@ -117,6 +118,11 @@ class StateStore:
             for hook in hooks:
                 hook(event)
         return revision
+
+    def check(self, batch: MutationBatch) -> None:
+        """Raise what committing the batch would raise now; change nothing."""
+        with self._lock:
+            self._apply(batch)
 
     def _apply(self, batch: MutationBatch) -> tuple[dict[str, Any], set[str], set[str]]:
         base = batch.base_revision
@@ -250,12 +256,13 @@ class StateStore:
         return self._export(Scope.RUN)
 
     def _export(self, scope: Scope | None) -> PersistedState:
-        snapshot, values = self._snapshot, self._values
+        with self._lock:
+            revision, values, keys = self.revision, self._values, sorted(self._keys.items())
         return PersistedState(
-            revision=snapshot.revision,
+            revision=revision,
             extensions={
                 name: loads(registration.key.dump(values[name]))
-                for name, registration in sorted(self._keys.items())
+                for name, registration in keys
                 if registration.persistent
                 and name in values
                 and (scope is None or registration.scope is scope)
@@ -263,16 +270,26 @@ class StateStore:
         )
 
     def take_unsaved(self) -> tuple[dict[str, msgspec.Raw], dict[str, msgspec.Raw]]:
-        """The persistent keys changed since the last call, as (run-scoped, thread-scoped) JSON."""
+        """The persistent keys changed since the last call, as (run-scoped, thread-scoped) JSON.
+
+        Raises:
+            KeyEncode: a value is not JSON-able; that key is given up, the others stay to be taken.
+        """
         run: dict[str, msgspec.Raw] = {}
         thread: dict[str, msgspec.Raw] = {}
-        for name in self._unsaved:
-            registration = self._keys.get(name)
-            if registration is None or not registration.persistent or name not in self._values:
-                continue
-            target = run if registration.scope is Scope.RUN else thread
-            target[name] = registration.key.dump(self._values[name])
-        self._unsaved.clear()
+        # Commits may come from other threads: what they change is taken here, or stays unsaved.
+        with self._lock:
+            for name in sorted(self._unsaved):
+                registration = self._keys.get(name)
+                if registration is None or not registration.persistent or name not in self._values:
+                    continue
+                target = run if registration.scope is Scope.RUN else thread
+                try:
+                    target[name] = registration.key.dump(self._values[name])
+                except KeyEncode:
+                    self._unsaved.discard(name)
+                    raise
+            self._unsaved.clear()
         return run, thread
 
     def restore_persisted(self, state: PersistedState, policy: UnknownKeyPolicy) -> None:
@@ -284,8 +301,10 @@ class StateStore:
         """
         loaded = self._load(state, policy, None)
         with self._lock:
-            revision = max(state.revision, self.revision + 1) if self._values else state.revision
-            self._changed_at = dict.fromkeys({*loaded, *self._values}, revision)
+            revision = state.revision
+            if loaded or self.revision:
+                revision = max(revision, self.revision + 1)
+            self._changed_at = dict.fromkeys({*self._changed_at, *loaded}, revision)
             self._unsaved.clear()
             self._swap(revision, loaded)
 
@@ -294,8 +313,14 @@ class StateStore:
         self._merge(self._load(state, policy, Scope.THREAD))
 
     def apply_seed(self, state: PersistedState, policy: UnknownKeyPolicy) -> None:
-        """Merge all keys of `state` into the current one, all or nothing."""
-        self._merge(self._load(state, policy, None))
+        """Merge all keys of `state` into the current one, all or nothing.
+
+        A seed comes from another thread's state, so here it counts as unsaved.
+        """
+        loaded = self._load(state, policy, None)
+        self._merge(loaded)
+        with self._lock:
+            self._unsaved |= loaded.keys()
 
     def _load(
         self, state: PersistedState, policy: UnknownKeyPolicy, scope: Scope | None

@@ -1,0 +1,60 @@
+"""Choosing the backend of an agent, and refusing what it cannot do before anything happened."""
+
+from __future__ import annotations
+
+from awaken.backend.local import LocalBackend
+from awaken.contract.backend import (
+    BackendCapabilities,
+    BackendDelegateRunRequest,
+    BackendRootRunRequest,
+    BackendRunResult,
+    ExecutionBackend,
+    ExecutionFailed,
+)
+from awaken.plugin.agent import ResolvedAgent, ResolvedExecution
+
+
+def backend_of(execution: ResolvedExecution) -> ExecutionBackend:
+    """
+    Raises:
+        ExecutionFailed: it cannot be built.
+    """
+    return LocalBackend() if isinstance(execution, ResolvedAgent) else execution.backend()
+
+
+def execution_capabilities(execution: ResolvedExecution) -> BackendCapabilities:
+    return backend_of(execution).capabilities()
+
+
+def validate_root_execution_request(
+    execution: ResolvedExecution, request: BackendRootRunRequest
+) -> None:
+    """
+    Raises:
+        ExecutionFailed: the request asks for what the backend cannot do; the text names all of it.
+    """
+    _refuse(request.agent_id, execution_capabilities(execution).unsupported_root_features(request))
+
+
+def validate_delegate_execution_request(
+    execution: ResolvedExecution, request: BackendDelegateRunRequest
+) -> None:
+    """The same for a delegate."""
+    _refuse(
+        request.agent_id, execution_capabilities(execution).unsupported_delegate_features(request)
+    )
+
+
+def _refuse(agent_id: str, unsupported: list[str]) -> None:
+    if unsupported:
+        raise ExecutionFailed(
+            f"agent '{agent_id}' backend does not support: {', '.join(unsupported)}"
+        )
+
+
+async def execute_resolved_delegate_execution(
+    execution: ResolvedExecution, request: BackendDelegateRunRequest
+) -> BackendRunResult:
+    """Run a delegate wherever it lives."""
+    validate_delegate_execution_request(execution, request)
+    return await backend_of(execution).execute_delegate(request)

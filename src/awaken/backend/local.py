@@ -1,0 +1,231 @@
+"""Agents in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import assert_never
+
+import msgspec
+
+from awaken.clock import SYSTEM_CLOCK, Clock
+from awaken.contract.backend import (
+    BackendAgentNotFound,
+    BackendCapabilities,
+    BackendDelegateRunRequest,
+    BackendLoopError,
+    BackendRootRunRequest,
+    BackendRunOutput,
+    BackendRunResult,
+    BackendRunStatus,
+    ExecutionBackend,
+    ExecutionFailed,
+)
+from awaken.contract.control import InboxSender, inbox_channel
+from awaken.contract.profile import ProfileStore
+from awaken.domain.identity import RunIdentity, RunOrigin
+from awaken.domain.lifecycle import (
+    BehaviorRequested,
+    Blocked,
+    CancelledEnd,
+    Failed,
+    NaturalEnd,
+    Stopped,
+    Suspended,
+    TerminationReason,
+)
+from awaken.domain.message import Message
+from awaken.domain.run import RunRecord, RunRequestSnapshot
+from awaken.errors import AgentLoopError, AwakenError, InvalidResume, PhaseError, StateError
+from awaken.ids import UUID7, Ids
+from awaken.loop import (
+    AgentLoopParams,
+    AgentRunResult,
+    LoopStatePlugin,
+    prepare_resume,
+    run_agent_loop,
+)
+from awaken.phase.engine import PhaseRuntime
+from awaken.plugin.agent import ResolvedAgent
+from awaken.plugin.env import install_plugin
+from awaken.state.store import StateStore
+
+
+class ThreadContextSnapshot(msgspec.Struct, kw_only=True):
+    """What the runtime has read already, so that a run does not read it again."""
+
+    agent: ResolvedAgent | None = None
+    log_length: int = 0
+    uncommitted: Sequence[Message] = ()
+    previous: RunRecord | None = None
+    request: RunRequestSnapshot | None = None
+    owner_inbox: InboxSender | None = None
+    profile_store: ProfileStore | None = None
+    clock: Clock = SYSTEM_CLOCK
+    ids: Ids = UUID7
+
+
+class LocalBackend(ExecutionBackend):
+    """Runs agents on this event loop. It can do everything."""
+
+    def capabilities(self) -> BackendCapabilities:
+        return BackendCapabilities.full()
+
+    async def execute_root(self, request: BackendRootRunRequest) -> BackendRunResult:
+        """Run an agent for its own sake.
+
+        Raises:
+            ExecutionFailed: the request has no local context.
+            BackendLoopError: the run broke off.
+        """
+        result = await self.execute_root_with_thread_context(request, None)
+        return _backend_result(request.agent_id, result, None)
+
+    async def execute_root_with_thread_context(
+        self, request: BackendRootRunRequest, context: ThreadContextSnapshot | None
+    ) -> AgentRunResult:
+        """The same, with what is already known of the thread."""
+        phases = request.local.phase_runtime if request.local is not None else None
+        if not isinstance(phases, PhaseRuntime):
+            raise ExecutionFailed("local root execution requires a phase runtime context")
+        if context is None:
+            context = await _read_thread(request)
+        if request.decisions:
+            try:
+                prepare_resume(phases.store, request.decisions)
+            except StateError as error:
+                raise BackendLoopError(PhaseError(error)) from error
+            except InvalidResume as error:
+                raise BackendLoopError(error) from error
+        params = AgentLoopParams(
+            resolver=request.resolver,
+            agent_id=request.agent_id,
+            agent=context.agent,
+            runtime=phases,
+            sink=request.sink,
+            checkpoint_store=request.checkpoint_store,
+            messages=request.messages,
+            uncommitted=context.uncommitted,
+            log_length=context.log_length,
+            previous=context.previous,
+            request=context.request,
+            run_identity=request.run_identity,
+            cancellation_token=request.control.cancellation_token,
+            decision_rx=request.control.decision_rx,
+            overrides=request.overrides,
+            frontend_tools=request.frontend_tools,
+            inbox=request.inbox,
+            owner_inbox=context.owner_inbox,
+            is_continuation=request.is_continuation,
+            profile_store=context.profile_store,
+            clock=context.clock,
+            ids=context.ids,
+        )
+        return await _run_loop(params)
+
+    async def execute_delegate(self, request: BackendDelegateRunRequest) -> BackendRunResult:
+        """Run an agent on behalf of another: its own store, nothing kept, no one to ask.
+
+        Raises:
+            BackendAgentNotFound: it cannot be resolved.
+            ExecutionFailed: it cannot be set up.
+            BackendLoopError: the run broke off.
+        """
+        try:
+            agent: ResolvedAgent = request.resolver.resolve(request.agent_id)
+        except AwakenError as error:
+            raise BackendAgentNotFound(
+                f"failed to resolve agent '{request.agent_id}': {error}"
+            ) from error
+        owner_inbox, inbox = inbox_channel()
+        try:
+            phases = new_phase_runtime()
+            agent.env.bind(phases.store, owner_inbox)
+        except StateError as error:
+            raise ExecutionFailed(str(error)) from error
+        run_id = UUID7.new()
+        identity = RunIdentity(
+            thread_id=run_id,
+            run_id=run_id,
+            parent_thread_id=request.parent.parent_thread_id,
+            parent_run_id=request.parent.parent_run_id,
+            agent_id=request.agent_id,
+            origin=RunOrigin.SUBAGENT,
+        ).with_parent_tool_call_id(request.parent.parent_tool_call_id)
+        result = await _run_loop(
+            AgentLoopParams(
+                resolver=request.resolver,
+                agent_id=request.agent_id,
+                agent=agent,
+                runtime=phases,
+                sink=request.sink,
+                messages=request.messages,
+                run_identity=identity,
+                cancellation_token=request.control.cancellation_token,
+                decision_rx=request.control.decision_rx,
+                inbox=inbox,
+                owner_inbox=owner_inbox,
+            )
+        )
+        return _backend_result(request.agent_id, result, owner_inbox)
+
+
+def new_phase_runtime() -> PhaseRuntime:
+    """A fresh store with the loop's own state, and the phases over it."""
+    store = StateStore()
+    install_plugin(store, LoopStatePlugin())
+    return PhaseRuntime(store)
+
+
+async def _run_loop(params: AgentLoopParams) -> AgentRunResult:
+    try:
+        return await run_agent_loop(params)
+    except AgentLoopError as error:
+        raise BackendLoopError(error) from error
+
+
+async def _read_thread(request: BackendRootRunRequest) -> ThreadContextSnapshot:
+    store, identity = request.checkpoint_store, request.run_identity
+    if store is None:
+        return ThreadContextSnapshot(uncommitted=request.new_messages)
+    thread = await store.load_thread(identity.thread_id)
+    return ThreadContextSnapshot(
+        log_length=thread.message_count if thread else 0,
+        uncommitted=request.new_messages,
+        previous=await store.load_run(identity.run_id),
+    )
+
+
+def _backend_result(
+    agent_id: str, result: AgentRunResult, inbox: InboxSender | None
+) -> BackendRunResult:
+    response = result.response or None
+    return BackendRunResult(
+        agent_id=agent_id,
+        status=map_termination(result.termination),
+        termination=result.termination,
+        response=response,
+        output=BackendRunOutput.from_text(response),
+        steps=result.steps,
+        run_id=result.run_id,
+        inbox=inbox,
+    )
+
+
+def map_termination(termination: TerminationReason) -> BackendRunStatus:
+    """How a local run's end looks from outside."""
+    match termination:
+        case NaturalEnd() | BehaviorRequested():
+            return BackendRunStatus.completed()
+        case CancelledEnd():
+            return BackendRunStatus.cancelled()
+        case Stopped(value=stopped):
+            detail = f" ({stopped.detail})" if stopped.detail else ""
+            return BackendRunStatus.failed(f"stopped: {stopped.code}{detail}")
+        case Blocked(value=reason):
+            return BackendRunStatus.failed(f"blocked: {reason}")
+        case Suspended():
+            return BackendRunStatus.suspended()
+        case Failed(value=message):
+            return BackendRunStatus.failed(message)
+        case _:
+            assert_never(termination)

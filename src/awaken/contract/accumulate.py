@@ -1,0 +1,168 @@
+"""Putting a streamed answer back together.
+
+Pure and synchronous: it runs once for every piece a model sends.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+import msgspec
+
+from awaken.codec import Json, loads
+from awaken.contract.llm import ContentBlockStop, LlmStreamEvent, Stop, StreamSnapshot, Usage
+from awaken.domain.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
+from awaken.domain.inference import StopReason, StreamResult, TokenUsage
+from awaken.domain.message import ContentBlock, Text, Thinking, ToolCall
+
+_BROKEN = object()
+
+
+class _Call:
+    """A call while it is written; without a name it was never properly started."""
+
+    __slots__ = ("id", "name", "pieces")
+
+    def __init__(self, id: str, name: str) -> None:
+        self.id, self.name = id, name
+        self.pieces: list[str] = []
+
+    def written(self) -> str:
+        return "".join(self.pieces)
+
+    def arguments(self) -> Json:
+        """What the pieces say; nothing at all is an empty object, half of something is broken."""
+        written = self.written()
+        if not written.strip():
+            return {}
+        try:
+            return loads(written)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            return _BROKEN
+
+
+class StreamAccumulator:
+    """Collects the events of one stream; ask it for the whole whenever the stream ends."""
+
+    __slots__ = ("_blocks", "_calls", "_ids", "_open", "_stop", "_text", "_thinking", "_usage")
+
+    def __init__(self) -> None:
+        self._text: list[str] = []
+        self._blocks: list[str] = []
+        self._thinking: list[str] = []
+        self._calls: list[_Call] = []
+        self._open: dict[str, _Call] = {}
+        self._ids: set[str] = set()
+        self._usage: TokenUsage | None = None
+        self._stop: StopReason | None = None
+
+    def push(self, event: LlmStreamEvent) -> None:
+        """Take the next event, in the order of the stream."""
+        # Ordered by how often each kind comes: most of a stream is text.
+        if isinstance(event, TextDelta):
+            self._text.append(event.delta)
+        elif isinstance(event, ToolCallDelta):
+            self._continue_call(event)
+        elif isinstance(event, ReasoningDelta):
+            self._thinking.append(event.delta)
+        elif isinstance(event, ToolCallStart):
+            self._start_call(event)
+        elif isinstance(event, ContentBlockStop):
+            self._close_block()
+        elif isinstance(event, Usage):
+            self._usage = _merged(self._usage, event.usage)
+        elif isinstance(event, Stop):
+            self._stop = event.reason or self._stop
+        else:
+            assert_never(event)
+
+    def finish(self) -> StreamResult:
+        """The whole answer. Calls whose arguments do not parse are left out, and it says so."""
+        calls: list[ToolCall] = []
+        for call in self._calls:
+            arguments = call.arguments()
+            if call.name and arguments is not _BROKEN:
+                calls.append(ToolCall(id=call.id, name=call.name, arguments=arguments))
+        return StreamResult(
+            content=self._content(),
+            tool_calls=tuple(calls),
+            usage=self._usage,
+            stop_reason=self._stop,
+            has_incomplete_tool_calls=len(calls) < len(self._calls),
+        )
+
+    def cancelled(self) -> StreamResult:
+        """What the user saw before the run was cancelled: the text, and no calls."""
+        return StreamResult(
+            content=self._content(), usage=self._usage, stop_reason=StopReason.END_TURN
+        )
+
+    def snapshot(self) -> StreamSnapshot:
+        """What has arrived so far, for whoever mends a broken stream.
+
+        A call counts as completed only once something was written and it parses; of the others
+        the last one is in flight.
+        """
+        completed: list[tuple[str, str, str]] = []
+        in_flight: tuple[str, str, str] | None = None
+        for call in self._calls:
+            written = call.written()
+            row = (call.id, call.name, written)
+            if call.name and written.strip() and call.arguments() is not _BROKEN:
+                completed.append(row)
+            else:
+                in_flight = row
+        return StreamSnapshot(
+            text="".join(self._blocks) + "".join(self._text),
+            completed_calls=tuple(completed),
+            in_flight_call=in_flight,
+        )
+
+    def _start_call(self, event: ToolCallStart) -> None:
+        call = self._open[event.id] = _Call(self._unused(event.id), event.name)
+        self._ids.add(call.id)
+        self._calls.append(call)
+
+    def _continue_call(self, event: ToolCallDelta) -> None:
+        call = self._open.get(event.id)
+        if call is None:
+            call = self._open[event.id] = _Call(event.id, "")
+            self._calls.append(call)
+        call.pieces.append(event.args_delta)
+
+    def _unused(self, id: str) -> str:
+        # Some providers give every call of an answer the same id; results must find their own.
+        unused, count = id, 1
+        while unused in self._ids:
+            count += 1
+            unused = f"{id}#{count}"
+        return unused
+
+    def _close_block(self) -> None:
+        if text := "".join(self._text):
+            self._blocks.append(text)
+        self._text = []
+
+    def _content(self) -> tuple[ContentBlock, ...]:
+        content: list[ContentBlock] = []
+        if thinking := "".join(self._thinking):
+            content.append(Thinking(thinking=thinking))
+        content.extend([Text(text=text) for text in self._blocks])
+        if text := "".join(self._text):
+            content.append(Text(text=text))
+        return tuple(content)
+
+
+def _merged(old: TokenUsage | None, new: TokenUsage) -> TokenUsage:
+    """`new` over `old`; a field nobody filled stays unknown, a negative one adds nothing."""
+    fields: dict[str, int] = {}
+    for name in new.__struct_fields__:
+        before: int | None = getattr(old, name) if old is not None else None
+        count: int | None = getattr(new, name)
+        if count is not None and count < 0:
+            count = before or 0
+        if count is None:
+            count = before
+        if count is not None:
+            fields[name] = count
+    return TokenUsage(**fields)

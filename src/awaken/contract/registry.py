@@ -1,0 +1,26 @@
+"""Finding agents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+
+class AgentResolver(Protocol):
+    """Makes agents ready to run; each answer is an `awaken.plugin.agent.ResolvedAgent`."""
+
+    def resolve(self, agent_id: str) -> Any:
+        """
+        Raises:
+            AgentNotFound: no such agent.
+            ResolveError: it cannot be made ready.
+        """
+        ...
+
+    def agent_ids(self) -> Sequence[str]: ...
+
+
+class ExecutionResolver(AgentResolver, Protocol):
+    """Also says where an agent runs; an `awaken.plugin.agent.ResolvedExecution`."""
+
+    def resolve_execution(self, agent_id: str) -> Any: ...

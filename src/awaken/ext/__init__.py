@@ -1,0 +1,1 @@
+"""Built-in plugins; none imports another."""

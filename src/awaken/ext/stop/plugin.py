@@ -1,0 +1,112 @@
+"""One statistics hook, many policies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from awaken.clock import SYSTEM_CLOCK, Clock
+from awaken.domain.inference import LLMResponse
+from awaken.domain.lifecycle import Stopped, StoppedReason
+from awaken.domain.phase import Phase
+from awaken.domain.spec import AgentSpec, LoopDetection, MaxRounds, StopConditionSpec
+from awaken.ext.stop.policy import first_stop
+from awaken.plugin.context import PhaseContext
+from awaken.plugin.registrar import Registrar
+from awaken.state.command import Command, ScheduledActionSpec
+from awaken.state.runtime_keys import (
+    RECENT_TEXTS,
+    RUN_LIFECYCLE,
+    STOP_STATS,
+    Done,
+    StopConditionStats,
+)
+
+STOP_BEFORE_NEXT_INFERENCE: ScheduledActionSpec[StoppedReason] = ScheduledActionSpec(
+    "stop-condition.stop_before_next_inference", Phase.BEFORE_INFERENCE, StoppedReason
+)
+
+
+class StopConditionPlugin:
+    """Counts after every inference and ends the run when a policy says so.
+
+    An answer in the last allowed round still counts: only a request for more work stops the run.
+    """
+
+    id = "stop-condition"
+
+    def __init__(self, policies: Sequence[StopConditionSpec], clock: Clock = SYSTEM_CLOCK) -> None:
+        self._policies = tuple(policies)
+        self._clock = clock
+        windows = (p.window for p in policies if isinstance(p, LoopDetection))
+        self._texts_kept = min(max(windows, default=0), RECENT_TEXTS)
+
+    @classmethod
+    def for_agent(cls, spec: AgentSpec, clock: Clock = SYSTEM_CLOCK) -> StopConditionPlugin:
+        """The agent's own conditions behind its `max_rounds`."""
+        return cls((MaxRounds(rounds=spec.max_rounds), *spec.stop_conditions), clock)
+
+    def register(self, registrar: Registrar) -> None:
+        registrar.key(STOP_STATS)
+        registrar.hook(Phase.AFTER_INFERENCE, self.after_inference)
+        registrar.action(STOP_BEFORE_NEXT_INFERENCE, self.stop)
+
+    async def after_inference(self, ctx: PhaseContext) -> Command | None:
+        response = ctx.llm_response
+        if response is None:
+            return None
+        stats = self._counted(ctx.read(STOP_STATS) or StopConditionStats(), response)
+        command = Command().update(STOP_STATS, stats)
+        found = first_stop(self._policies, stats)
+        if found is None:
+            return command
+        policy, reason = found
+        answered = response.success is not None and not response.success.needs_tools
+        if isinstance(policy, MaxRounds) and answered:
+            # The answer is the run's natural end; only a further question must not be asked.
+            return command.schedule_action(STOP_BEFORE_NEXT_INFERENCE, reason)
+        return command.extend(self._done(reason))
+
+    async def stop(self, _: PhaseContext, reason: StoppedReason) -> Command:
+        return self._done(reason)
+
+    def _done(self, reason: StoppedReason) -> Command:
+        return Command().update(
+            RUN_LIFECYCLE,
+            Done(
+                reason=f"stopped:{reason.code}",
+                updated_at=self._clock.now_ms(),
+                termination=Stopped(value=reason),
+            ),
+        )
+
+    def _counted(self, stats: StopConditionStats, response: LLMResponse) -> StopConditionStats:
+        now = self._clock.now_ms()
+        started = stats.started_at_ms if stats.started_at_ms is not None else now
+        common = {
+            "step_count": stats.step_count + 1,
+            "started_at_ms": started,
+            "elapsed_ms": max(0, now - started),
+        }
+        result = response.success
+        if result is None:
+            return msgspec.structs.replace(
+                stats, **common, consecutive_errors=stats.consecutive_errors + 1
+            )
+        text, usage = result.text(), result.usage
+        texts = stats.recent_response_texts
+        if self._texts_kept and text:
+            texts = (*texts, text)[-self._texts_kept :]
+        return msgspec.structs.replace(
+            stats,
+            **common,
+            total_input_tokens=stats.total_input_tokens
+            + max(0, (usage.prompt_tokens if usage else None) or 0),
+            total_output_tokens=stats.total_output_tokens
+            + max(0, (usage.completion_tokens if usage else None) or 0),
+            consecutive_errors=0,
+            last_tool_names=tuple([call.name for call in result.tool_calls]),
+            last_response_text=text,
+            recent_response_texts=texts,
+        )

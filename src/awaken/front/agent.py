@@ -1,0 +1,137 @@
+"""An agent, as a user writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from awaken.contract.llm import LlmExecutor
+from awaken.contract.profile import ProfileKey
+from awaken.contract.tool import Tool
+from awaken.domain.inference import ContextWindowPolicy, ReasoningEffort
+from awaken.domain.spec import AgentSpec, StopConditionSpec, ToolExecutorKind
+from awaken.errors import ConfigError
+from awaken.ext.handoff import HandoffPlugin
+from awaken.plugin.hook import Plugin
+from awaken.plugin.registrar import Registrar
+from awaken.state.key import StateKey
+from awaken.tool import tool as as_tool
+
+
+class Agent:
+    """A model with a prompt, tools, state and plugins.
+
+    Args:
+        id: the name it is asked for by.
+        model: a name (`"demo"`), or any object with `name` and `execute_stream(request)`.
+        tools: functions, or tools made from them.
+        state: typed keys its tools and plugins write.
+        plugins: behaviour, in order.
+        delegates: agents it may give tasks to; it gets their answer.
+        handoffs: agents it may hand the conversation to.
+        description: what other agents are told of it.
+        max_rounds: how often the model is asked at most in one run; 0 is without limit.
+        stop: further conditions that end a run.
+        sequential: run the calls of one step one after another.
+        sections: configuration of plugins, by section.
+    """
+
+    def __init__(
+        self,
+        id: str,
+        *,
+        model: str | LlmExecutor,
+        system_prompt: str = "",
+        tools: Iterable[Tool | Callable[..., Any]] = (),
+        state: Iterable[StateKey[Any, Any]] = (),
+        profile: Iterable[ProfileKey[Any]] = (),
+        plugins: Iterable[Plugin] = (),
+        delegates: Iterable[Agent | str] = (),
+        handoffs: Iterable[Agent | str] = (),
+        description: str | None = None,
+        max_rounds: int = 16,
+        max_continuation_retries: int = 2,
+        stop: Sequence[StopConditionSpec] = (),
+        sequential: bool = False,
+        tool_executor: ToolExecutorKind | None = None,
+        reasoning_effort: ReasoningEffort | None = None,
+        context_policy: ContextWindowPolicy | None = None,
+        sections: Mapping[str, Any] | None = None,
+    ) -> None:
+        if not str(id).strip():
+            raise ConfigError(f"an agent's id is text that is not blank, not {id!r}")
+        if not isinstance(model, str) and not callable(getattr(model, "execute_stream", None)):
+            raise ConfigError(
+                f"agent {id!r}: model is a name such as 'demo' or an object with "
+                f"execute_stream(request), not {type(model).__name__}"
+            )
+        self.id = id
+        self.model = model
+        self.tools = [_tool(id, item) for item in tools]
+        self.state = tuple(state)
+        self.profile = tuple(profile)
+        self.plugins = tuple(plugins)
+        self.handoffs = tuple(_id(agent) for agent in handoffs)
+        if sequential and tool_executor not in (None, ToolExecutorKind.SEQUENTIAL):
+            raise ConfigError(f"agent {id!r}: give either sequential or tool_executor")
+        executor = ToolExecutorKind.SEQUENTIAL if sequential else tool_executor
+        self._spec = AgentSpec(
+            id=id,
+            model_id=model if isinstance(model, str) else f"{id}.model",
+            system_prompt=system_prompt,
+            description=description,
+            max_rounds=max_rounds,
+            max_continuation_retries=max_continuation_retries,
+            context_policy=context_policy,
+            reasoning_effort=reasoning_effort,
+            delegates=tuple(_id(agent) for agent in delegates),
+            stop_conditions=tuple(stop),
+            tool_executor=executor or ToolExecutorKind.PARALLEL_STREAMING,
+            sections=dict(sections or {}),
+            plugin_ids=tuple(plugin.id for plugin in self.plugins),
+        )
+
+    @property
+    def spec(self) -> AgentSpec:
+        """The agent as data."""
+        return self._spec
+
+    def own_plugin(self) -> Plugin:
+        """What belongs to this agent alone, as a plugin."""
+        return _OwnPlugin(self)
+
+    def __repr__(self) -> str:
+        return f"Agent({self.id!r})"
+
+
+class _OwnPlugin:
+    """Brings an agent's tools, keys and hand-overs."""
+
+    def __init__(self, agent: Agent) -> None:
+        self._agent = agent
+        self.id = f"agent:{agent.id}"
+
+    def register(self, registrar: Registrar) -> None:
+        for key in self._agent.state:
+            registrar.key(key)
+        for profile_key in self._agent.profile:
+            registrar.profile_key(profile_key)
+        for tool in self._agent.tools:
+            registrar.tool(tool)
+        if self._agent.handoffs:
+            HandoffPlugin(self._agent.handoffs).register(registrar)
+
+
+def _id(agent: Agent | str) -> str:
+    return agent if isinstance(agent, str) else agent.id
+
+
+def _tool(agent_id: str, item: Tool | Callable[..., Any]) -> Tool:
+    if callable(getattr(item, "descriptor", None)):
+        return item  # type: ignore[return-value]  # what describes itself is a tool
+    if callable(item):
+        return as_tool(item)
+    raise ConfigError(
+        f"agent {agent_id!r}: {item!r} is not a tool; give a function or an object "
+        "with descriptor() and execute()"
+    )

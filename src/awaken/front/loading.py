@@ -1,0 +1,51 @@
+"""Names and addresses to things; what is behind a name is imported when it is first used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from awaken.contract.commits import Commits
+from awaken.contract.llm import LlmExecutor
+from awaken.errors import ConfigError
+
+_MODELS = {"demo": ("awaken.llm.demo", "DemoModel")}
+_STORES = {"memory": ("awaken.stores.memory", "MemoryCommits")}
+
+
+def load(module: str, name: str) -> Any:
+    """One name of a module."""
+    return getattr(import_module(module), name)
+
+
+def open_model(name: str) -> LlmExecutor:
+    """The model a name like `demo` or `provider:model` stands for.
+
+    Raises:
+        ConfigError: nobody knows the provider.
+    """
+    provider = name.partition(":")[0]
+    if provider not in _MODELS:
+        raise ConfigError(
+            f"model {name!r}: provider {provider!r} is unknown; known: {', '.join(_MODELS)}. "
+            "Any object with `name` and `execute_stream(request)` can be given as a model, too"
+        )
+    make: Callable[[], LlmExecutor] = load(*_MODELS[provider])
+    return make()
+
+
+def open_store(address: str) -> Commits:
+    """The store at an address.
+
+    Raises:
+        ConfigError: nobody knows the scheme.
+    """
+    scheme = address.partition(":")[0]
+    if scheme not in _STORES:
+        raise ConfigError(
+            f"store {address!r}: scheme {scheme!r} is unknown; known: "
+            + ", ".join(f"{known}:" for known in _STORES)
+        )
+    make: Callable[[], Commits] = load(*_STORES[scheme])
+    return make()

@@ -1,0 +1,176 @@
+"""A run's events, as they happen."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable
+from types import TracebackType
+from typing import Self
+
+from awaken.contract.events import EventSink
+from awaken.domain.event import RunEvent, TextDelta
+from awaken.errors import ConfigError
+from awaken.front.result import RunResult
+
+BUFFER = 256
+
+
+class _Buffer:
+    """Between a run and its reader: bounded, one wake-up a batch.
+
+    When it is full, what nobody needs to keep waits for the reader; what is already committed
+    never does. A buffer nobody reads any more takes everything and keeps nothing.
+    """
+
+    __slots__ = ("_reader", "_writer", "abandoned", "ended", "items", "limit")
+
+    def __init__(self, limit: int) -> None:
+        self.items: deque[RunEvent] = deque()
+        self.limit = limit
+        self.ended = False
+        self.abandoned = False
+        self._reader: asyncio.Future[None] | None = None
+        self._writer: asyncio.Future[None] | None = None
+
+    async def emit(self, event: RunEvent) -> None:
+        if self.abandoned:
+            return
+        self.items.append(event)
+        if self._reader is not None:
+            self._wake_reader()
+        if len(self.items) >= self.limit and event.seq is None:
+            self._writer = asyncio.get_running_loop().create_future()
+            try:
+                await self._writer
+            finally:
+                self._writer = None
+
+    async def close(self) -> None:
+        self.end()
+
+    def end(self) -> None:
+        self.ended = True
+        self._wake_reader()
+
+    def abandon(self) -> None:
+        self.abandoned = True
+        self.items.clear()
+        self.wake_writer()
+
+    def _wake_reader(self) -> None:
+        reader, self._reader = self._reader, None
+        if reader is not None and not reader.done():
+            reader.set_result(None)
+
+    def wake_writer(self) -> None:
+        if self._writer is not None and not self._writer.done():
+            self._writer.set_result(None)
+
+    async def filled(self) -> bool:
+        """Wait for something to read; false when the run is over and nothing is left."""
+        while not self.items:
+            self.wake_writer()
+            if self.ended:
+                return False
+            self._reader = asyncio.get_running_loop().create_future()
+            await self._reader
+        return True
+
+
+class RunStream:
+    """Use it as `async with runtime.stream(…) as events: async for event in events: …`.
+
+    Each item is a `RunEvent`; match on its `event`. Leaving the block early cancels the run,
+    unless it was started detached. `result` is there once the events are read to their end.
+    """
+
+    def __init__(
+        self,
+        start: Callable[[EventSink], Awaitable[RunResult]],
+        spawn: Callable[[Awaitable[RunResult]], asyncio.Task[RunResult]],
+        cancel: Callable[[], object],
+        *,
+        detached: bool = False,
+        buffer: int = BUFFER,
+    ) -> None:
+        self._start = start
+        self._spawn = spawn
+        self._cancel = cancel
+        self._detached = detached
+        self._buffer = _Buffer(buffer)
+        self._task: asyncio.Task[RunResult] | None = None
+
+    async def __aenter__(self) -> Self:
+        if self._task is not None:
+            raise ConfigError("a stream is opened once; call runtime.stream(…) again")
+        self._task = self._spawn(self._start(self._buffer))
+        self._task.add_done_callback(lambda _: self._buffer.end())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        task, ended = self._opened(), self._buffer.ended and not self._buffer.items
+        self._buffer.abandon()
+        if self._detached and not ended:
+            return
+        if not task.done():
+            self._cancel()
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError:
+            task.cancel()
+            raise
+        # What the reader has not seen yet is raised here, unless another error is on its way.
+        if kind is None and not task.cancelled() and task.exception() is not None and ended:
+            task.result()
+
+    def _opened(self) -> asyncio.Task[RunResult]:
+        if self._task is None:
+            raise ConfigError("open the stream first: async with runtime.stream(…) as events")
+        return self._task
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> RunEvent:
+        """The next event.
+
+        Raises:
+            AgentLoopError: the run broke off; all its events were given before.
+        """
+        buffer = self._buffer
+        if buffer.items or await buffer.filled():
+            return buffer.items.popleft()
+        task = self._opened()
+        if not task.cancelled() and task.exception() is not None:
+            task.result()
+        raise StopAsyncIteration
+
+    async def text(self) -> AsyncIterator[str]:
+        """Only the answer, piece by piece."""
+        async for event in self:
+            if isinstance(event.event, TextDelta):
+                yield event.event.delta
+
+    @property
+    def result(self) -> RunResult:
+        """How the run ended.
+
+        Raises:
+            ConfigError: it has not ended yet.
+        """
+        task = self._opened()
+        if not task.done():
+            raise ConfigError("the run goes on: read its events to their end, or await done()")
+        return task.result()
+
+    async def done(self) -> RunResult:
+        """Read on to the end, and say how the run ended."""
+        async for _ in self:
+            pass
+        return self.result

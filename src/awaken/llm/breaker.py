@@ -1,0 +1,122 @@
+"""Leaving a failing model alone for a while."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from awaken.clock import SYSTEM_CLOCK, Clock
+from awaken.contract.llm import InferenceCancelled, InferenceExecutionError, ProviderError
+
+
+class CircuitOpen(ProviderError):
+    """The model failed too often and is not asked for now; retrying at once cannot help."""
+
+    retryable = False
+
+    def __init__(self, model: str) -> None:
+        super().__init__(f"circuit breaker open for model {model}")
+        self.model = model
+
+
+class _Circuit:
+    """What is known of one model: closed without `retry_at`, else open until then.
+
+    `era` changes with every change of state, so that a call admitted before it is not mistaken
+    for news about what came after.
+    """
+
+    __slots__ = ("era", "failures", "retry_at")
+
+    def __init__(self) -> None:
+        self.era = 0
+        self.failures = 0
+        self.retry_at: float | None = None
+
+
+class CircuitBreaker:
+    """Refuses calls to a model after `threshold` failures in a row, each model by itself.
+
+    After `cooldown` seconds one call is let through as a probe. While it is out the model counts
+    as open for another cooldown, so a probe nobody hears of again blocks nothing for ever.
+    """
+
+    def __init__(
+        self, *, threshold: int = 5, cooldown: float = 30.0, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        self._threshold = threshold
+        self._cooldown = cooldown
+        self._clock = clock
+        self._circuits: dict[str, _Circuit] = {}
+
+    def is_available(self, model: str) -> bool:
+        """Whether a call would be admitted now. Asking does not use up the probe."""
+        circuit = self._circuits.get(model)
+        return (
+            circuit is None
+            or circuit.retry_at is None
+            or self._clock.monotonic() >= circuit.retry_at
+        )
+
+    def call(self, model: str) -> Admission:
+        """Admit a call. Wrap all of it, the stream to its end, in the context manager returned.
+
+        Raises:
+            CircuitOpen: the model is left alone for now.
+        """
+        circuit = self._circuits.setdefault(model, _Circuit())
+        if circuit.retry_at is not None:
+            if not self.is_available(model):
+                raise CircuitOpen(model)
+            self._open(circuit)
+        return Admission(self, circuit)
+
+    def _settle(self, circuit: _Circuit, era: int, error: BaseException | None) -> None:
+        """Learn from how a call ended."""
+        if era != circuit.era:
+            return
+        probing = circuit.retry_at is not None
+        if isinstance(error, InferenceExecutionError) and error.retryable:
+            circuit.failures += 1
+            if probing or circuit.failures >= self._threshold:
+                self._open(circuit)
+        elif error is None or (probing and _is_answer(error)):
+            self._close(circuit)
+        elif probing:
+            self._open(circuit)
+
+    def _open(self, circuit: _Circuit) -> None:
+        circuit.era += 1
+        circuit.retry_at = self._clock.monotonic() + self._cooldown
+
+    def _close(self, circuit: _Circuit) -> None:
+        circuit.failures = 0
+        if circuit.retry_at is not None:
+            circuit.era += 1
+            circuit.retry_at = None
+
+
+def _is_answer(error: BaseException) -> bool:
+    """Whether the error shows a provider that works: it understood, and said no."""
+    return isinstance(error, InferenceExecutionError) and not isinstance(error, InferenceCancelled)
+
+
+class Admission:
+    """One admitted call; leaving the block tells the breaker how it ended."""
+
+    __slots__ = ("_breaker", "_circuit", "_era")
+
+    def __init__(self, breaker: CircuitBreaker, circuit: _Circuit) -> None:
+        self._breaker, self._circuit = breaker, circuit
+        self._era = circuit.era
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._breaker._settle(self._circuit, self._era, error)

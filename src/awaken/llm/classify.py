@@ -1,0 +1,132 @@
+"""What a provider's failure means: an HTTP answer or an error text as one of our errors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import msgspec
+
+from awaken.codec import loads
+from awaken.contract.llm import (
+    ContentFiltered,
+    ContextOverflow,
+    InferenceExecutionError,
+    InferenceTimeout,
+    InvalidRequest,
+    ModelMissing,
+    Overloaded,
+    ProviderError,
+    RateLimited,
+    Unauthorized,
+)
+
+MAX_MESSAGE = 500
+
+_BY_STATUS: dict[int, type[InferenceExecutionError]] = {
+    400: InvalidRequest,
+    401: Unauthorized,
+    403: Unauthorized,
+    404: ModelMissing,
+    408: InferenceTimeout,
+    413: ContextOverflow,
+    422: InvalidRequest,
+    429: RateLimited,
+    503: Overloaded,
+    504: InferenceTimeout,
+    529: Overloaded,
+}
+
+# Asking for too many *output* tokens is an invalid request: hence no bare "tokens".
+_OVERFLOW = re.compile(
+    r"context[ _-]?(length|window|size)|(prompt|input|request)s? (is |are )?too (long|large)"
+    r"|prompt[ _]length|too many (input |prompt )?tokens|input token count.{0,40}exceeds"
+    r"|reduce the length",
+    re.IGNORECASE,
+)
+
+# The first that matches wins, so the order is the meaning.
+_BY_WORDS: tuple[tuple[re.Pattern[str], type[InferenceExecutionError]], ...] = (
+    (
+        re.compile(
+            r"content[ _-]?(filter|policy|management)|(usage|safety) polic|polic(y|ies) violat"
+            r"|violat\w+ .{0,40}polic|\bsafety\b",
+            re.IGNORECASE,
+        ),
+        ContentFiltered,
+    ),
+    (
+        re.compile(r"overload|(over|no|at|out of) capacity|\b(503|529)\b", re.IGNORECASE),
+        Overloaded,
+    ),
+    (
+        re.compile(r"\brate([ _-]?limit|\b)|\b429\b|too many requests", re.IGNORECASE),
+        RateLimited,
+    ),
+    (
+        re.compile(r"\btime(d)?[ _-]?out|deadline[ _]exceeded", re.IGNORECASE),
+        InferenceTimeout,
+    ),
+)
+
+
+def classify_http(
+    status: int,
+    body: str | bytes = "",
+    headers: Mapping[str, str] | None = None,
+    *,
+    now_ms: int | None = None,
+) -> InferenceExecutionError:
+    """The error an unsuccessful HTTP answer stands for, with the wait the provider asked for.
+
+    Args:
+        now_ms: the time of the answer; without it a Retry-After date is ignored.
+    """
+    text = body.decode(errors="replace") if isinstance(body, bytes) else body
+    kind = _BY_STATUS.get(status, ProviderError)
+    if status == 400 and _OVERFLOW.search(text):
+        kind = ContextOverflow
+    said = _said(text)
+    message = f"HTTP {status}: {said}" if said else f"HTTP {status}"
+    return kind(message, retry_after=retry_after(headers or {}, now_ms))
+
+
+def classify_text(message: str) -> InferenceExecutionError:
+    """The error a text stands for, where a provider gives nothing better."""
+    for pattern, kind in _BY_WORDS:
+        if pattern.search(message):
+            return kind(message)
+    return ProviderError(message)
+
+
+def retry_after(headers: Mapping[str, str], now_ms: int | None = None) -> float | None:
+    """Seconds to wait as `Retry-After` says, in seconds or as a date; `None` if it does not."""
+    value = next((v.strip() for k, v in headers.items() if k.lower() == "retry-after"), "")
+    if re.fullmatch(r"[0-9]{1,9}", value):
+        return float(value)
+    if now_ms is None or not value:
+        return None
+    try:
+        date = parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    if date.tzinfo is None:
+        date = date.replace(tzinfo=UTC)
+    return max(0.0, date.timestamp() - now_ms / 1000)
+
+
+def _said(body: str) -> str:
+    """The sentence for people inside an error body, or the body itself, kept short."""
+    try:
+        value: Any = loads(body)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        value = None
+    # {"error": {"message": …}}, {"error": …}, {"message": …} and {"detail": …} are all in use.
+    for name in ("error", "message", "detail"):
+        if isinstance(value, dict) and name in value:
+            value = value[name]
+    said = value if isinstance(value, str) else body
+    return said.strip()[:MAX_MESSAGE]

@@ -1,0 +1,121 @@
+"""Asking a model again when it could not be reached."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager, nullcontext
+from random import Random
+from typing import Annotated
+
+from msgspec import Meta
+
+from awaken.clock import SYSTEM_CLOCK, Clock
+from awaken.contract.llm import (
+    InferenceExecutionError,
+    InferenceRequest,
+    LlmExecutor,
+    LlmStreamEvent,
+    Overloaded,
+)
+from awaken.domain.value import Value
+from awaken.llm.breaker import CircuitBreaker
+
+MAX_BACKOFF_MS = 8000
+
+Count = Annotated[int, Meta(ge=0)]
+Share = Annotated[float, Meta(ge=0, le=1)]
+
+
+class LlmRetryPolicy(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How often and how patiently to ask again; the section `retry` of an agent.
+
+    `jitter` is the share of each backoff left to chance, so that many clients of one provider do
+    not come back together.
+    """
+
+    max_retries: Count = 2
+    backoff_base_ms: Count = 500
+    overloaded_backoff_base_ms: Count = 2000
+    max_stream_retries: Count = 2
+    stream_idle_timeout_secs: Count = 60
+    jitter: Share = 0.0
+
+    def delay(
+        self, attempt: int, error: InferenceExecutionError, random: Random | None = None
+    ) -> float:
+        """Seconds to wait after the failed `attempt`, counted from 0.
+
+        The backoff doubles up to eight seconds; a provider that asked for more time gets it.
+        """
+        overloaded = isinstance(error, Overloaded)
+        base = self.overloaded_backoff_base_ms if overloaded else self.backoff_base_ms
+        backoff: float = min(base * 2 ** min(attempt, 16), MAX_BACKOFF_MS) / 1000
+        if self.jitter and random is not None:
+            backoff *= 1 - self.jitter * random.random()
+        return max(backoff, error.retry_after or 0.0)
+
+
+class RetryingExecutor:
+    """Another executor whose streams are opened again when opening them fails.
+
+    Once an event was passed on, an error is passed on too: mending a broken stream needs the
+    conversation, which the loop has. Waiting ends at once when the task is cancelled.
+    """
+
+    def __init__(
+        self,
+        inner: LlmExecutor,
+        policy: LlmRetryPolicy,
+        clock: Clock = SYSTEM_CLOCK,
+        breaker: CircuitBreaker | None = None,
+        random: Random | None = None,
+    ) -> None:
+        self._inner = inner
+        self._policy = policy
+        self._clock = clock
+        self._breaker = breaker
+        self._random = random or Random()
+
+    @property
+    def name(self) -> str:
+        return self._inner.name
+
+    async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
+        model = _model_of(request)
+        attempt, opened = 0, False
+        while True:
+            try:
+                with self._admission(model):
+                    stream = self._inner.execute_stream(request)
+                    try:
+                        async for event in stream:
+                            opened = True
+                            yield event
+                    finally:
+                        await _close(stream)
+                return
+            except InferenceExecutionError as error:
+                if opened or not error.retryable or attempt >= self._policy.max_retries:
+                    raise
+                # This very failure may have opened the circuit: it tells more than a refusal.
+                if self._breaker is not None and not self._breaker.is_available(model):
+                    raise
+                delay = self._policy.delay(attempt, error, self._random)
+            attempt += 1
+            if delay:
+                await self._clock.sleep(delay)
+
+    def _admission(self, model: str) -> AbstractContextManager[object]:
+        return self._breaker.call(model) if self._breaker is not None else nullcontext()
+
+
+def _model_of(request: InferenceRequest) -> str:
+    override = request.overrides.upstream_model if request.overrides is not None else None
+    return override or request.upstream_model
+
+
+async def _close(stream: AsyncIterator[LlmStreamEvent]) -> None:
+    """Release what the stream holds now; plain iterators hold nothing."""
+    close = getattr(stream, "aclose", None)
+    if close is not None:
+        await close()

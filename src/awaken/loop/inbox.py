@@ -1,0 +1,54 @@
+"""Messages into a running conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from xml.sax.saxutils import quoteattr
+
+import msgspec
+
+from awaken.codec import Json, dumps_text, from_json, to_json
+from awaken.contract.control import InboxReceiver
+from awaken.domain.message import Message
+from awaken.errors import InvalidResume
+
+MESSAGES = "messages"
+
+
+def messages_payload(messages: Iterable[Message]) -> Json:
+    """Messages as an inbox carries them."""
+    return {"kind": MESSAGES, "messages": [to_json(message) for message in messages]}
+
+
+def payload_messages(payload: Json) -> list[Message]:
+    """What a payload says to the model.
+
+    Raises:
+        InvalidResume: it claims to carry messages and does not.
+    """
+    kind = payload.get("kind") if isinstance(payload, dict) else None
+    if kind == MESSAGES:
+        entries = payload.get("messages")
+        if not isinstance(entries, list):
+            raise InvalidResume("inbox messages payload is missing a messages array")
+        return [_entry(index, entry) for index, entry in enumerate(entries)]
+    task = payload.get("task_id") if isinstance(payload, dict) else None
+    head = (
+        f"<background-task-event kind={quoteattr(str(kind or 'event'))} "
+        f"task_id={quoteattr(str(task or 'unknown'))}>"
+    )
+    return [Message.internal_user(f"{head}\n{dumps_text(payload)}\n</background-task-event>")]
+
+
+def _entry(index: int, entry: Json) -> Message:
+    try:
+        return from_json(entry, Message)
+    except msgspec.ValidationError as error:
+        raise InvalidResume(f"inbox message {index} is malformed: {error}") from error
+
+
+def drain(inbox: InboxReceiver | None) -> list[Message]:
+    """Everything the inbox holds, as messages."""
+    if inbox is None or not len(inbox):
+        return []
+    return [message for payload in inbox.drain() for message in payload_messages(payload)]

@@ -1,0 +1,194 @@
+"""Asking the model: the request, the stream, and going on where an answer was cut off."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+
+import msgspec
+
+from awaken.contract.accumulate import StreamAccumulator
+from awaken.contract.control import interruptible
+from awaken.contract.llm import InferenceRequest, LlmStreamEvent
+from awaken.domain.context_message import place
+from awaken.domain.event import (
+    InferenceComplete,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+    ToolCallReady,
+    ToolCallStart,
+)
+from awaken.domain.inference import InferenceOverride, StreamResult, TokenUsage
+from awaken.domain.message import Message, Role, Text
+from awaken.domain.tool import ToolDescriptor
+from awaken.errors import Cancelled, InferenceFailed
+from awaken.loop.live import LiveRun
+from awaken.state.runtime_keys import (
+    CONTEXT_MESSAGES,
+    INFERENCE_OVERRIDE,
+    TOOL_FILTER,
+    AfterEmit,
+    ClearFilter,
+)
+
+_FORWARDED = frozenset({TextDelta, ReasoningDelta, ToolCallStart, ToolCallDelta})
+_CONTINUE = (
+    "Your answer was cut off because it reached the output limit. Go on exactly where it stopped, "
+    "without repeating anything, and in smaller pieces."
+)
+
+
+class Answer(msgspec.Struct, gc=False):
+    """What the model said, and whether it was allowed to finish."""
+
+    result: StreamResult
+    cancelled: bool = False
+
+
+async def ask_model(run: LiveRun) -> Answer:
+    """The model's answer to the conversation so far; events go out as it comes.
+
+    Raises:
+        InferenceFailed: the model could not be asked.
+    """
+    request = build_request(run)
+    started = run.clock.monotonic()
+    answer = await _stream(run, request)
+    retries = 0
+    while (
+        not answer.cancelled
+        and answer.result.needs_truncation_recovery
+        and retries < run.agent.spec.max_continuation_retries
+    ):
+        retries += 1
+        answer = await _stream(run, _continued(run, request, answer.result))
+    for call in answer.result.tool_calls:
+        await run.journal.announce(
+            ToolCallReady(id=call.id, name=call.name, arguments=call.arguments)
+        )
+    run.journal.note(
+        InferenceComplete(
+            model=request.upstream_model,
+            usage=answer.result.usage,
+            duration_ms=int((run.clock.monotonic() - started) * 1000),
+        )
+    )
+    return answer
+
+
+# -- the request ------------------------------------------------------------------------------
+
+
+def build_request(run: LiveRun) -> InferenceRequest:
+    """Prompt, conversation and tools, as this step's hooks want them.
+
+    Raises:
+        InferenceFailed: an override names no model.
+    """
+    agent = run.agent
+    model, overrides = _overrides(run)
+    history = run.transcript.view()
+    context = run.store.read(CONTEXT_MESSAGES)
+    if context:
+        chosen = sorted(context.values(), key=lambda entry: entry.sort_key)
+        messages: Sequence[Message] = place((), history, chosen, run.ids)
+        run.store.update(CONTEXT_MESSAGES, AfterEmit())
+    else:
+        messages = history
+    tools = _offered_tools(run)
+    for transform in agent.env.transforms:
+        messages = transform(messages, tools)
+    policy = agent.spec.context_policy
+    prompt = agent.spec.system_prompt
+    return InferenceRequest(
+        upstream_model=model,
+        messages=messages,
+        tools=tools,
+        system=(Text(text=prompt),) if prompt else (),
+        overrides=overrides,
+        enable_prompt_cache=policy is not None and policy.enable_prompt_cache,
+    )
+
+
+def _overrides(run: LiveRun) -> tuple[str, InferenceOverride | None]:
+    """The model to ask and the parameters to ask with: agent, then run, then step."""
+    step = run.store.read(INFERENCE_OVERRIDE)
+    if step is not None and not step.is_empty():
+        run.store.update(INFERENCE_OVERRIDE, None)
+    effort = run.agent.spec.reasoning_effort
+    if effort is None and run.overrides is None and (step is None or step.is_empty()):
+        return run.agent.upstream_model, None
+    merged = InferenceOverride(reasoning_effort=effort)
+    for layer in (run.overrides, step):
+        if layer is not None:
+            merged = merged.merge(layer)
+    model = merged.upstream_model
+    if model is None:
+        return run.agent.upstream_model, merged
+    if not model.strip():
+        raise InferenceFailed("inference override upstream_model cannot be empty")
+    return model, msgspec.structs.replace(merged, upstream_model=None)
+
+
+def _offered_tools(run: LiveRun) -> tuple[ToolDescriptor, ...]:
+    chosen = run.store.read(TOOL_FILTER)
+    if chosen is None or not (chosen.excluded or chosen.include_only):
+        return run.agent.descriptors
+    run.store.update(TOOL_FILTER, ClearFilter())
+    return tuple(d for d in run.agent.descriptors if chosen.passes(d.id))
+
+
+# -- the stream -------------------------------------------------------------------------------
+
+
+async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
+    heard = StreamAccumulator()
+    stream = run.agent.llm_executor.execute_stream(request)
+    try:
+        with interruptible(run.token):
+            if run.journal.live:
+                await _forward(run, stream, heard)
+            else:
+                async for event in stream:
+                    heard.push(event)
+    except Cancelled:
+        await _close(stream)
+        return Answer(heard.cancelled(), cancelled=True)
+    except Exception as error:
+        raise InferenceFailed(error) from error
+    result = heard.finish()
+    _count(run, result.usage)
+    return Answer(result)
+
+
+async def _forward(
+    run: LiveRun, stream: AsyncIterator[LlmStreamEvent], heard: StreamAccumulator
+) -> None:
+    """Listen, and pass on what a client wants to see as it comes."""
+    push, emit, envelope = heard.push, run.journal.sink.emit, run.journal.envelope
+    async for event in stream:
+        push(event)
+        if type(event) in _FORWARDED:
+            await emit(envelope(event))  # type: ignore[arg-type]  # the forwarded ones are events
+
+
+async def _close(stream: object) -> None:
+    close = getattr(stream, "aclose", None)
+    if close is not None:
+        await close()
+
+
+def _count(run: LiveRun, usage: TokenUsage | None) -> None:
+    if usage is not None:
+        run.input_tokens += max(0, usage.prompt_tokens or 0)
+        run.output_tokens += max(0, usage.completion_tokens or 0)
+
+
+def _continued(run: LiveRun, request: InferenceRequest, cut: StreamResult) -> InferenceRequest:
+    """The same request, with the piece that came and a word to go on; both enter the log."""
+    piece = Message(
+        id=run.ids.new(), role=Role.ASSISTANT, content=cut.content, metadata=run.metadata()
+    )
+    prompt = Message.internal_user(_CONTINUE, id=run.ids.new())
+    run.transcript.extend((piece, prompt))
+    return msgspec.structs.replace(request, messages=[*request.messages, piece, prompt])

@@ -1,0 +1,137 @@
+"""What a run tells: events out, in one order, the durable ones with the commit they belong to."""
+
+from __future__ import annotations
+
+import msgspec
+
+from awaken.clock import Clock
+from awaken.contract.commits import CallEntry, Commits, Committed, Fence, ThreadCommit
+from awaken.contract.events import EventSink, NullEventSink
+from awaken.domain.event import AgentEvent, RunEvent
+from awaken.domain.identity import RunIdentity
+from awaken.domain.message import Message
+from awaken.domain.run import RunRecord
+from awaken.errors import StorageError, StoreError
+
+_replace = msgspec.structs.replace
+
+
+class _Entry:
+    """An event on its way: kept or not, already sent or not."""
+
+    __slots__ = ("durable", "event", "sent")
+
+    def __init__(self, event: RunEvent, *, durable: bool, sent: bool) -> None:
+        self.event, self.durable, self.sent = event, durable, sent
+
+
+class Journal:
+    """The only place a run's events and commits come from."""
+
+    __slots__ = (
+        "_clock",
+        "_commits",
+        "_entries",
+        "_fence",
+        "_parent_run",
+        "_parent_thread",
+        "_run",
+        "_thread",
+        "calls",
+        "length",
+        "live",
+        "sink",
+    )
+
+    def __init__(
+        self,
+        sink: EventSink,
+        commits: Commits | None,
+        identity: RunIdentity,
+        clock: Clock,
+        length: int,
+        fence: Fence | None = None,
+    ) -> None:
+        self.sink = sink
+        self.live = not isinstance(sink, NullEventSink)
+        self.length = length
+        self.calls: list[CallEntry] = []
+        self._commits = commits
+        self._clock = clock
+        self._fence = fence
+        self._thread, self._run = identity.thread_id, identity.run_id
+        self._parent_run, self._parent_thread = identity.parent_run_id, identity.parent_thread_id
+        self._entries: list[_Entry] = []
+
+    def envelope(self, event: AgentEvent) -> RunEvent:
+        return RunEvent(
+            thread_id=self._thread,
+            run_id=self._run,
+            parent_run_id=self._parent_run,
+            at_ms=self._clock.now_ms(),
+            event=event,
+        )
+
+    async def tell(self, event: AgentEvent) -> None:
+        """Send a transient event, if anybody listens."""
+        if self.live:
+            await self.sink.emit(self.envelope(event))
+
+    async def announce(self, event: AgentEvent) -> None:
+        """Send a durable event at once: it tells of a beginning. The next commit keeps it."""
+        envelope = self.envelope(event)
+        self._entries.append(_Entry(envelope, durable=True, sent=True))
+        if self.live:
+            await self.sink.emit(envelope)
+
+    def note(self, event: AgentEvent, *, durable: bool = True) -> None:
+        """Send an event once the next commit has made it true."""
+        if durable or self.live:
+            self._entries.append(_Entry(self.envelope(event), durable=durable, sent=False))
+
+    async def commit(
+        self,
+        messages: tuple[Message, ...],
+        record: RunRecord,
+        run_state: dict[str, msgspec.Raw],
+        thread_state: dict[str, msgspec.Raw],
+    ) -> None:
+        """Make everything since the last commit true, then send what was noted.
+
+        Raises:
+            StorageError: the store refused or failed; nothing is claimed.
+        """
+        entries, self._entries = self._entries, []
+        calls, self.calls = tuple(self.calls), []
+        seq: int | None = None
+        if self._commits is not None:
+            try:
+                committed: Committed = await self._commits.commit(
+                    ThreadCommit(
+                        thread_id=self._thread,
+                        expected_length=self.length,
+                        messages=messages,
+                        run=record,
+                        run_state=run_state,
+                        thread_state=thread_state,
+                        events=tuple([entry.event for entry in entries if entry.durable]),
+                        calls=calls,
+                        parent_thread_id=self._parent_thread,
+                        at_ms=self._clock.now_ms(),
+                        fence=self._fence,
+                    )
+                )
+            except StoreError as error:
+                raise StorageError(error) from error
+            self.length = committed.length
+            seq = committed.first_event_seq
+        if self.live:
+            await self._send(entries, seq)
+
+    async def _send(self, entries: list[_Entry], seq: int | None) -> None:
+        for entry in entries:
+            event = entry.event
+            if entry.durable and seq is not None:
+                event, seq = _replace(event, seq=seq), seq + 1
+            if not entry.sent:
+                await self.sink.emit(event)

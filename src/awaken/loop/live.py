@@ -1,0 +1,198 @@
+"""A run while it lives: everything the loop's functions share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from awaken.clock import SYSTEM_CLOCK, Clock
+from awaken.contract.commits import Commits, Fence
+from awaken.contract.control import CancellationToken, DecisionQueue, InboxReceiver, InboxSender
+from awaken.contract.events import EventSink
+from awaken.contract.profile import ProfileStore
+from awaken.contract.registry import AgentResolver
+from awaken.domain.identity import RunIdentity
+from awaken.domain.inference import InferenceOverride
+from awaken.domain.lifecycle import TerminationReason
+from awaken.domain.message import Message, MessageMetadata
+from awaken.domain.phase import Phase
+from awaken.domain.run import RunRecord, RunRequestSnapshot, RunWaitingTicket
+from awaken.domain.tool import ToolDescriptor
+from awaken.domain.value import Value
+from awaken.errors import Cancelled
+from awaken.ids import UUID7, Ids
+from awaken.loop.journal import Journal
+from awaken.loop.transcript import Transcript
+from awaken.phase.engine import PhaseRuntime
+from awaken.plugin.agent import ResolvedAgent
+from awaken.plugin.context import PhaseContext
+from awaken.state.command import Command
+from awaken.tool import FrontEndTool
+
+
+class AgentRunResult(Value, frozen=True, kw_only=True):
+    """How a run ended."""
+
+    run_id: str
+    response: str
+    termination: TerminationReason
+    steps: int
+    input_tokens: int = 0
+    output_tokens: int = 0
+    tickets: tuple[RunWaitingTicket, ...] = ()
+
+
+class AgentLoopParams(msgspec.Struct, kw_only=True):
+    """What a run is started with.
+
+    `messages` is the conversation as the model may see it, this turn's input at its end.
+    `uncommitted` is what the first commit adds to a raw log of `log_length` messages; `previous`
+    is the record of the run if it goes on from an earlier one.
+    """
+
+    resolver: AgentResolver
+    agent_id: str
+    runtime: PhaseRuntime
+    sink: EventSink
+    messages: Sequence[Message]
+    run_identity: RunIdentity
+    checkpoint_store: Commits | None = None
+    cancellation_token: CancellationToken | None = None
+    decision_rx: DecisionQueue | None = None
+    overrides: InferenceOverride | None = None
+    frontend_tools: Sequence[ToolDescriptor] = ()
+    inbox: InboxReceiver | None = None
+    owner_inbox: InboxSender | None = None
+    is_continuation: bool = False
+    agent: ResolvedAgent | None = None
+    uncommitted: Sequence[Message] = ()
+    log_length: int = 0
+    previous: RunRecord | None = None
+    request: RunRequestSnapshot | None = None
+    profile_store: ProfileStore | None = None
+    clock: Clock = SYSTEM_CLOCK
+    ids: Ids = UUID7
+    fence: Fence | None = None
+
+
+class LiveRun:
+    """One run. Functions of the loop take it first; nobody else holds it."""
+
+    __slots__ = (
+        "agent",
+        "clock",
+        "created_at_ms",
+        "decisions",
+        "frontend_tools",
+        "identity",
+        "ids",
+        "in_step",
+        "inbox",
+        "input_count",
+        "input_tokens",
+        "journal",
+        "message_id",
+        "output_tokens",
+        "overrides",
+        "owner_inbox",
+        "phases",
+        "profile",
+        "profile_store",
+        "record",
+        "request",
+        "resolver",
+        "step_index",
+        "store",
+        "token",
+        "transcript",
+    )
+
+    def __init__(self, params: AgentLoopParams, agent: ResolvedAgent) -> None:
+        self.resolver = params.resolver
+        self.phases = params.runtime
+        self.store = params.runtime.store
+        self.identity = params.run_identity
+        self.token = params.cancellation_token
+        self.decisions = params.decision_rx
+        self.inbox = params.inbox
+        self.owner_inbox = params.owner_inbox
+        self.overrides = params.overrides
+        self.frontend_tools = tuple(params.frontend_tools)
+        self.clock, self.ids = params.clock, params.ids
+        self.profile_store = params.profile_store
+        self.created_at_ms = self.clock.now_ms()
+        self.record = params.previous
+        self.request = params.request
+        self.input_tokens = params.previous.input_tokens if params.previous else 0
+        self.output_tokens = params.previous.output_tokens if params.previous else 0
+        self.journal = Journal(
+            params.sink,
+            params.checkpoint_store,
+            self.identity,
+            self.clock,
+            params.log_length,
+            params.fence,
+        )
+        self.input_count = len(params.uncommitted)
+        self.transcript = Transcript(params.messages, params.uncommitted)
+        self.step_index = 0
+        self.in_step = False
+        self.message_id = ""
+        self.use(agent)
+
+    def use(self, agent: ResolvedAgent) -> None:
+        """Take an agent, with the tools of this run's client beside its own.
+
+        Raises:
+            ToolIdConflict: the client brings a tool the agent has.
+        """
+        for descriptor in self.frontend_tools:
+            agent = agent.with_tool(FrontEndTool(descriptor))
+        self.agent = agent
+        self.profile = agent.env.profile_access(self.profile_store)
+
+    def metadata(self) -> MessageMetadata:
+        """The producer of what is said in this step."""
+        return MessageMetadata(run_id=self.identity.run_id, step_index=self.step_index)
+
+    def check_token(self) -> None:
+        """
+        Raises:
+            Cancelled: somebody cancelled the run.
+        """
+        if self.token is not None and self.token.is_cancelled():
+            raise Cancelled
+
+    def context(self, phase: Phase, **extra: Any) -> PhaseContext:
+        return PhaseContext(
+            phase=phase,
+            snapshot=self.store.snapshot(),
+            agent_spec=self.agent.spec,
+            run_identity=self.identity,
+            messages=self.transcript.view(),
+            profile_access=self.profile,
+            **extra,
+        )
+
+    async def phase(
+        self, phase: Phase, *, seed: Command | None = None, final: bool = False, **extra: Any
+    ) -> None:
+        """Run a phase; a `final` one also runs when the run is cancelled.
+
+        Raises:
+            Cancelled: somebody cancelled the run.
+            StateError: a hook or a command failed.
+        """
+        token = None if final else self.token
+        if self.phases.is_idle(self.agent.env, phase):
+            if token is not None and token.is_cancelled():
+                raise Cancelled
+            if seed is None:
+                return
+            if not (seed.actions or seed.effects):
+                self.store.commit(seed.batch)
+                return
+        ctx = self.context(phase, cancellation_token=token, **extra)
+        await self.phases.run_phase(self.agent.env, ctx, seed=seed)

@@ -1,0 +1,267 @@
+"""The whole run on one screen."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from awaken.codec import Json
+from awaken.domain.event import Error, RunFinish, RunStart, StepEnd
+from awaken.domain.identity import RunOrigin
+from awaken.domain.lifecycle import (
+    AWAITING_TASKS,
+    CANCELLED,
+    NATURAL_END,
+    SUSPENDED,
+    SUSPENDED_END,
+    Blocked,
+    Failed,
+    RunStatus,
+    Suspended,
+    TerminationReason,
+    to_run_status,
+)
+from awaken.domain.phase import Phase
+from awaken.errors import (
+    AgentLoopError,
+    Cancelled,
+    PhaseError,
+    RuntimeFailed,
+    StateError,
+    StorageError,
+)
+from awaken.loop.inbox import drain, payload_messages
+from awaken.loop.live import AgentLoopParams, AgentRunResult, LiveRun
+from awaken.loop.resume import detect_and_replay_resume, suspended_calls, wait_for_decisions
+from awaken.loop.save import check_termination, complete_step, persist_checkpoint
+from awaken.loop.step import Outcome, step
+from awaken.state.runtime_keys import (
+    PENDING_WORK,
+    RUN_LIFECYCLE,
+    Done,
+    RunLifecycleState,
+    SetRunning,
+    SetWaiting,
+    Start,
+)
+
+log = logging.getLogger("awaken.loop")
+
+
+async def run_agent_loop(params: AgentLoopParams) -> AgentRunResult:
+    """Drive one run from its first phase to its last commit.
+
+    Raises:
+        AgentLoopError: the run broke off; its events and its record say so too.
+    """
+    agent = params.agent or params.resolver.resolve(params.agent_id)
+    run = LiveRun(params, agent)
+    try:
+        end = await _begin(run, params)
+        while end is None:
+            end = await _next(run, await step(run))
+        return await _finish(run, end)
+    except asyncio.CancelledError:
+        await _break_off(run, CANCELLED)
+        raise
+    except Exception as error:
+        failure = _as_loop_error(error)
+        await _break_off(run, Failed(value=str(failure)), failure)
+        if failure is error:
+            raise
+        raise failure from error
+
+
+# -- beginning --------------------------------------------------------------------------------
+
+
+async def _begin(run: LiveRun, params: AgentLoopParams) -> TerminationReason | None:
+    """Open the run, carry out answers it was given, and run its first phase."""
+    now = run.clock.now_ms()
+    run.store.register_keys(run.agent.env.keys)
+    run.agent.env.activate(run.store, run.agent.spec)
+    run.store.update(
+        RUN_LIFECYCLE,
+        SetRunning(updated_at=now)
+        if params.is_continuation
+        else Start(run_id=run.identity.run_id, updated_at=now),
+    )
+    _note_start(run)
+    await persist_checkpoint(run)
+    try:
+        if blocked := await detect_and_replay_resume(run):
+            return Blocked(value=blocked)
+        if suspended_calls(run.store):
+            return await _suspend(run)
+        await run.phase(Phase.RUN_START)
+    except Cancelled:
+        return CANCELLED
+    return check_termination(run.store)
+
+
+def _note_start(run: LiveRun) -> None:
+    identity = run.identity
+    run.journal.note(
+        RunStart(
+            thread_id=identity.thread_id,
+            run_id=identity.run_id,
+            parent_run_id=identity.parent_run_id,
+            identity=identity,
+        )
+    )
+
+
+# -- between steps ----------------------------------------------------------------------------
+
+
+async def _next(run: LiveRun, outcome: Outcome | TerminationReason) -> TerminationReason | None:
+    """Close the step and say how the run ends, or that it goes on."""
+    if outcome is Outcome.SUSPENDED:
+        _wait(run, SUSPENDED)
+    await complete_step(run)
+    if outcome is Outcome.SUSPENDED:
+        return await _suspend(run)
+    if not isinstance(outcome, Outcome):
+        return outcome
+    arrived = drain(run.inbox)
+    run.transcript.extend(arrived)
+    end = check_termination(run.store)
+    if end is None and outcome is Outcome.NATURAL_END and not arrived:
+        end = await _natural_end(run)
+    if end is None:
+        await persist_checkpoint(run)
+    return end
+
+
+async def _natural_end(run: LiveRun) -> TerminationReason | None:
+    """The model is done; the run too, unless work it started is still under way."""
+    work = run.store.read(PENDING_WORK)
+    if work is None or not work.has_pending:
+        return NATURAL_END
+    if run.identity.origin is RunOrigin.SUBAGENT and run.inbox is not None:
+        await persist_checkpoint(run)
+        payload = await run.inbox.recv_or_cancel(run.token)
+        if payload is None:
+            return CANCELLED
+        run.transcript.extend(payload_messages(payload))
+        run.transcript.extend(drain(run.inbox))
+        return None
+    _wait(run, AWAITING_TASKS)
+    return NATURAL_END
+
+
+def _wait(run: LiveRun, reason: str) -> None:
+    run.store.update(RUN_LIFECYCLE, SetWaiting(reason=reason, updated_at=run.clock.now_ms()))
+
+
+async def _suspend(run: LiveRun) -> TerminationReason | None:
+    """Wait for decisions and carry them out; without anybody to ask, end as suspended."""
+    while True:
+        _wait(run, SUSPENDED)
+        if run.decisions is None:
+            return SUSPENDED_END
+        run.journal.note(_finish_event(run, SUSPENDED_END, None))
+        await persist_checkpoint(run, termination=SUSPENDED_END)
+        try:
+            if not await wait_for_decisions(run):
+                return SUSPENDED_END
+            run.store.update(RUN_LIFECYCLE, SetRunning(updated_at=run.clock.now_ms()))
+            _note_start(run)
+            if blocked := await detect_and_replay_resume(run):
+                return Blocked(value=blocked)
+        except Cancelled:
+            return CANCELLED
+        if not suspended_calls(run.store):
+            await persist_checkpoint(run)
+            return check_termination(run.store)
+
+
+# -- ending -----------------------------------------------------------------------------------
+
+
+async def _finish(run: LiveRun, end: TerminationReason) -> AgentRunResult:
+    """Close the lifecycle, run the last phase, and commit the end."""
+    _close_lifecycle(run, end)
+    await run.phase(Phase.RUN_END, final=True)
+    await _commit_end(run, end)
+    record = run.record
+    return AgentRunResult(
+        run_id=run.identity.run_id,
+        response=run.transcript.response,
+        termination=end,
+        steps=record.steps if record else 0,
+        input_tokens=run.input_tokens,
+        output_tokens=run.output_tokens,
+        tickets=tuple(record.waiting.tickets) if record and record.waiting else (),
+    )
+
+
+def _close_lifecycle(run: LiveRun, end: TerminationReason) -> None:
+    """Only a suspended run, and one that awaits its tasks, may stay waiting."""
+    lifecycle = run.store.read(RUN_LIFECYCLE) or RunLifecycleState()
+    awaits_tasks = end == NATURAL_END and lifecycle.status_reason == AWAITING_TASKS
+    stays = lifecycle.status is RunStatus.WAITING and (isinstance(end, Suspended) or awaits_tasks)
+    status, reason = to_run_status(end)
+    if not stays and status is RunStatus.DONE and lifecycle.status is not RunStatus.DONE:
+        run.store.update(
+            RUN_LIFECYCLE,
+            Done(reason=reason or "", updated_at=run.clock.now_ms(), termination=end),
+        )
+
+
+async def _commit_end(run: LiveRun, end: TerminationReason) -> None:
+    lifecycle = run.store.read(RUN_LIFECYCLE) or RunLifecycleState()
+    result: dict[str, Json] = {
+        "response": run.transcript.response,
+        "status": lifecycle.status.value,
+    }
+    if lifecycle.status_reason is not None:
+        result["status_reason"] = lifecycle.status_reason
+    run.journal.note(_finish_event(run, end, result))
+    payload = {"message": end.value} if isinstance(end, Failed) else None
+    await persist_checkpoint(run, termination=end, error_payload=payload)
+
+
+def _finish_event(run: LiveRun, end: TerminationReason, result: Json) -> RunFinish:
+    return RunFinish(
+        thread_id=run.identity.thread_id,
+        run_id=run.identity.run_id,
+        identity=run.identity,
+        result=result,
+        termination=end,
+    )
+
+
+async def _break_off(
+    run: LiveRun, end: TerminationReason, failure: AgentLoopError | None = None
+) -> None:
+    """End a run that cannot go on: its step closed, its record final, its last event sent."""
+    if isinstance(failure, StorageError):
+        # Nothing durable can be said any more; recovery closes the record later.
+        if run.in_step:
+            await run.journal.tell(StepEnd())
+        await run.journal.tell(Error(message=str(failure), code="storage"))
+        return
+    if run.in_step:
+        try:
+            await complete_step(run)
+        except Exception:
+            log.exception("the step's last phase failed while the run broke off")
+            run.journal.note(StepEnd())
+    _close_lifecycle(run, end)
+    try:
+        await run.phase(Phase.RUN_END, final=True)
+    except Exception:
+        log.exception("the last phase failed while the run broke off")
+    try:
+        await _commit_end(run, end)
+    except Exception:
+        log.exception("the end of run %s could not be committed", run.identity.run_id)
+
+
+def _as_loop_error(error: Exception) -> AgentLoopError:
+    if isinstance(error, AgentLoopError):
+        return error
+    if isinstance(error, StateError):
+        return PhaseError(error)
+    return RuntimeFailed(error)

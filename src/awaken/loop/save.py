@@ -1,0 +1,300 @@
+"""From live run to commit: the record, the stretches of the log it owns, why it waits."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import msgspec
+
+from awaken.codec import Json, to_json
+from awaken.domain.event import StateSnapshot, StepEnd
+from awaken.domain.identity import RunIdentity
+from awaken.domain.lifecycle import (
+    AWAITING_TASKS,
+    SUSPENDED_END,
+    RunStatus,
+    TerminationReason,
+    from_done_reason,
+)
+from awaken.domain.message import Message, Role
+from awaken.domain.phase import Phase
+from awaken.domain.run import (
+    MessageSeqRange,
+    RunMessageInput,
+    RunMessageOutput,
+    RunOutcome,
+    RunRecord,
+    RunWaitingState,
+    RunWaitingTicket,
+    WaitingReason,
+)
+from awaken.domain.suspension import ToolCallStatus
+from awaken.errors import KeyEncode
+from awaken.loop.live import LiveRun
+from awaken.state.runtime_keys import (
+    RUN_LIFECYCLE,
+    TOOL_CALL_STATES,
+    RunLifecycleState,
+    StepCompleted,
+)
+from awaken.state.store import StateStore
+
+log = logging.getLogger("awaken.loop")
+_replace = msgspec.structs.replace
+
+
+async def complete_step(run: LiveRun) -> None:
+    """Count the step, run its last phase, and note its end for the next commit."""
+    run.store.update(RUN_LIFECYCLE, StepCompleted(updated_at=run.clock.now_ms()))
+    await run.phase(Phase.STEP_END, final=True)
+    emit_state_snapshot(run)
+    run.journal.note(StepEnd())
+    run.in_step = False
+
+
+async def persist_checkpoint(
+    run: LiveRun,
+    *,
+    termination: TerminationReason | None = None,
+    error_payload: Json = None,
+) -> None:
+    """Commit everything since the last commit; with `termination`, the end of the run too.
+
+    Raises:
+        StorageError: the store refused; nothing is claimed.
+        KeyEncode: a state value cannot be written.
+    """
+    run_state, thread_state = run.store.take_unsaved()
+    lifecycle = run.store.read(RUN_LIFECYCLE) or RunLifecycleState()
+    messages, source, output = materialize_message_log(
+        run.transcript.take_pending(),
+        run.record,
+        run.identity,
+        lifecycle.step_count,
+        run.input_count,
+        base_seq=run.journal.length,
+    )
+    if output is not None and output.message_ids:
+        # The ids are in the log; repeating them in every record would cost more with each step.
+        output = _replace(output, message_ids=[])
+    record = _next_record(run, lifecycle, source, output, termination, error_payload)
+    await run.journal.commit(messages, record, run_state, thread_state)
+    run.record = record
+
+
+def _next_record(
+    run: LiveRun,
+    lifecycle: RunLifecycleState,
+    source: RunMessageInput | None,
+    output: RunMessageOutput | None,
+    termination: TerminationReason | None,
+    error_payload: Json,
+) -> RunRecord:
+    now = (lifecycle.updated_at or run.created_at_ms) // 1000
+    final = (run.transcript.response or None) if termination is not None else None
+    waiting = lifecycle.status is RunStatus.WAITING
+    record = run.record or _first_record(run)
+    return _replace(
+        record,
+        agent_id=run.agent.spec.id,
+        input=source,
+        output=output,
+        status=lifecycle.status,
+        termination_reason=termination,
+        final_output=final,
+        error_payload=error_payload,
+        outcome=termination
+        and RunOutcome(
+            termination_reason=termination, final_output=final, error_payload=error_payload
+        ),
+        waiting=waiting_state_from_lifecycle(
+            lifecycle.status,
+            lifecycle.status_reason,
+            run.identity.dispatch_id,
+            waiting_tickets_from_store(run.store),
+        )
+        if waiting
+        else None,
+        finished_at=now if lifecycle.status.is_terminal else None,
+        updated_at=now,
+        steps=lifecycle.step_count,
+        input_tokens=run.input_tokens,
+        output_tokens=run.output_tokens,
+        revision=record.revision + 1,
+    )
+
+
+def _first_record(run: LiveRun) -> RunRecord:
+    identity = run.identity
+    return RunRecord(
+        run_id=identity.run_id,
+        thread_id=identity.thread_id,
+        agent_id=identity.agent_id,
+        parent_run_id=identity.parent_run_id,
+        request=run.request,
+        status=RunStatus.RUNNING,
+        dispatch_id=identity.dispatch_id,
+        session_id=identity.session_id,
+        transport_request_id=identity.transport_request_id,
+        created_at=run.created_at_ms // 1000,
+        started_at=run.created_at_ms // 1000,
+        updated_at=run.created_at_ms // 1000,
+    )
+
+
+# -- which messages are whose -----------------------------------------------------------------
+
+
+def materialize_message_log(
+    messages: Sequence[Message],
+    previous: RunRecord | None,
+    identity: RunIdentity,
+    step_count: int,
+    input_message_count: int,
+    *,
+    base_seq: int = 0,
+) -> tuple[tuple[Message, ...], RunMessageInput | None, RunMessageOutput | None]:
+    """Mark what the run produced, and say which stretch of the log it read and wrote.
+
+    `messages` is a window of the log that begins behind `base_seq`.
+    """
+    source = (
+        (previous.input if previous is not None else None)
+        or _input_from_request(previous, identity.thread_id, base_seq + len(messages))
+        or _input_from_count(identity.thread_id, base_seq, input_message_count)
+    )
+    start = (
+        source.range.to_seq + 1
+        if source is not None and source.range is not None
+        else first_existing_produced_seq(messages, identity.run_id, base_seq)
+        or base_seq + input_message_count + 1
+    )
+    before = previous.output if previous is not None else None
+    ids = list(before.message_ids) if before is not None else []
+    low = before.range.from_seq if before is not None and before.range is not None else None
+    high = before.range.to_seq if before is not None and before.range is not None else None
+    step_index = step_count - 1 if step_count > 0 else None
+    fresh = False
+    marked: list[Message] = []
+    for seq, message in enumerate(messages, start=base_seq + 1):
+        produced = message.produced_by_run_id()
+        mine = produced == identity.run_id
+        if seq >= start and produced in (None, identity.run_id) and is_run_output_message(message):
+            message = message.mark_produced_by(identity.run_id, step_index)
+            mine = fresh = True
+        marked.append(message)
+        if mine:
+            low = seq if low is None else min(low, seq)
+            high = seq if high is None else max(high, seq)
+            if message.id is not None and message.id not in ids:
+                ids.append(message.id)
+    if low is None or high is None or (not fresh and not ids):
+        return tuple(marked), source, before
+    output = RunMessageOutput(
+        thread_id=identity.thread_id, range=MessageSeqRange.new(low, high), message_ids=ids
+    )
+    return tuple(marked), source, output
+
+
+def _input_from_request(
+    previous: RunRecord | None, thread_id: str, total: int
+) -> RunMessageInput | None:
+    """The input of a record that only knows how many messages were asked with."""
+    request = previous.request if previous is not None else None
+    if request is None:
+        return None
+    count = max(request.input_message_count, len(request.input_message_ids))
+    if count == 0:
+        return None
+    return RunMessageInput(
+        thread_id=thread_id,
+        range=MessageSeqRange.new(max(1, total - count + 1), total),
+        trigger_message_ids=list(request.input_message_ids),
+    )
+
+
+def _input_from_count(thread_id: str, base_seq: int, count: int) -> RunMessageInput | None:
+    if count == 0:
+        return None
+    return RunMessageInput(
+        thread_id=thread_id, range=MessageSeqRange.new(base_seq + 1, base_seq + count)
+    )
+
+
+def is_run_output_message(message: Message) -> bool:
+    return message.role in (Role.ASSISTANT, Role.TOOL)
+
+
+def first_existing_produced_seq(
+    messages: Sequence[Message], run_id: str, base_seq: int = 0
+) -> int | None:
+    for seq, message in enumerate(messages, start=base_seq + 1):
+        if message.produced_by_run_id() == run_id:
+            return seq
+    return None
+
+
+# -- why it waits -----------------------------------------------------------------------------
+
+
+def waiting_state_from_lifecycle(
+    status: RunStatus,
+    status_reason: str | None,
+    since_dispatch_id: str | None,
+    tickets: Sequence[RunWaitingTicket],
+) -> RunWaitingState | None:
+    """What a waiting run waits for; nothing for any other."""
+    if status is not RunStatus.WAITING:
+        return None
+    return RunWaitingState(
+        reason=WaitingReason.from_status_reason(status_reason),
+        ticket_ids=[ticket.ticket_id for ticket in tickets],
+        tickets=list(tickets),
+        since_dispatch_id=since_dispatch_id,
+        message=status_reason,
+    )
+
+
+def waiting_tickets_from_store(store: StateStore) -> list[RunWaitingTicket]:
+    """A ticket for every suspended call."""
+    states = store.read(TOOL_CALL_STATES)
+    tickets = [
+        RunWaitingTicket(
+            ticket_id=(call.suspension_id or "").strip() or call_id,
+            tool_call_id=call_id,
+            tool_name=call.tool_name,
+            arguments=call.arguments,
+            resume_mode=call.resume_mode,
+            reason=call.suspension_reason,
+            updated_at=call.updated_at,
+        )
+        for call_id, call in (states.calls if states else {}).items()
+        if call.status is ToolCallStatus.SUSPENDED
+    ]
+    return sorted(tickets, key=lambda ticket: (ticket.tool_call_id, ticket.ticket_id))
+
+
+# -- snapshot and termination -----------------------------------------------------------------
+
+
+def emit_state_snapshot(run: LiveRun) -> None:
+    """Note the run's state for whoever listens."""
+    if not run.journal.live:
+        return
+    try:
+        snapshot = to_json(run.store.export_persisted())
+    except KeyEncode as error:
+        log.warning("failed to export state snapshot: %s", error)
+        return
+    run.journal.note(StateSnapshot(snapshot=snapshot), durable=False)
+
+
+def check_termination(store: StateStore) -> TerminationReason | None:
+    """How the run ended, if its lifecycle says it did."""
+    lifecycle = store.read(RUN_LIFECYCLE)
+    if lifecycle is None or lifecycle.status in (RunStatus.CREATED, RunStatus.RUNNING):
+        return None
+    if lifecycle.status is RunStatus.DONE:
+        return lifecycle.termination or from_done_reason(lifecycle.status_reason or "unknown")
+    return None if lifecycle.status_reason == AWAITING_TASKS else SUSPENDED_END

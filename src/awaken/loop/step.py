@@ -1,0 +1,153 @@
+"""One turn: ask the model, then carry out what it wants."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+from awaken.domain.event import StepStart
+from awaken.domain.inference import InferenceError, LLMResponse, StopReason, StreamResult
+from awaken.domain.lifecycle import CANCELLED, Blocked, TerminationReason
+from awaken.domain.message import Message, Role
+from awaken.domain.phase import Phase
+from awaken.domain.spec import ConsecutiveErrors
+from awaken.errors import AwakenError, Cancelled, InferenceFailed
+from awaken.loop.calls import run_calls
+from awaken.loop.infer import Answer, ask_model
+from awaken.loop.live import LiveRun
+from awaken.loop.save import check_termination
+from awaken.state.runtime_keys import ACTIVE_AGENT, TOOL_CALL_STATES, ClearCalls
+
+_MALFORMED = (
+    "Some tool calls in your last answer were not valid JSON and were not executed. "
+    "Issue them again, one at a time and with complete arguments."
+)
+
+
+class Outcome(Enum):
+    """What a step leads to, if the run does not end."""
+
+    CONTINUE = "continue"
+    NATURAL_END = "natural_end"
+    SUSPENDED = "suspended"
+
+
+async def step(run: LiveRun) -> Outcome | TerminationReason:
+    """Take one turn. It is closed, and committed, by the caller.
+
+    Raises:
+        InferenceFailed: the model could not be asked.
+        StateError: a hook, gate or command failed.
+    """
+    run.step_index = run.record.steps if run.record else 0
+    if refusal := switch_agent(run):
+        return refusal
+    run.message_id = run.ids.new()
+    run.in_step = True
+    await run.journal.announce(StepStart(message_id=run.message_id))
+    states = run.store.read(TOOL_CALL_STATES)
+    if states is not None and states.calls:
+        run.store.update(TOOL_CALL_STATES, ClearCalls())
+    try:
+        return await _turn(run)
+    except Cancelled:
+        return CANCELLED
+
+
+async def _turn(run: LiveRun) -> Outcome | TerminationReason:
+    for phase in (Phase.STEP_START, Phase.BEFORE_INFERENCE):
+        await run.phase(phase)
+        if end := check_termination(run.store):
+            return end
+    try:
+        answer = await ask_model(run)
+    except InferenceFailed as error:
+        return await _after_failure(run, error)
+    if answer.cancelled:
+        _say(run, answer.result, calls=False)
+        return CANCELLED
+    try:
+        await run.phase(Phase.AFTER_INFERENCE, **_response(run, LLMResponse(success=answer.result)))
+        end = check_termination(run.store)
+    except BaseException:
+        _say(run, answer.result, calls=False)
+        raise
+    if end is not None:
+        _say(run, answer.result, calls=False)
+        return end
+    return await _act(run, answer)
+
+
+async def _act(run: LiveRun, answer: Answer) -> Outcome | TerminationReason:
+    """Log the answer, and carry out its calls."""
+    result = answer.result
+    _say(run, result, calls=True)
+    garbled = result.has_incomplete_tool_calls and result.stop_reason is not StopReason.MAX_TOKENS
+    if not result.tool_calls:
+        if not garbled:
+            return Outcome.NATURAL_END
+        run.transcript.append(Message.internal_user(_MALFORMED, id=run.ids.new()))
+        return Outcome.CONTINUE
+    turn = await run_calls(run, run.message_id, result.tool_calls)
+    if result.has_incomplete_tool_calls:
+        run.transcript.append(Message.internal_user(_MALFORMED, id=run.ids.new()))
+    run.check_token()
+    if turn.blocked is not None:
+        return Blocked(value=turn.blocked)
+    if end := check_termination(run.store):
+        return end
+    return Outcome.SUSPENDED if turn.suspended else Outcome.CONTINUE
+
+
+def _say(run: LiveRun, result: StreamResult, *, calls: bool) -> None:
+    """Put the model's answer into the log: what the user saw is never lost."""
+    wanted = (result.tool_calls or None) if calls else None
+    if not result.content and wanted is None:
+        return
+    run.transcript.append(
+        Message(
+            id=run.message_id,
+            role=Role.ASSISTANT,
+            content=result.content,
+            tool_calls=wanted,
+            metadata=run.metadata(),
+        )
+    )
+
+
+async def _after_failure(run: LiveRun, error: InferenceFailed) -> Outcome | TerminationReason:
+    """Let hooks see the error; an agent that tolerates some of them tries again."""
+    cause = error.__cause__
+    failure = InferenceError(
+        type="inference_error", message=str(error), error_class=type(cause).__name__
+    )
+    await run.phase(Phase.AFTER_INFERENCE, **_response(run, LLMResponse(error=failure)))
+    if end := check_termination(run.store):
+        return end
+    if any(isinstance(c, ConsecutiveErrors) and c.max > 0 for c in run.agent.spec.stop_conditions):
+        return Outcome.CONTINUE
+    raise error
+
+
+def _response(run: LiveRun, response: LLMResponse) -> dict[str, Any]:
+    return {
+        "llm_response": response,
+        "effective_tool_ids": tuple([d.id for d in run.agent.descriptors]),
+    }
+
+
+def switch_agent(run: LiveRun) -> Blocked | None:
+    """Hand the run to the agent the state names, if it is another one."""
+    wanted = run.store.read(ACTIVE_AGENT)
+    if wanted is None or wanted == run.agent.spec.id:
+        return None
+    try:
+        agent = run.resolver.resolve(wanted)
+        agent.env.bind(run.store, run.owner_inbox)
+        old = run.agent
+        run.use(agent)
+        old.env.deactivate(run.store)
+        agent.env.activate(run.store, agent.spec)
+    except AwakenError as error:
+        return Blocked(value=f"handoff resolve failed: {error}")
+    return None

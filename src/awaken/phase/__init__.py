@@ -1,0 +1,1 @@
+"""Running a phase: gather what hooks want, commit it, work off scheduled actions."""

@@ -1,0 +1,221 @@
+"""Phases over one store: gather, execute, effects."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import msgspec
+
+from awaken.domain.phase import Phase
+from awaken.errors import (
+    Cancelled,
+    PhaseRunLoopExceeded,
+    UnknownEffectHandler,
+    UnknownScheduledActionHandler,
+)
+from awaken.phase import gather
+from awaken.plugin.context import PhaseContext
+from awaken.plugin.env import ExecutionEnv
+from awaken.state.command import Command, FailedAction, QueuedAction, TypedEffect
+from awaken.state.runtime_keys import FAILED_ACTIONS, PENDING_ACTIONS, PushAction, RemoveAction
+from awaken.state.snapshot import Snapshot
+from awaken.state.store import StateStore
+
+DEFAULT_MAX_ROUNDS = 16
+log = logging.getLogger("awaken.phase")
+
+
+class EffectCounts(msgspec.Struct, kw_only=True):
+    """What became of a phase's effects."""
+
+    attempted: int = 0
+    dispatched: int = 0
+    failed: int = 0
+
+
+class PhaseReport(msgspec.Struct, kw_only=True):
+    """What a phase did; an idle one took one round."""
+
+    phase: Phase
+    rounds: int = 1
+    processed: int = 0
+    skipped: int = 0
+    failed: int = 0
+    generated_effects: int = 0
+    effects: EffectCounts = msgspec.field(default_factory=EffectCounts)
+
+
+class PhaseRuntime:
+    """Runs the phases of one run. Phases never overlap; effects run after them."""
+
+    def __init__(self, store: StateStore) -> None:
+        self.store = store
+        self._lock = asyncio.Lock()
+        self._next_action_id = 0
+
+    def is_idle(self, env: ExecutionEnv, phase: Phase) -> bool:
+        """Whether a phase has nothing to do: no hook, and no action waiting."""
+        return not env.hooks[phase] and not self.store.read(PENDING_ACTIONS)
+
+    async def run_phase(
+        self,
+        env: ExecutionEnv,
+        ctx: PhaseContext,
+        *,
+        seed: Command | None = None,
+        max_rounds: int = DEFAULT_MAX_ROUNDS,
+    ) -> PhaseReport:
+        """Ask the phase's hooks, commit what they want behind `seed`, and work off its actions.
+
+        Raises:
+            Cancelled: the run's token is cancelled; what was committed stays.
+            StateError: a hook failed, a command was refused, or actions never settle.
+        """
+        _check_token(ctx)
+        report = PhaseReport(phase=ctx.phase)
+        effects: list[tuple[TypedEffect, Snapshot]] = []
+
+        def submit(command: Command) -> None:
+            report.generated_effects += len(command.effects)
+            effects.extend(self._commit(env, command))
+
+        try:
+            async with self._lock:
+                hooks = env.hooks[ctx.phase]
+                if hooks:
+                    await gather.settle(hooks, ctx, self.store, submit, seed)
+                elif seed:
+                    submit(seed)
+                _check_token(ctx)
+                await self._execute(env, ctx, submit, report, max_rounds)
+        finally:
+            if effects:
+                await self._dispatch(env, effects, report.effects)
+        return report
+
+    async def collect_commands(self, env: ExecutionEnv, ctx: PhaseContext) -> Command:
+        """What the phase's hooks want, nothing committed.
+
+        Raises:
+            ParallelMergeConflict: two of them want one exclusive key.
+        """
+        return await gather.collect_commands(env.hooks[ctx.phase], ctx, self.store)
+
+    async def submit_command(self, env: ExecutionEnv, command: Command) -> EffectCounts:
+        """Commit a command and run its effects.
+
+        Raises:
+            UnknownScheduledActionHandler, UnknownEffectHandler: nothing was changed.
+            StateError: the commit was refused; nothing was changed.
+        """
+        counts = EffectCounts()
+        await self._dispatch(env, self._commit(env, command), counts)
+        return counts
+
+    def check_command(self, env: ExecutionEnv, command: Command) -> None:
+        """Raise what submitting the command would raise now; change nothing."""
+        _check_handlers(env, command)
+        self.store.check(command.batch)
+
+    def _commit(self, env: ExecutionEnv, command: Command) -> list[tuple[TypedEffect, Snapshot]]:
+        _check_handlers(env, command)
+        batch = command.batch
+        for action in command.actions:
+            item = QueuedAction(id=self._new_action_id(), action=action)
+            batch.ops.append((PENDING_ACTIONS, PushAction(item=item)))
+        self.store.commit(batch)
+        if not command.effects:
+            return []
+        snapshot = self.store.snapshot()
+        return [(effect, snapshot) for effect in command.effects]
+
+    def _new_action_id(self) -> int:
+        # The queue may have been restored: go on behind the highest id in it.
+        if self._next_action_id == 0:
+            queued = self.store.read(PENDING_ACTIONS) or ()
+            self._next_action_id = max((item.id for item in queued), default=0)
+        self._next_action_id += 1
+        return self._next_action_id
+
+    async def _execute(
+        self,
+        env: ExecutionEnv,
+        ctx: PhaseContext,
+        submit: gather.Submit,
+        report: PhaseReport,
+        max_rounds: int,
+    ) -> None:
+        rounds = 0
+        while True:
+            rounds += 1
+            queued = self.store.read(PENDING_ACTIONS)
+            mine = [
+                item
+                for item in queued or ()
+                if item.action.phase is ctx.phase and item.action.key in env.actions
+            ]
+            if not mine:
+                break
+            if rounds > max_rounds:
+                raise PhaseRunLoopExceeded(ctx.phase, max_rounds)
+            for item in mine:
+                if await self._work_off(env, ctx, item, submit):
+                    report.processed += 1
+                else:
+                    report.failed += 1
+        report.rounds = rounds
+        if rounds == 1:
+            report.skipped = sum(item.action.phase is not ctx.phase for item in queued or ())
+
+    async def _work_off(
+        self, env: ExecutionEnv, ctx: PhaseContext, item: QueuedAction, submit: gather.Submit
+    ) -> bool:
+        """Do one action's work; a failure is kept in the state, and the phase goes on."""
+        spec, handler = env.actions[item.action.key]
+        try:
+            payload = spec.decode(item.action.payload)
+            command = await handler(ctx.at(self.store.snapshot()), payload) or Command()
+            command.update(PENDING_ACTIONS, RemoveAction(id=item.id))
+            submit(command)
+        except Exception as error:
+            log.warning("scheduled action %r failed: %s", item.action.key, error)
+            failed = FailedAction(id=item.id, action=item.action, error=str(error))
+            submit(
+                Command()
+                .update(PENDING_ACTIONS, RemoveAction(id=item.id))
+                .update(FAILED_ACTIONS, failed)
+            )
+            return False
+        return True
+
+    async def _dispatch(
+        self,
+        env: ExecutionEnv,
+        effects: list[tuple[TypedEffect, Snapshot]],
+        counts: EffectCounts,
+    ) -> None:
+        for effect, snapshot in effects:
+            counts.attempted += 1
+            spec, handler = env.effects[effect.key]
+            try:
+                await handler(spec.decode(effect.payload), snapshot)
+                counts.dispatched += 1
+            except Exception:
+                counts.failed += 1
+                log.exception("effect %r failed", effect.key)
+
+
+def _check_handlers(env: ExecutionEnv, command: Command) -> None:
+    for action in command.actions:
+        if action.key not in env.actions:
+            raise UnknownScheduledActionHandler(action.key)
+    for effect in command.effects:
+        if effect.key not in env.effects:
+            raise UnknownEffectHandler(effect.key)
+
+
+def _check_token(ctx: PhaseContext) -> None:
+    token = ctx.cancellation_token
+    if token is not None and token.is_cancelled():
+        raise Cancelled

@@ -1,0 +1,143 @@
+"""Asking the hooks of a phase, side by side, and settling what they want.
+
+All hooks see one frozen snapshot. Those that write different keys, or share commutative ones,
+go into one commit. Of two that want one exclusive key the first wins, and the other is asked
+again afterwards; so hooks must be able to be asked twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from awaken.errors import HookFailed, RevisionConflict, StateError
+from awaken.plugin.context import PhaseContext
+from awaken.plugin.registrar import HookEntry
+from awaken.state.command import Command
+from awaken.state.key import Merge
+from awaken.state.merge import merge_parallel
+from awaken.state.store import StateStore
+
+ATTEMPTS = 8
+"""How often a phase is asked again because somebody outside it wrote the same exclusive key."""
+
+Submit = Callable[[Command], None]
+
+
+async def ask(hook: HookEntry, ctx: PhaseContext) -> Command | None:
+    """One hook's command, made from the context's snapshot.
+
+    Raises:
+        HookFailed: it raised.
+    """
+    try:
+        command: Command | None = await hook.call(ctx)
+    except StateError:
+        raise
+    except Exception as error:
+        raise HookFailed(hook.plugin_id, ctx.phase, error) from error
+    if not command:
+        return None
+    if command.batch.base_revision is None:
+        command.batch.base_revision = ctx.snapshot.revision
+    return command
+
+
+async def ask_all(hooks: Sequence[HookEntry], ctx: PhaseContext) -> list[Command | None]:
+    """Every hook's command, in registration order; the first error in that order is raised."""
+    if len(hooks) == 1:
+        return [await ask(hooks[0], ctx)]
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(_kept(hook, ctx)) for hook in hooks]
+    answers = [task.result() for task in tasks]
+    for answer in answers:
+        if isinstance(answer, StateError):
+            raise answer
+    return [answer for answer in answers if not isinstance(answer, StateError)]
+
+
+async def _kept(hook: HookEntry, ctx: PhaseContext) -> Command | StateError | None:
+    # An error is kept as a value: all hooks run to their end, whoever fails.
+    try:
+        return await ask(hook, ctx)
+    except StateError as error:
+        return error
+
+
+async def collect_commands(
+    hooks: Sequence[HookEntry], ctx: PhaseContext, store: StateStore
+) -> Command:
+    """What the hooks want, as one command, nothing committed.
+
+    Raises:
+        ParallelMergeConflict: two of them want one exclusive key.
+    """
+    answers = await ask_all(hooks, ctx) if hooks else []
+    return merge_parallel([c for c in answers if c], store.merge_strategy)
+
+
+async def settle(
+    hooks: Sequence[HookEntry],
+    ctx: PhaseContext,
+    store: StateStore,
+    submit: Submit,
+    seed: Command | None = None,
+) -> None:
+    """Ask the hooks and submit what they want, `seed` first.
+
+    Raises:
+        StateError: a hook failed, or outside writers kept winning; what was submitted stays.
+    """
+    for attempt in range(ATTEMPTS):
+        ctx = ctx.at(store.snapshot())
+        answers = await ask_all(hooks, ctx)
+        batch, deferred = _split(hooks, answers, store, seed)
+        try:
+            submit(batch)
+        except RevisionConflict:
+            if seed or attempt == ATTEMPTS - 1:
+                raise
+            continue
+        for hook in deferred:
+            await _again(hook, ctx, store, submit)
+        return
+
+
+def _split(
+    hooks: Sequence[HookEntry],
+    answers: Sequence[Command | None],
+    store: StateStore,
+    seed: Command | None,
+) -> tuple[Command, list[HookEntry]]:
+    """The commands that go together, joined, and the hooks that must wait their turn."""
+    joined = Command()
+    taken: set[str] = set()
+    deferred: list[HookEntry] = []
+    if seed:
+        joined.extend(seed)
+        taken.update(seed.batch.touched_keys)
+    for hook, command in zip(hooks, answers, strict=True):
+        if command is None:
+            continue
+        touched = set(command.batch.touched_keys)
+        if any(store.merge_strategy(name) is Merge.EXCLUSIVE for name in touched & taken):
+            deferred.append(hook)
+        else:
+            joined.actions.extend(command.actions)
+            joined.effects.extend(command.effects)
+            joined.batch.ops.extend(command.batch.ops)
+            joined.batch.base_revision = joined.batch.base_revision or command.batch.base_revision
+            taken |= touched
+    return joined, deferred
+
+
+async def _again(hook: HookEntry, ctx: PhaseContext, store: StateStore, submit: Submit) -> None:
+    for attempt in range(ATTEMPTS):
+        command = await ask(hook, ctx.at(store.snapshot()))
+        if command is None:
+            return
+        try:
+            return submit(command)
+        except RevisionConflict:
+            if attempt == ATTEMPTS - 1:
+                raise

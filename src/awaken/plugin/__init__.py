@@ -1,0 +1,1 @@
+"""How behaviour is added: hooks, gates, handlers, transforms, tools and state keys."""

@@ -1,0 +1,96 @@
+"""An agent, ready to run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from awaken.contract.backend import (
+    ExecutionBackend,
+    ExecutionBackendFactory,
+    ExecutionBackendFactoryError,
+    ExecutionFailed,
+)
+from awaken.contract.llm import LlmExecutor
+from awaken.contract.tool import Tool
+from awaken.domain.spec import AgentSpec, ToolExecutorKind
+from awaken.domain.tool import ToolDescriptor
+from awaken.errors import ToolIdConflict
+from awaken.plugin.env import ExecutionEnv
+
+
+class ResolvedAgent(msgspec.Struct, frozen=True, kw_only=True):
+    """A specification with everything it names found. `descriptors` are sorted by id."""
+
+    spec: AgentSpec
+    upstream_model: str
+    llm_executor: LlmExecutor
+    tools: Mapping[str, Tool] = msgspec.field(default_factory=dict)
+    descriptors: tuple[ToolDescriptor, ...] = ()
+    tool_executor: ToolExecutorKind = ToolExecutorKind.PARALLEL_STREAMING
+    env: ExecutionEnv = msgspec.field(default_factory=ExecutionEnv)
+
+    @classmethod
+    def new(
+        cls, agent_id: str, model: str, system_prompt: str, llm_executor: LlmExecutor
+    ) -> ResolvedAgent:
+        """A bare agent, without registries."""
+        spec = AgentSpec(id=agent_id, model_id=model, system_prompt=system_prompt)
+        return cls(spec=spec, upstream_model=model, llm_executor=llm_executor)
+
+    def with_tool(self, tool: Tool) -> ResolvedAgent:
+        """This agent with one more tool.
+
+        Raises:
+            ToolIdConflict: it has one of that id.
+        """
+        tool_id = tool.descriptor().id
+        if tool_id in self.tools:
+            raise ToolIdConflict(tool_id, f"agent {self.spec.id!r} and the request")
+        return self.with_tools({**self.tools, tool_id: tool})
+
+    def with_tools(self, tools: Mapping[str, Tool]) -> ResolvedAgent:
+        """This agent with exactly these tools."""
+        return msgspec.structs.replace(self, tools=tools, descriptors=sorted_descriptors(tools))
+
+    def with_env(self, env: ExecutionEnv) -> ResolvedAgent:
+        return msgspec.structs.replace(self, env=env)
+
+
+def sorted_descriptors(tools: Mapping[str, Tool]) -> tuple[ToolDescriptor, ...]:
+    return tuple(tools[tool_id].descriptor() for tool_id in sorted(tools))
+
+
+class ResolvedBackendAgent:
+    """An agent that runs elsewhere; its backend is built on first use, once."""
+
+    def __init__(
+        self,
+        spec: AgentSpec,
+        factory: ExecutionBackendFactory | None = None,
+        backend: ExecutionBackend | None = None,
+    ) -> None:
+        self.spec = spec
+        self._factory = factory
+        self._backend = backend
+
+    def backend(self) -> ExecutionBackend:
+        """
+        Raises:
+            ExecutionFailed: it cannot be built.
+        """
+        if self._backend is None:
+            assert self._factory is not None, "a backend or a factory is given"
+            assert self.spec.endpoint is not None, "only endpoint agents have factories"
+            try:
+                self._backend = self._factory.build(self.spec.endpoint)
+            except ExecutionBackendFactoryError as error:
+                raise ExecutionFailed(
+                    f"failed to build backend '{self._factory.backend()}': {error}"
+                ) from error
+        return self._backend
+
+
+ResolvedExecution = ResolvedAgent | ResolvedBackendAgent
+"""Local, or not."""

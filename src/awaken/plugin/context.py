@@ -1,0 +1,84 @@
+"""What a hook may see."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from awaken.codec import Json
+from awaken.contract.control import CancellationToken
+from awaken.contract.profile import ProfileAccess
+from awaken.domain.identity import Adapter, RunIdentity, RunMode
+from awaken.domain.inference import LLMResponse
+from awaken.domain.intercept import ToolPolicyContext
+from awaken.domain.message import Message
+from awaken.domain.phase import Phase
+from awaken.domain.spec import AgentSpec
+from awaken.domain.suspension import ToolCallResume
+from awaken.domain.tool import ToolKind, ToolResult
+from awaken.state.key import StateKey
+from awaken.state.snapshot import Snapshot
+
+T = TypeVar("T")
+
+
+class PhaseContext(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The run at one phase: read it, and answer with a `Command`.
+
+    `messages` is a view of the conversation so far. The tool fields are set in the three tool
+    phases, `tool_result` after a tool and `llm_response` after an inference. `resume_input` and
+    the suspension are set while a suspended call is taken up again.
+    """
+
+    phase: Phase
+    snapshot: Snapshot
+    agent_spec: AgentSpec
+    run_identity: RunIdentity
+    messages: Sequence[Message] = ()
+    tool_name: str | None = None
+    tool_call_id: str | None = None
+    tool_args: Json = None
+    tool_kind: ToolKind | None = None
+    tool_result: ToolResult | None = None
+    llm_response: LLMResponse | None = None
+    effective_tool_ids: tuple[str, ...] = ()
+    resume_input: ToolCallResume | None = None
+    suspension_id: str | None = None
+    suspension_reason: str | None = None
+    cancellation_token: CancellationToken | None = None
+    profile_access: ProfileAccess | None = None
+
+    def read(self, key: StateKey[T, Any]) -> T | None:
+        """The value of `key`, or `None` if it was never written."""
+        return self.snapshot.get(key)
+
+    def config(self, section: str, type_: type[T]) -> T:
+        """The agent's section for a plugin, as `type_`."""
+        return self.agent_spec.config(section, type_)
+
+    @property
+    def run_mode(self) -> RunMode:
+        return self.run_identity.run_mode
+
+    @property
+    def adapter(self) -> Adapter:
+        return self.run_identity.adapter
+
+    def at(self, snapshot: Snapshot) -> PhaseContext:
+        """The same context over another snapshot."""
+        return msgspec.structs.replace(self, snapshot=snapshot)
+
+    def policy_context(self) -> ToolPolicyContext:
+        """What a policy hook is told of the call."""
+        return ToolPolicyContext(
+            thread_id=self.run_identity.thread_id,
+            run_id=self.run_identity.run_id,
+            dispatch_id=self.run_identity.dispatch_id_opt(),
+            run_mode=self.run_identity.run_mode,
+            adapter=self.run_identity.adapter,
+            tool_name=self.tool_name or "",
+            tool_kind=self.tool_kind or ToolKind.guess(self.tool_name or ""),
+            arguments=self.tool_args,
+        )

@@ -1,0 +1,183 @@
+"""All plugins of an agent, ordered and sealed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
+
+import msgspec
+
+from awaken.contract.control import InboxSender
+from awaken.contract.profile import ProfileAccess, ProfileStore
+from awaken.contract.tool import Tool
+from awaken.domain.phase import Phase
+from awaken.domain.spec import AgentSpec
+from awaken.errors import (
+    EffectHandlerAlreadyRegistered,
+    HandlerAlreadyRegistered,
+    KeyAlreadyRegistered,
+    ToolAlreadyRegistered,
+)
+from awaken.plugin.hook import (
+    ActionHandler,
+    Activates,
+    BindsRuntimeContext,
+    EffectHandler,
+    Plugin,
+    RequestTransform,
+    RunScoped,
+)
+from awaken.plugin.registrar import HookEntry, Registrar
+from awaken.state.command import EffectSpec, MutationBatch, ScheduledActionSpec
+from awaken.state.key import KeyRegistration
+from awaken.state.store import StateStore
+
+_NO_HOOKS: dict[Phase, tuple[HookEntry, ...]] = dict.fromkeys(Phase, ())
+
+
+class ExecutionEnv(msgspec.Struct, kw_only=True, gc=False):
+    """What the phases run with. A phase nobody hooks into is an empty tuple."""
+
+    hooks: dict[Phase, tuple[HookEntry, ...]] = msgspec.field(default_factory=_NO_HOOKS.copy)
+    gates: tuple[HookEntry, ...] = ()
+    actions: dict[str, tuple[ScheduledActionSpec[Any], ActionHandler]] = {}
+    effects: dict[str, tuple[EffectSpec[Any], EffectHandler]] = {}
+    transforms: tuple[RequestTransform, ...] = ()
+    keys: tuple[KeyRegistration, ...] = ()
+    profile_namespaces: frozenset[str] = frozenset()
+    tools: dict[str, Tool] = {}
+    plugins: tuple[Plugin, ...] = ()
+
+    @classmethod
+    def from_plugins(
+        cls,
+        plugins: Iterable[Plugin],
+        active_hook_filter: Collection[str] = (),
+        *,
+        builtin: Iterable[Plugin] = (),
+    ) -> ExecutionEnv:
+        """Ask every plugin what it brings, in order, the built-in ones last.
+
+        A filter that names plugins silences the behaviour (hooks, gates, transforms, tools) of
+        all others; keys and handlers stay, and so do the built-in plugins.
+
+        Raises:
+            StateError: two plugins bring the same handler, tool or key name.
+        """
+        collected = _Collected()
+        for plugin in plugins:
+            active = not active_hook_filter or plugin.id in active_hook_filter
+            collected.add(plugin, active=active)
+        for plugin in builtin:
+            collected.add(plugin, active=True)
+        return collected.env()
+
+    def bind(self, store: StateStore, owner_inbox: InboxSender | None) -> None:
+        """Register the plugins' keys in a run's store and tell them of it."""
+        if self.keys:
+            store.register_keys(self.keys)
+        for plugin in self.plugins:
+            if isinstance(plugin, BindsRuntimeContext):
+                plugin.bind_runtime_context(store, owner_inbox)
+
+    def activate(self, store: StateStore, spec: AgentSpec) -> None:
+        """Let the plugins write what they need, in one commit."""
+        self._write(store, lambda plugin, batch: plugin.on_activate(spec, batch))
+
+    def deactivate(self, store: StateStore) -> None:
+        """Let the plugins clean up, in one commit."""
+        self._write(store, lambda plugin, batch: plugin.on_deactivate(batch))
+
+    def _write(self, store: StateStore, call: Callable[[Activates, MutationBatch], None]) -> None:
+        batch = MutationBatch()
+        for plugin in self.plugins:
+            if isinstance(plugin, Activates):
+                call(plugin, batch)
+        store.commit(batch)
+
+    @property
+    def is_shareable(self) -> bool:
+        """Whether runs can use one env together: no plugin keeps anything of a run."""
+        return not any(isinstance(p, RunScoped | BindsRuntimeContext) for p in self.plugins)
+
+    def profile_access(self, store: ProfileStore | None) -> ProfileAccess | None:
+        return ProfileAccess(store, self.profile_namespaces) if store is not None else None
+
+
+class _Collected:
+    """Contributions on their way into an env."""
+
+    def __init__(self) -> None:
+        self.plugins: list[Plugin] = []
+        self.hooks: dict[Phase, list[HookEntry]] = {phase: [] for phase in Phase}
+        self.gates: list[HookEntry] = []
+        self.transforms: list[RequestTransform] = []
+        self.tools: dict[str, Tool] = {}
+        self.keys: dict[str, KeyRegistration] = {}
+        self.profile_namespaces: set[str] = set()
+        self.actions: dict[str, tuple[ScheduledActionSpec[Any], ActionHandler]] = {}
+        self.effects: dict[str, tuple[EffectSpec[Any], EffectHandler]] = {}
+
+    def add(self, plugin: Plugin, *, active: bool) -> None:
+        if isinstance(plugin, RunScoped):
+            plugin = plugin.for_run()
+        registrar = Registrar(plugin.id)
+        plugin.register(registrar)
+        self.plugins.append(plugin)
+        self._add_structure(registrar)
+        if active:
+            self._add_behaviour(registrar)
+
+    def _add_structure(self, brought: Registrar) -> None:
+        for name, registration in brought.keys.items():
+            known = self.keys.setdefault(name, registration)
+            if known.key is not registration.key:
+                raise KeyAlreadyRegistered(name)
+        self.profile_namespaces.update(brought.profile_keys)
+        for name, action in brought.actions.items():
+            if name in self.actions:
+                raise HandlerAlreadyRegistered(name)
+            self.actions[name] = action
+        for name, effect in brought.effects.items():
+            if name in self.effects:
+                raise EffectHandlerAlreadyRegistered(name)
+            self.effects[name] = effect
+
+    def _add_behaviour(self, brought: Registrar) -> None:
+        for phase, hook in brought.hooks:
+            self.hooks[phase].append(hook)
+        self.gates.extend(brought.gates)
+        self.transforms.extend(brought.transforms)
+        for tool_id, tool in brought.tools.items():
+            if tool_id in self.tools:
+                raise ToolAlreadyRegistered(tool_id)
+            self.tools[tool_id] = tool
+
+    def env(self) -> ExecutionEnv:
+        return ExecutionEnv(
+            hooks={phase: tuple(hooks) for phase, hooks in self.hooks.items()},
+            gates=tuple(self.gates),
+            actions=self.actions,
+            effects=self.effects,
+            transforms=tuple(self.transforms),
+            keys=tuple(self.keys.values()),
+            profile_namespaces=frozenset(self.profile_namespaces),
+            tools=self.tools,
+            plugins=tuple(self.plugins),
+        )
+
+
+def install_plugin(store: StateStore, plugin: Plugin) -> None:
+    """Register a plugin's keys in a store, all or none.
+
+    Raises:
+        PluginAlreadyInstalled, KeyAlreadyRegistered: nothing was registered.
+    """
+    registrar = Registrar(plugin.id)
+    plugin.register(registrar)
+    store.install(plugin.id, registrar.keys.values())
+
+
+def uninstall_plugin(store: StateStore, plugin: Plugin) -> None:
+    """Drop a plugin's keys, and their values unless retained."""
+    store.uninstall(plugin.id)

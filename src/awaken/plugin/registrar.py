@@ -1,0 +1,102 @@
+"""What a plugin brings."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeVar
+
+from awaken.contract.profile import ProfileKey
+from awaken.contract.tool import Tool
+from awaken.domain.intercept import ToolInterceptPayload, policy_payload
+from awaken.domain.phase import Phase
+from awaken.errors import (
+    EffectHandlerAlreadyRegistered,
+    HandlerAlreadyRegistered,
+    KeyAlreadyRegistered,
+    ToolAlreadyRegistered,
+)
+from awaken.plugin.context import PhaseContext
+from awaken.plugin.hook import (
+    ActionHandler,
+    EffectHandler,
+    PhaseHook,
+    RequestTransform,
+    ToolGateHook,
+    ToolPolicyHook,
+)
+from awaken.state.command import EffectSpec, ScheduledActionSpec
+from awaken.state.key import KeyRegistration, StateKey, StateKeyOptions
+
+P = TypeVar("P")
+
+
+class HookEntry(NamedTuple):
+    """A hook or gate and the plugin it came from."""
+
+    plugin_id: str
+    call: Any
+
+
+class Registrar:
+    """Collects one plugin's contributions. Twice the same name is an error at once."""
+
+    def __init__(self, plugin_id: str) -> None:
+        self.plugin_id = plugin_id
+        self.keys: dict[str, KeyRegistration] = {}
+        self.profile_keys: dict[str, ProfileKey[Any]] = {}
+        self.actions: dict[str, tuple[ScheduledActionSpec[Any], ActionHandler]] = {}
+        self.effects: dict[str, tuple[EffectSpec[Any], EffectHandler]] = {}
+        self.hooks: list[tuple[Phase, HookEntry]] = []
+        self.gates: list[HookEntry] = []
+        self.transforms: list[RequestTransform] = []
+        self.tools: dict[str, Tool] = {}
+
+    def key(self, key: StateKey[Any, Any], options: StateKeyOptions | None = None) -> None:
+        """Keep a typed value in the run's or the thread's state."""
+        if key.name in self.keys:
+            raise KeyAlreadyRegistered(key.name)
+        self.keys[key.name] = KeyRegistration.of(key, options)
+
+    def profile_key(self, key: ProfileKey[Any]) -> None:
+        """Keep typed values that outlive threads."""
+        if key.namespace in self.profile_keys:
+            raise KeyAlreadyRegistered(key.namespace)
+        self.profile_keys[key.namespace] = key
+
+    def action(self, spec: ScheduledActionSpec[P], handler: ActionHandler) -> None:
+        """Do the work of a scheduled action."""
+        if spec.key in self.actions:
+            raise HandlerAlreadyRegistered(spec.key)
+        self.actions[spec.key] = (spec, handler)
+
+    def effect(self, spec: EffectSpec[P], handler: EffectHandler) -> None:
+        """See an effect after its commit."""
+        if spec.key in self.effects:
+            raise EffectHandlerAlreadyRegistered(spec.key)
+        self.effects[spec.key] = (spec, handler)
+
+    def hook(self, phase: Phase, hook: PhaseHook) -> None:
+        """Be called in a phase."""
+        self.hooks.append((phase, HookEntry(self.plugin_id, hook)))
+
+    def gate(self, hook: ToolGateHook) -> None:
+        """Look at every call before it runs."""
+        self.gates.append(HookEntry(self.plugin_id, hook))
+
+    def policy(self, hook: ToolPolicyHook) -> None:
+        """Decide about every call from what the call itself says."""
+
+        async def gate(ctx: PhaseContext) -> ToolInterceptPayload | None:
+            return policy_payload(await hook(ctx.policy_context()))
+
+        self.gate(gate)
+
+    def transform(self, transform: RequestTransform) -> None:
+        """Rewrite the messages of every request."""
+        self.transforms.append(transform)
+
+    def tool(self, tool: Tool) -> None:
+        """Offer a tool to the agent."""
+        tool_id = tool.descriptor().id
+        if tool_id in self.tools:
+            raise ToolAlreadyRegistered(tool_id)
+        self.tools[tool_id] = tool

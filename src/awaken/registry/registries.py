@@ -1,0 +1,72 @@
+"""What is known: agents, tools, models, providers, plugins, backends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Generic, TypeVar
+
+from awaken.contract.backend import ExecutionBackendFactory
+from awaken.contract.llm import LlmExecutor
+from awaken.contract.tool import Tool
+from awaken.domain.spec import AgentSpec, ModelSpec
+from awaken.errors import RegistryConflict
+from awaken.plugin.hook import Plugin
+
+T = TypeVar("T")
+
+
+class MapRegistry(Generic[T]):
+    """Things by id. A second one of an id is refused; ids list in order."""
+
+    def __init__(self, kind: str, items: Iterable[tuple[str, T]] = ()) -> None:
+        self.kind = kind
+        self._items: dict[str, T] = {}
+        for id, item in items:
+            self.register(id, item)
+
+    def register(self, id: str, item: T) -> None:
+        """
+        Raises:
+            RegistryConflict: the id is taken.
+        """
+        if id in self._items:
+            raise RegistryConflict(self.kind, id)
+        self._items[id] = item
+
+    def get(self, id: str) -> T | None:
+        return self._items.get(id)
+
+    def ids(self) -> list[str]:
+        return sorted(self._items)
+
+    def __contains__(self, id: str) -> bool:
+        return id in self._items
+
+
+class RegistrySet:
+    """All registries a run resolves from. Filled once, then only read."""
+
+    def __init__(self) -> None:
+        self.agents: MapRegistry[AgentSpec] = MapRegistry("agent")
+        self.tools: MapRegistry[Tool] = MapRegistry("tool")
+        self.models: MapRegistry[ModelSpec] = MapRegistry("model")
+        self.providers: MapRegistry[LlmExecutor] = MapRegistry("provider")
+        self.plugins: MapRegistry[Plugin] = MapRegistry("plugin")
+        self.backends: MapRegistry[ExecutionBackendFactory] = MapRegistry("backend")
+
+
+class RegistryHandle(Generic[T]):
+    """The current set; replacing it affects later runs only."""
+
+    def __init__(self, first: T) -> None:
+        self._current = first
+        self.version = 1
+
+    def snapshot(self) -> T:
+        return self._current
+
+    def replace(self, replacement: T) -> int:
+        """Use another set from now on; returns the new version."""
+        self._current = replacement
+        self.version += 1
+        return self.version

@@ -1,0 +1,193 @@
+"""Making an agent ready: model, plugins, environment, tools."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from awaken.contract.backend import ExecutionBackendFactory, ExecutionBackendFactoryError
+from awaken.contract.llm import LlmExecutor
+from awaken.contract.registry import ExecutionResolver
+from awaken.contract.tool import Tool
+from awaken.domain.spec import AgentSpec
+from awaken.domain.tool import ToolError
+from awaken.errors import (
+    AgentNotFound,
+    DelegateNotFound,
+    EnvBuildFailed,
+    InvalidPluginConfig,
+    InvalidRemoteEndpointConfig,
+    ModelNotFound,
+    PluginNotFound,
+    ProviderNotFound,
+    RemoteAgentNotDirectlyRunnable,
+    StateError,
+    ToolIdConflict,
+    UnsupportedRemoteBackend,
+)
+from awaken.plugin.agent import ResolvedAgent, ResolvedBackendAgent, ResolvedExecution
+from awaken.plugin.env import ExecutionEnv
+from awaken.plugin.hook import Configured, Plugin
+from awaken.registry.registries import RegistrySet
+from awaken.tool import validate_against_schema
+
+log = logging.getLogger("awaken.registry")
+
+BuiltinPlugins = Callable[[AgentSpec], Sequence[Plugin]]
+WrapExecutor = Callable[[LlmExecutor, AgentSpec], LlmExecutor]
+MakeDelegate = Callable[[AgentSpec, ExecutionResolver], Tool]
+
+
+class RegistryResolver:
+    """Resolves agents from one set of registries, for as long as a run lives.
+
+    What knows more than registries is handed in: the plugins every agent has, the wrapping of
+    model executors, and the maker of delegate tools.
+    """
+
+    def __init__(
+        self,
+        registries: RegistrySet,
+        *,
+        builtin_plugins: BuiltinPlugins,
+        wrap_executor: WrapExecutor | None = None,
+        make_delegate: MakeDelegate | None = None,
+    ) -> None:
+        self.registries = registries
+        self._builtin_plugins = builtin_plugins
+        self._wrap_executor = wrap_executor
+        self._make_delegate = make_delegate
+        self._ready: dict[str, ResolvedAgent] = {}
+        self._remote: dict[str, ResolvedBackendAgent] = {}
+
+    def agent_ids(self) -> list[str]:
+        return self.registries.agents.ids()
+
+    def resolve(self, agent_id: str) -> ResolvedAgent:
+        """A local agent, ready to run.
+
+        Raises:
+            AgentNotFound: no such agent.
+            ResolveError: what it asks for is missing or does not fit.
+        """
+        ready = self._ready.get(agent_id)
+        if ready is not None:
+            return ready
+        spec = self._spec(agent_id)
+        if spec.endpoint is not None:
+            raise RemoteAgentNotDirectlyRunnable(agent_id)
+        agent = self._assemble(spec)
+        if agent.env.is_shareable:
+            self._ready[agent_id] = agent
+        return agent
+
+    def resolve_execution(self, agent_id: str) -> ResolvedExecution:
+        """An agent, wherever it runs; for a remote one, models and tools are not looked at."""
+        spec = self._spec(agent_id)
+        if spec.endpoint is None:
+            return self.resolve(agent_id)
+        if agent_id not in self._remote:
+            factory = self._backend_factory(spec)
+            self._remote[agent_id] = ResolvedBackendAgent(spec, factory)
+        return self._remote[agent_id]
+
+    def _spec(self, agent_id: str) -> AgentSpec:
+        spec = self.registries.agents.get(agent_id)
+        if spec is None:
+            raise AgentNotFound(agent_id, self.registries.agents.ids())
+        return spec
+
+    def _assemble(self, spec: AgentSpec) -> ResolvedAgent:
+        upstream_model, executor = self._executor(spec)
+        plugins = [self._plugin(plugin_id, spec) for plugin_id in spec.plugin_ids]
+        builtin = self._builtin_plugins(spec)
+        _check_sections(spec, [*plugins, *builtin])
+        try:
+            env = ExecutionEnv.from_plugins(plugins, spec.active_hook_filter, builtin=builtin)
+        except StateError as error:
+            raise EnvBuildFailed(spec.id, error) from error
+        agent = ResolvedAgent(
+            spec=spec,
+            upstream_model=upstream_model,
+            llm_executor=executor,
+            tool_executor=spec.tool_executor,
+            env=env,
+        )
+        return agent.with_tools(self._tools(spec, env))
+
+    def _executor(self, spec: AgentSpec) -> tuple[str, LlmExecutor]:
+        models, providers = self.registries.models, self.registries.providers
+        model = models.get(spec.model_id)
+        if model is None:
+            raise ModelNotFound(spec.model_id, spec.id, models.ids())
+        provider = providers.get(model.provider_id)
+        if provider is None:
+            raise ProviderNotFound(model.provider_id, model.id, providers.ids())
+        if self._wrap_executor is not None:
+            provider = self._wrap_executor(provider, spec)
+        return model.upstream_model, provider
+
+    def _plugin(self, plugin_id: str, spec: AgentSpec) -> Plugin:
+        plugin = self.registries.plugins.get(plugin_id)
+        if plugin is None:
+            raise PluginNotFound(plugin_id, spec.id, self.registries.plugins.ids())
+        return plugin
+
+    def _tools(self, spec: AgentSpec, env: ExecutionEnv) -> dict[str, Tool]:
+        known = self.registries.tools
+        tools: dict[str, Tool] = {id: tool for id in known.ids() if (tool := known.get(id))}
+        for delegate in spec.delegates:
+            tool = self._delegate(delegate, spec)
+            _add(tools, tool.descriptor().id, tool, f"a tool and delegate {delegate!r}")
+        for tool_id, tool in env.tools.items():
+            _add(tools, tool_id, tool, "a tool and a plugin")
+        selection = spec.tool_selection
+        for glob in selection.unmatched(tools):
+            log.warning("agent %r: tool pattern %r matches no tool", spec.id, glob)
+        visible = selection.visible(tools)
+        return {tool_id: tool for tool_id, tool in tools.items() if tool_id in visible}
+
+    def _delegate(self, delegate_id: str, spec: AgentSpec) -> Tool:
+        delegate = self.registries.agents.get(delegate_id)
+        if delegate is None or self._make_delegate is None:
+            raise DelegateNotFound(delegate_id, spec.id, self.registries.agents.ids())
+        if delegate.endpoint is not None:
+            self._backend_factory(delegate)
+        return self._make_delegate(delegate, self)
+
+    def _backend_factory(self, spec: AgentSpec) -> ExecutionBackendFactory:
+        assert spec.endpoint is not None, "only endpoint agents have backends"
+        factory = self.registries.backends.get(spec.endpoint.backend)
+        if factory is None:
+            raise UnsupportedRemoteBackend(
+                spec.id, spec.endpoint.backend, self.registries.backends.ids()
+            )
+        try:
+            factory.validate(spec.endpoint)
+        except ExecutionBackendFactoryError as error:
+            raise InvalidRemoteEndpointConfig(spec.id, error) from error
+        return factory
+
+
+def _add(tools: dict[str, Tool], tool_id: str, tool: Tool, sources: str) -> None:
+    if tool_id in tools:
+        raise ToolIdConflict(tool_id, sources)
+    tools[tool_id] = tool
+
+
+def _check_sections(spec: AgentSpec, plugins: Sequence[Plugin]) -> None:
+    """Hold every section against the schema of the plugin that reads it."""
+    claimed = {"retry"}
+    for plugin in plugins:
+        if not isinstance(plugin, Configured):
+            continue
+        for schema in plugin.config_schemas():
+            claimed.add(schema.key)
+            if schema.key not in spec.sections:
+                continue
+            try:
+                validate_against_schema(schema.json_schema, spec.sections[schema.key])
+            except ToolError as error:
+                raise InvalidPluginConfig(plugin.id, schema.key, error.message) from error
+    for section in sorted(spec.sections.keys() - claimed):
+        log.warning("agent %r: no plugin reads section %r", spec.id, section)

@@ -1,0 +1,150 @@
+"""Putting a runtime together, piece by piece."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from awaken.backend.delegate import DelegateTool
+from awaken.clock import SYSTEM_CLOCK, Clock
+from awaken.contract.backend import ExecutionBackendFactory
+from awaken.contract.commits import Commits
+from awaken.contract.llm import LlmExecutor
+from awaken.contract.profile import ProfileStore
+from awaken.contract.tool import Tool
+from awaken.domain.spec import AgentSpec, ModelSpec
+from awaken.errors import AwakenError, BuildError, ValidationFailed
+from awaken.ext.stop import StopConditionPlugin
+from awaken.ids import UUID7, Ids
+from awaken.loop import LoopActionHandlersPlugin
+from awaken.plugin.hook import Plugin
+from awaken.registry import MapRegistry, RegistryHandle, RegistryResolver, RegistrySet
+from awaken.registry.resolve import WrapExecutor
+from awaken.runtime.runtime import AgentRuntime
+
+T = TypeVar("T")
+
+
+class AgentRuntimeBuilder:
+    """Collects what a runtime knows. Errors collect too, and are raised by `build`."""
+
+    def __init__(self, *, clock: Clock = SYSTEM_CLOCK, ids: Ids = UUID7) -> None:
+        self._registries = RegistrySet()
+        self._own_plugins: dict[str, Plugin] = {}
+        self._errors: list[BuildError] = []
+        self._commits: Commits | None = None
+        self._profiles: ProfileStore | None = None
+        self._wrap_executor: WrapExecutor | None = None
+        self._clock, self._ids = clock, ids
+
+    def _register(self, registry: MapRegistry[T], id: str, item: T) -> AgentRuntimeBuilder:
+        try:
+            registry.register(id, item)
+        except BuildError as error:
+            self._errors.append(error)
+        return self
+
+    def with_agent_spec(
+        self, spec: AgentSpec, own_plugin: Plugin | None = None
+    ) -> AgentRuntimeBuilder:
+        """Know an agent. Its own plugin brings what belongs to it alone, and is never filtered."""
+        if own_plugin is not None:
+            self._own_plugins[spec.id] = own_plugin
+        return self._register(self._registries.agents, spec.id, spec)
+
+    def with_tool(self, id: str, tool: Tool) -> AgentRuntimeBuilder:
+        return self._register(self._registries.tools, id, tool)
+
+    def with_plugin(self, plugin: Plugin, id: str | None = None) -> AgentRuntimeBuilder:
+        """Know a plugin, by its own id unless another is given."""
+        return self._register(self._registries.plugins, id or plugin.id, plugin)
+
+    def with_model_binding(self, model: ModelSpec) -> AgentRuntimeBuilder:
+        return self._register(self._registries.models, model.id, model)
+
+    def with_provider(self, id: str, executor: LlmExecutor) -> AgentRuntimeBuilder:
+        return self._register(self._registries.providers, id, executor)
+
+    def with_agent_backend_factory(self, factory: ExecutionBackendFactory) -> AgentRuntimeBuilder:
+        return self._register(self._registries.backends, factory.backend(), factory)
+
+    def with_thread_run_store(self, commits: Commits) -> AgentRuntimeBuilder:
+        self._commits = commits
+        return self
+
+    def with_profile_store(self, profiles: ProfileStore) -> AgentRuntimeBuilder:
+        self._profiles = profiles
+        return self
+
+    def with_executor_wrapper(self, wrap: WrapExecutor) -> AgentRuntimeBuilder:
+        """Put something (retries, say) around every model executor."""
+        self._wrap_executor = wrap
+        return self
+
+    def resolver(self) -> RegistryResolver:
+        """What was collected, as a resolver that runs can use.
+
+        Raises:
+            BuildError: the first thing that was registered wrongly.
+        """
+        if self._errors:
+            raise self._errors[0]
+        return RegistryResolver(
+            self._registries,
+            builtin_plugins=self._builtin(),
+            wrap_executor=self._wrap_executor,
+            make_delegate=DelegateTool,
+        )
+
+    def _builtin(self) -> Callable[[AgentSpec], list[Plugin]]:
+        own, clock = self._own_plugins, self._clock
+
+        def builtin(spec: AgentSpec) -> list[Plugin]:
+            plugins: list[Plugin] = [own[spec.id]] if spec.id in own else []
+            return [
+                *plugins,
+                LoopActionHandlersPlugin(),
+                StopConditionPlugin.for_agent(spec, clock),
+            ]
+
+        return builtin
+
+    def validated_resolver(self) -> RegistryResolver:
+        """The resolver, after every agent has been resolved once.
+
+        Raises:
+            ValidationFailed: agents that cannot run, all of them named.
+        """
+        resolver = self.resolver()
+        failures: list[str] = []
+        for agent_id in resolver.agent_ids():
+            try:
+                resolver.resolve_execution(agent_id)
+            except AwakenError as error:
+                failures.append(str(error))
+        if failures:
+            raise ValidationFailed("; ".join(failures))
+        return resolver
+
+    def build_unchecked(self) -> AgentRuntime:
+        """A runtime whose agents are looked at when they are first asked for."""
+        return self._build(self.resolver())
+
+    def build(self) -> AgentRuntime:
+        """A runtime whose agents can all be resolved.
+
+        Raises:
+            BuildError: something was registered wrongly, or an agent cannot run.
+        """
+        return self._build(self.validated_resolver())
+
+    def _build(self, resolver: RegistryResolver) -> AgentRuntime:
+        if self._commits is None:
+            raise BuildError("a runtime needs a store: call with_thread_run_store")
+        return AgentRuntime(
+            RegistryHandle(resolver),
+            self._commits,
+            profiles=self._profiles,
+            clock=self._clock,
+            ids=self._ids,
+        )

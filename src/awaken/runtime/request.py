@@ -1,0 +1,65 @@
+"""What is asked of the runtime."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from awaken.contract.control import InboxReceiver
+from awaken.domain.identity import Adapter, RequestOrigin, RunMode
+from awaken.domain.inference import InferenceOverride
+from awaken.domain.message import Message
+from awaken.domain.suspension import Decision
+from awaken.domain.tool import ToolDescriptor
+from awaken.domain.value import Value
+from awaken.errors import ConfigError
+
+
+class RunKind(StrEnum):
+    """A new run, one taken up by somebody's decisions, or one simply continued."""
+
+    NEW = "new"
+    HITL_RESUME = "hitl_resume"
+    CONTINUATION = "continuation"
+
+
+class RunRequest(Value, frozen=True, kw_only=True):
+    """One run, asked for.
+
+    Intent: `thread_id`, `agent_id`, `continue_run_id`. Input: `messages`, `decisions`. Options:
+    `overrides`, `frontend_tools`, `wait_for_decisions` (stay in memory while suspended, so that
+    decisions can be sent to the live run; otherwise a suspended run ends and is taken up by a
+    later request). The rest says where the request came from.
+    """
+
+    thread_id: str
+    messages: tuple[Message, ...] = ()
+    messages_already_persisted: bool = False
+    agent_id: str | None = None
+    overrides: InferenceOverride | None = None
+    decisions: tuple[Decision, ...] = ()
+    frontend_tools: tuple[ToolDescriptor, ...] = ()
+    wait_for_decisions: bool = True
+    origin: RequestOrigin = RequestOrigin.USER
+    run_mode: RunMode = RunMode.FOREGROUND
+    adapter: Adapter = Adapter.INTERNAL
+    parent_run_id: str | None = None
+    parent_thread_id: str | None = None
+    continue_run_id: str | None = None
+    run_id_hint: str | None = None
+    dispatch_id_hint: str | None = None
+    dispatch_id: str | None = None
+    session_id: str | None = None
+    transport_request_id: str | None = None
+    run_inbox: InboxReceiver | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("thread_id", "agent_id", "continue_run_id"):
+            value = getattr(self, name)
+            if value is not None and not value.strip():
+                raise ConfigError(f"a run request's {name} must not be blank")
+
+    @property
+    def kind(self) -> RunKind:
+        if self.continue_run_id is None:
+            return RunKind.NEW
+        return RunKind.HITL_RESUME if self.decisions else RunKind.CONTINUATION

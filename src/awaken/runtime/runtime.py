@@ -1,0 +1,207 @@
+"""The engine: one request in, one run through, and control while it lives."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from awaken.backend.dispatch import validate_root_execution_request
+from awaken.backend.local import LocalBackend, ThreadContextSnapshot, new_phase_runtime
+from awaken.clock import SYSTEM_CLOCK, Clock
+from awaken.contract.backend import (
+    BackendControl,
+    BackendLocalRootContext,
+    BackendLoopError,
+    BackendRootRunRequest,
+    ExecutionBackendError,
+)
+from awaken.contract.commits import Commits
+from awaken.contract.control import DecisionQueue, inbox_channel
+from awaken.contract.events import EventSink, NullEventSink
+from awaken.contract.profile import ProfileStore
+from awaken.domain.message import Message
+from awaken.domain.suspension import Decision, ToolCallResume
+from awaken.errors import PhaseError, ResolveError, ResolveFailed, StateError
+from awaken.ids import UUID7, Ids
+from awaken.loop import AgentRunResult
+from awaken.plugin.agent import ResolvedAgent
+from awaken.registry import RegistryHandle, RegistryResolver
+from awaken.runtime import active
+from awaken.runtime.active import ActiveRun, ActiveRuns
+from awaken.runtime.prepare import (
+    RunChoice,
+    ThreadFacts,
+    choose_agent,
+    choose_run,
+    request_snapshot,
+    restore_state,
+    run_identity,
+    supersede,
+    visible_messages,
+)
+from awaken.runtime.request import RunRequest
+
+CANCEL_GRACE = 5.0
+
+
+class AgentRuntime:
+    """Runs agents, one run a thread at a time."""
+
+    def __init__(
+        self,
+        registry: RegistryHandle[RegistryResolver],
+        commits: Commits,
+        *,
+        profiles: ProfileStore | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+        ids: Ids = UUID7,
+    ) -> None:
+        self.registry = registry
+        self.commits = commits
+        self.profiles = profiles
+        self.clock = clock
+        self.ids = ids
+        self.active = ActiveRuns()
+
+    # -- running ------------------------------------------------------------------------------
+
+    async def run(self, request: RunRequest, sink: EventSink | None = None) -> AgentRunResult:
+        """Run an agent to its end, or until it waits for somebody who is not there.
+
+        Raises:
+            ThreadAlreadyRunning: the thread, or the run, is live.
+            AgentNotFound, ResolveFailed: the agent cannot run.
+            InvalidResume: the run to continue, or a decision, does not fit.
+            AgentLoopError: the run broke off; its record says so.
+        """
+        slot = self.active.reserve(request.thread_id)
+        try:
+            return await self._run(request, slot, sink or NullEventSink())
+        finally:
+            slot.release()
+
+    async def run_to_completion(self, request: RunRequest) -> AgentRunResult:
+        """The same, where nobody listens."""
+        return await self.run(request)
+
+    async def _run(self, request: RunRequest, slot: ActiveRun, sink: EventSink) -> AgentRunResult:
+        facts = await ThreadFacts.read(self.commits, request.thread_id)
+        agent_id = choose_agent(request, facts)
+        resolver = self.registry.snapshot()
+        agent = _resolve(resolver, agent_id)
+        choice = await choose_run(request, facts, self.commits, self.ids)
+        self.active.name(slot, choice.run_id)
+        backend_request, context = self._assemble(
+            request, slot, sink, facts, choice, resolver, agent
+        )
+        try:
+            validate_root_execution_request(agent, backend_request)
+            return await LocalBackend().execute_root_with_thread_context(backend_request, context)
+        except BackendLoopError as error:
+            raise error.error from error.error.__cause__
+        except ExecutionBackendError as error:
+            raise ResolveFailed(error.message) from error
+
+    def _assemble(
+        self,
+        request: RunRequest,
+        slot: ActiveRun,
+        sink: EventSink,
+        facts: ThreadFacts,
+        choice: RunChoice,
+        resolver: RegistryResolver,
+        agent: ResolvedAgent,
+    ) -> tuple[BackendRootRunRequest, ThreadContextSnapshot]:
+        """Everything the run needs: its state, its conversation, its controls."""
+        phases = new_phase_runtime()
+        sender, receiver = inbox_channel()
+        try:
+            agent.env.bind(phases.store, sender)
+            restore_state(phases.store, facts, choice)
+        except StateError as error:
+            raise PhaseError(error) from error
+        marks = supersede(request, phases.store, self.ids)
+        fresh = () if request.messages_already_persisted else request.messages
+        history = visible_messages([*facts.messages, *marks], phases.store)
+        slot.store, slot.inbox = phases.store, sender
+        slot.decisions = DecisionQueue() if request.wait_for_decisions else None
+        backend_request = BackendRootRunRequest(
+            agent_id=agent.spec.id,
+            messages=[*history, *fresh],
+            new_messages=request.messages,
+            sink=sink,
+            resolver=resolver,
+            run_identity=run_identity(request, choice.run_id, agent.spec.id),
+            checkpoint_store=self.commits,
+            control=BackendControl(cancellation_token=slot.token, decision_rx=slot.decisions),
+            decisions=request.decisions,
+            overrides=request.overrides,
+            frontend_tools=request.frontend_tools,
+            local=BackendLocalRootContext(phases),
+            inbox=request.run_inbox or receiver,
+            is_continuation=choice.is_continuation,
+        )
+        context = ThreadContextSnapshot(
+            agent=agent,
+            log_length=len(facts.messages),
+            uncommitted=[*marks, *fresh],
+            previous=choice.previous,
+            request=request_snapshot(request),
+            owner_inbox=sender,
+            profile_store=self.profiles,
+            clock=self.clock,
+            ids=self.ids,
+        )
+        return backend_request, context
+
+    # -- control ------------------------------------------------------------------------------
+
+    def cancel(self, id: str) -> bool:
+        """Cancel a live run by its run or thread id; false if there is none."""
+        return active.cancel(self.active.find(id))
+
+    def cancel_by_thread(self, thread_id: str) -> bool:
+        return active.cancel(self.active.find_by_thread(thread_id))
+
+    def cancel_by_run_id(self, run_id: str) -> bool:
+        return active.cancel(self.active.find_by_run(run_id))
+
+    async def cancel_and_wait_by_thread(
+        self, thread_id: str, timeout: float = CANCEL_GRACE
+    ) -> bool:
+        """Cancel a thread's run and wait for its slot; true only if it was freed in time."""
+        run = self.active.find_by_thread(thread_id)
+        if run is None:
+            return False
+        run.token.cancel()
+        try:
+            async with asyncio.timeout(timeout):
+                await run.ended.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    def send_decision(self, id: str, target: str, decision: ToolCallResume) -> bool:
+        """Answer a suspended call of a live run; false, and nothing changed, if it does not fit."""
+        return active.send_decisions(self.active.find(id), [(target, decision)])
+
+    def send_decisions(self, thread_id: str, decisions: Sequence[Decision]) -> bool:
+        """Answer several calls at once: all of them, or none."""
+        return active.send_decisions(self.active.find_by_thread(thread_id), decisions)
+
+    def send_messages(self, id: str, messages: Sequence[Message]) -> bool:
+        """Write to a live run; the model reads it at its next step."""
+        return active.send_messages(self.active.find(id), messages)
+
+
+def _resolve(resolver: RegistryResolver, agent_id: str) -> ResolvedAgent:
+    try:
+        execution = resolver.resolve_execution(agent_id)
+    except ResolveError as error:
+        raise ResolveFailed(str(error)) from error
+    if not isinstance(execution, ResolvedAgent):
+        raise ResolveFailed(
+            f"agent '{agent_id}' runs on backend {execution.spec.endpoint!r}; "
+            "this runtime starts local agents only"
+        )
+    return execution

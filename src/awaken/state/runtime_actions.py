@@ -1,0 +1,28 @@
+"""Actions every agent understands: schedule them from a hook, a handler or a tool."""
+
+from __future__ import annotations
+
+from awaken.domain.context_message import ContextMessage
+from awaken.domain.inference import InferenceOverride
+from awaken.domain.phase import Phase
+from awaken.state.command import ScheduledActionSpec
+
+ADD_CONTEXT_MESSAGE: ScheduledActionSpec[ContextMessage] = ScheduledActionSpec(
+    "runtime.add_context_message", Phase.BEFORE_INFERENCE, ContextMessage
+)
+"""Slip a message into the next request."""
+
+SET_INFERENCE_OVERRIDE: ScheduledActionSpec[InferenceOverride] = ScheduledActionSpec(
+    "runtime.set_inference_override", Phase.BEFORE_INFERENCE, InferenceOverride
+)
+"""Change parameters of the next request; the last one wins, field by field."""
+
+EXCLUDE_TOOL: ScheduledActionSpec[str] = ScheduledActionSpec(
+    "runtime.exclude_tool", Phase.BEFORE_INFERENCE, str
+)
+"""Do not offer a tool in the next request."""
+
+INCLUDE_ONLY_TOOLS: ScheduledActionSpec[tuple[str, ...]] = ScheduledActionSpec(
+    "runtime.include_only_tools", Phase.BEFORE_INFERENCE, tuple[str, ...]
+)
+"""Offer only these tools in the next request; several lists are united."""

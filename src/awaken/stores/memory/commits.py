@@ -1,0 +1,197 @@
+"""The commit door in memory: append-only logs, small heads, state by changed key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+
+import msgspec
+
+from awaken.codec import loads
+from awaken.contract.commits import CallEntry, Committed, RunQuery, ThreadCommit
+from awaken.domain.event import RunEvent
+from awaken.domain.message import Message, MessageRecord
+from awaken.domain.run import PersistedState, RunMessageOutput, RunRecord
+from awaken.domain.thread import Thread, project_run
+from awaken.errors import InvalidRecord, StaleFence, VersionConflict
+
+_replace = msgspec.structs.replace
+
+
+class _Thread:
+    """One thread: its head, its log, its events, its state."""
+
+    __slots__ = ("epoch", "events", "head", "messages", "state")
+
+    def __init__(self, head: Thread) -> None:
+        self.head = head
+        self.messages: list[Message] = []
+        self.events: list[RunEvent] = []
+        self.state: dict[str, msgspec.Raw] = {}
+        self.epoch = 0
+
+
+class _Run:
+    """One run: its record, its state, its calls."""
+
+    __slots__ = ("calls", "order", "record", "state")
+
+    def __init__(self, record: RunRecord) -> None:
+        self.record = record
+        self.order = 0
+        self.state: dict[str, msgspec.Raw] = {}
+        self.calls: dict[str, CallEntry] = {}
+
+
+class MemoryCommits:
+    """Everything a process knows, as long as it lives. A commit never waits for anything."""
+
+    def __init__(self) -> None:
+        self._threads: dict[str, _Thread] = {}
+        self._runs: dict[str, _Run] = {}
+        self._order = 0
+
+    # -- writing ------------------------------------------------------------------------------
+
+    async def commit(self, commit: ThreadCommit) -> Committed:
+        thread = self._checked(commit)
+        thread.messages.extend(commit.messages)
+        first_seq = len(thread.events) + 1
+        if commit.events:
+            thread.events.extend(
+                [
+                    _replace(event, seq=seq)
+                    for seq, event in enumerate(commit.events, start=first_seq)
+                ]
+            )
+        thread.state.update(commit.thread_state)
+        changes: dict[str, object] = {
+            "message_count": len(thread.messages),
+            "updated_at": commit.at_ms,
+        }
+        if commit.run is not None:
+            changes.update(project_run(commit.run, thread.head))
+            self._write_run(commit, commit.run)
+        if commit.parent_thread_id is not None and thread.head.parent_thread_id is None:
+            changes["parent_thread_id"] = commit.parent_thread_id
+        thread.head = _replace(thread.head, **changes)
+        self._threads[commit.thread_id] = thread
+        return Committed(len(thread.messages), first_seq)
+
+    def _checked(self, commit: ThreadCommit) -> _Thread:
+        """The thread to write, after every refusal has had its chance."""
+        thread = self._threads.get(commit.thread_id)
+        if thread is None:
+            thread = _Thread(Thread(id=commit.thread_id, created_at=commit.at_ms))
+        actual = len(thread.messages)
+        if commit.expected_length != actual:
+            raise VersionConflict(commit.thread_id, expected=commit.expected_length, actual=actual)
+        if commit.fence is not None:
+            if commit.fence.epoch < thread.epoch:
+                raise StaleFence(commit.thread_id, epoch=commit.fence.epoch, current=thread.epoch)
+            thread.epoch = commit.fence.epoch
+        run = commit.run
+        if run is not None:
+            known = self._runs.get(run.run_id)
+            if run.thread_id != commit.thread_id or (
+                known is not None and known.record.thread_id != commit.thread_id
+            ):
+                raise InvalidRecord(f"run {run.run_id!r} belongs to another thread")
+        elif commit.run_state or commit.calls:
+            raise InvalidRecord("run state and calls need the run's record beside them")
+        return thread
+
+    def _write_run(self, commit: ThreadCommit, record: RunRecord) -> None:
+        run = self._runs.get(record.run_id)
+        if run is None:
+            run = self._runs[record.run_id] = _Run(record)
+        self._order += 1
+        run.record, run.order = record, self._order
+        run.state.update(commit.run_state)
+        for entry in commit.calls:
+            known = run.calls.get(entry.key)
+            if known is not None and entry.arguments is None:
+                entry = _replace(entry, arguments=known.arguments)
+            run.calls[entry.key] = entry
+
+    # -- reading ------------------------------------------------------------------------------
+
+    async def load_thread(self, thread_id: str) -> Thread | None:
+        thread = self._threads.get(thread_id)
+        return thread.head if thread else None
+
+    async def load_messages(
+        self, thread_id: str, *, after: int = 0, limit: int | None = None
+    ) -> Sequence[Message]:
+        thread = self._threads.get(thread_id)
+        stop = None if limit is None else after + limit
+        return thread.messages[after:stop] if thread else []
+
+    async def load_records(
+        self, thread_id: str, *, after: int = 0, limit: int | None = None
+    ) -> Sequence[MessageRecord]:
+        messages = await self.load_messages(thread_id, after=after, limit=limit)
+        return [
+            MessageRecord.from_message(thread_id, seq, message)
+            for seq, message in enumerate(messages, start=after + 1)
+        ]
+
+    async def load_run(self, run_id: str) -> RunRecord | None:
+        run = self._runs.get(run_id)
+        return self._assembled(run) if run else None
+
+    async def latest_run(self, thread_id: str) -> RunRecord | None:
+        mine = [run for run in self._runs.values() if run.record.thread_id == thread_id]
+        return self._assembled(max(mine, key=lambda run: run.order)) if mine else None
+
+    async def list_runs(self, query: RunQuery) -> Sequence[RunRecord]:
+        newest_first = sorted(self._runs.values(), key=lambda run: run.order, reverse=True)
+        found = [
+            run.record
+            for run in newest_first
+            if query.thread_id in (None, run.record.thread_id)
+            and query.agent_id in (None, run.record.agent_id)
+            and query.status in (None, run.record.status)
+        ]
+        ids = [record.run_id for record in found]
+        start = ids.index(query.before) + 1 if query.before in ids else 0
+        return found[start : start + query.limit]
+
+    def _assembled(self, run: _Run) -> RunRecord:
+        """The record with its state, and the ids of the messages it wrote."""
+        record = run.record
+        thread = self._threads[record.thread_id]
+        output = record.output
+        if output is not None and output.range is not None:
+            window = islice(thread.messages, output.range.from_seq - 1, output.range.to_seq)
+            ids = [m.id for m in window if m.id and m.produced_by_run_id() == record.run_id]
+            output = RunMessageOutput(
+                thread_id=output.thread_id, range=output.range, message_ids=ids
+            )
+        return _replace(record, output=output, state=_state({**thread.state, **run.state}))
+
+    async def load_thread_state(self, thread_id: str) -> PersistedState:
+        thread = self._threads.get(thread_id)
+        return _state(thread.state if thread else {})
+
+    async def load_run_state(self, run_id: str) -> PersistedState:
+        run = self._runs.get(run_id)
+        return _state(run.state if run else {})
+
+    async def load_events(
+        self, thread_id: str, *, after: int = 0, limit: int | None = None
+    ) -> Sequence[RunEvent]:
+        thread = self._threads.get(thread_id)
+        stop = None if limit is None else after + limit
+        return thread.events[after:stop] if thread else []
+
+    async def load_calls(self, run_id: str) -> Sequence[CallEntry]:
+        run = self._runs.get(run_id)
+        return list(run.calls.values()) if run else []
+
+    async def close(self) -> None:
+        return
+
+
+def _state(raw: dict[str, msgspec.Raw]) -> PersistedState:
+    return PersistedState(extensions={name: loads(value) for name, value in sorted(raw.items())})

@@ -1,0 +1,180 @@
+"""Models that say what a test wants them to say."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+
+import msgspec
+
+from awaken.codec import Json, dumps_text
+from awaken.contract.llm import ContentBlockStop, InferenceRequest, LlmStreamEvent, Stop, Usage
+from awaken.domain.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
+from awaken.domain.inference import StopReason, StreamResult, TokenUsage
+from awaken.domain.message import Text, Thinking, ToolCall
+
+Answer = StreamResult | str | Sequence[LlmStreamEvent]
+"""A whole answer: a result, its text, or the events themselves."""
+
+Response = Answer | Exception | Sequence[LlmStreamEvent | Exception]
+"""What a script may hold; an exception among events breaks the stream at its place."""
+
+FunctionAnswer = Answer | Awaitable[Answer] | AsyncIterator[LlmStreamEvent]
+
+
+# -- answers ----------------------------------------------------------------------------------
+
+
+def text_response(text: str, usage: TokenUsage | None = None) -> StreamResult:
+    """An answer of one text that ends the turn."""
+    return _result(text, (), StopReason.END_TURN, usage)
+
+
+def tool_call_response(text: str, tool: str, call_id: str, args: Json) -> StreamResult:
+    """An answer of a text and one call."""
+    return tool_calls_response(text, (tool, call_id, args))
+
+
+def tool_calls_response(text: str, *calls: tuple[str, str, Json]) -> StreamResult:
+    """An answer of a text and several calls, each `(tool, call_id, args)`."""
+    made = tuple(ToolCall(id=id, name=tool, arguments=args) for tool, id, args in calls)
+    return _result(text, made, StopReason.TOOL_USE)
+
+
+def truncated_response(text: str) -> StreamResult:
+    """An answer cut off at the token limit."""
+    return _result(text, (), StopReason.MAX_TOKENS)
+
+
+def _result(
+    text: str, calls: tuple[ToolCall, ...], stop: StopReason, usage: TokenUsage | None = None
+) -> StreamResult:
+    return StreamResult(
+        content=(Text(text=text),) if text else (),
+        tool_calls=calls,
+        usage=usage or TokenUsage(prompt_tokens=0, completion_tokens=0),
+        stop_reason=stop,
+    )
+
+
+def stream_of(result: StreamResult, chunk: int | None = None) -> list[LlmStreamEvent]:
+    """The events a provider would send for `result`; accumulated, they are `result` again.
+
+    Args:
+        chunk: characters per text delta; without it a block is one delta.
+    """
+    events: list[LlmStreamEvent] = []
+    for block in result.content:
+        if isinstance(block, Thinking):
+            events += [ReasoningDelta(delta=piece) for piece in _pieces(block.thinking, chunk)]
+        elif isinstance(block, Text):
+            if events and isinstance(events[-1], TextDelta):
+                events.append(ContentBlockStop())
+            events += [TextDelta(delta=piece) for piece in _pieces(block.text, chunk)]
+    for call in result.tool_calls:
+        events.append(ToolCallStart(id=call.id, name=call.name))
+        events.append(ToolCallDelta(id=call.id, args_delta=dumps_text(call.arguments)))
+    if result.has_incomplete_tool_calls:
+        events.append(ToolCallStart(id="incomplete", name="incomplete"))
+        events.append(ToolCallDelta(id="incomplete", args_delta="{"))
+    if result.usage is not None:
+        events.append(Usage(usage=result.usage))
+    events.append(Stop(reason=result.stop_reason))
+    return events
+
+
+def _pieces(text: str, chunk: int | None) -> list[str]:
+    size = chunk or len(text) or 1
+    return [text[at : at + size] for at in range(0, len(text), size)]
+
+
+def _events_of(answer: Answer, chunk: int | None = None) -> Sequence[LlmStreamEvent]:
+    if isinstance(answer, str):
+        answer = text_response(answer)
+    return stream_of(answer, chunk) if isinstance(answer, StreamResult) else answer
+
+
+# -- models -----------------------------------------------------------------------------------
+
+
+class ScriptedModel:
+    """Gives the prepared responses, one a call, first come first served.
+
+    `calls` counts the calls and, unless `record` is off, `requests` keeps what was asked. Running
+    dry is a fault of the test: it raises `AssertionError`.
+    """
+
+    def __init__(
+        self,
+        responses: Iterable[Response],
+        name: str = "scripted",
+        *,
+        chunk: int | None = None,
+        record: bool = True,
+    ) -> None:
+        self.name = name
+        self.calls = 0
+        self.requests: list[InferenceRequest] = []
+        self._record = record
+        self._script = deque(_prepared(response, chunk) for response in responses)
+
+    @property
+    def remaining(self) -> int:
+        """How many responses are left."""
+        return len(self._script)
+
+    async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
+        self.calls += 1
+        if self._record:
+            self.requests.append(msgspec.structs.replace(request, messages=tuple(request.messages)))
+        if not self._script:
+            raise AssertionError("scripted LLM exhausted")
+        events, error = self._script.popleft()
+        for event in events:
+            yield event
+        if error is not None:
+            raise error
+
+
+def _prepared(
+    response: Response, chunk: int | None
+) -> tuple[Sequence[LlmStreamEvent], Exception | None]:
+    """The events to give, and the error to end with."""
+    if isinstance(response, Exception):
+        return (), response
+    if isinstance(response, str | StreamResult):
+        return _events_of(response, chunk), None
+    events: list[LlmStreamEvent] = []
+    for item in response:
+        if isinstance(item, Exception):
+            return events, item
+        events.append(item)
+    return events, None
+
+
+class FunctionModel:
+    """Asks a function for each answer, so that it can depend on the conversation."""
+
+    def __init__(
+        self, fn: Callable[[InferenceRequest], FunctionAnswer], name: str = "function"
+    ) -> None:
+        self.name = name
+        self.calls = 0
+        self._fn = fn
+
+    async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
+        self.calls += 1
+        answer = self._fn(request)
+        if isinstance(answer, AsyncIterator):
+            try:
+                async for event in answer:
+                    yield event
+            finally:
+                close = getattr(answer, "aclose", None)
+                if close is not None:
+                    await close()
+            return
+        if isinstance(answer, Awaitable):
+            answer = await answer
+        for event in _events_of(answer):
+            yield event

@@ -1,0 +1,43 @@
+"""Tools whose answers tests can recognise."""
+
+from __future__ import annotations
+
+from awaken.codec import Json
+from awaken.contract.tool import ToolCallContext, ToolOutput
+from awaken.domain.tool import ToolDescriptor, ToolResult
+
+
+class EchoTool:
+    """Gives its arguments back, with a message no answer should be mistaken for."""
+
+    def descriptor(self) -> ToolDescriptor:
+        return ToolDescriptor(id="echo", name="echo", description="Echoes input back")
+
+    def validate_args(self, args: Json) -> Json:
+        return args
+
+    async def execute(self, args: Json, ctx: ToolCallContext) -> ToolOutput:
+        return ToolOutput(
+            ToolResult.success_with_message("echo", args, "tool result should not win")
+        )
+
+
+class CustomCancelTool:
+    """A user's own `cancel_task`, which must win over the built-in one; counts its `calls`."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def descriptor(self) -> ToolDescriptor:
+        return ToolDescriptor(
+            id="cancel_task", name="cancel_task", description="custom cancel task tool"
+        )
+
+    def validate_args(self, args: Json) -> Json:
+        return args
+
+    async def execute(self, args: Json, ctx: ToolCallContext) -> ToolOutput:
+        self.calls += 1
+        return ToolOutput(
+            ToolResult.success_with_message("cancel_task", args, "custom cancel handled")
+        )

@@ -1,0 +1,70 @@
+"""What a tool's function returned, as the output the loop works with."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import msgspec
+
+from awaken.codec import Json, to_json
+from awaken.contract.tool import ToolOutput
+from awaken.domain.tool import ToolError, ToolResult, ToolStatus
+
+_SUCCESS = ToolStatus.SUCCESS  # looked up once: a member of an enum is slow to reach
+
+
+def to_output(tool: str, value: Any) -> ToolOutput:
+    """`value` as the output of `tool`.
+
+    Text is read by the model as it is, other values as compact JSON, and None as "done".
+    A `ToolResult` or `ToolOutput` passes unchanged.
+
+    Raises:
+        ToolError: `execution_failed`, the value is not JSON-able.
+    """
+    data: Json = None
+    message: str | None = "done"
+    if type(value) is str:
+        data = message = clean_text(value)
+    elif isinstance(value, ToolOutput):
+        return value
+    elif isinstance(value, ToolResult):
+        return ToolOutput(value)
+    elif value is not None:
+        data = _data(tool, value)
+        message = data if isinstance(data, str) else None
+    return ToolOutput(ToolResult(tool_name=tool, status=_SUCCESS, data=data, message=message))
+
+
+def to_data(value: Any) -> Json:
+    """The JSON value of anything JSON-able, pydantic models included; shares nothing with it.
+
+    Raises:
+        Exception: some part has no JSON form; which error depends on the part.
+    """
+    try:
+        return to_json(value)
+    except TypeError:
+        if "pydantic" not in sys.modules:
+            raise
+        return to_json(msgspec.to_builtins(value, str_keys=True, enc_hook=_dump_model))
+
+
+def clean_text(text: str) -> str:
+    """`text` without the half characters that file names may hold and JSON may not."""
+    return text if text.isascii() else text.encode(errors="replace").decode()
+
+
+def _data(tool: str, value: Any) -> Json:
+    try:
+        return to_data(value)
+    except Exception as error:
+        raise ToolError.execution_failed(
+            f"tool {tool!r} returned a {type(value).__name__}, which is not JSON: {error}"
+        ) from error
+
+
+def _dump_model(value: Any) -> Json:
+    dump = getattr(value, "model_dump", None)
+    return to_json(value) if dump is None else dump(mode="json")

@@ -1,0 +1,225 @@
+"""From JSON arguments to the values a tool works with, or to a text the model can act on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from awaken.codec import Json, loads
+from awaken.domain.tool import ToolError
+from awaken.errors import ConfigError
+from awaken.tool.answer import to_data
+from awaken.tool.pydantic_types import Complaint, PydanticReader, is_pydantic
+from awaken.tool.schema import inlined_schema, path_text, sanitize_for_llm
+from awaken.tool.signature import REQUIRED, Parameter, bad_parameter
+
+_SCALARS = (type(None), bool, int, float, str)
+
+
+class ArgumentReader(Protocol):
+    """The argument type of one tool: what the model is shown, and how its answer is read."""
+
+    schema: Json
+
+    def read(self, args: Json) -> Any:
+        """The decoded arguments; null is read as no arguments.
+
+        Raises:
+            ToolError: `invalid_arguments`; the text says where, and what was expected.
+        """
+        ...
+
+
+def reader_of(type_: Any) -> ArgumentReader:
+    """The reader of an argument type: a Struct, dataclass, TypedDict or pydantic model.
+
+    Raises:
+        ConfigError: the type is no object in JSON, or cannot be read at all.
+    """
+    schema = sanitize_for_llm(inlined_schema(type_))
+    if schema.get("type") != "object":
+        raise ConfigError(f"{type_!r} is no object in JSON: take a Struct, dataclass or TypedDict")
+    return _ModelReader(type_, schema) if is_pydantic(type_) else _TypeReader(type_, schema)
+
+
+class _TypeReader:
+    """Reads arguments into any type that is not pydantic's."""
+
+    def __init__(self, type_: Any, schema: Json) -> None:
+        self.type = type_
+        self.schema = schema
+
+    def read(self, args: Json) -> Any:
+        return _convert(args, self.type, self.schema)
+
+
+class _ModelReader:
+    """Reads arguments into a pydantic model."""
+
+    def __init__(self, type_: Any, schema: Json) -> None:
+        self.schema = schema
+        self._pydantic = PydanticReader(type_)
+
+    def read(self, args: Json) -> Any:
+        value, wrong = self._pydantic.read(_as_object(args))
+        _refuse(wrong)
+        return value
+
+
+class FunctionReader:
+    """Reads arguments into one Struct with a field for each parameter of a function."""
+
+    def __init__(self, tool: str, parameters: Sequence[Parameter], texts: dict[str, str]) -> None:
+        self._pydantic: dict[str, PydanticReader] = {}
+        self._defaults = {p.name: p.default for p in parameters if p.default is not REQUIRED}
+        properties: dict[str, Json] = {}
+        fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
+        for parameter in parameters:
+            try:
+                properties[parameter.name] = _property(parameter, texts.get(parameter.name))
+                fields.append(self._field(parameter))
+            except ConfigError as error:
+                raise bad_parameter(tool, parameter.name, error) from error
+        schema: dict[str, Any] = {"type": "object", "properties": properties}
+        required = [p.name for p in parameters if p.default is REQUIRED]
+        if required:
+            schema["required"] = required
+        schema["additionalProperties"] = False
+        self.schema = sanitize_for_llm(schema)
+        self.type = msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=True)
+
+    def read(self, args: Json) -> msgspec.Struct:
+        decoded: msgspec.Struct = _convert(args, self.type, self.schema)
+        if self._pydantic:
+            self._read_pydantic(decoded)
+        return decoded
+
+    def _read_pydantic(self, decoded: msgspec.Struct) -> None:
+        """Replace the JSON of pydantic's parameters by their values."""
+        wrong: list[Complaint] = []
+        for name, reader in self._pydantic.items():
+            given = getattr(decoded, name)
+            if given is msgspec.UNSET:
+                setattr(decoded, name, self._defaults[name])
+                continue
+            value, complaints = reader.read(given)
+            setattr(decoded, name, value)
+            wrong += [((name, *place), text) for place, text in complaints]
+        _refuse(wrong)
+
+    def given(self, decoded: msgspec.Struct) -> dict[str, Json]:
+        """The arguments as JSON again; those at their default are left out."""
+        given = {}
+        for name, value in msgspec.structs.asdict(decoded).items():
+            if name not in self._defaults or value is not self._defaults[name]:
+                reader = self._pydantic.get(name)
+                given[name] = to_data(value) if reader is None else reader.write(value)
+        return given
+
+    def _field(self, parameter: Parameter) -> tuple[str, Any] | tuple[str, Any, Any]:
+        name, type_, default = parameter
+        if is_pydantic(type_):
+            self._pydantic[name] = PydanticReader(type_)
+            # Unset, so that a default is passed as it is and never validated.
+            return (name, Any) if default is REQUIRED else (name, Any, msgspec.UNSET)
+        if default is REQUIRED:
+            return (name, type_)
+        if type(default) in _SCALARS:
+            return (name, type_, default)
+        # From a factory: any object may be a default, as it may in the function.
+        return (name, type_, msgspec.field(default_factory=lambda: default))
+
+
+def _property(parameter: Parameter, text: str | None) -> dict[str, Any]:
+    """One parameter's schema; what its annotation says comes before the docstring's `text`."""
+    schema = inlined_schema(parameter.annotation)
+    said = [getattr(m, "description", None) for m in _remarks(parameter.annotation)]
+    description = next((words for words in reversed(said) if words), text)
+    if description:
+        schema["description"] = description
+    if parameter.default is not REQUIRED:
+        try:
+            schema["default"] = to_data(parameter.default)
+        except Exception:
+            return schema  # a default the model cannot be shown, though it can be left to stand
+    return schema
+
+
+def _remarks(annotation: Any) -> tuple[Any, ...]:
+    return getattr(annotation, "__metadata__", ())
+
+
+def _convert(args: Json, type_: Any, schema: Json) -> Any:
+    if type(args) is not dict:
+        args = _as_object(args)
+    try:
+        # A copy, because a tool may change what it gets and the recorded call must not.
+        return msgspec.convert(msgspec.to_builtins(args), type_)
+    except msgspec.ValidationError as error:
+        raise ToolError.invalid_arguments(_explain(str(error), schema)) from None
+
+
+def _as_object(args: Json) -> Json:
+    """`args` as an object: null is an empty one, and models that encode twice are understood."""
+    if args is None:
+        return {}
+    if isinstance(args, dict):
+        return args
+    if isinstance(args, str):
+        try:
+            inner = loads(args)
+        except (msgspec.DecodeError, UnicodeError) as error:
+            why = f"expected a JSON object, got a string that is not JSON ({error})"
+            raise ToolError.invalid_arguments(why) from None
+        if isinstance(inner, dict):
+            return inner
+    raise ToolError.invalid_arguments(f"expected a JSON object, got {_json_kind(args)}")
+
+
+def _json_kind(value: Json) -> str:
+    kinds = {bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "a list"}
+    return kinds.get(type(value), type(value).__name__)
+
+
+def _refuse(wrong: list[Complaint]) -> None:
+    if wrong:
+        texts = (f"{path_text(place) or 'arguments'}: {text}" for place, text in wrong)
+        raise ToolError.invalid_arguments("; ".join(texts))
+
+
+_PLACE = re.compile(r"(?P<what>.*) - at (?P<key>`key` in )?`\$\.?(?P<place>.*)`", re.DOTALL)
+_FIELD = re.compile(r"Object (?P<what>missing required|contains unknown) field `(?P<name>.*)`")
+
+
+def _explain(message: str, schema: Json) -> str:
+    """msgspec's ``Expected `str`, got `int` - at `$.city` `` as ``city: expected `str`…``."""
+    what, place = message, ""
+    if found := _PLACE.fullmatch(message):
+        what, place = found["what"], found["place"]
+        if found["key"]:
+            return f"{place or 'arguments'}: in a key, {what[:1].lower()}{what[1:]}"
+    if field := _FIELD.fullmatch(what):
+        parent, place = _at(schema, place), f"{place}.{field['name']}".removeprefix(".")
+        if field["what"] == "missing required":
+            return f"{place}: required, but missing"
+        known = ", ".join(parent.get("properties") or ()) or "none"
+        return f"{place}: unknown argument (known: {known})"
+    allowed = _at(schema, place).get("enum")
+    if allowed and what.startswith("Invalid"):
+        what += f", expected one of {', '.join(map(repr, allowed))}"
+    return f"{place or 'arguments'}: {what[:1].lower()}{what[1:]}"
+
+
+def _at(schema: Json, place: str) -> dict[str, Any]:
+    """The part of `schema` that speaks of `place`; an empty one where that is not clear."""
+    for name, index in re.findall(r"([^.\[\]]+)|\[([^\]]*)\]", place):
+        if not isinstance(schema, dict):
+            return {}
+        if name and not index:
+            schema = schema.get("properties", {}).get(name)
+        else:
+            schema = schema.get("items") or schema.get("additionalProperties")
+    return schema if isinstance(schema, dict) else {}

@@ -1,0 +1,108 @@
+"""One call of one tool: whatever goes wrong in it becomes a result the model reads."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from awaken.codec import Json
+from awaken.contract.tool import Tool, ToolCallContext, ToolOutput, traits_of
+from awaken.domain.message import ToolCall
+from awaken.domain.tool import ToolError, ToolErrorKind, ToolResult, ToolStatus
+from awaken.tool.answer import clean_text
+from awaken.tool.frontend import FrontEndTool
+from awaken.tool.function import FunctionTool
+from awaken.tool.schema import validate_against_schema
+from awaken.tool.typed import TypedTool
+
+_log = logging.getLogger("awaken.tool")
+
+# These enforce their own types, and more exactly than their schemas say.
+_CHECKS_ITSELF = (FunctionTool, TypedTool, FrontEndTool)
+_MOST_NAMES = 40
+
+
+async def execute_tool(
+    tools: Mapping[str, Tool], call: ToolCall, ctx: ToolCallContext
+) -> ToolOutput:
+    """The output of the called tool, or an error result; only cancellation passes through.
+
+    A tool of somebody else's making may leave `validate_args` out or have it return None: it then
+    gets the arguments as given. They are checked against its schema in any case.
+    """
+    tool = tools.get(call.name)
+    if tool is None:
+        return _unknown(call.name, tools)
+    try:
+        if isinstance(tool, _CHECKS_ITSELF):
+            args = tool.validate_args(call.arguments)
+        else:
+            args = _checked(tool, call.arguments)
+        timeout = traits_of(tool).timeout
+        if timeout is None:
+            output = await tool.execute(args, ctx)
+        else:
+            output = await _within(timeout, tool, args, ctx)
+    except ToolError as error:
+        return _failed(call.name, error)
+    except Exception as error:
+        _log.exception("tool %r failed in call %r", call.name, call.id)
+        return _failed(call.name, ToolError.execution_failed(_describe(error)))
+    return output if type(output) is ToolOutput else _accepted(call.name, output)
+
+
+def _checked(tool: Tool, given: Json) -> Any:
+    """What a foreign tool wants as arguments, once they fit its schema."""
+    given = {} if given is None else given
+    validate = getattr(tool, "validate_args", None)
+    decoded = None if validate is None else validate(given)
+    validate_against_schema(tool.descriptor().parameters, given)
+    return given if decoded is None else decoded
+
+
+async def _within(seconds: float, tool: Tool, args: Any, ctx: ToolCallContext) -> ToolOutput:
+    try:
+        async with asyncio.timeout(seconds) as scope:
+            return await tool.execute(args, ctx)
+    except TimeoutError as error:
+        if not scope.expired():  # the tool's own, about something else
+            raise
+        raise ToolError.timeout(f"no answer within {seconds:g} seconds") from error
+
+
+def _accepted(name: str, output: object) -> ToolOutput:
+    if isinstance(output, ToolResult):
+        return ToolOutput(output)
+    if isinstance(output, ToolOutput):
+        return output
+    kind = type(output).__name__
+    _log.error("tool %r returned a %s instead of a ToolOutput", name, kind)
+    return _failed(name, ToolError.internal(f"tool {name!r} returned a {kind}, no ToolOutput"))
+
+
+def _failed(name: str, error: ToolError) -> ToolOutput:
+    return ToolOutput(
+        ToolResult(
+            tool_name=name,
+            status=ToolStatus.ERROR,
+            message=clean_text(str(error)),
+            metadata={"timed_out": True} if error.kind is ToolErrorKind.TIMEOUT else {},
+        )
+    )
+
+
+def _unknown(name: str, tools: Mapping[str, Tool]) -> ToolOutput:
+    names = sorted(tools)
+    known = ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
+    text = f"tool '{name}' not found; available: {known or 'none'}"
+    return ToolOutput(ToolResult.error(name, clean_text(text)))
+
+
+def _describe(error: Exception) -> str:
+    try:
+        text = str(error)
+    except Exception:
+        text = "(its text cannot be read)"
+    return f"{type(error).__name__}: {text}"

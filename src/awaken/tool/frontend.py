@@ -1,0 +1,50 @@
+"""Tools that run in the user's front end: the call waits until it answers."""
+
+from __future__ import annotations
+
+from awaken.codec import Json
+from awaken.contract.tool import ToolCallContext, ToolOutput
+from awaken.domain.suspension import (
+    PendingToolCall,
+    SuspendTicket,
+    Suspension,
+    ToolCallResumeMode,
+)
+from awaken.domain.tool import ToolDescriptor, ToolResult
+from awaken.tool.schema import validate_against_schema
+
+
+class FrontEndTool:
+    """A tool known by its descriptor alone; the first call suspends, the answer is its result."""
+
+    def __init__(self, descriptor: ToolDescriptor) -> None:
+        self._descriptor = descriptor
+
+    def descriptor(self) -> ToolDescriptor:
+        return self._descriptor
+
+    def validate_args(self, args: Json) -> Json:
+        """The arguments as they are; null is read as `{}`.
+
+        Raises:
+            ToolError: they do not fit the descriptor's schema.
+        """
+        given = {} if args is None else args
+        validate_against_schema(self._descriptor.parameters, given)
+        return given
+
+    async def execute(self, args: Json, ctx: ToolCallContext) -> ToolOutput:
+        """A suspension that carries `args`, or, once resumed, the decision's result untouched."""
+        described = self._descriptor
+        if ctx.resume_input is not None:
+            return ToolOutput(ToolResult.success(described.name, ctx.resume_input.result))
+        pending_id = ctx.call_id if ctx.call_id.strip() else described.id
+        ticket = SuspendTicket(
+            suspension=Suspension(
+                id=f"suspend_{pending_id}", action=f"tool:{described.id}", parameters=args
+            ),
+            pending=PendingToolCall(id=pending_id, name=described.id, arguments=args),
+            resume_mode=ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT,
+        )
+        waiting = f"{described.name} waits for the front end"
+        return ToolOutput(ToolResult.suspended_with(described.name, waiting, ticket))

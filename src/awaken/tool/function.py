@@ -1,0 +1,199 @@
+"""Plain functions as tools."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any, Generic, ParamSpec, TypedDict, TypeVar, Unpack, overload
+
+import msgspec
+
+from awaken.codec import Json
+from awaken.contract.tool import ToolCallContext, ToolOutput, ToolTraits
+from awaken.domain.suspension import (
+    PendingToolCall,
+    ResumeAction,
+    SuspendTicket,
+    Suspension,
+    ToolCallResume,
+)
+from awaken.domain.tool import ToolDescriptor, ToolError, ToolKind, ToolResult
+from awaken.errors import ConfigError
+from awaken.tool.answer import to_output
+from awaken.tool.arguments import FunctionReader
+from awaken.tool.docstring import parse_docstring
+from awaken.tool.signature import plain_function, read_signature
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
+
+
+class ToolOptions(TypedDict, total=False):
+    """What may be said of a tool beside its function; see `FunctionTool`."""
+
+    name: str | None
+    description: str | None
+    id: str | None
+    category: str | None
+    kind: ToolKind | None
+    sequential: bool
+    timeout: float | None
+    needs_approval: bool | Callable[..., bool]
+
+
+class FunctionTool(Generic[P, R]):
+    """A function the model may call; called directly, it is still that function.
+
+    Args:
+        name: what the model calls it; the function's own name if not given.
+        description: what the model reads; the docstring up to its first section if not given.
+        id: what registries call it; the name if not given.
+        sequential: never run beside other calls of the same turn.
+        timeout: seconds. A plain (not async) function cannot be stopped: its thread goes on, and
+            what it returns is dropped.
+        needs_approval: ask before running, always or when the function of the decoded arguments
+            says so.
+
+    Raises:
+        ConfigError: the function cannot be a tool; the text names the parameter and the remedy.
+    """
+
+    def __init__(
+        self,
+        fn: Callable[P, R],
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        id: str | None = None,
+        category: str | None = None,
+        kind: ToolKind | None = None,
+        sequential: bool = False,
+        timeout: float | None = None,
+        needs_approval: bool | Callable[..., bool] = False,
+    ) -> None:
+        plain = plain_function(fn)
+        if plain is None or not callable(fn):
+            raise ConfigError(f"{fn!r} is no function: write @tool above one, or tool(function)")
+        functools.update_wrapper(self, fn)
+        self.name = _checked_name(plain.__name__ if name is None else name)
+        if inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
+            raise ConfigError(f"tool {self.name!r} yields: return a list, or one text, instead")
+        if timeout is not None and not timeout > 0:
+            raise ConfigError(f"tool {self.name!r}: timeout {timeout!r} is not above 0 seconds")
+        self._fn = fn
+        self._is_async = inspect.iscoroutinefunction(fn)
+        parameters, self._context = read_signature(fn, self.name)
+        text = parse_docstring(plain.__doc__)
+        self._reader = FunctionReader(self.name, parameters, text.parameters)
+        self.traits = ToolTraits(sequential=sequential, timeout=timeout)
+        self.needs_approval = needs_approval
+        self._descriptor = ToolDescriptor(
+            id=self.name if id is None else id,
+            name=self.name,
+            description=text.description if description is None else description,
+            parameters=self._reader.schema,
+            category=category,
+            kind=kind,
+        )
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._fn(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"FunctionTool({self.name!r})"
+
+    def descriptor(self) -> ToolDescriptor:
+        return self._descriptor
+
+    def validate_args(self, args: Json) -> msgspec.Struct:
+        """The arguments as typed values, for `execute`.
+
+        Raises:
+            ToolError: they do not fit the function's annotations.
+        """
+        return self._reader.read(args)
+
+    async def execute(self, args: Any, ctx: ToolCallContext) -> ToolOutput:
+        """What the function answers, or a suspension if the call must be approved first.
+
+        Args:
+            args: what `validate_args` gave; arguments still in JSON are read first.
+            ctx: passed on if the function asks for it.
+        """
+        if type(args) is not self._reader.type:
+            args = self._reader.read(args)
+        values = msgspec.structs.asdict(args)
+        if self.needs_approval and not self._approved(values, ctx.resume_input):
+            return ToolOutput(self._ask(args, ctx))
+        if self._context is not None:
+            values[self._context] = ctx
+        value: Any
+        if self._is_async:
+            value = await self._fn(**values)  # type: ignore[misc,call-arg]
+        else:
+            value = await asyncio.to_thread(_call, self._fn, values)
+            if inspect.isawaitable(value):  # a plain wrapper around an async function
+                value = await value
+        return to_output(self.name, value)
+
+    def _approved(self, values: dict[str, Any], decision: ToolCallResume | None) -> bool:
+        if decision is None:
+            return callable(self.needs_approval) and not self.needs_approval(**values)
+        if decision.action is not ResumeAction.RESUME:
+            raise ToolError.denied(decision.reason or f"{self.name} was not approved")
+        return True
+
+    def _ask(self, args: msgspec.Struct, ctx: ToolCallContext) -> ToolResult:
+        question, given = f"Approve {self.name}?", self._reader.given(args)
+        ticket = SuspendTicket(
+            suspension=Suspension(
+                id=f"approval_{ctx.call_id}",
+                action=f"tool:{self.name}",
+                message=question,
+                parameters=given,
+            ),
+            pending=PendingToolCall(id=ctx.call_id, name=self.name, arguments=given),
+        )
+        return ToolResult.suspended_with(self.name, question, ticket)
+
+
+def _call(fn: Callable[..., Any], values: dict[str, Any]) -> Any:
+    try:
+        return fn(**values)
+    except StopIteration as error:
+        # A future cannot carry this one: whoever awaits the thread would wait for ever.
+        raise RuntimeError(f"the function raised StopIteration({error})") from error
+
+
+def _checked_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise ConfigError(
+            f"{name!r} cannot be a tool's name: give one of letters, digits, `_`, `-`, `.` and `:` "
+            "with tool(name=...)"
+        )
+    return name
+
+
+@overload
+def tool(fn: Callable[P, R], /, **options: Unpack[ToolOptions]) -> FunctionTool[P, R]: ...
+@overload
+def tool(
+    **options: Unpack[ToolOptions],
+) -> Callable[[Callable[P, R]], FunctionTool[P, R]]: ...
+def tool(fn: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
+    """A tool made from a function: `@tool`, `@tool(name=...)`, or `tool(fn)`.
+
+    The model fills the parameters from the annotations and the docstring; a parameter annotated
+    `ToolCallContext` is filled by the runtime. Functions that are not async run in a thread.
+
+    Raises:
+        ConfigError: the function cannot be a tool; the text names the parameter and the remedy.
+    """
+    if fn is None:
+        return functools.partial(FunctionTool, **options)
+    return FunctionTool(fn, **options)

@@ -1,0 +1,206 @@
+"""JSON schemas of tools: made from types, made plain for models, and enforced.
+
+What the model is shown is plainer than what is enforced: an optional parameter is shown by its
+type alone, and an explicit null is accepted all the same.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from awaken.codec import Json, digest
+from awaken.domain.tool import ToolError
+from awaken.errors import ConfigError
+from awaken.tool.pydantic_types import PydanticReader, is_pydantic
+
+_NAMED = frozenset(["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"])
+_IN_ARRAYS = ["items", "prefixItems", "additionalItems", "unevaluatedItems", "contains"]
+_IN_OBJECTS = ["additionalProperties", "unevaluatedProperties", "propertyNames"]
+_COMBINED = ["anyOf", "oneOf", "allOf", "not", "if", "then", "else", "contentSchema"]
+_NESTED = frozenset([*_IN_ARRAYS, *_IN_OBJECTS, *_COMBINED])
+_READABLE = (
+    "take str, int, float, bool, list, dict, an Enum, a Literal, a dataclass, a TypedDict, "
+    "a msgspec Struct or a pydantic model"
+)
+
+
+def _map_subschemas(schema: dict[str, Any], change: Callable[[Json], Json]) -> dict[str, Any]:
+    """A copy with every direct sub-schema changed; values such as defaults are left alone."""
+    copy = dict(schema)
+    for key, value in schema.items():
+        if key in _NAMED and isinstance(value, dict):
+            copy[key] = {name: change(inner) for name, inner in value.items()}
+        elif key in _NESTED:
+            copy[key] = [change(v) for v in value] if isinstance(value, list) else change(value)
+    return copy
+
+
+# -- from a type ------------------------------------------------------------------------------
+
+
+def generate_tool_schema(type_: Any) -> Json:
+    """The schema of `type_` as a model is shown it: everything inlined, then made plain.
+
+    Raises:
+        ConfigError: the type has no JSON form, or contains itself.
+    """
+    return sanitize_for_llm(inlined_schema(type_))
+
+
+def inlined_schema(type_: Any) -> dict[str, Any]:
+    """The schema of `type_` as it is enforced, with no references left in it.
+
+    Raises:
+        ConfigError: the type has no JSON form, or contains itself.
+    """
+    pydantic = is_pydantic(type_)
+    try:
+        if pydantic:
+            raw = PydanticReader(type_).schema()
+        else:
+            msgspec.json.Decoder(type_)  # finds unions that can be described and not be read
+            raw = msgspec.json.schema(type_)
+    except Exception as error:
+        # Any error: looking up the names in a user's type may raise whatever it likes. Pydantic
+        # says what is wrong in the first line of its text, msgspec in the last.
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [repr(error)]
+        name = type_.__qualname__ if isinstance(type_, type) else type_
+        why = lines[0 if pydantic else -1]
+        raise ConfigError(f"`{name}` cannot be read from JSON ({why}): {_READABLE}") from error
+    return _inline(raw)
+
+
+def _inline(raw: dict[str, Any]) -> dict[str, Any]:
+    definitions = {**raw.get("definitions", {}), **raw.get("$defs", {})}
+
+    def expand(schema: Json, inside: tuple[str, ...]) -> Json:
+        if not isinstance(schema, dict):
+            return schema
+        # A discriminator maps names to definitions, and those are gone once inlined.
+        rest = {key: v for key, v in schema.items() if key not in ("$ref", "discriminator")}
+        rest = _map_subschemas(rest, lambda inner: expand(inner, inside))
+        if "$ref" not in schema:
+            return rest
+        name = schema["$ref"].rpartition("/")[2]
+        if name in inside:
+            raise ConfigError(
+                f"type {name!r} contains itself, and a tool's schema must be finite: "
+                "write dict[str, Any] for the inner part, or a flat list whose items refer by name"
+            )
+        return {**expand(definitions[name], (*inside, name)), **rest}
+
+    top = ("$schema", "$defs", "definitions")
+    inlined: dict[str, Any] = expand({k: v for k, v in raw.items() if k not in top}, ())
+    return inlined
+
+
+# -- for the model ----------------------------------------------------------------------------
+
+
+def sanitize_for_llm(schema: Json) -> Json:
+    """The same schema in the words every model provider understands; twice is the same as once.
+
+    Null branches go, `const` becomes `enum`, arrays get `items` and objects `properties`; a schema
+    whose `const` is not in its `enum` becomes `False`.
+    """
+    if not isinstance(schema, dict):
+        return schema
+    plain = _without_null(_map_subschemas(schema, sanitize_for_llm))
+    kind = plain.get("type")
+    if isinstance(kind, list) and len(kind) == 2 and "null" in kind:
+        plain["type"] = kind = kind[1] if kind[0] == "null" else kind[0]
+    if "const" in plain:
+        value, allowed = plain.pop("const"), plain.get("enum")
+        if isinstance(allowed, list) and not any(_same(value, other) for other in allowed):
+            return False
+        plain["enum"] = [value]
+    if kind == "array":
+        plain.setdefault("items", {})
+    elif kind == "object":
+        plain.setdefault("properties", {})
+    return plain
+
+
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """`anyOf` of something and null becomes that something; what the parent says comes first."""
+    branches = schema.get("anyOf")
+    if not isinstance(branches, list) or len(branches) != 2:
+        return schema
+    first, second = branches
+    other = second if _is_null(first) else first if _is_null(second) else None
+    if not isinstance(other, dict):
+        return schema
+    return {**other, **{key: value for key, value in schema.items() if key != "anyOf"}}
+
+
+def _is_null(schema: Json) -> bool:
+    return isinstance(schema, dict) and schema.get("type") == "null"
+
+
+def _same(left: Json, right: Json) -> bool:
+    """Equal as JSON, where `true` is not 1."""
+    return bool(left == right) and isinstance(left, bool) == isinstance(right, bool)
+
+
+# -- enforced ---------------------------------------------------------------------------------
+
+_CACHED = 1024
+_MAX_TEXT = 300
+_validators: dict[str, Any] = {}
+
+
+def validate_against_schema(schema: Json, args: Json) -> None:
+    """Nothing, if `args` fit `schema` (Draft 2020-12); a schema that asks for nothing fits all.
+
+    Raises:
+        ToolError: `invalid_arguments` with every violation and its place, or `internal` when the
+            schema itself is broken.
+    """
+    if schema is None:
+        return
+    if isinstance(schema, dict) and not schema.get("properties") and not schema.get("required"):
+        return
+    try:
+        violations = [_violation(error) for error in _validator(schema).iter_errors(args)]
+    except ValueError as error:
+        raise ToolError.invalid_arguments(f"the arguments are not JSON: {error}") from error
+    if violations:
+        raise ToolError.invalid_arguments("; ".join(violations))
+
+
+def _validator(schema: Json) -> Any:
+    """The compiled schema; equal schemas share one."""
+    try:
+        key = digest(schema)
+        if key not in _validators:
+            if not isinstance(schema, dict | bool):
+                raise ValueError("it is neither an object nor a boolean")
+            if len(_validators) >= _CACHED:
+                _validators.pop(next(iter(_validators)), None)
+            jsonschema_rs = importlib.import_module("jsonschema_rs")
+            # Offline: a schema from a stranger must not make this process fetch addresses.
+            _validators[key] = jsonschema_rs.Draft202012Validator(schema, offline=True)
+        return _validators[key]
+    except Exception as error:
+        why = getattr(error, "message", error)
+        raise ToolError.internal(f"the tool's schema is broken: {why}") from error
+
+
+def _violation(error: Any) -> str:
+    place, text = list(error.instance_path), error.message
+    if error.kind.name == "required":
+        place.append(error.kind.property)
+        text = "required, but missing"
+    if len(text) > _MAX_TEXT:  # the library quotes the value, however long
+        text = f"{text[: _MAX_TEXT // 2]} … {text[-_MAX_TEXT // 2 :]}"
+    return f"{path_text(place) or 'arguments'}: {text}"
+
+
+def path_text(place: Iterable[str | int]) -> str:
+    """`place.cities[0].name` for the steps to a value."""
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place)
+    return text.removeprefix(".")

@@ -1,0 +1,128 @@
+"""From a function to its parameters, or to an error that says how to write it."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+import typing
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from awaken.contract.tool import ToolCallContext
+from awaken.errors import ConfigError
+
+REQUIRED: Any = inspect.Parameter.empty
+
+
+class Parameter(NamedTuple):
+    """One argument the model gives; `default` is `REQUIRED` if it must."""
+
+    name: str
+    annotation: Any
+    default: Any
+
+
+class Signature(NamedTuple):
+    """What the model gives, and the name under which the context is passed, if it is."""
+
+    parameters: tuple[Parameter, ...]
+    context: str | None
+
+
+def plain_function(fn: object) -> types.FunctionType | None:
+    """The function under `fn`, be it bound, partial or wrapped; None if there is none."""
+    while not isinstance(fn, types.FunctionType):
+        if isinstance(fn, functools.partial):
+            fn = fn.func
+        elif isinstance(fn, types.MethodType):
+            fn = fn.__func__
+        elif hasattr(fn, "__wrapped__") and not isinstance(fn, type):
+            fn = fn.__wrapped__
+        else:
+            return None
+    return fn
+
+
+def read_signature(fn: Callable[..., Any], tool: str) -> Signature:
+    """The parameters of `fn` as the model is to fill them; what a partial bound is left out.
+
+    Raises:
+        ConfigError: a parameter cannot be given by name as JSON; the text says which and why.
+    """
+    names = _namespace(fn)
+    bound = fn.keywords if isinstance(fn, functools.partial) else {}
+    parameters: list[Parameter] = []
+    contexts: list[str] = []
+    for parameter in inspect.signature(fn).parameters.values():
+        if parameter.name in bound:
+            continue
+        annotation = _annotation(parameter, names, tool)
+        if _is_context(annotation):
+            contexts.append(parameter.name)
+        else:
+            default = _default(parameter, tool)
+            parameters.append(Parameter(parameter.name, annotation, default))
+    if len(contexts) > 1:
+        raise bad_parameter(tool, contexts[1], "is a second context: one is enough")
+    return Signature(tuple(parameters), contexts[0] if contexts else None)
+
+
+def bad_parameter(tool: str, parameter: str, why: object) -> ConfigError:
+    return ConfigError(f"tool {tool!r}, parameter {parameter!r}: {why}")
+
+
+def _namespace(fn: Callable[..., Any]) -> dict[str, Any]:
+    """The names an annotation written as text may use."""
+    # Linters like to move the import of a name used only in annotations under TYPE_CHECKING.
+    names: dict[str, Any] = {"ToolCallContext": ToolCallContext}
+    plain = plain_function(fn)
+    while plain is not None and hasattr(plain, "__wrapped__"):  # decorators live elsewhere
+        plain = plain_function(plain.__wrapped__)
+    if plain is None:
+        return names
+    names |= plain.__globals__
+    for name, cell in zip(plain.__code__.co_freevars, plain.__closure__ or (), strict=True):
+        try:
+            names[name] = cell.cell_contents
+        except ValueError:
+            continue  # not assigned yet
+    return names
+
+
+def _annotation(parameter: inspect.Parameter, names: dict[str, Any], tool: str) -> Any:
+    name, kind = parameter.name, parameter.kind
+    if kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
+        why = "stands for any number of arguments: name each one, or take one list or dict"
+        raise bad_parameter(tool, name, why)
+    if kind is inspect.Parameter.POSITIONAL_ONLY:
+        raise bad_parameter(tool, name, "is positional-only, and models name arguments: drop `/`")
+    if parameter.annotation is REQUIRED:
+        hint = f"annotate it, as in `{name}: str`"
+        if name in ("self", "cls"):
+            hint = "make the tool from the bound method, as in `tool(instance.method)`"
+        raise bad_parameter(tool, name, f"has no type: {hint}")
+    holder = types.SimpleNamespace(__annotations__={name: parameter.annotation})
+    try:
+        # One at a time: a return type that exists for the type checker only does no harm.
+        return typing.get_type_hints(holder, names, include_extras=True)[name]
+    except NameError as error:
+        why = f"annotation {parameter.annotation!r} names {error.name!r}, which is not known here"
+        fix = "import or define it at the top of the module, not under TYPE_CHECKING"
+        raise bad_parameter(tool, name, f"{why}: {fix}") from error
+    except Exception as error:
+        why = f"annotation {parameter.annotation!r} cannot be read: {error}"
+        raise bad_parameter(tool, name, why) from error
+
+
+def _is_context(annotation: Any) -> bool:
+    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
+        return set(typing.get_args(annotation)) == {ToolCallContext, type(None)}
+    return annotation is ToolCallContext
+
+
+def _default(parameter: inspect.Parameter, tool: str) -> Any:
+    if type(parameter.default).__module__ == "pydantic.fields":
+        fix = f"write `{parameter.name}: Annotated[..., Field(...)]`, and the default after `=`"
+        raise bad_parameter(tool, parameter.name, f"has a Field as its default: {fix}")
+    return parameter.default

@@ -1,0 +1,100 @@
+"""Tools written as classes around an argument type."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Generic, TypeVar
+
+from awaken.codec import Json
+from awaken.contract.tool import ToolCallContext, ToolOutput, ToolTraits
+from awaken.domain.tool import ToolDescriptor, ToolError
+from awaken.errors import ConfigError
+from awaken.tool.answer import to_output
+from awaken.tool.arguments import ArgumentReader, reader_of
+from awaken.tool.docstring import parse_docstring
+
+A = TypeVar("A")
+
+
+class TypedTool(Generic[A]):
+    """A tool whose arguments are one type; subclass it, name the type, write `run`.
+
+    `args_type` is a Struct, dataclass, TypedDict or pydantic model, named in the class body. The
+    other attributes may be set there or in `__init__`: `name` is the id if left out,
+    `description` the class's docstring.
+
+    Raises:
+        ConfigError: as the class is made, if the argument type cannot be read from JSON.
+    """
+
+    args_type: type[A]
+    tool_id: str
+    name: str = ""
+    description: str = ""
+    category: str | None = None
+    traits: ToolTraits = ToolTraits()
+
+    _reader: ArgumentReader
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "args_type" in cls.__dict__:
+            try:
+                cls._reader = reader_of(cls.args_type)
+            except ConfigError as error:
+                raise ConfigError(f"tool class {cls.__name__!r}: args_type {error}") from error
+
+    def validate(self, args: A) -> None:
+        """Refuse arguments that fit the type and still make no sense.
+
+        Raises:
+            ToolError: or a `ValueError`; the model reads the text as `invalid_arguments`.
+        """
+
+    async def run(self, args: A, ctx: ToolCallContext) -> Any:
+        """The tool's work; what it returns is treated as a function tool's return value is."""
+        raise NotImplementedError(f"{type(self).__name__} has no `run`")
+
+    def descriptor(self) -> ToolDescriptor:
+        return self._described
+
+    def validate_args(self, args: Json) -> A:
+        """The arguments as `args_type`; null is read as `{}`.
+
+        Raises:
+            ToolError: `invalid_arguments`, from the type or from `validate`.
+        """
+        decoded: A = self._own_reader().read(args)
+        try:
+            self.validate(decoded)
+        except ToolError as error:
+            raise ToolError.invalid_arguments(error.message) from error
+        except ValueError as error:
+            raise ToolError.invalid_arguments(str(error)) from error
+        return decoded
+
+    async def execute(self, args: A, ctx: ToolCallContext) -> ToolOutput:
+        """What `run` answers to `args`, which `validate_args` gave."""
+        return to_output(self._described.name, await self.run(args, ctx))
+
+    def _own_reader(self) -> ArgumentReader:
+        reader: ArgumentReader | None = getattr(type(self), "_reader", None)
+        if reader is None:
+            raise ConfigError(
+                f"tool class {type(self).__name__!r} names no argument type: "
+                "set `args_type` in the class body"
+            )
+        return reader
+
+    @functools.cached_property
+    def _described(self) -> ToolDescriptor:
+        tool_id = getattr(self, "tool_id", "")
+        if not tool_id:
+            raise ConfigError(f"tool class {type(self).__name__!r} has no id: set `tool_id`")
+        return ToolDescriptor(
+            id=tool_id,
+            name=self.name or tool_id,
+            description=self.description or parse_docstring(type(self).__doc__).description,
+            parameters=self._own_reader().schema,
+            category=self.category,
+        )

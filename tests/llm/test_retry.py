@@ -1,0 +1,225 @@
+"""Opening streams again, and how long to wait before it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from random import Random
+
+import msgspec
+import pytest
+
+from awaken.codec import from_json
+from awaken.contract.llm import (
+    InferenceExecutionError,
+    InferenceRequest,
+    LlmStreamEvent,
+    Overloaded,
+    ProviderError,
+    RateLimited,
+    StreamInterrupted,
+    Unauthorized,
+)
+from awaken.domain.event import TextDelta
+from awaken.domain.inference import InferenceOverride
+from awaken.llm.breaker import CircuitBreaker, CircuitOpen
+from awaken.llm.retry import LlmRetryPolicy, RetryingExecutor
+from awaken.testing import FakeClock, FunctionModel, ScriptedModel
+
+pytestmark = pytest.mark.anyio
+
+REQUEST = InferenceRequest(upstream_model="m", messages=())
+
+
+async def collect(executor: RetryingExecutor, into: list[LlmStreamEvent]) -> None:
+    async for event in executor.execute_stream(REQUEST):
+        into.append(event)
+
+
+async def drain(executor: RetryingExecutor, request: InferenceRequest = REQUEST) -> str:
+    return "".join(
+        [e.delta async for e in executor.execute_stream(request) if isinstance(e, TextDelta)]
+    )
+
+
+# -- the policy -------------------------------------------------------------------------------
+
+
+def test_delays_double_up_to_eight_seconds() -> None:
+    """02/E1"""
+    policy = LlmRetryPolicy()
+    delays = [policy.delay(attempt, ProviderError("x")) for attempt in range(6)]
+    assert delays == [0.5, 1, 2, 4, 8, 8]
+    assert policy.delay(10_000, ProviderError("x")) == 8
+
+
+def test_an_overloaded_provider_is_given_more_time() -> None:
+    """02/E1"""
+    policy = LlmRetryPolicy()
+    assert [policy.delay(attempt, Overloaded()) for attempt in range(3)] == [2, 4, 8]
+
+
+def test_retry_after_wins_when_longer() -> None:
+    """02/E1"""
+    policy = LlmRetryPolicy()
+    assert policy.delay(0, RateLimited("x", retry_after=5)) == 5
+    assert policy.delay(4, RateLimited("x", retry_after=5)) == 8
+
+
+def test_a_base_of_zero_waits_only_when_asked_to() -> None:
+    policy = LlmRetryPolicy(backoff_base_ms=0, overloaded_backoff_base_ms=0)
+    assert policy.delay(3, ProviderError()) == 0
+    assert policy.delay(3, Overloaded(retry_after=1)) == 1
+
+
+def test_jitter_shortens_a_backoff_by_chance_and_never_a_retry_after() -> None:
+    policy = LlmRetryPolicy(jitter=0.5)
+    delays = [policy.delay(1, ProviderError(), Random(seed)) for seed in range(50)]
+    assert len(set(delays)) > 10
+    assert all(0.5 <= delay <= 1 for delay in delays)
+    assert policy.delay(1, RateLimited(retry_after=3), Random(1)) == 3
+
+
+def test_a_section_with_an_unknown_or_negative_field_is_refused() -> None:
+    assert from_json({"max_retries": 4}, LlmRetryPolicy).max_retries == 4
+    with pytest.raises(msgspec.ValidationError, match="retries"):
+        from_json({"retries": 4}, LlmRetryPolicy)
+    with pytest.raises(msgspec.ValidationError, match="max_retries"):
+        from_json({"max_retries": -1}, LlmRetryPolicy)
+
+
+# -- the executor -----------------------------------------------------------------------------
+
+
+async def test_n_retries_are_n_plus_one_calls() -> None:
+    """02/E1"""
+    clock = FakeClock(auto=True)
+    model = ScriptedModel([ProviderError("1"), RateLimited("2"), Overloaded("3")])
+    with pytest.raises(Overloaded, match="3"):
+        await drain(RetryingExecutor(model, LlmRetryPolicy(), clock))
+    assert model.calls == 3
+    assert clock.sleeps == [0.5, 1]
+
+
+async def test_a_stream_that_opens_on_the_second_try_is_whole() -> None:
+    clock = FakeClock(auto=True)
+    model = ScriptedModel([RateLimited("slow", retry_after=5), "hello"])
+    assert await drain(RetryingExecutor(model, LlmRetryPolicy(), clock)) == "hello"
+    assert clock.sleeps == [5]
+
+
+async def test_a_permanent_error_is_one_call() -> None:
+    """02/E1"""
+    model = ScriptedModel([Unauthorized("no key"), "never"])
+    with pytest.raises(Unauthorized):
+        await drain(RetryingExecutor(model, LlmRetryPolicy(), FakeClock()))
+    assert model.calls == 1
+
+
+async def test_no_retries_is_one_call() -> None:
+    model = ScriptedModel([ProviderError("x"), "never"])
+    with pytest.raises(ProviderError):
+        await drain(RetryingExecutor(model, LlmRetryPolicy(max_retries=0), FakeClock()))
+    assert model.calls == 1
+
+
+async def test_after_the_first_event_errors_pass_through_unchanged() -> None:
+    broken = StreamInterrupted("connection reset")
+    model = ScriptedModel([[TextDelta(delta="hal"), broken], "never"])
+    seen: list[LlmStreamEvent] = []
+    with pytest.raises(StreamInterrupted) as caught:
+        await collect(RetryingExecutor(model, LlmRetryPolicy(), FakeClock()), seen)
+    assert caught.value is broken
+    assert seen == [TextDelta(delta="hal")]
+    assert model.calls == 1
+
+
+async def test_cancelling_the_task_interrupts_the_wait() -> None:
+    clock = FakeClock()
+    model = ScriptedModel([ProviderError("x"), "never"])
+    task = asyncio.create_task(drain(RetryingExecutor(model, LlmRetryPolicy(), clock)))
+    await clock.until_sleeping()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert model.calls == 1
+    assert clock.sleeping == 0
+
+
+async def test_leaving_a_stream_early_closes_the_one_inside() -> None:
+    closed: list[bool] = []
+
+    async def endless(request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
+        try:
+            while True:
+                yield TextDelta(delta="x")
+        finally:
+            closed.append(True)
+
+    executor = RetryingExecutor(FunctionModel(endless), LlmRetryPolicy(), FakeClock())
+    assert executor.name == "function"
+    stream = executor.execute_stream(REQUEST)
+    await anext(stream)
+    await stream.aclose()  # type: ignore[attr-defined]  # ours is a generator
+    assert closed == [True]
+
+
+# -- with a breaker ---------------------------------------------------------------------------
+
+
+async def test_an_open_breaker_means_no_call_and_no_wait() -> None:
+    """02/E2"""
+    clock = FakeClock(auto=True)
+    breaker = CircuitBreaker(threshold=1, clock=clock)
+    model = ScriptedModel([ProviderError("down"), "back"])
+    executor = RetryingExecutor(model, LlmRetryPolicy(max_retries=0), clock, breaker)
+    with pytest.raises(ProviderError, match="down"):
+        await drain(executor)
+    with pytest.raises(CircuitOpen, match="circuit breaker open for model m"):
+        await drain(executor)
+    assert (model.calls, clock.sleeps) == (1, [])
+    clock.advance(30)
+    assert await drain(executor) == "back"
+
+
+async def test_the_failure_that_opens_the_breaker_is_the_one_reported() -> None:
+    clock = FakeClock(auto=True)
+    breaker = CircuitBreaker(threshold=2, clock=clock)
+    model = ScriptedModel([ProviderError("first"), ProviderError("second"), "never"])
+    with pytest.raises(ProviderError, match="second"):
+        await drain(RetryingExecutor(model, LlmRetryPolicy(max_retries=5), clock, breaker))
+    assert (model.calls, clock.sleeps) == (2, [0.5])
+
+
+async def test_a_stream_is_judged_at_its_end() -> None:
+    """02/8.25"""
+    clock = FakeClock()
+    breaker = CircuitBreaker(threshold=1, clock=clock)
+    model = ScriptedModel([[TextDelta(delta="hal"), StreamInterrupted("goaway")]])
+    with pytest.raises(InferenceExecutionError):
+        await drain(RetryingExecutor(model, LlmRetryPolicy(), clock, breaker))
+    assert not breaker.is_available("m")
+
+
+async def test_an_abandoned_stream_is_no_failure() -> None:
+    clock = FakeClock()
+    breaker = CircuitBreaker(threshold=1, clock=clock)
+    stream = RetryingExecutor(
+        ScriptedModel(["hello"]), LlmRetryPolicy(), clock, breaker
+    ).execute_stream(REQUEST)
+    await anext(stream)
+    await stream.aclose()  # type: ignore[attr-defined]  # ours is a generator
+    assert breaker.is_available("m")
+
+
+async def test_the_breaker_knows_a_model_by_its_override() -> None:
+    clock = FakeClock()
+    breaker = CircuitBreaker(threshold=1, clock=clock)
+    request = msgspec.structs.replace(REQUEST, overrides=InferenceOverride(upstream_model="other"))
+    executor = RetryingExecutor(
+        ScriptedModel([ProviderError("x")]), LlmRetryPolicy(max_retries=0), clock, breaker
+    )
+    with pytest.raises(ProviderError):
+        await drain(executor, request)
+    assert breaker.is_available("m")
+    assert not breaker.is_available("other")

@@ -25,7 +25,8 @@ class SystemClock:
     """The machine's own time."""
 
     def now_ms(self) -> int:
-        return max(0, time.time_ns() // 1_000_000)
+        now = time.time_ns() // 1_000_000
+        return now if now > 0 else 0
 
     def monotonic(self) -> float:
         return time.monotonic()

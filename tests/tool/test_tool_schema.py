@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from awaken.domain.tool import ToolError, ToolErrorKind
 from awaken.errors import ConfigError
 from awaken.tool import generate_tool_schema, sanitize_for_llm, validate_against_schema
+from awaken.tool.schema import compiled
 
 
 class Unit(enum.Enum):
@@ -341,6 +342,12 @@ def test_a_schema_changed_after_its_first_use_is_enforced_as_it_is_now() -> None
     schema["properties"]["a"]["type"] = "integer"
     with pytest.raises(ToolError, match='"x" is not of type "integer"'):
         validate_against_schema(schema, {"a": "x"})
+
+
+def test_equal_schemas_share_one_compiled_form() -> None:
+    first = {"type": "object", "required": ["a"], "properties": {"a": {}}}
+    second = {"properties": {"a": {}}, "required": ["a"], "type": "object"}
+    assert compiled(first) is compiled(second)
 
 
 def test_many_schemas_do_not_pile_up() -> None:

@@ -155,6 +155,12 @@ class StreamAccumulator:
 
 def _merged(old: TokenUsage | None, new: TokenUsage) -> TokenUsage:
     """`new` over `old`; a field nobody filled stays unknown, a negative one adds nothing."""
+    if old is None:
+        for given in msgspec.structs.astuple(new):
+            if given is not None and given < 0:
+                break
+        else:
+            return new
     fields: dict[str, int] = {}
     for name in new.__struct_fields__:
         before: int | None = getattr(old, name) if old is not None else None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Sequence
+from types import TracebackType
 from typing import Any
 
 from awaken.codec import Json
@@ -85,8 +85,7 @@ class CancellationHandle:
         self._token.cancel()
 
 
-@contextmanager
-def interruptible(token: CancellationToken | None) -> Iterator[None]:
+class interruptible:
     """Run the block until it ends or the token is cancelled, whichever comes first.
 
     A cancelled token interrupts whatever the block awaits. No task is made for it: the current
@@ -95,67 +94,48 @@ def interruptible(token: CancellationToken | None) -> Iterator[None]:
     Raises:
         Cancelled: the token was cancelled.
     """
-    if token is None:
-        yield
-        return
-    if token.is_cancelled():
-        raise Cancelled
-    task = asyncio.current_task()
-    assert task is not None, "interruptible needs a running task"
-    interruption = _Interruption(task)
-    handle = token.on_cancel(interruption.begin)
-    try:
-        yield
-    except asyncio.CancelledError:
-        if interruption.withdraw():
-            raise Cancelled from None
-        raise
-    except BaseException:
-        interruption.withdraw()
-        raise
-    finally:
-        token.forget(handle)
-    if interruption.begun:
-        # The block ended on its own, or took the interruption for itself.
-        if interruption.withdraw():
+
+    __slots__ = ("_handle", "_interrupted", "_task", "_token")
+
+    def __init__(self, token: CancellationToken | None) -> None:
+        self._token = token
+        self._task: asyncio.Task[Any] | None = None
+        self._interrupted = False
+
+    def __enter__(self) -> None:
+        token = self._token
+        if token is None:
+            return
+        if token.is_cancelled():
             raise Cancelled
-        raise asyncio.CancelledError
+        self._task = asyncio.current_task()
+        assert self._task is not None, "interruptible needs a running task"
+        self._handle = token.on_cancel(self._interrupt)
 
-
-class _Interruption:
-    """A cancellation of one task that is taken back at the end of a block."""
-
-    __slots__ = ("_before", "_delivered", "_scheduled", "_task", "begun")
-
-    def __init__(self, task: asyncio.Task[Any]) -> None:
-        self._task = task
-        self._before = task.cancelling()
-        self._scheduled: asyncio.Handle | None = None
-        self._delivered = False
-        self.begun = False
-
-    def begin(self) -> None:
-        self.begun = True
-        loop = self._task.get_loop()
-        if asyncio.current_task(loop) is self._task:
-            # The block itself is running. Cancelled now, and ending without another await, it
-            # would leave the cancellation to whatever the task awaits next.
-            self._scheduled = loop.call_soon(self._deliver)
-        else:
-            self._deliver()
-
-    def _deliver(self) -> None:
-        self._delivered = True
+    def _interrupt(self) -> None:
+        self._interrupted = True
+        assert self._task is not None, "only an entered block is interrupted"
         self._task.cancel()
 
-    def withdraw(self) -> bool:
-        """Whether the task was interrupted from here and by nobody else, so that it may go on."""
-        if not self.begun:
-            return False
-        if self._scheduled is not None:
-            self._scheduled.cancel()
-        left = self._task.uncancel() if self._delivered else self._task.cancelling()
-        return left <= self._before
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        task, token = self._task, self._token
+        if task is None or token is None:
+            return
+        token.forget(self._handle)
+        if not self._interrupted or (kind is not None and kind is not asyncio.CancelledError):
+            if self._interrupted:
+                task.uncancel()
+            return
+        # Someone else may have cancelled the task too: then it must really end.
+        if task.uncancel() > 0:
+            raise asyncio.CancelledError
+        # Here the block was cut short, or ended just before the interruption reached it.
+        raise Cancelled from None
 
 
 class InboxClosed(Exception):

@@ -20,7 +20,7 @@ class InferenceRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     upstream_model: str
     messages: Sequence[Message]
-    tools: Sequence[ToolDescriptor] = ()
+    tools: tuple[ToolDescriptor, ...] = ()
     system: tuple[ContentBlock, ...] = ()
     overrides: InferenceOverride | None = None
     enable_prompt_cache: bool = False

@@ -20,18 +20,16 @@ class Thread(Value, frozen=True, kw_only=True):
     updated_at: int = 0
 
 
-def project_run(run: RunRecord, thread: Thread) -> dict[str, str | None]:
-    """The fields of `thread` that follow from `run` being written."""
-    latest = {"latest_run_id": run.run_id}
-    match run.status:
-        case RunStatus.RUNNING:
-            return {**latest, "open_run_id": run.run_id, "active_run_id": run.run_id}
-        case RunStatus.DONE:
-            mine = run.run_id
-            return {
-                **latest,
-                "open_run_id": None if thread.open_run_id == mine else thread.open_run_id,
-                "active_run_id": None if thread.active_run_id == mine else thread.active_run_id,
-            }
-        case _:
-            return {**latest, "open_run_id": run.run_id, "active_run_id": None}
+def project_run(
+    run: RunRecord, open_run_id: str | None, active_run_id: str | None
+) -> tuple[str | None, str | None]:
+    """The thread's open and active run after `run` was written."""
+    mine, status = run.run_id, run.status
+    if status is RunStatus.RUNNING:
+        return mine, mine
+    if status is RunStatus.DONE:
+        return (
+            None if open_run_id == mine else open_run_id,
+            None if active_run_id == mine else active_run_id,
+        )
+    return mine, None

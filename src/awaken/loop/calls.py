@@ -55,7 +55,16 @@ _LEDGER = {
 class Turn:
     """An assistant message's calls, and how far each of them is."""
 
-    __slots__ = ("_ended", "_logged", "blocked", "calls", "message_id", "resumed", "writers")
+    __slots__ = (
+        "_ended",
+        "_logged",
+        "blocked",
+        "calls",
+        "message_id",
+        "resumed",
+        "suspended",
+        "writers",
+    )
 
     def __init__(
         self, message_id: str, calls: Sequence[ToolCall], resumed: dict[int, ToolCallState]
@@ -64,6 +73,7 @@ class Turn:
         self.calls = calls
         self.resumed = resumed
         self.blocked: str | None = None
+        self.suspended = False
         self.writers: dict[str, str] = {}
         self._ended: dict[int, Message | None] = {}
         self._logged = 0
@@ -71,6 +81,8 @@ class Turn:
     def end(self, run: LiveRun, index: int, message: Message | None) -> None:
         """A call ended; its message, and those that waited for it, enter the log."""
         self._ended[index] = message
+        if message is None:
+            self.suspended = True
         if index in self.resumed:
             if message is not None:
                 run.transcript.answer(self.calls[index].id, message)
@@ -83,10 +95,6 @@ class Turn:
 
     def is_open(self, index: int) -> bool:
         return index not in self._ended
-
-    @property
-    def suspended(self) -> bool:
-        return any(message is None for message in self._ended.values())
 
     def open_calls(self) -> list[int]:
         return [index for index in range(len(self.calls)) if index not in self._ended]
@@ -146,7 +154,8 @@ async def _gate_and_execute(run: LiveRun, turn: Turn) -> None:
                 return
     if allowed:
         await _execute(run, turn, allowed)
-        _interrupt(run, turn, turn.open_calls())
+        if turn.suspended:
+            _interrupt(run, turn, turn.open_calls())
 
 
 # -- the gate ---------------------------------------------------------------------------------
@@ -306,9 +315,7 @@ async def _run_together(run: LiveRun, turn: Turn, batch: Sequence[int]) -> None:
 
 
 async def _before(run: LiveRun, turn: Turn, index: int) -> None:
-    if run.phases.is_idle(run.agent.env, Phase.BEFORE_TOOL_EXECUTE):
-        run.check_token()
-    else:
+    if run.is_busy(Phase.BEFORE_TOOL_EXECUTE):
         await run.phase(Phase.BEFORE_TOOL_EXECUTE, **_hook_fields(run, turn, index))
 
 
@@ -341,7 +348,14 @@ async def invoke(run: LiveRun, turn: Turn, index: int, snapshot: Snapshot) -> To
         suspension_reason=resumed.suspension_reason if resumed else None,
         profile_access=run.profile,
     )
-    return await execute_tool(run.agent.tools, call, ctx)
+    try:
+        return await execute_tool(run.agent.tools, call, ctx)
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        # Nobody cancelled us: something the tool awaited was, and the tool let it pass.
+        return ToolOutput(ToolResult.error(call.name, str(ToolError.cancelled("by the tool"))))
 
 
 # -- completion -------------------------------------------------------------------------------
@@ -357,7 +371,7 @@ async def complete(
     command = Command().update(TOOL_CALL_STATES, PutCall(call=_call_state(run, call, result)))
     if output.command:
         command.extend(output.command)
-    if hooks and not run.phases.is_idle(run.agent.env, Phase.AFTER_TOOL_EXECUTE):
+    if hooks and run.is_busy(Phase.AFTER_TOOL_EXECUTE):
         await run.phase(
             Phase.AFTER_TOOL_EXECUTE,
             seed=command,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from xml.sax.saxutils import quoteattr
+from html import escape
 
 import msgspec
 
@@ -34,8 +34,8 @@ def payload_messages(payload: Json) -> list[Message]:
         return [_entry(index, entry) for index, entry in enumerate(entries)]
     task = payload.get("task_id") if isinstance(payload, dict) else None
     head = (
-        f"<background-task-event kind={quoteattr(str(kind or 'event'))} "
-        f"task_id={quoteattr(str(task or 'unknown'))}>"
+        f'<background-task-event kind="{escape(str(kind or "event"))}" '
+        f'task_id="{escape(str(task or "unknown"))}">'
     )
     return [Message.internal_user(f"{head}\n{dumps_text(payload)}\n</background-task-event>")]
 

@@ -39,9 +39,10 @@ _CONTINUE = (
 
 
 class Answer(msgspec.Struct, gc=False):
-    """What the model said, and whether it was allowed to finish."""
+    """What the model said, which tools it was offered, and whether it was cut short."""
 
     result: StreamResult
+    offered: tuple[ToolDescriptor, ...] = ()
     cancelled: bool = False
 
 
@@ -158,7 +159,7 @@ async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
         raise InferenceFailed(error) from error
     result = heard.finish()
     _count(run, result.usage)
-    return Answer(result)
+    return Answer(result, request.tools)
 
 
 async def _forward(

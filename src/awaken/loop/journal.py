@@ -16,23 +16,15 @@ from awaken.errors import StorageError, StoreError
 _replace = msgspec.structs.replace
 
 
-class _Entry:
-    """An event on its way: kept or not, already sent or not."""
-
-    __slots__ = ("durable", "event", "sent")
-
-    def __init__(self, event: RunEvent, *, durable: bool, sent: bool) -> None:
-        self.event, self.durable, self.sent = event, durable, sent
-
-
 class Journal:
     """The only place a run's events and commits come from."""
 
     __slots__ = (
         "_clock",
         "_commits",
-        "_entries",
+        "_durable",
         "_fence",
+        "_later",
         "_parent_run",
         "_parent_thread",
         "_run",
@@ -61,7 +53,10 @@ class Journal:
         self._fence = fence
         self._thread, self._run = identity.thread_id, identity.run_id
         self._parent_run, self._parent_thread = identity.parent_run_id, identity.parent_thread_id
-        self._entries: list[_Entry] = []
+        # What the next commit keeps, and what is sent after it: a place in the former, or an
+        # event nobody keeps.
+        self._durable: list[RunEvent] = []
+        self._later: list[int | RunEvent] = []
 
     def envelope(self, event: AgentEvent) -> RunEvent:
         return RunEvent(
@@ -80,14 +75,20 @@ class Journal:
     async def announce(self, event: AgentEvent) -> None:
         """Send a durable event at once: it tells of a beginning. The next commit keeps it."""
         envelope = self.envelope(event)
-        self._entries.append(_Entry(envelope, durable=True, sent=True))
+        self._durable.append(envelope)
         if self.live:
             await self.sink.emit(envelope)
 
-    def note(self, event: AgentEvent, *, durable: bool = True) -> None:
-        """Send an event once the next commit has made it true."""
-        if durable or self.live:
-            self._entries.append(_Entry(self.envelope(event), durable=durable, sent=False))
+    def note(self, event: AgentEvent) -> None:
+        """Send a durable event once the next commit has made it true."""
+        if self.live:
+            self._later.append(len(self._durable))
+        self._durable.append(self.envelope(event))
+
+    def note_transient(self, event: AgentEvent) -> None:
+        """Send an event nobody keeps in its place among those of the next commit."""
+        if self.live:
+            self._later.append(self.envelope(event))
 
     async def commit(
         self,
@@ -101,9 +102,10 @@ class Journal:
         Raises:
             StorageError: the store refused or failed; nothing is claimed.
         """
-        entries, self._entries = self._entries, []
-        calls, self.calls = tuple(self.calls), []
-        seq: int | None = None
+        durable, later = tuple(self._durable), self._later
+        calls = tuple(self.calls)
+        self._durable, self._later, self.calls = [], [], []
+        first_seq: int | None = None
         if self._commits is not None:
             try:
                 committed: Committed = await self._commits.commit(
@@ -114,7 +116,7 @@ class Journal:
                         run=record,
                         run_state=run_state,
                         thread_state=thread_state,
-                        events=tuple([entry.event for entry in entries if entry.durable]),
+                        events=durable,
                         calls=calls,
                         parent_thread_id=self._parent_thread,
                         at_ms=self._clock.now_ms(),
@@ -124,14 +126,12 @@ class Journal:
             except StoreError as error:
                 raise StorageError(error) from error
             self.length = committed.length
-            seq = committed.first_event_seq
-        if self.live:
-            await self._send(entries, seq)
+            first_seq = committed.first_event_seq
+        for item in later:
+            await self.sink.emit(
+                item if isinstance(item, RunEvent) else _placed(durable[item], item, first_seq)
+            )
 
-    async def _send(self, entries: list[_Entry], seq: int | None) -> None:
-        for entry in entries:
-            event = entry.event
-            if entry.durable and seq is not None:
-                event, seq = _replace(event, seq=seq), seq + 1
-            if not entry.sent:
-                await self.sink.emit(event)
+
+def _placed(event: RunEvent, offset: int, first_seq: int | None) -> RunEvent:
+    return event if first_seq is None else _replace(event, seq=first_seq + offset)

@@ -29,6 +29,7 @@ from awaken.phase.engine import PhaseRuntime
 from awaken.plugin.agent import ResolvedAgent
 from awaken.plugin.context import PhaseContext
 from awaken.state.command import Command
+from awaken.state.runtime_keys import PENDING_ACTIONS
 from awaken.tool import FrontEndTool
 
 
@@ -176,6 +177,10 @@ class LiveRun:
             **extra,
         )
 
+    def is_busy(self, phase: Phase) -> bool:
+        """Whether a phase has anything to do."""
+        return bool(self.agent.env.hooks[phase]) or bool(self.store.read(PENDING_ACTIONS))
+
     async def phase(
         self, phase: Phase, *, seed: Command | None = None, final: bool = False, **extra: Any
     ) -> None:
@@ -186,13 +191,5 @@ class LiveRun:
             StateError: a hook or a command failed.
         """
         token = None if final else self.token
-        if self.phases.is_idle(self.agent.env, phase):
-            if token is not None and token.is_cancelled():
-                raise Cancelled
-            if seed is None:
-                return
-            if not (seed.actions or seed.effects):
-                self.store.commit(seed.batch)
-                return
         ctx = self.context(phase, cancellation_token=token, **extra)
         await self.phases.run_phase(self.agent.env, ctx, seed=seed)

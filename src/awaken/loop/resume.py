@@ -103,6 +103,29 @@ def suspended_calls(store: StateStore) -> list[ToolCallState]:
     ]
 
 
+def give_up_suspended(run: LiveRun) -> None:
+    """Close calls nobody decided: the run is over, and a late answer must find nothing."""
+    for call in suspended_calls(run.store):
+        _answer(run, call, ToolError.cancelled("the run ended before anybody decided"))
+        closed = _replace(
+            call, status=ToolCallStatus.CANCELLED, suspension_id=None, suspension_reason=None
+        )
+        run.store.update(TOOL_CALL_STATES, PutCall(call=closed))
+
+
+def _answer(run: LiveRun, call: ToolCallState, error: ToolError) -> None:
+    run.transcript.answer(
+        call.call_id,
+        Message(
+            id=run.ids.new(),
+            role=Role.TOOL,
+            content=(Text(text=str(error)),),
+            tool_call_id=call.call_id,
+            metadata=run.metadata(),
+        ),
+    )
+
+
 # -- replay -----------------------------------------------------------------------------------
 
 
@@ -139,17 +162,7 @@ def _take_no(run: LiveRun, call: ToolCallState) -> None:
     decision = call.resume_input
     assert decision is not None, "only decided calls are taken up"
     run.journal.note(ToolCallResumed(target_id=call.call_id, result=decision.result))
-    text = str(ToolError.denied(decision.reason or f"'{call.tool_name}' was not approved"))
-    run.transcript.answer(
-        call.call_id,
-        Message(
-            id=run.ids.new(),
-            role=Role.TOOL,
-            content=(Text(text=text),),
-            tool_call_id=call.call_id,
-            metadata=run.metadata(),
-        ),
-    )
+    _answer(run, call, ToolError.denied(decision.reason or f"'{call.tool_name}' was not approved"))
     settled = _replace(call, resume_input=None, suspension_id=None, suspension_reason=None)
     run.store.update(TOOL_CALL_STATES, PutCall(call=settled))
 

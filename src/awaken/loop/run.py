@@ -32,7 +32,12 @@ from awaken.errors import (
 )
 from awaken.loop.inbox import drain, payload_messages
 from awaken.loop.live import AgentLoopParams, AgentRunResult, LiveRun
-from awaken.loop.resume import detect_and_replay_resume, suspended_calls, wait_for_decisions
+from awaken.loop.resume import (
+    detect_and_replay_resume,
+    give_up_suspended,
+    suspended_calls,
+    wait_for_decisions,
+)
 from awaken.loop.save import check_termination, complete_step, persist_checkpoint
 from awaken.loop.step import Outcome, step
 from awaken.state.runtime_keys import (
@@ -93,7 +98,9 @@ async def _begin(run: LiveRun, params: AgentLoopParams) -> TerminationReason | N
             return Blocked(value=blocked)
         if suspended_calls(run.store):
             return await _suspend(run)
-        await run.phase(Phase.RUN_START)
+        if run.is_busy(Phase.RUN_START):
+            await run.phase(Phase.RUN_START)
+        run.check_token()
     except Cancelled:
         return CANCELLED
     return check_termination(run.store)
@@ -182,7 +189,8 @@ async def _suspend(run: LiveRun) -> TerminationReason | None:
 async def _finish(run: LiveRun, end: TerminationReason) -> AgentRunResult:
     """Close the lifecycle, run the last phase, and commit the end."""
     _close_lifecycle(run, end)
-    await run.phase(Phase.RUN_END, final=True)
+    if run.is_busy(Phase.RUN_END):
+        await run.phase(Phase.RUN_END, final=True)
     await _commit_end(run, end)
     record = run.record
     return AgentRunResult(
@@ -202,7 +210,10 @@ def _close_lifecycle(run: LiveRun, end: TerminationReason) -> None:
     awaits_tasks = end == NATURAL_END and lifecycle.status_reason == AWAITING_TASKS
     stays = lifecycle.status is RunStatus.WAITING and (isinstance(end, Suspended) or awaits_tasks)
     status, reason = to_run_status(end)
-    if not stays and status is RunStatus.DONE and lifecycle.status is not RunStatus.DONE:
+    if stays or status is not RunStatus.DONE:
+        return
+    give_up_suspended(run)
+    if lifecycle.status is not RunStatus.DONE:
         run.store.update(
             RUN_LIFECYCLE,
             Done(reason=reason or "", updated_at=run.clock.now_ms(), termination=end),

@@ -47,7 +47,8 @@ _replace = msgspec.structs.replace
 async def complete_step(run: LiveRun) -> None:
     """Count the step, run its last phase, and note its end for the next commit."""
     run.store.update(RUN_LIFECYCLE, StepCompleted(updated_at=run.clock.now_ms()))
-    await run.phase(Phase.STEP_END, final=True)
+    if run.is_busy(Phase.STEP_END):
+        await run.phase(Phase.STEP_END, final=True)
     emit_state_snapshot(run)
     run.journal.note(StepEnd())
     run.in_step = False
@@ -67,20 +68,39 @@ async def persist_checkpoint(
     """
     run_state, thread_state = run.store.take_unsaved()
     lifecycle = run.store.read(RUN_LIFECYCLE) or RunLifecycleState()
-    messages, source, output = materialize_message_log(
-        run.transcript.take_pending(),
-        run.record,
-        run.identity,
-        lifecycle.step_count,
-        run.input_count,
-        base_seq=run.journal.length,
-    )
-    if output is not None and output.message_ids:
-        # The ids are in the log; repeating them in every record would cost more with each step.
-        output = _replace(output, message_ids=[])
+    messages, source, output = _own_messages(run, lifecycle)
     record = _next_record(run, lifecycle, source, output, termination, error_payload)
     await run.journal.commit(messages, record, run_state, thread_state)
     run.record = record
+
+
+def _own_messages(
+    run: LiveRun, lifecycle: RunLifecycleState
+) -> tuple[tuple[Message, ...], RunMessageInput | None, RunMessageOutput | None]:
+    """What is new in the log, and the stretch of it the run owns by now.
+
+    The ids of that stretch are in the log; repeating them in every record would make each step
+    cost more than the one before.
+    """
+    fresh, before, record = run.transcript.take_pending(), run.journal.length, run.record
+    if record is None or record.input is None:
+        fresh, source, output = materialize_message_log(
+            fresh, record, run.identity, lifecycle.step_count, run.input_count, base_seq=before
+        )
+        return fresh, source, output and _replace(output, message_ids=[])
+    # From here on every message says who made it, so only the hull has to grow.
+    mine = run.identity.run_id
+    seqs = [
+        seq
+        for seq, message in enumerate(fresh, start=before + 1)
+        if message.metadata is not None and message.metadata.run_id == mine
+    ]
+    output = record.output
+    if seqs:
+        low = output.range.from_seq if output is not None and output.range else seqs[0]
+        hull = MessageSeqRange(from_seq=low, to_seq=seqs[-1])
+        output = RunMessageOutput(thread_id=run.identity.thread_id, range=hull)
+    return fresh, record.input, output
 
 
 def _next_record(
@@ -116,7 +136,7 @@ def _next_record(
         )
         if waiting
         else None,
-        finished_at=now if lifecycle.status.is_terminal else None,
+        finished_at=now if lifecycle.status is RunStatus.DONE else None,
         updated_at=now,
         steps=lifecycle.step_count,
         input_tokens=run.input_tokens,
@@ -287,14 +307,17 @@ def emit_state_snapshot(run: LiveRun) -> None:
     except KeyEncode as error:
         log.warning("failed to export state snapshot: %s", error)
         return
-    run.journal.note(StateSnapshot(snapshot=snapshot), durable=False)
+    run.journal.note_transient(StateSnapshot(snapshot=snapshot))
 
 
 def check_termination(store: StateStore) -> TerminationReason | None:
     """How the run ended, if its lifecycle says it did."""
     lifecycle = store.read(RUN_LIFECYCLE)
-    if lifecycle is None or lifecycle.status in (RunStatus.CREATED, RunStatus.RUNNING):
+    if lifecycle is None:
         return None
-    if lifecycle.status is RunStatus.DONE:
+    status = lifecycle.status
+    if status is RunStatus.RUNNING or status is RunStatus.CREATED:
+        return None
+    if status is RunStatus.DONE:
         return lifecycle.termination or from_done_reason(lifecycle.status_reason or "unknown")
     return None if lifecycle.status_reason == AWAITING_TASKS else SUSPENDED_END

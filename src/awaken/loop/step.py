@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any
 
 from awaken.domain.event import StepStart
 from awaken.domain.inference import InferenceError, LLMResponse, StopReason, StreamResult
@@ -55,10 +54,12 @@ async def step(run: LiveRun) -> Outcome | TerminationReason:
 
 
 async def _turn(run: LiveRun) -> Outcome | TerminationReason:
+    run.check_token()
     for phase in (Phase.STEP_START, Phase.BEFORE_INFERENCE):
-        await run.phase(phase)
-        if end := check_termination(run.store):
-            return end
+        if run.is_busy(phase):
+            await run.phase(phase)
+            if end := check_termination(run.store):
+                return end
     try:
         answer = await ask_model(run)
     except InferenceFailed as error:
@@ -66,15 +67,18 @@ async def _turn(run: LiveRun) -> Outcome | TerminationReason:
     if answer.cancelled:
         _say(run, answer.result, calls=False)
         return CANCELLED
-    try:
-        await run.phase(Phase.AFTER_INFERENCE, **_response(run, LLMResponse(success=answer.result)))
-        end = check_termination(run.store)
-    except BaseException:
-        _say(run, answer.result, calls=False)
-        raise
-    if end is not None:
-        _say(run, answer.result, calls=False)
-        return end
+    if run.is_busy(Phase.AFTER_INFERENCE):
+        try:
+            response = LLMResponse(success=answer.result)
+            await run.phase(
+                Phase.AFTER_INFERENCE, llm_response=response, offered_tools=answer.offered
+            )
+        except BaseException:
+            _say(run, answer.result, calls=False)
+            raise
+        if end := check_termination(run.store):
+            _say(run, answer.result, calls=False)
+            return end
     return await _act(run, answer)
 
 
@@ -121,19 +125,12 @@ async def _after_failure(run: LiveRun, error: InferenceFailed) -> Outcome | Term
     failure = InferenceError(
         type="inference_error", message=str(error), error_class=type(cause).__name__
     )
-    await run.phase(Phase.AFTER_INFERENCE, **_response(run, LLMResponse(error=failure)))
+    await run.phase(Phase.AFTER_INFERENCE, llm_response=LLMResponse(error=failure))
     if end := check_termination(run.store):
         return end
     if any(isinstance(c, ConsecutiveErrors) and c.max > 0 for c in run.agent.spec.stop_conditions):
         return Outcome.CONTINUE
     raise error
-
-
-def _response(run: LiveRun, response: LLMResponse) -> dict[str, Any]:
-    return {
-        "llm_response": response,
-        "effective_tool_ids": tuple([d.id for d in run.agent.descriptors]),
-    }
 
 
 def switch_agent(run: LiveRun) -> Blocked | None:

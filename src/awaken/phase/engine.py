@@ -54,10 +54,6 @@ class PhaseRuntime:
         self._lock = asyncio.Lock()
         self._next_action_id = 0
 
-    def is_idle(self, env: ExecutionEnv, phase: Phase) -> bool:
-        """Whether a phase has nothing to do: no hook, and no action waiting."""
-        return not env.hooks[phase] and not self.store.read(PENDING_ACTIONS)
-
     async def run_phase(
         self,
         env: ExecutionEnv,
@@ -77,7 +73,8 @@ class PhaseRuntime:
         effects: list[tuple[TypedEffect, Snapshot]] = []
 
         def submit(command: Command) -> None:
-            report.generated_effects += len(command.effects)
+            if command.effects:
+                report.generated_effects += len(command.effects)
             effects.extend(self._commit(env, command))
 
         try:
@@ -88,7 +85,8 @@ class PhaseRuntime:
                 elif seed:
                     submit(seed)
                 _check_token(ctx)
-                await self._execute(env, ctx, submit, report, max_rounds)
+                if self.store.read(PENDING_ACTIONS):
+                    await self._execute(env, ctx, submit, report, max_rounds)
         finally:
             if effects:
                 await self._dispatch(env, effects, report.effects)

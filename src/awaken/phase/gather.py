@@ -45,8 +45,6 @@ async def ask(hook: HookEntry, ctx: PhaseContext) -> Command | None:
 
 async def ask_all(hooks: Sequence[HookEntry], ctx: PhaseContext) -> list[Command | None]:
     """Every hook's command, in registration order; the first error in that order is raised."""
-    if len(hooks) == 1:
-        return [await ask(hooks[0], ctx)]
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(_kept(hook, ctx)) for hook in hooks]
     answers = [task.result() for task in tasks]
@@ -89,11 +87,13 @@ async def settle(
         StateError: a hook failed, or outside writers kept winning; what was submitted stays.
     """
     for attempt in range(ATTEMPTS):
-        ctx = ctx.at(store.snapshot())
-        answers = await ask_all(hooks, ctx)
+        if ctx.snapshot is not store.snapshot():
+            ctx = ctx.at(store.snapshot())
+        answers = [await ask(hooks[0], ctx)] if len(hooks) == 1 else await ask_all(hooks, ctx)
         batch, deferred = _split(hooks, answers, store, seed)
         try:
-            submit(batch)
+            if batch:
+                submit(batch)
         except RevisionConflict:
             if seed or attempt == ATTEMPTS - 1:
                 raise
@@ -110,6 +110,8 @@ def _split(
     seed: Command | None,
 ) -> tuple[Command, list[HookEntry]]:
     """The commands that go together, joined, and the hooks that must wait their turn."""
+    if seed is None and len(answers) == 1:
+        return answers[0] or Command(), []
     joined = Command()
     taken: set[str] = set()
     deferred: list[HookEntry] = []

@@ -17,7 +17,7 @@ from awaken.domain.message import Message
 from awaken.domain.phase import Phase
 from awaken.domain.spec import AgentSpec
 from awaken.domain.suspension import ToolCallResume
-from awaken.domain.tool import ToolKind, ToolResult
+from awaken.domain.tool import ToolDescriptor, ToolKind, ToolResult
 from awaken.state.key import StateKey
 from awaken.state.snapshot import Snapshot
 
@@ -43,7 +43,7 @@ class PhaseContext(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     tool_kind: ToolKind | None = None
     tool_result: ToolResult | None = None
     llm_response: LLMResponse | None = None
-    effective_tool_ids: tuple[str, ...] = ()
+    offered_tools: Sequence[ToolDescriptor] = ()
     resume_input: ToolCallResume | None = None
     suspension_id: str | None = None
     suspension_reason: str | None = None
@@ -57,6 +57,11 @@ class PhaseContext(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def config(self, section: str, type_: type[T]) -> T:
         """The agent's section for a plugin, as `type_`."""
         return self.agent_spec.config(section, type_)
+
+    @property
+    def effective_tool_ids(self) -> tuple[str, ...]:
+        """The tools the model was really offered."""
+        return tuple([tool.id for tool in self.offered_tools])
 
     @property
     def run_mode(self) -> RunMode:

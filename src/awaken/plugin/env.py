@@ -47,6 +47,10 @@ class ExecutionEnv(msgspec.Struct, kw_only=True, gc=False):
     profile_namespaces: frozenset[str] = frozenset()
     tools: dict[str, Tool] = {}
     plugins: tuple[Plugin, ...] = ()
+    binders: tuple[BindsRuntimeContext, ...] = ()
+    activators: tuple[Activates, ...] = ()
+    is_shareable: bool = True
+    """Whether runs can use one env together: no plugin keeps anything of a run."""
 
     @classmethod
     def from_plugins(
@@ -76,9 +80,8 @@ class ExecutionEnv(msgspec.Struct, kw_only=True, gc=False):
         """Register the plugins' keys in a run's store and tell them of it."""
         if self.keys:
             store.register_keys(self.keys)
-        for plugin in self.plugins:
-            if isinstance(plugin, BindsRuntimeContext):
-                plugin.bind_runtime_context(store, owner_inbox)
+        for plugin in self.binders:
+            plugin.bind_runtime_context(store, owner_inbox)
 
     def activate(self, store: StateStore, spec: AgentSpec) -> None:
         """Let the plugins write what they need, in one commit."""
@@ -90,15 +93,9 @@ class ExecutionEnv(msgspec.Struct, kw_only=True, gc=False):
 
     def _write(self, store: StateStore, call: Callable[[Activates, MutationBatch], None]) -> None:
         batch = MutationBatch()
-        for plugin in self.plugins:
-            if isinstance(plugin, Activates):
-                call(plugin, batch)
+        for plugin in self.activators:
+            call(plugin, batch)
         store.commit(batch)
-
-    @property
-    def is_shareable(self) -> bool:
-        """Whether runs can use one env together: no plugin keeps anything of a run."""
-        return not any(isinstance(p, RunScoped | BindsRuntimeContext) for p in self.plugins)
 
     def profile_access(self, store: ProfileStore | None) -> ProfileAccess | None:
         return ProfileAccess(store, self.profile_namespaces) if store is not None else None
@@ -109,6 +106,7 @@ class _Collected:
 
     def __init__(self) -> None:
         self.plugins: list[Plugin] = []
+        self.is_shareable = True
         self.hooks: dict[Phase, list[HookEntry]] = {phase: [] for phase in Phase}
         self.gates: list[HookEntry] = []
         self.transforms: list[RequestTransform] = []
@@ -120,6 +118,7 @@ class _Collected:
 
     def add(self, plugin: Plugin, *, active: bool) -> None:
         if isinstance(plugin, RunScoped):
+            self.is_shareable = False
             plugin = plugin.for_run()
         registrar = Registrar(plugin.id)
         plugin.register(registrar)
@@ -154,6 +153,7 @@ class _Collected:
             self.tools[tool_id] = tool
 
     def env(self) -> ExecutionEnv:
+        binders = tuple(p for p in self.plugins if isinstance(p, BindsRuntimeContext))
         return ExecutionEnv(
             hooks={phase: tuple(hooks) for phase, hooks in self.hooks.items()},
             gates=tuple(self.gates),
@@ -164,6 +164,9 @@ class _Collected:
             profile_namespaces=frozenset(self.profile_namespaces),
             tools=self.tools,
             plugins=tuple(self.plugins),
+            binders=binders,
+            activators=tuple(p for p in self.plugins if isinstance(p, Activates)),
+            is_shareable=self.is_shareable and not binders,
         )
 
 

@@ -165,15 +165,19 @@ def validate_against_schema(schema: Json, args: Json) -> None:
     if isinstance(schema, dict) and not schema.get("properties") and not schema.get("required"):
         return
     try:
-        violations = [_violation(error) for error in _validator(schema).iter_errors(args)]
+        violations = [_violation(error) for error in compiled(schema).iter_errors(args)]
     except ValueError as error:
         raise ToolError.invalid_arguments(f"the arguments are not JSON: {error}") from error
     if violations:
         raise ToolError.invalid_arguments("; ".join(violations))
 
 
-def _validator(schema: Json) -> Any:
-    """The compiled schema; equal schemas share one."""
+def compiled(schema: Json) -> Any:
+    """The validator of `schema`; equal schemas share one.
+
+    Raises:
+        ToolError: `internal`, the schema is broken.
+    """
     try:
         key = digest(schema)
         if key not in _validators:

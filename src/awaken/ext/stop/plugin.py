@@ -84,27 +84,27 @@ class StopConditionPlugin:
     def _counted(self, stats: StopConditionStats, response: LLMResponse) -> StopConditionStats:
         now = self._clock.now_ms()
         started = stats.started_at_ms if stats.started_at_ms is not None else now
-        common = {
-            "step_count": stats.step_count + 1,
-            "started_at_ms": started,
-            "elapsed_ms": max(0, now - started),
-        }
+        steps, elapsed = stats.step_count + 1, max(0, now - started)
         result = response.success
         if result is None:
             return msgspec.structs.replace(
-                stats, **common, consecutive_errors=stats.consecutive_errors + 1
+                stats,
+                step_count=steps,
+                started_at_ms=started,
+                elapsed_ms=elapsed,
+                consecutive_errors=stats.consecutive_errors + 1,
             )
-        text, usage = result.text(), result.usage
-        texts = stats.recent_response_texts
+        text, usage, texts = result.text(), result.usage, stats.recent_response_texts
         if self._texts_kept and text:
             texts = (*texts, text)[-self._texts_kept :]
-        return msgspec.structs.replace(
-            stats,
-            **common,
-            total_input_tokens=stats.total_input_tokens
-            + max(0, (usage.prompt_tokens if usage else None) or 0),
-            total_output_tokens=stats.total_output_tokens
-            + max(0, (usage.completion_tokens if usage else None) or 0),
+        spent_in = (usage.prompt_tokens or 0) if usage is not None else 0
+        spent_out = (usage.completion_tokens or 0) if usage is not None else 0
+        return StopConditionStats(
+            step_count=steps,
+            total_input_tokens=stats.total_input_tokens + max(0, spent_in),
+            total_output_tokens=stats.total_output_tokens + max(0, spent_out),
+            started_at_ms=started,
+            elapsed_ms=elapsed,
             consecutive_errors=0,
             last_tool_names=tuple([call.name for call in result.tool_calls]),
             last_response_text=text,

@@ -21,14 +21,43 @@ _replace = msgspec.structs.replace
 class _Thread:
     """One thread: its head, its log, its events, its state."""
 
-    __slots__ = ("epoch", "events", "head", "messages", "state")
+    __slots__ = (
+        "active_run_id",
+        "created_at",
+        "epoch",
+        "events",
+        "id",
+        "latest_run_id",
+        "messages",
+        "open_run_id",
+        "parent_thread_id",
+        "state",
+        "updated_at",
+    )
 
-    def __init__(self, head: Thread) -> None:
-        self.head = head
+    def __init__(self, thread_id: str, created_at: int) -> None:
+        self.id = thread_id
+        self.created_at = self.updated_at = created_at
+        self.parent_thread_id: str | None = None
+        self.latest_run_id: str | None = None
+        self.open_run_id: str | None = None
+        self.active_run_id: str | None = None
         self.messages: list[Message] = []
         self.events: list[RunEvent] = []
         self.state: dict[str, msgspec.Raw] = {}
         self.epoch = 0
+
+    def head(self) -> Thread:
+        return Thread(
+            id=self.id,
+            parent_thread_id=self.parent_thread_id,
+            latest_run_id=self.latest_run_id,
+            open_run_id=self.open_run_id,
+            active_run_id=self.active_run_id,
+            message_count=len(self.messages),
+            created_at=self.created_at,
+            updated_at=self.updated_at,
+        )
 
 
 class _Run:
@@ -55,34 +84,28 @@ class MemoryCommits:
 
     async def commit(self, commit: ThreadCommit) -> Committed:
         thread = self._checked(commit)
+        self._threads[commit.thread_id] = thread
         thread.messages.extend(commit.messages)
         first_seq = len(thread.events) + 1
-        if commit.events:
-            thread.events.extend(
-                [
-                    _replace(event, seq=seq)
-                    for seq, event in enumerate(commit.events, start=first_seq)
-                ]
-            )
-        thread.state.update(commit.thread_state)
-        changes: dict[str, object] = {
-            "message_count": len(thread.messages),
-            "updated_at": commit.at_ms,
-        }
+        thread.events.extend(commit.events)
+        if commit.thread_state:
+            thread.state.update(commit.thread_state)
+        thread.updated_at = commit.at_ms
+        if commit.parent_thread_id is not None and thread.parent_thread_id is None:
+            thread.parent_thread_id = commit.parent_thread_id
         if commit.run is not None:
-            changes.update(project_run(commit.run, thread.head))
+            thread.latest_run_id = commit.run.run_id
+            thread.open_run_id, thread.active_run_id = project_run(
+                commit.run, thread.open_run_id, thread.active_run_id
+            )
             self._write_run(commit, commit.run)
-        if commit.parent_thread_id is not None and thread.head.parent_thread_id is None:
-            changes["parent_thread_id"] = commit.parent_thread_id
-        thread.head = _replace(thread.head, **changes)
-        self._threads[commit.thread_id] = thread
         return Committed(len(thread.messages), first_seq)
 
     def _checked(self, commit: ThreadCommit) -> _Thread:
         """The thread to write, after every refusal has had its chance."""
         thread = self._threads.get(commit.thread_id)
         if thread is None:
-            thread = _Thread(Thread(id=commit.thread_id, created_at=commit.at_ms))
+            thread = _Thread(commit.thread_id, commit.at_ms)
         actual = len(thread.messages)
         if commit.expected_length != actual:
             raise VersionConflict(commit.thread_id, expected=commit.expected_length, actual=actual)
@@ -118,7 +141,7 @@ class MemoryCommits:
 
     async def load_thread(self, thread_id: str) -> Thread | None:
         thread = self._threads.get(thread_id)
-        return thread.head if thread else None
+        return thread.head() if thread else None
 
     async def load_messages(
         self, thread_id: str, *, after: int = 0, limit: int | None = None
@@ -183,7 +206,8 @@ class MemoryCommits:
     ) -> Sequence[RunEvent]:
         thread = self._threads.get(thread_id)
         stop = None if limit is None else after + limit
-        return thread.events[after:stop] if thread else []
+        events = thread.events[after:stop] if thread else []
+        return [_replace(event, seq=seq) for seq, event in enumerate(events, start=after + 1)]
 
     async def load_calls(self, run_id: str) -> Sequence[CallEntry]:
         run = self._runs.get(run_id)

@@ -46,7 +46,8 @@ from awaken.loop import (
 )
 from awaken.phase.engine import PhaseRuntime
 from awaken.plugin.agent import ResolvedAgent
-from awaken.plugin.env import install_plugin
+from awaken.plugin.env import ExecutionEnv, install_plugin
+from awaken.state.runtime_keys import RUN_LIFECYCLE
 from awaken.state.store import StateStore
 
 
@@ -138,7 +139,7 @@ class LocalBackend(ExecutionBackend):
             ) from error
         owner_inbox, inbox = inbox_channel()
         try:
-            phases = new_phase_runtime()
+            phases = new_phase_runtime(agent.env)
             agent.env.bind(phases.store, owner_inbox)
         except StateError as error:
             raise ExecutionFailed(str(error)) from error
@@ -169,10 +170,11 @@ class LocalBackend(ExecutionBackend):
         return _backend_result(request.agent_id, result, owner_inbox)
 
 
-def new_phase_runtime() -> PhaseRuntime:
-    """A fresh store with the loop's own state, and the phases over it."""
-    store = StateStore()
-    install_plugin(store, LoopStatePlugin())
+def new_phase_runtime(env: ExecutionEnv) -> PhaseRuntime:
+    """A fresh store with the loop's own keys and the env's, and the phases over it."""
+    store = StateStore(env.keys)
+    if not store.is_registered(RUN_LIFECYCLE.name):
+        install_plugin(store, LoopStatePlugin())
     return PhaseRuntime(store)
 
 

@@ -44,7 +44,7 @@ class _Call:
 class StreamAccumulator:
     """Collects the events of one stream; ask it for the whole whenever the stream ends."""
 
-    __slots__ = ("_blocks", "_calls", "_ids", "_open", "_stop", "_text", "_thinking", "_usage")
+    __slots__ = ("_blocks", "_calls", "_open", "_stop", "_text", "_thinking", "_usage")
 
     def __init__(self) -> None:
         self._text: list[str] = []
@@ -52,7 +52,6 @@ class StreamAccumulator:
         self._thinking: list[str] = []
         self._calls: list[_Call] = []
         self._open: dict[str, _Call] = {}
-        self._ids: set[str] = set()
         self._usage: TokenUsage | None = None
         self._stop: StopReason | None = None
 
@@ -120,7 +119,6 @@ class StreamAccumulator:
 
     def _start_call(self, event: ToolCallStart) -> None:
         call = self._open[event.id] = _Call(self._unused(event.id), event.name)
-        self._ids.add(call.id)
         self._calls.append(call)
 
     def _continue_call(self, event: ToolCallDelta) -> None:
@@ -133,7 +131,7 @@ class StreamAccumulator:
     def _unused(self, id: str) -> str:
         # Some providers give every call of an answer the same id; results must find their own.
         unused, count = id, 1
-        while unused in self._ids:
+        while any(call.id == unused for call in self._calls):
             count += 1
             unused = f"{id}#{count}"
         return unused

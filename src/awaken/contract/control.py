@@ -6,7 +6,6 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
-from typing import Any
 
 from awaken.codec import Json
 from awaken.domain.suspension import Decision
@@ -95,12 +94,12 @@ class interruptible:
         Cancelled: the token was cancelled.
     """
 
-    __slots__ = ("_handle", "_interrupted", "_task", "_token")
+    __slots__ = ("_before", "_begun", "_delivered", "_handle", "_scheduled", "_task", "_token")
 
     def __init__(self, token: CancellationToken | None) -> None:
         self._token = token
-        self._task: asyncio.Task[Any] | None = None
-        self._interrupted = False
+        self._begun = self._delivered = False
+        self._scheduled: asyncio.Handle | None = None
 
     def __enter__(self) -> None:
         token = self._token
@@ -108,13 +107,24 @@ class interruptible:
             return
         if token.is_cancelled():
             raise Cancelled
-        self._task = asyncio.current_task()
-        assert self._task is not None, "interruptible needs a running task"
-        self._handle = token.on_cancel(self._interrupt)
+        task = asyncio.current_task()
+        assert task is not None, "interruptible needs a running task"
+        self._task = task
+        self._before = task.cancelling()
+        self._handle = token.on_cancel(self._begin)
 
-    def _interrupt(self) -> None:
-        self._interrupted = True
-        assert self._task is not None, "only an entered block is interrupted"
+    def _begin(self) -> None:
+        self._begun = True
+        loop = self._task.get_loop()
+        if asyncio.current_task(loop) is self._task:
+            # The block itself is running. Cancelled now, and ending without another await, it
+            # would leave the cancellation to whatever the task awaits next.
+            self._scheduled = loop.call_soon(self._deliver)
+        else:
+            self._deliver()
+
+    def _deliver(self) -> None:
+        self._delivered = True
         self._task.cancel()
 
     def __exit__(
@@ -123,19 +133,25 @@ class interruptible:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        task, token = self._task, self._token
-        if task is None or token is None:
+        if self._token is None:
             return
-        token.forget(self._handle)
-        if not self._interrupted or (kind is not None and kind is not asyncio.CancelledError):
-            if self._interrupted:
-                task.uncancel()
+        self._token.forget(self._handle)
+        if not self._begun:
             return
-        # Someone else may have cancelled the task too: then it must really end.
-        if task.uncancel() > 0:
+        if kind is None or issubclass(kind, asyncio.CancelledError):
+            # The block was cut short, or ended just before the interruption reached it.
+            if self._withdraw():
+                raise Cancelled from None
             raise asyncio.CancelledError
-        # Here the block was cut short, or ended just before the interruption reached it.
-        raise Cancelled from None
+        self._withdraw()
+
+    def _withdraw(self) -> bool:
+        """Take the cancellation back; false if somebody else cancelled the task as well."""
+        if self._delivered:
+            return self._task.uncancel() <= self._before
+        if self._scheduled is not None:
+            self._scheduled.cancel()
+        return self._task.cancelling() <= self._before
 
 
 class InboxClosed(Exception):
@@ -148,7 +164,8 @@ class _Channel:
     __slots__ = ("items", "receiver_gone", "senders", "waiter")
 
     def __init__(self) -> None:
-        self.items: deque[Json] = deque()
+        # A list, for most inboxes stay empty and an empty deque takes ten times its place.
+        self.items: list[Json] = []
         self.waiter: asyncio.Future[None] | None = None
         self.senders = 1
         self.receiver_gone = False
@@ -205,8 +222,7 @@ class InboxReceiver:
         """Everything there is now."""
         if not self._channel.items:
             return []
-        items = list(self._channel.items)
-        self._channel.items.clear()
+        items, self._channel.items = self._channel.items, []
         return items
 
     def __len__(self) -> int:
@@ -219,7 +235,7 @@ class InboxReceiver:
             InboxClosed: all senders are gone and nothing is left.
         """
         await self.ready()
-        return self._channel.items.popleft()
+        return self._channel.items.pop(0)
 
     async def ready(self) -> None:
         """Wait until there is something to read.

@@ -445,7 +445,7 @@ def _record(run: LiveRun, turn: Turn, index: int, result: ToolResult) -> None:
             role=Role.TOOL,
             content=(Text(text=result.model_text()),),
             tool_call_id=call.id,
-            metadata=run.metadata(),
+            metadata=run.metadata,
         )
     turn.end(run, index, message)
     run.journal.calls.append(

@@ -188,7 +188,7 @@ def _count(run: LiveRun, usage: TokenUsage | None) -> None:
 def _continued(run: LiveRun, request: InferenceRequest, cut: StreamResult) -> InferenceRequest:
     """The same request, with the piece that came and a word to go on; both enter the log."""
     piece = Message(
-        id=run.ids.new(), role=Role.ASSISTANT, content=cut.content, metadata=run.metadata()
+        id=run.ids.new(), role=Role.ASSISTANT, content=cut.content, metadata=run.metadata
     )
     prompt = Message.internal_user(_CONTINUE, id=run.ids.new())
     run.transcript.extend((piece, prompt))

@@ -95,6 +95,7 @@ class LiveRun:
         "input_tokens",
         "journal",
         "message_id",
+        "metadata",
         "output_tokens",
         "overrides",
         "owner_inbox",
@@ -104,7 +105,6 @@ class LiveRun:
         "record",
         "request",
         "resolver",
-        "step_index",
         "store",
         "token",
         "transcript",
@@ -138,9 +138,11 @@ class LiveRun:
         )
         self.input_count = len(params.uncommitted)
         self.transcript = Transcript(params.messages, params.uncommitted)
-        self.step_index = 0
         self.in_step = False
         self.message_id = ""
+        self.metadata = MessageMetadata(
+            run_id=self.identity.run_id, step_index=self.record.steps if self.record else 0
+        )
         self.use(agent)
 
     def use(self, agent: ResolvedAgent) -> None:
@@ -154,9 +156,12 @@ class LiveRun:
         self.agent = agent
         self.profile = agent.env.profile_access(self.profile_store)
 
-    def metadata(self) -> MessageMetadata:
-        """The producer of what is said in this step."""
-        return MessageMetadata(run_id=self.identity.run_id, step_index=self.step_index)
+    def enter_step(self) -> None:
+        """Begin a step: its message gets an id, and its messages one producer."""
+        self.message_id = self.ids.new()
+        self.in_step = True
+        steps = self.record.steps if self.record else 0
+        self.metadata = MessageMetadata(run_id=self.identity.run_id, step_index=steps)
 
     def check_token(self) -> None:
         """
@@ -179,7 +184,10 @@ class LiveRun:
 
     def is_busy(self, phase: Phase) -> bool:
         """Whether a phase has anything to do."""
-        return bool(self.agent.env.hooks[phase]) or bool(self.store.read(PENDING_ACTIONS))
+        if self.agent.env.hooks[phase]:
+            return True
+        queued = self.store.read(PENDING_ACTIONS)
+        return bool(queued)
 
     async def phase(
         self, phase: Phase, *, seed: Command | None = None, final: bool = False, **extra: Any

@@ -86,5 +86,7 @@ async def include_only_tools(_: PhaseContext, tool_ids: Any) -> Command:
 def build_agent_env(plugins: Iterable[Plugin], agent: ResolvedAgent) -> ExecutionEnv:
     """The env of an agent put together by hand, with what the loop itself needs."""
     return ExecutionEnv.from_plugins(
-        plugins, agent.spec.active_hook_filter, builtin=(LoopActionHandlersPlugin(),)
+        plugins,
+        agent.spec.active_hook_filter,
+        builtin=(LoopStatePlugin(), LoopActionHandlersPlugin()),
     )

@@ -121,7 +121,7 @@ def _answer(run: LiveRun, call: ToolCallState, error: ToolError) -> None:
             role=Role.TOOL,
             content=(Text(text=str(error)),),
             tool_call_id=call.call_id,
-            metadata=run.metadata(),
+            metadata=run.metadata,
         ),
     )
 

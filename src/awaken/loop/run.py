@@ -83,7 +83,8 @@ async def run_agent_loop(params: AgentLoopParams) -> AgentRunResult:
 async def _begin(run: LiveRun, params: AgentLoopParams) -> TerminationReason | None:
     """Open the run, carry out answers it was given, and run its first phase."""
     now = run.clock.now_ms()
-    run.store.register_keys(run.agent.env.keys)
+    if not run.store.shares(run.agent.env.keys):
+        run.store.register_keys(run.agent.env.keys.values())
     run.agent.env.activate(run.store, run.agent.spec)
     run.store.update(
         RUN_LIFECYCLE,

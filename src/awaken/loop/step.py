@@ -38,11 +38,9 @@ async def step(run: LiveRun) -> Outcome | TerminationReason:
         InferenceFailed: the model could not be asked.
         StateError: a hook, gate or command failed.
     """
-    run.step_index = run.record.steps if run.record else 0
     if refusal := switch_agent(run):
         return refusal
-    run.message_id = run.ids.new()
-    run.in_step = True
+    run.enter_step()
     await run.journal.announce(StepStart(message_id=run.message_id))
     states = run.store.read(TOOL_CALL_STATES)
     if states is not None and states.calls:
@@ -114,7 +112,7 @@ def _say(run: LiveRun, result: StreamResult, *, calls: bool) -> None:
             role=Role.ASSISTANT,
             content=result.content,
             tool_calls=wanted,
-            metadata=run.metadata(),
+            metadata=run.metadata,
         )
     )
 

@@ -17,7 +17,13 @@ from awaken.errors import (
 from awaken.phase import gather
 from awaken.plugin.context import PhaseContext
 from awaken.plugin.env import ExecutionEnv
-from awaken.state.command import Command, FailedAction, QueuedAction, TypedEffect
+from awaken.state.command import (
+    Command,
+    FailedAction,
+    MutationBatch,
+    QueuedAction,
+    TypedEffect,
+)
 from awaken.state.runtime_keys import FAILED_ACTIONS, PENDING_ACTIONS, PushAction, RemoveAction
 from awaken.state.snapshot import Snapshot
 from awaken.state.store import StateStore
@@ -49,6 +55,8 @@ class PhaseReport(msgspec.Struct, kw_only=True):
 class PhaseRuntime:
     """Runs the phases of one run. Phases never overlap; effects run after them."""
 
+    __slots__ = ("_lock", "_next_action_id", "store")
+
     def __init__(self, store: StateStore) -> None:
         self.store = store
         self._lock = asyncio.Lock()
@@ -73,9 +81,8 @@ class PhaseRuntime:
         effects: list[tuple[TypedEffect, Snapshot]] = []
 
         def submit(command: Command) -> None:
-            if command.effects:
-                report.generated_effects += len(command.effects)
             effects.extend(self._commit(env, command))
+            report.generated_effects += len(command.effects)
 
         try:
             async with self._lock:
@@ -119,6 +126,9 @@ class PhaseRuntime:
     def _commit(self, env: ExecutionEnv, command: Command) -> list[tuple[TypedEffect, Snapshot]]:
         _check_handlers(env, command)
         batch = command.batch
+        if command.actions:
+            # A copy: the command may be refused and submitted again.
+            batch = MutationBatch(batch.base_revision).extend(batch)
         for action in command.actions:
             item = QueuedAction(id=self._new_action_id(), action=action)
             batch.ops.append((PENDING_ACTIONS, PushAction(item=item)))
@@ -173,7 +183,9 @@ class PhaseRuntime:
         spec, handler = env.actions[item.action.key]
         try:
             payload = spec.decode(item.action.payload)
-            command = await handler(ctx.at(self.store.snapshot()), payload) or Command()
+            command = Command()
+            if answer := await handler(ctx.at(self.store.snapshot()), payload):
+                command.extend(answer)
             command.update(PENDING_ACTIONS, RemoveAction(id=item.id))
             submit(command)
         except Exception as error:

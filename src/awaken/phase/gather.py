@@ -38,8 +38,12 @@ async def ask(hook: HookEntry, ctx: PhaseContext) -> Command | None:
         raise HookFailed(hook.plugin_id, ctx.phase, error) from error
     if not command:
         return None
+    if not isinstance(command, Command):
+        why = TypeError(f"a hook returns a Command or None, not {type(command).__name__}")
+        raise HookFailed(hook.plugin_id, ctx.phase, why)
     if command.batch.base_revision is None:
-        command.batch.base_revision = ctx.snapshot.revision
+        # A copy: the hook may keep one command and answer with it every time.
+        return Command(ctx.snapshot.revision).extend(command)
     return command
 
 
@@ -95,7 +99,7 @@ async def settle(
             if batch:
                 submit(batch)
         except RevisionConflict:
-            if seed or attempt == ATTEMPTS - 1:
+            if attempt == ATTEMPTS - 1:
                 raise
             continue
         for hook in deferred:

@@ -43,7 +43,7 @@ class ExecutionEnv(msgspec.Struct, kw_only=True, gc=False):
     actions: dict[str, tuple[ScheduledActionSpec[Any], ActionHandler]] = {}
     effects: dict[str, tuple[EffectSpec[Any], EffectHandler]] = {}
     transforms: tuple[RequestTransform, ...] = ()
-    keys: tuple[KeyRegistration, ...] = ()
+    keys: dict[str, KeyRegistration] = {}
     profile_namespaces: frozenset[str] = frozenset()
     tools: dict[str, Tool] = {}
     plugins: tuple[Plugin, ...] = ()
@@ -78,8 +78,8 @@ class ExecutionEnv(msgspec.Struct, kw_only=True, gc=False):
 
     def bind(self, store: StateStore, owner_inbox: InboxSender | None) -> None:
         """Register the plugins' keys in a run's store and tell them of it."""
-        if self.keys:
-            store.register_keys(self.keys)
+        if not store.shares(self.keys):
+            store.register_keys(self.keys.values())
         for plugin in self.binders:
             plugin.bind_runtime_context(store, owner_inbox)
 
@@ -160,7 +160,7 @@ class _Collected:
             actions=self.actions,
             effects=self.effects,
             transforms=tuple(self.transforms),
-            keys=tuple(self.keys.values()),
+            keys=self.keys,
             profile_namespaces=frozenset(self.profile_namespaces),
             tools=self.tools,
             plugins=tuple(self.plugins),

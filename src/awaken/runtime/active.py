@@ -17,6 +17,18 @@ from awaken.state.store import StateStore
 class ActiveRun:
     """A live run's slot, and the ways to reach it. Parts are filled in as it starts."""
 
+    __slots__ = (
+        "_ended",
+        "_release",
+        "_released",
+        "decisions",
+        "inbox",
+        "run_id",
+        "store",
+        "thread_id",
+        "token",
+    )
+
     def __init__(self, thread_id: str, release: Callable[[ActiveRun], None]) -> None:
         self.thread_id = thread_id
         self.run_id: str | None = None
@@ -24,14 +36,29 @@ class ActiveRun:
         self.decisions: DecisionQueue | None = None
         self.inbox: InboxSender | None = None
         self.store: StateStore | None = None
-        self.ended = asyncio.Event()
+        self._ended: asyncio.Event | None = None
+        self._released = False
         self._release = release
 
     def release(self) -> None:
         if self.decisions is not None:
             self.decisions.close()
         self._release(self)
-        self.ended.set()
+        self._released = True
+        if self._ended is not None:
+            self._ended.set()
+
+    async def wait_ended(self, timeout: float) -> bool:
+        """Wait until the slot is free; false if that takes longer than `timeout` seconds."""
+        if self._released:
+            return True
+        self._ended = self._ended or asyncio.Event()
+        try:
+            async with asyncio.timeout(timeout):
+                await self._ended.wait()
+        except TimeoutError:
+            return False
+        return True
 
     def decide(self, decisions: Sequence[Decision]) -> None:
         """Pass answers on, if each of them fits a call that waits.

@@ -16,7 +16,7 @@ from awaken.domain.spec import AgentSpec, ModelSpec
 from awaken.errors import AwakenError, BuildError, ValidationFailed
 from awaken.ext.stop import StopConditionPlugin
 from awaken.ids import UUID7, Ids
-from awaken.loop import LoopActionHandlersPlugin
+from awaken.loop import LoopActionHandlersPlugin, LoopStatePlugin
 from awaken.plugin.hook import Plugin
 from awaken.registry import MapRegistry, RegistryHandle, RegistryResolver, RegistrySet
 from awaken.registry.resolve import WrapExecutor
@@ -103,6 +103,7 @@ class AgentRuntimeBuilder:
             plugins: list[Plugin] = [own[spec.id]] if spec.id in own else []
             return [
                 *plugins,
+                LoopStatePlugin(),
                 LoopActionHandlersPlugin(),
                 StopConditionPlugin.for_agent(spec, clock),
             ]

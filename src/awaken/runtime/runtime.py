@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from awaken.backend.dispatch import validate_root_execution_request
@@ -85,15 +84,7 @@ class AgentRuntime:
         return await self.run(request)
 
     async def _run(self, request: RunRequest, slot: ActiveRun, sink: EventSink) -> AgentRunResult:
-        facts = await ThreadFacts.read(self.commits, request.thread_id)
-        agent_id = choose_agent(request, facts)
-        resolver = self.registry.snapshot()
-        agent = _resolve(resolver, agent_id)
-        choice = await choose_run(request, facts, self.commits, self.ids)
-        self.active.name(slot, choice.run_id)
-        backend_request, context = self._assemble(
-            request, slot, sink, facts, choice, resolver, agent
-        )
+        agent, backend_request, context = await self._prepare(request, slot, sink)
         try:
             validate_root_execution_request(agent, backend_request)
             return await LocalBackend().execute_root_with_thread_context(backend_request, context)
@@ -101,6 +92,17 @@ class AgentRuntime:
             raise error.error from error.error.__cause__
         except ExecutionBackendError as error:
             raise ResolveFailed(error.message) from error
+
+    async def _prepare(
+        self, request: RunRequest, slot: ActiveRun, sink: EventSink
+    ) -> tuple[ResolvedAgent, BackendRootRunRequest, ThreadContextSnapshot]:
+        """Read the thread, find the agent, and choose the run."""
+        facts = await ThreadFacts.read(self.commits, request.thread_id)
+        resolver = self.registry.snapshot()
+        agent = _resolve(resolver, choose_agent(request, facts))
+        choice = await choose_run(request, facts, self.commits, self.ids)
+        self.active.name(slot, choice.run_id)
+        return agent, *self._assemble(request, slot, sink, facts, choice, resolver, agent)
 
     def _assemble(
         self,
@@ -113,7 +115,7 @@ class AgentRuntime:
         agent: ResolvedAgent,
     ) -> tuple[BackendRootRunRequest, ThreadContextSnapshot]:
         """Everything the run needs: its state, its conversation, its controls."""
-        phases = new_phase_runtime()
+        phases = new_phase_runtime(agent.env)
         sender, receiver = inbox_channel()
         try:
             agent.env.bind(phases.store, sender)
@@ -174,12 +176,7 @@ class AgentRuntime:
         if run is None:
             return False
         run.token.cancel()
-        try:
-            async with asyncio.timeout(timeout):
-                await run.ended.wait()
-        except TimeoutError:
-            return False
-        return True
+        return await run.wait_ended(timeout)
 
     def send_decision(self, id: str, target: str, decision: ToolCallResume) -> bool:
         """Answer a suspended call of a live run; false, and nothing changed, if it does not fit."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from typing import Any, TypeVar
 
@@ -46,9 +46,21 @@ class StateStore:
     key it touches was changed since; writers of other keys never disturb each other.
     """
 
-    def __init__(self) -> None:
+    __slots__ = (
+        "_changed_at",
+        "_hooks",
+        "_keys",
+        "_lock",
+        "_owners",
+        "_snapshot",
+        "_unsaved",
+        "_values",
+    )
+
+    def __init__(self, keys: Mapping[str, KeyRegistration] | None = None) -> None:
         self._lock = threading.Lock()
-        self._keys: dict[str, KeyRegistration] = {}
+        # Runs of one agent share one table of keys; it is copied when a run brings more.
+        self._keys: Mapping[str, KeyRegistration] = keys if keys is not None else {}
         self._owners: dict[str, list[str]] = {}
         self._hooks: list[CommitHook] = []
         self._changed_at: dict[str, int] = {}
@@ -182,7 +194,7 @@ class StateStore:
                 if name in self._keys or name in added:
                     raise KeyAlreadyRegistered(name)
                 added[name] = registration
-            self._keys.update(added)
+            self._keys = {**self._keys, **added}
             self._owners[owner] = list(added)
 
     def uninstall(self, owner: str) -> None:
@@ -203,8 +215,7 @@ class StateStore:
             previous = self.revision
             if gone:
                 self._drop(gone)
-            for name in names:
-                del self._keys[name]
+            self._keys = {name: key for name, key in self._keys.items() if name not in names}
             event = CommitEvent(
                 previous_revision=previous,
                 new_revision=self.revision,
@@ -214,6 +225,10 @@ class StateStore:
         if gone:
             for hook in tuple(self._hooks):
                 hook(event)
+
+    def shares(self, keys: Mapping[str, KeyRegistration]) -> bool:
+        """Whether this very table is the store's own."""
+        return keys is self._keys
 
     def register_keys(self, keys: Iterable[KeyRegistration]) -> None:
         """Register keys of plugins resolved per agent; a key already there is left as it is.
@@ -230,7 +245,8 @@ class StateStore:
                     fresh[name] = registration
                 elif known.key is not registration.key:
                     raise KeyAlreadyRegistered(name)
-            self._keys.update(fresh)
+            if fresh:
+                self._keys = {**self._keys, **fresh}
 
     def _drop(self, names: set[str]) -> None:
         revision = self.revision + 1

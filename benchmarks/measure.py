@@ -1,0 +1,132 @@
+"""Measuring one program: CPU time, memory, import. Standard library only, as `work`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import json
+import os
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from benchmarks.work import RUN_STEPS, RUNS, WORKLOADS, Program, Run, Tally, Workload, open_crowd
+from benchmarks.work import Unsupported
+
+WARM_CROWD = 20
+
+
+# -- CPU time ---------------------------------------------------------------------------------
+
+
+def sample(workload: Workload, program: Program) -> float:
+    """One figure of a workload, after a warm-up.
+
+    Raises:
+        Unsupported: the program cannot do it.
+        AssertionError: it did not do what it was asked for.
+    """
+    return asyncio.run(_sample(workload, program))
+
+
+async def _sample(workload: Workload, program: Program) -> float:
+    tally = Tally()
+    async with workload.open(program, tally) as run:
+        await _runs(run, min(workload.at_once, WARM_CROWD))
+        gc.collect()
+        tally.count = 0
+        before = time.process_time()
+        for _ in range(workload.times):
+            await _runs(run, workload.at_once)
+        spent = time.process_time() - before
+    expected = workload.done * workload.at_once * workload.times
+    if tally.count != expected:
+        raise AssertionError(f"{program.name}, {workload.key}: {tally.count} done, not {expected}")
+    return spent / (workload.per * workload.times) * workload.scale
+
+
+async def _runs(run: Run, at_once: int) -> None:
+    if at_once == 1:
+        await run()
+    else:
+        await asyncio.gather(*(run() for _ in range(at_once)))
+
+
+# -- memory -----------------------------------------------------------------------------------
+
+
+def memory(program: Program) -> float:
+    """KiB a run of W5: what the peak of resident memory grows by. Wants a process of its own.
+
+    Raises:
+        Unsupported: the system does not tell, or the program cannot do it.
+    """
+    return asyncio.run(_memory(program))
+
+
+async def _memory(program: Program) -> float:
+    tally = Tally()
+    async with open_crowd(program, tally) as run:
+        await _runs(run, WARM_CROWD)
+        gc.collect()
+        tally.count = 0
+        with suppress(OSError):
+            Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+        before = _status_kib("VmRSS")
+        await _runs(run, RUNS)
+        peak = _status_kib("VmHWM")
+    if tally.count != RUNS * RUN_STEPS:
+        raise AssertionError(f"{program.name}, memory: {tally.count} steps, not {RUNS * RUN_STEPS}")
+    return (peak - before) / RUNS
+
+
+def _status_kib(field: str) -> int:
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        raise Unsupported("this system has no /proc to read memory from") from None
+    return next(int(line.split()[1]) for line in lines if line.startswith(field))
+
+
+# -- import -----------------------------------------------------------------------------------
+
+
+def interpreter(python: str, statement: str) -> float:
+    """CPU milliseconds of a fresh interpreter that runs one statement."""
+    process = subprocess.Popen([python, "-c", statement])
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"{statement!r} failed")
+    return (usage.ru_utime + usage.ru_stime) * 1000
+
+
+# -- one program, alone -----------------------------------------------------------------------
+
+
+def main(program: Program) -> None:
+    """Measure one program and print a line of JSON: what each peer's program does.
+
+    It is also how to look at one program alone, under a profiler for instance.
+    """
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--repeat", type=int, default=7)
+    parser.add_argument("--memory", action="store_true", help="only memory, in this process")
+    parser.add_argument("--only", metavar="KEY", help="one workload: w1, w1_many, w2, w3 or w5")
+    options = parser.parse_args()
+    answer: dict[str, Any] = {"imports": program.imports, "samples": {}, "reasons": {}}
+    if options.memory:
+        answer["samples"]["w5_memory"] = [memory(program)]
+    else:
+        for workload in WORKLOADS:
+            if options.only not in (None, workload.key):
+                continue
+            try:
+                samples = [sample(workload, program) for _ in range(options.repeat)]
+                answer["samples"][workload.key] = samples
+            except Unsupported as reason:
+                answer["reasons"][workload.key] = str(reason)
+    print(json.dumps(answer))

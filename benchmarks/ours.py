@@ -1,0 +1,123 @@
+"""Awaken, as its users write it, on the memory store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from awaken import Agent, Runtime, tool
+from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop, Usage
+from awaken.domain.event import TextDelta, ToolCallDelta, ToolCallStart
+from awaken.domain.inference import StopReason, TokenUsage
+from awaken.tool import FunctionTool
+from benchmarks.measure import main
+from benchmarks.work import DELTA, Run, Tally
+
+
+class StepModel:
+    """Wants `count` steps of one call each, then answers."""
+
+    name = "steps"
+
+    def __init__(self, count: int, delay: float) -> None:
+        self._count = count
+        self._delay = delay
+
+    async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
+        if self._delay:
+            await asyncio.sleep(self._delay)
+        step = len(request.messages) // 2
+        if step < self._count:
+            yield ToolCallStart(id=f"c{step}", name="add")
+            yield ToolCallDelta(id=f"c{step}", args_delta=f'{{"a": {step}, "b": 1}}')
+        else:
+            yield TextDelta(delta="done")
+        yield _usage()
+        yield Stop(reason=StopReason.TOOL_USE if step < self._count else StopReason.END_TURN)
+
+
+class DeltaModel:
+    """Answers in `count` pieces."""
+
+    name = "deltas"
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
+        for _ in range(self._count):
+            yield TextDelta(delta=DELTA)
+        yield _usage()
+        yield Stop(reason=StopReason.END_TURN)
+
+
+class CallsModel:
+    """Wants `count` calls at once, then answers."""
+
+    name = "calls"
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
+        first = len(request.messages) == 1
+        if first:
+            for number in range(self._count):
+                yield ToolCallStart(id=f"c{number}", name="add")
+                yield ToolCallDelta(id=f"c{number}", args_delta=f'{{"a": {number}, "b": 1}}')
+        else:
+            yield TextDelta(delta="done")
+        yield _usage()
+        yield Stop(reason=StopReason.TOOL_USE if first else StopReason.END_TURN)
+
+
+class Awaken:
+    """The runtime, as a program to be measured."""
+
+    name = "awaken"
+    imports = "import awaken"
+
+    @asynccontextmanager
+    async def steps(self, count: int, delay: float, tally: Tally) -> AsyncIterator[Run]:
+        agent = Agent(
+            "bench", model=StepModel(count, delay), tools=[_tool(tally)], max_rounds=count + 1
+        )
+        async with Runtime([agent]) as runtime:
+            yield lambda: runtime.run("bench", "go")
+
+    @asynccontextmanager
+    async def deltas(self, count: int, tally: Tally) -> AsyncIterator[Run]:
+        async with Runtime([Agent("bench", model=DeltaModel(count))]) as runtime:
+
+            async def run() -> None:
+                async with runtime.stream("bench", "go") as events:
+                    async for event in events:
+                        if isinstance(event.event, TextDelta):
+                            tally.count += 1
+
+            yield run
+
+    @asynccontextmanager
+    async def calls(self, count: int, tally: Tally) -> AsyncIterator[Run]:
+        agent = Agent("bench", model=CallsModel(count), tools=[_tool(tally)])
+        async with Runtime([agent]) as runtime:
+            yield lambda: runtime.run("bench", "go")
+
+
+def _usage() -> Usage:
+    return Usage(usage=TokenUsage(prompt_tokens=10, completion_tokens=5, total_tokens=15))
+
+
+def _tool(tally: Tally) -> FunctionTool[..., object]:
+    @tool
+    async def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        tally.count += 1
+        return a + b
+
+    return add
+
+
+if __name__ == "__main__":
+    main(Awaken())

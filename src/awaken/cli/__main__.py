@@ -1,0 +1,8 @@
+"""`python -m awaken.cli`."""
+
+import sys
+
+from awaken.cli.app import main
+
+if __name__ == "__main__":
+    sys.exit(main())

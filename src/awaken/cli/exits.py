@@ -1,0 +1,60 @@
+"""What the command answers its shell."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from awaken.domain.lifecycle import (
+    BehaviorRequested,
+    Blocked,
+    CancelledEnd,
+    Failed,
+    NaturalEnd,
+    Stopped,
+    Suspended,
+    TerminationReason,
+)
+
+
+class Exit(IntEnum):
+    """Exit codes; 130 is what shells expect after Ctrl-C."""
+
+    DONE = 0
+    FAILED = 1
+    MISUSED = 2
+    SUSPENDED = 3
+    INTERRUPTED = 130
+
+
+def exit_of(ending: TerminationReason | None) -> Exit:
+    """The code for a run that ended so; one that never said how it ended has failed."""
+    match ending:
+        case NaturalEnd() | BehaviorRequested():
+            return Exit.DONE
+        case CancelledEnd():
+            return Exit.INTERRUPTED
+        case Suspended():
+            return Exit.SUSPENDED
+        case Blocked() | Stopped() | Failed() | None:
+            return Exit.FAILED
+
+
+def ending_words(ending: TerminationReason | None) -> str:
+    """How a run ended, in a few words."""
+    match ending:
+        case NaturalEnd():
+            return "done"
+        case BehaviorRequested():
+            return "ended by a plugin"
+        case CancelledEnd():
+            return "cancelled"
+        case Suspended():
+            return "suspended"
+        case Blocked(value=why):
+            return f"blocked: {why}"
+        case Stopped(value=stopped):
+            return f"stopped: {stopped.detail or stopped.code}"
+        case Failed(value=why):
+            return f"failed: {why}"
+        case None:
+            return "broken off"

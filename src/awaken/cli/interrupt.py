@@ -1,0 +1,70 @@
+"""Ctrl-C: the first one asks, the second one ends."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from awaken.cli.exits import Exit
+
+_SHOW_CURSOR = b"\x1b[?25h\n"
+
+
+class Interrupts:
+    """Tells the work under way to stop when Ctrl-C is pressed.
+
+    `hit` says that it was pressed; a second time ends the program at once, whatever runs.
+    """
+
+    def __init__(self) -> None:
+        self.hit = False
+        self.ever_hit = False
+        self._stop: Callable[[], object] | None = None
+
+    @contextmanager
+    def installed(self) -> Iterator[None]:
+        """Take Ctrl-C over from Python, inside a running loop."""
+        loop = asyncio.get_running_loop()
+        # Not `loop.add_signal_handler`: a tool that blocks the loop would block that one, too,
+        # and then no number of Ctrl-C would end the program.
+        before = signal.signal(signal.SIGINT, lambda *_: self._pressed(loop))
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    @contextmanager
+    def calling(self, stop: Callable[[], object]) -> Iterator[None]:
+        """While the block runs, Ctrl-C calls `stop`; one that came before calls it now."""
+        self._stop = stop
+        if self.hit:
+            stop()
+        try:
+            yield
+        finally:
+            self._stop = None
+
+    def forget(self) -> None:
+        """What was to stop has stopped: the next Ctrl-C is a first one again."""
+        self.hit = False
+
+    def _pressed(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self.hit:
+            end_at_once()
+        self.hit = self.ever_hit = True
+        loop.call_soon_threadsafe(self._tell)
+
+    def _tell(self) -> None:
+        if self._stop is not None:
+            self._stop()
+
+
+def end_at_once() -> None:
+    """Leave without waiting for anybody."""
+    if sys.stdout.isatty():
+        os.write(sys.stdout.fileno(), _SHOW_CURSOR)  # a spinner may have hidden it
+    os._exit(Exit.INTERRUPTED)

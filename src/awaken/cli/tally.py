@@ -1,0 +1,179 @@
+"""What a run's events add up to: its calls, its cost, who speaks, how it ended. Prints nothing."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from awaken.codec import Json
+from awaken.domain.event import (
+    DURABLE,
+    Error,
+    InferenceComplete,
+    RunEvent,
+    RunFinish,
+    RunStart,
+    StateSnapshot,
+    StepEnd,
+    TextDelta,
+    ToolCallDone,
+    ToolCallReady,
+    ToolCallResumed,
+)
+from awaken.domain.lifecycle import Failed, Suspended, TerminationReason
+from awaken.domain.suspension import ResumeAction, ToolCallOutcome, ToolCallResume
+from awaken.domain.tool import ToolError
+from awaken.domain.transcript import INTERRUPTED
+from awaken.state.runtime_keys import ACTIVE_AGENT
+
+_CUT_SHORT = (str(ToolError.cancelled("the run was cancelled")), INTERRUPTED)
+
+
+class CallState(StrEnum):
+    """Where a call stands, as a reader sees it."""
+
+    RUNNING = "running"
+    WAITING = "waiting"
+    DONE = "done"
+    FAILED = "failed"
+    DENIED = "denied"
+    INTERRUPTED = "interrupted"
+
+
+class Call(msgspec.Struct):
+    """One call; `began_at_ms` is when it was asked for, or answered if it had to wait."""
+
+    id: str
+    name: str
+    arguments: Json
+    began_at_ms: int
+    ended_at_ms: int | None = None
+    state: CallState = CallState.RUNNING
+    answer: ToolCallResume | None = None
+
+    @property
+    def took_ms(self) -> int:
+        return 0 if self.ended_at_ms is None else max(0, self.ended_at_ms - self.began_at_ms)
+
+
+class Tally:
+    """Takes the events of one turn in order."""
+
+    def __init__(self) -> None:
+        self.events = 0
+        self.durable = 0
+        self.steps = 0
+        self.tokens = 0
+        self.calls: list[Call] = []
+        self.agent: str | None = None
+        self.state: dict[str, Any] = {}
+        self.said_something = False
+        self.ending: TerminationReason | None = None
+        self.waited_ms = 0
+        self._began_at_ms: int | None = None
+        self._last_at_ms = 0
+        self._paused_at_ms: int | None = None
+        self._by_id: dict[str, Call] = {}
+
+    @property
+    def took_ms(self) -> int:
+        """From the first event to the last, waiting for people included."""
+        return 0 if self._began_at_ms is None else self._last_at_ms - self._began_at_ms
+
+    def call(self, id: str) -> Call | None:
+        """The latest call of that id: providers use them again."""
+        return self._by_id.get(id)
+
+    def in_state(self, *states: CallState) -> list[Call]:
+        return [call for call in self.calls if call.state in states]
+
+    def decided(self, call_id: str, answer: ToolCallResume) -> None:
+        """Somebody answered a call that waits."""
+        if call := self._by_id.get(call_id):
+            call.answer = answer
+
+    def add(self, told: RunEvent) -> None:
+        """Count one event in."""
+        self.events += 1
+        self.durable += isinstance(told.event, DURABLE)
+        self._last_at_ms = max(self._last_at_ms, told.at_ms)
+        if self._began_at_ms is None:
+            self._began_at_ms = told.at_ms
+        match told.event:
+            case RunStart() as start:
+                self._starts(start, told.at_ms)
+            case RunFinish(termination=ending):
+                self.ending = ending
+                if isinstance(ending, Suspended):
+                    self._paused_at_ms = told.at_ms
+            case Error(message=message):
+                self.ending = Failed(value=message)
+            case ToolCallReady() | ToolCallDone() | ToolCallResumed() as of_call:
+                self._of_call(of_call, told.at_ms)
+            case StepEnd():
+                self.steps += 1
+            case TextDelta():
+                self.said_something = True
+            case InferenceComplete(usage=usage) if usage is not None:
+                self.tokens += (usage.prompt_tokens or 0) + (usage.completion_tokens or 0)
+            case StateSnapshot(snapshot={"extensions": dict(state)}):
+                self._keep_state(state)
+
+    def _starts(self, start: RunStart, at_ms: int) -> None:
+        if self.agent is None and start.identity is not None:
+            self.agent = start.identity.agent_id
+        if self._paused_at_ms is not None:
+            self.waited_ms += at_ms - self._paused_at_ms
+            self._paused_at_ms = None
+        for call in self.in_state(CallState.WAITING):
+            call.began_at_ms = at_ms
+
+    def _keep_state(self, state: dict[str, Any]) -> None:
+        self.state = state
+        active = state.get(ACTIVE_AGENT.name)
+        if isinstance(active, str):
+            self.agent = active
+
+    def _of_call(self, event: ToolCallReady | ToolCallDone | ToolCallResumed, at_ms: int) -> None:
+        if isinstance(event, ToolCallReady):
+            call = Call(event.id, event.name, event.arguments, at_ms)
+            self.calls.append(call)
+            self._by_id[event.id] = call
+            return
+        done = isinstance(event, ToolCallDone)
+        found = self._by_id.get(event.id if done else event.target_id)
+        if found is None:
+            return
+        found.state = _state_done(event) if done else _state_resumed(event, found)
+        if found.state is not CallState.WAITING:
+            found.ended_at_ms = at_ms
+
+
+def _state_done(event: ToolCallDone) -> CallState:
+    match event.outcome:
+        case ToolCallOutcome.SUCCEEDED:
+            return CallState.DONE
+        case ToolCallOutcome.SUSPENDED:
+            return CallState.WAITING
+        case ToolCallOutcome.FAILED:
+            cut = event.result.message in _CUT_SHORT
+            return CallState.INTERRUPTED if cut else CallState.FAILED
+
+
+def _state_resumed(event: ToolCallResumed, call: Call) -> CallState:
+    if call.answer is not None and call.answer.action is ResumeAction.CANCEL:
+        return CallState.DENIED
+    failure = failure_in(event.result)
+    if failure is None:
+        return CallState.DONE
+    return CallState.INTERRUPTED if failure in _CUT_SHORT else CallState.FAILED
+
+
+def failure_in(payload: Json) -> str | None:
+    """What went wrong, if a resumed call's result tells of a failure."""
+    match payload:
+        case {"error": str(message)} if len(payload) == 1:
+            return message
+    return None

@@ -1,0 +1,194 @@
+"""`module:agent` on the command line, and the runtime it stands for."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+import traceback
+from collections.abc import Iterable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import click
+import msgspec
+
+from awaken.cli.exits import Exit
+from awaken.domain.spec import AgentSpec
+from awaken.errors import BuildError, ConfigError, ResolveError
+from awaken.front import Agent, Runtime
+
+_EXPECTED = "an Agent, a list of Agents, or a function without arguments that returns a Runtime"
+
+
+class Mistake(click.ClickException):
+    """Something on the command line cannot work; the message says what to do instead."""
+
+    exit_code = Exit.MISUSED
+
+
+class Target:
+    """What a user pointed at: agents to run, or a runtime made elsewhere."""
+
+    def __init__(self, name: str, found: list[Agent] | Runtime) -> None:
+        self.name = name
+        self._found = found
+
+    def open(self, store: str | None, model: str | None) -> Runtime:
+        """The runtime, its agents on another store or model if those are given.
+
+        Raises:
+            Mistake: the agents do not fit together, or the runtime was made already.
+        """
+        if isinstance(self._found, Runtime):
+            for option, value in (("--store", store), ("--model", model)):
+                if value is not None:
+                    raise Mistake(
+                        f"{self.name} makes its own Runtime, which {option} cannot change: "
+                        f"leave {option} out, or point at the agents instead"
+                    )
+            return self._found
+        agents = self._found if model is None else [_OnModel(a, model) for a in self._found]
+        try:
+            return Runtime(agents, store=store or "memory:")
+        except (BuildError, ResolveError) as error:
+            hint = "" if len(agents) > 1 else " (agents that work together are given as a list)"
+            raise Mistake(f"{self.name} cannot run: {error}{hint}") from error
+        except ConfigError as error:
+            raise Mistake(str(error)) from error
+
+    def agent_id(self, wanted: str | None) -> str:
+        """The agent to ask: the wanted one, else the first, or the only one of a runtime.
+
+        Raises:
+            Mistake: there is no such agent, or no telling which.
+        """
+        if isinstance(self._found, Runtime):
+            known = self._found.engine.registry.snapshot().agent_ids()
+            first = known[0] if len(known) == 1 else None
+        else:
+            known = [agent.id for agent in self._found]
+            first = known[0]
+        if wanted is not None and wanted not in known:
+            raise Mistake(f"{self.name} has no agent {wanted!r}; it has: {', '.join(known)}")
+        chosen = wanted or first
+        if chosen is None:
+            raise Mistake(f"{self.name} has several agents ({', '.join(known)}): pick with --agent")
+        return chosen
+
+
+class _OnModel(Agent):
+    """An agent as it is, but for its model."""
+
+    def __init__(self, agent: Agent, model: str) -> None:
+        vars(self).update(vars(agent))
+        self.model = model
+        self._remodelled = msgspec.structs.replace(agent.spec, model_id=model)
+
+    @property
+    def spec(self) -> AgentSpec:
+        return self._remodelled
+
+
+def load_target(text: str) -> Target:
+    """Import what `text` points at: `module:name`, or `path/to/file.py:name`.
+
+    Raises:
+        Mistake: there is no such module or name, or it is no agent.
+    """
+    where, colon, name = text.rpartition(":")
+    if not colon or not where or not name:
+        raise Mistake(
+            f"{text!r} does not name an agent: write module:name or file.py:name, "
+            "as in `awaken run app:agent …`"
+        )
+    module = _import_file(Path(where)) if where.endswith(".py") else _import_module(where)
+    try:
+        value = getattr(module, name)
+    except AttributeError:
+        raise Mistake(f"{where} has no {name!r}{_suggestion(module)}") from None
+    return Target(text, _agents_or_runtime(text, value))
+
+
+def _import_module(name: str) -> ModuleType:
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise Mistake(f"{name} needs {error.name}, which is not installed") from error
+        raise Mistake(
+            f"there is no module {name!r} in {Path.cwd()} or among the installed ones: "
+            "change to its directory, or give its file, as in path/to/file.py:agent"
+        ) from error
+    except Exception as error:
+        raise _broken(name, error) from error
+
+
+def _import_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise Mistake(f"there is no file {str(path)!r} (looked in {Path.cwd()})")
+    # As for `python file.py`: what lies beside the file can be imported.
+    sys.path.insert(0, str(path.resolve().parent))
+    name = path.stem if path.stem not in sys.modules else f"{path.stem}_file"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise Mistake(f"{str(path)!r} cannot be imported: is it Python?")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise _broken(str(path), error) from error
+    return module
+
+
+def _broken(name: str, error: Exception) -> Mistake:
+    """What the user's own module raised, and on which of its lines."""
+    place = ""
+    if frames := traceback.extract_tb(error.__traceback__):
+        place = f" ({frames[-1].filename}, line {frames[-1].lineno})"
+    if isinstance(error, SyntaxError):
+        place = f" ({error.filename}, line {error.lineno})"
+    text = error.msg if isinstance(error, SyntaxError) else error
+    return Mistake(f"{name} raised {type(error).__name__} when imported: {text}{place}")
+
+
+def _agents_or_runtime(name: str, value: Any) -> list[Agent] | Runtime:
+    # A tool can be called, too, and would do its work here.
+    if callable(value) and not hasattr(value, "descriptor"):
+        try:
+            value = value()
+        except Exception as error:
+            raise Mistake(f"{name}() raised {type(error).__name__}: {error}") from error
+    if inspect.iscoroutine(value):
+        value.close()
+        raise Mistake(f"{name} is async: make it a plain function that returns a Runtime")
+    if isinstance(value, Runtime):
+        return value
+    agents = [value] if isinstance(value, Agent) else value
+    if isinstance(agents, list | tuple) and agents and all(isinstance(a, Agent) for a in agents):
+        return list(agents)
+    raise Mistake(f"{name} is {_kind(value)}: point at {_EXPECTED}")
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        kinds = sorted({type(item).__name__ for item in value})
+        return f"a {type(value).__name__} of {', '.join(kinds) or 'nothing'}"
+    kind = type(value).__name__
+    return f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}"
+
+
+def _suggestion(module: ModuleType) -> str:
+    names = [n for n, value in vars(module).items() if _is_target(value)]
+    return f"; it has: {', '.join(names)}" if names else f" and no agents at all: make {_EXPECTED}"
+
+
+def _is_target(value: object) -> bool:
+    if isinstance(value, Agent | Runtime):
+        return True
+    is_list = isinstance(value, list | tuple) and isinstance(value, Iterable)
+    return is_list and bool(value) and all(isinstance(item, Agent) for item in value)

@@ -1,0 +1,71 @@
+"""Other people's text made harmless, and values in one line.
+
+What a model or a tool says may hold terminal escape sequences. Printed as they are, they could
+recolour the screen, rewrite what stands above or rename the window.
+"""
+
+from __future__ import annotations
+
+import re
+
+from awaken.codec import Json, dumps_text
+
+LONGEST = 160
+
+_KEPT = "\n\t"
+_CONTROL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but for tab and newline, DEL, and C1
+    "\u200e\u200f\u202a-\u202e\u2066-\u2069"  # marks that turn the reading direction
+    "\ud800-\udfff]"  # half characters, which no terminal can be sent
+)
+
+
+def clean(text: str) -> str:
+    """`text` with every control character shown instead of obeyed; newlines and tabs stay."""
+    return _CONTROL.sub(_picture, text.replace("\r\n", "\n"))
+
+
+def _picture(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if code < 0x20:
+        return chr(0x2400 + code)  # U+241B is a small picture of "ESC"
+    return "\u2421" if code == 0x7F else "\ufffd"
+
+
+def one_line(text: str, longest: int = LONGEST) -> str:
+    """`text`, harmless, on one line and not longer than `longest`."""
+    # Only the beginning can be seen: a megabyte of tool output need not be cleaned.
+    line = " ".join(clean(text[: 4 * longest + 4]).split())
+    return line if len(line) <= longest else line[: longest - 1] + "…"
+
+
+def call_words(name: str, arguments: Json, longest: int = LONGEST) -> str:
+    """A call as one would write it: `find_order(number=1042)`."""
+    if isinstance(arguments, dict):
+        words = ", ".join(f"{key}={_value(value)}" for key, value in arguments.items())
+    else:
+        words = "" if arguments is None else _value(arguments)
+    name = one_line(name)
+    return f"{name}({one_line(words, max(8, longest - len(name) - 2))})"
+
+
+def result_words(value: Json, longest: int = LONGEST) -> str:
+    """What a call answered: text as it is, anything else as JSON."""
+    return one_line(value if isinstance(value, str) else dumps_text(value), longest)
+
+
+def seconds(ms: int) -> str:
+    """A duration for people: `0.4 s`, `12 s`, `3 min 5 s`."""
+    if ms < 9_950:
+        return f"{ms / 1000:.1f} s"
+    whole = round(ms / 1000)
+    return f"{whole} s" if whole < 60 else f"{whole // 60} min {whole % 60} s"
+
+
+def count(number: int, noun: str) -> str:
+    """`1 step`, `2 steps`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _value(value: Json) -> str:
+    return dumps_text(value)

@@ -1,0 +1,243 @@
+"""A run as people read it: text as it comes, calls as they start and end."""
+
+from __future__ import annotations
+
+from functools import singledispatchmethod
+from typing import TextIO
+
+from rich.console import Console
+from rich.status import Status
+from rich.text import Text
+
+from awaken.cli.flow import Flow
+from awaken.cli.tally import Call, CallState, Tally, failure_in
+from awaken.cli.text import LONGEST, call_words, clean, one_line, result_words, seconds
+from awaken.cli.view import summary, what_was_done
+from awaken.codec import Json
+from awaken.domain.event import (
+    ActivitySnapshot,
+    ReasoningDelta,
+    RunEvent,
+    StepEnd,
+    StreamReset,
+    TextDelta,
+    ToolCallCancel,
+    ToolCallDone,
+    ToolCallReady,
+    ToolCallResumed,
+    ToolCallStreamDelta,
+)
+from awaken.domain.lifecycle import CancelledEnd, NaturalEnd
+from awaken.domain.progress import PROGRESS_ACTIVITY
+from awaken.domain.run import RunWaitingTicket
+from awaken.domain.suspension import ResumeAction, ToolCallResume
+
+WIDEST = 96
+_INDENT = "  "
+_MARKS = {
+    CallState.DONE: ("✓", "green"),
+    CallState.WAITING: ("?", "yellow"),
+    CallState.FAILED: ("✗", "red"),
+    CallState.DENIED: ("✗", "red"),
+    CallState.INTERRUPTED: ("✗", "yellow"),
+    CallState.RUNNING: ("→", "cyan"),
+}
+
+
+def open_console(file: TextIO) -> Console:
+    """A console that takes text as text: no markup, no emoji codes, no wrapping of its own."""
+    return Console(file=file, markup=False, emoji=False, highlight=False, soft_wrap=True)
+
+
+class Transcript:
+    """Prints one turn.
+
+    On a terminal there are colours, wrapped text, and a spinner while tools run. Anywhere else it
+    is plain text, line after line.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self.tally = Tally()
+        self.console = console
+        # FORCE_COLOR makes anything a terminal to rich; it asks for colours, not for a spinner.
+        self._watched = console.file.isatty() and not console.is_dumb_terminal
+        self._spinner: Status | None = None
+        self._speaker: str | None = None
+        self._flow: Flow | None = None
+        self._flow_style = ""
+        self._tool_output: dict[str, str] = {}
+
+    # -- what it is told ----------------------------------------------------------------------
+
+    def show(self, event: RunEvent) -> None:
+        self.tally.add(event)
+        self._show(event.event)
+        self._spin()
+
+    def decided(self, ticket: RunWaitingTicket, answer: ToolCallResume) -> None:
+        self.tally.decided(ticket.tool_call_id, answer)
+        if answer.action is ResumeAction.RESUME:
+            self._line("✓", "green", f"{one_line(ticket.tool_name)} may go on")
+
+    def note(self, text: str) -> None:
+        self._line("!", "yellow", one_line(text, 1000))
+
+    def ask(self, question: str) -> None:
+        """Print a question, and leave the cursor behind it."""
+        self._rest()
+        self._print(f"{_INDENT}{question} ", "bold", end="")
+
+    def break_line(self) -> None:
+        """End the line of a question that was not answered."""
+        self._print("", end="\n")
+
+    def speaks(self, name: str) -> None:
+        """Begin a part that is `name`'s."""
+        self._rest()
+        self._speaker = name
+        self._print("")
+        self._print(f"● {one_line(name)}", "bold cyan")
+
+    def finish(self) -> None:
+        self._rest()
+        ending = self.tally.ending
+        style = "green" if isinstance(ending, NaturalEnd) else "yellow"
+        self._print("")
+        if isinstance(ending, CancelledEnd):
+            self._print(what_was_done(self.tally), style)
+        self._print(summary(self.tally), f"bold {style}")
+
+    # -- events -------------------------------------------------------------------------------
+
+    @singledispatchmethod
+    def _show(self, event: object) -> None:
+        """The other events have nothing to say to a reader."""
+
+    @_show.register
+    def _(self, event: TextDelta) -> None:
+        self._stream(event.delta, "")
+
+    @_show.register
+    def _(self, event: ReasoningDelta) -> None:
+        self._stream(event.delta, "dim italic")
+
+    @_show.register
+    def _(self, event: StreamReset) -> None:
+        self._line("↺", "yellow", f"the model starts over: {one_line(event.reason)}")
+
+    @_show.register
+    def _(self, event: ToolCallReady) -> None:
+        self._header()
+        self._line("→", "cyan", call_words(event.name, event.arguments, self._room(4)))
+
+    @_show.register
+    def _(self, event: ToolCallCancel) -> None:
+        self._line("✗", "yellow", f"{one_line(event.name)} was dropped: {one_line(event.reason)}")
+
+    @_show.register
+    def _(self, event: ToolCallStreamDelta) -> None:
+        # Tools run side by side: whole lines keep their outputs apart.
+        *lines, rest = (self._tool_output.get(event.id, "") + event.delta).split("\n")
+        self._tool_output[event.id] = rest
+        for line in lines:
+            self._detail("┊", event.name, line)
+
+    @_show.register
+    def _(self, event: ActivitySnapshot) -> None:
+        call = self.tally.call(event.message_id)
+        text = event.content
+        if event.activity_type == PROGRESS_ACTIVITY and isinstance(text, dict):
+            text = text.get("message")
+        if call is not None and isinstance(text, str):
+            self._detail("·", call.name, text)
+
+    @_show.register
+    def _(self, event: ToolCallDone) -> None:
+        if call := self.tally.call(event.id):
+            result = event.result
+            self._ended(call, result.data if result.message is None else result.message)
+
+    @_show.register
+    def _(self, event: ToolCallResumed) -> None:
+        value = event.result
+        if isinstance(value, dict) and value.keys() == {"data", "metadata"}:
+            value = value["data"]
+        if call := self.tally.call(event.target_id):
+            self._ended(call, failure_in(value) or value)
+
+    @_show.register
+    def _(self, event: StepEnd) -> None:
+        self._rest()
+
+    # -- printing -----------------------------------------------------------------------------
+
+    def _stream(self, delta: str, style: str) -> None:
+        if self._flow is None or self._flow_style != style:
+            self._rest()
+            self._header()
+            self._flow_style = style
+            self._flow = Flow(
+                lambda text: self._print(text, style, end=""),
+                _INDENT,
+                min(self.console.width, WIDEST) if self._watched else None,
+            )
+        self._flow.feed(clean(delta))
+
+    def _header(self) -> None:
+        if self.tally.agent is not None and self._speaker != self.tally.agent:
+            self.speaks(self.tally.agent)
+
+    def _ended(self, call: Call, result: Json) -> None:
+        if rest := self._tool_output.pop(call.id, ""):
+            self._detail("┊", call.name, rest)
+        mark, style = _MARKS[call.state]
+        took = seconds(call.took_ms)
+        room = self._room(len(took) + len(call.name) + 8)
+        match call.state:
+            case CallState.WAITING:
+                words = call_words(call.name, call.arguments, self._room(25))
+                return self._line(mark, style, f"{words} waits for an answer")
+            case CallState.DENIED:
+                reason = call.answer and call.answer.reason
+                words = f"was denied: {one_line(reason, room)}" if reason else "was denied"
+                return self._line(mark, style, f"{one_line(call.name)} {words}")
+            case CallState.INTERRUPTED:
+                words = f"{one_line(call.name)} was interrupted"
+            case _:
+                words = f"{one_line(call.name)}: {result_words(result, room)}"
+        self._line(mark, style, words, took)
+
+    def _detail(self, mark: str, name: str, text: str) -> None:
+        self._rest()
+        self._print(f"{_INDENT * 2}{mark} {one_line(f'{name}: {text}', self._room(6))}", "dim")
+
+    def _line(self, mark: str, style: str, words: str, took: str = "") -> None:
+        self._rest()
+        line = Text(_INDENT).append(f"{mark} ", style)
+        if took:
+            line.append(f"{took}  ", "dim")
+        self.console.print(line.append(words))
+
+    def _print(self, text: str, style: str = "", end: str = "\n") -> None:
+        self.console.print(Text(text, style), end=end)
+
+    def _room(self, taken: int) -> int:
+        """How long a text may be that shares its line with `taken` characters."""
+        return max(24, min(self.console.width, LONGEST) - taken) if self._watched else LONGEST
+
+    def _rest(self) -> None:
+        """Bring the cursor to the beginning of a line of its own."""
+        if self._spinner is not None:
+            self._spinner.stop()
+            self._spinner = None
+        if self._flow is not None:
+            self._flow.end()
+            self._flow = None
+
+    def _spin(self) -> None:
+        """Show what is under way while nothing else moves."""
+        names = [one_line(call.name, 24) for call in self.tally.in_state(CallState.RUNNING)]
+        if self._watched and names and self._flow is None and self._spinner is None:
+            words = Text(", ".join(names[:4]) + (", …" if len(names) > 4 else ""), "dim")
+            self._spinner = Status(words, console=self.console, spinner_style="cyan")
+            self._spinner.start()

@@ -1,0 +1,90 @@
+"""What a run is shown to: a transcript for people, or lines of JSON for programs."""
+
+from __future__ import annotations
+
+from typing import Protocol, TextIO
+
+from awaken.cli.exits import ending_words
+from awaken.cli.tally import CallState, Tally
+from awaken.cli.text import count, one_line, seconds
+from awaken.codec import dumps_text
+from awaken.domain.event import RunEvent
+from awaken.domain.lifecycle import CancelledEnd
+from awaken.domain.run import RunWaitingTicket
+from awaken.domain.suspension import ToolCallResume
+
+
+class View(Protocol):
+    """Takes one turn of a conversation."""
+
+    tally: Tally
+
+    def show(self, event: RunEvent) -> None: ...
+
+    def decided(self, ticket: RunWaitingTicket, answer: ToolCallResume) -> None:
+        """A call that waited was answered; its events follow."""
+        ...
+
+    def note(self, text: str) -> None:
+        """A remark of the command itself."""
+        ...
+
+    def finish(self) -> None:
+        """The turn is over: say how."""
+        ...
+
+
+class JsonLines:
+    """Each event as one line of JSON on `out`; whatever else there is to say goes to `err`."""
+
+    def __init__(self, out: TextIO, err: TextIO) -> None:
+        self.tally = Tally()
+        self._out, self._err = out, err
+
+    def show(self, event: RunEvent) -> None:
+        self.tally.add(event)
+        self._out.write(dumps_text(event) + "\n")
+        self._out.flush()
+
+    def decided(self, ticket: RunWaitingTicket, answer: ToolCallResume) -> None:
+        self.tally.decided(ticket.tool_call_id, answer)
+
+    def note(self, text: str) -> None:
+        self._err.write(f"awaken: {one_line(text, 1000)}\n")
+        self._err.flush()
+
+    def finish(self) -> None:
+        if isinstance(self.tally.ending, CancelledEnd):
+            self.note(what_was_done(self.tally))
+        self.note(summary(self.tally))
+
+
+def summary(tally: Tally) -> str:
+    """How a turn ended and what it took, in one line."""
+    parts = [
+        one_line(ending_words(tally.ending), 400),
+        count(tally.steps, "step"),
+        count(tally.tokens, "token"),
+        seconds(tally.took_ms),
+    ]
+    # A script answers in no time; a person's thinking should not look like the agent's.
+    if tally.waited_ms >= 100:
+        parts[-1] += f", {seconds(tally.waited_ms)} of it waiting for an answer"
+    return " · ".join(parts)
+
+
+def what_was_done(tally: Tally) -> str:
+    """What a cancelled turn leaves behind: which calls took effect, and which did not."""
+    parts = [
+        f"{label}: {', '.join(one_line(call.name) for call in calls)}"
+        for label, calls in (
+            ("finished", tally.in_state(CallState.DONE, CallState.FAILED)),
+            ("interrupted", tally.in_state(CallState.INTERRUPTED)),
+            # A call that began always gets an end; one still "running" was never begun.
+            ("never ran", tally.in_state(CallState.RUNNING, CallState.WAITING, CallState.DENIED)),
+        )
+        if calls
+    ]
+    if tally.said_something:
+        parts.append("the text so far was kept")
+    return "; ".join(parts) or "nothing had been done yet"

@@ -9,12 +9,24 @@ import json
 import os
 import subprocess
 import time
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.work import RUN_STEPS, RUNS, WORKLOADS, Program, Run, Tally, Workload, open_crowd
-from benchmarks.work import Unsupported
+from benchmarks.work import (
+    MEMORY,
+    RUN_STEPS,
+    RUNS,
+    WORKLOADS,
+    Program,
+    Run,
+    Tally,
+    Unsupported,
+    Workload,
+    open_crowd,
+)
 
 WARM_CROWD = 20
 
@@ -73,14 +85,18 @@ async def _memory(program: Program) -> float:
         await _runs(run, WARM_CROWD)
         gc.collect()
         tally.count = 0
-        with suppress(OSError):
-            Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+        _forget_peak()
         before = _status_kib("VmRSS")
         await _runs(run, RUNS)
         peak = _status_kib("VmHWM")
     if tally.count != RUNS * RUN_STEPS:
         raise AssertionError(f"{program.name}, memory: {tally.count} steps, not {RUNS * RUN_STEPS}")
     return (peak - before) / RUNS
+
+
+def _forget_peak() -> None:
+    with suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
 
 
 def _status_kib(field: str) -> int:
@@ -117,16 +133,19 @@ def main(program: Program) -> None:
     parser.add_argument("--memory", action="store_true", help="only memory, in this process")
     parser.add_argument("--only", metavar="KEY", help="one workload: w1, w1_many, w2, w3 or w5")
     options = parser.parse_args()
-    answer: dict[str, Any] = {"imports": program.imports, "samples": {}, "reasons": {}}
+    figures: dict[str, Callable[[], float]] = {
+        workload.key: partial(sample, workload, program) for workload in WORKLOADS
+    }
     if options.memory:
-        answer["samples"]["w5_memory"] = [memory(program)]
-    else:
-        for workload in WORKLOADS:
-            if options.only not in (None, workload.key):
-                continue
-            try:
-                samples = [sample(workload, program) for _ in range(options.repeat)]
-                answer["samples"][workload.key] = samples
-            except Unsupported as reason:
-                answer["reasons"][workload.key] = str(reason)
+        figures = {MEMORY.key: partial(memory, program)}
+    answer: dict[str, Any] = {"imports": program.imports, "samples": {}, "reasons": {}}
+    for key, figure in figures.items():
+        if options.only not in (None, key):
+            continue
+        try:
+            answer["samples"][key] = [
+                figure() for _ in range(1 if options.memory else options.repeat)
+            ]
+        except Unsupported as reason:
+            answer["reasons"][key] = str(reason)
     print(json.dumps(answer))

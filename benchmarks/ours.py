@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
+from typing import Any
 
 from awaken import Agent, Runtime, tool
 from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop, Usage
@@ -109,7 +110,7 @@ def _usage() -> Usage:
     return Usage(usage=TokenUsage(prompt_tokens=10, completion_tokens=5, total_tokens=15))
 
 
-def _tool(tally: Tally) -> FunctionTool[..., object]:
+def _tool(tally: Tally) -> FunctionTool[[int, int], Coroutine[Any, Any, int]]:
     @tool
     async def add(a: int, b: int) -> int:
         """Add two numbers."""

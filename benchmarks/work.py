@@ -39,9 +39,7 @@ class Program(Protocol):
     imports: str
     """What its users write to import it."""
 
-    def steps(
-        self, count: int, delay: float, tally: Tally
-    ) -> AbstractAsyncContextManager[Run]:
+    def steps(self, count: int, delay: float, tally: Tally) -> AbstractAsyncContextManager[Run]:
         """Runs of `count` steps that call the tool once each, then an answer."""
         ...
 

@@ -84,9 +84,7 @@ def response(contents):
 
 
 def call(number):
-    return Content.from_function_call(
-        f"c{number}", "add", arguments=f'{{"a": {number}, "b": 1}}'
-    )
+    return Content.from_function_call(f"c{number}", "add", arguments=f'{{"a": {number}, "b": 1}}')
 
 
 def tool(tally):

@@ -50,21 +50,21 @@ def test_each_target_has_its_place() -> None:
     ]
 
 
-def test_session_and_conversation_follow_the_systems_of_the_history() -> None:
+@pytest.mark.parametrize("leading", [["s1"], ["s1", "s2"], ["s1", "s2", "s3"]])
+def test_session_and_conversation_follow_the_systems_of_the_history(leading: list[str]) -> None:
     """01/P-20: the leading run of system messages may reach into the history."""
     history = MessageView(
-        [Message.system("s1"), Message.system("s2"), Message.user("hi"), Message.system("s3")]
+        [*map(Message.system, leading), Message.user("hi"), Message.system("later")]
     )
 
     assert texts(place(BASE, history, EACH)) == [
         "base",
         "system",
-        "s1",
-        "s2",
+        *leading,
         "session",
         "conversation",
         "hi",
-        "s3",
+        "later",
         "suffix",
     ]
 
@@ -156,6 +156,14 @@ def test_sorting_goes_by_target_then_priority_then_key() -> None:
 # -- constructors -----------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("message", EACH, ids=lambda message: message.target.value)
+def test_a_context_message_is_neither_throttled_nor_kept_unless_it_says_so(
+    message: ContextMessage,
+) -> None:
+    assert (message.cooldown_turns, message.priority) == (0, 0)
+    assert (message.persistent, message.consume_after_emit) == (False, False)
+
+
 def test_persistent_and_emit_once_messages() -> None:
     persistent = ContextMessage.system_persistent("k", "x")
     once = ContextMessage.emit_once("k", "x", ContextTarget.SESSION)
@@ -210,6 +218,14 @@ def test_the_same_content_waits_for_its_cooldown(step: int, passes: bool) -> Non
     message = ContextMessage.system("k", "x", cooldown_turns=3)
 
     assert accepts(message, seen(message, 4), step) is passes
+
+
+def test_a_cooldown_of_one_passes_once_a_step() -> None:
+    """01/P-20: only a cooldown of 0 passes twice in one step."""
+    message = ContextMessage.system("k", "x", cooldown_turns=1)
+
+    assert not accepts(message, seen(message, 4), 4)
+    assert accepts(message, seen(message, 4), 5)
 
 
 def test_changed_content_passes_at_once() -> None:

@@ -95,6 +95,12 @@ def test_a_spec_needs_id_model_and_prompt(missing: str) -> None:
         AgentSpec.read({key: value for key, value in MINIMAL.items() if key != missing})
 
 
+@pytest.mark.parametrize("value", [[], "a", None, 3])
+def test_a_spec_that_is_no_object_is_refused(value: Json) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        AgentSpec.read(value)
+
+
 @pytest.mark.parametrize("key", ["model", "max_round", "tools"])
 def test_unknown_keys_of_a_spec_are_refused(key: str) -> None:
     """01/R-6: `model` is refused, `model_id` is right."""
@@ -241,9 +247,17 @@ def test_an_agents_endpoint_may_have_the_old_form_too() -> None:
     assert spec.endpoint == RemoteEndpoint(base_url="https://x.example", target="planner")
 
 
+def test_other_kinds_of_auth_are_the_backends_business() -> None:
+    """01/R-7: only bearer auth needs a token here."""
+    auth = {"type": "mtls", "certificate": "/etc/agent.pem"}
+
+    assert RemoteEndpoint.read({"base_url": "https://x.example", "auth": auth}).auth == auth
+
+
 @pytest.mark.parametrize(
     "broken",
     [
+        [],
         {},
         {"base_url": ""},
         {"base_url": "agent.example"},
@@ -304,15 +318,28 @@ def test_a_models_cutoff_is_a_month_or_a_day(cutoff: str) -> None:
     assert to_json(from_json(json, ModelSpec)) == json
 
 
-@pytest.mark.parametrize("cutoff", ["2024", "2024-13", "2023-02-29", "2024-06-31", "June", ""])
+@pytest.mark.parametrize(
+    "cutoff", ["2024", "2024-13", "2023-02-29", "2024-06-31", "2024-W01-1", "June", ""]
+)
 def test_a_models_cutoff_that_is_no_date_is_refused(cutoff: str) -> None:
     with pytest.raises(ValueError, match="knowledge_cutoff"):
         ModelSpec(id="m", provider_id="p", upstream_model="u", knowledge_cutoff=cutoff)
 
 
-def test_a_model_spec_is_closed() -> None:
-    with pytest.raises(msgspec.ValidationError, match="model"):
-        from_json({"id": "m", "provider_id": "p", "upstream_model": "u", "model": "x"}, ModelSpec)
+@pytest.mark.parametrize(
+    ("type_", "json"),
+    [
+        (ModelSpec, {"id": "m", "provider_id": "p", "upstream_model": "u", "odd": 1}),
+        (
+            ModelSpec,
+            {"id": "m", "provider_id": "p", "upstream_model": "u", "modalities": {"odd": []}},
+        ),
+        (ProviderSpec, {"id": "p", "adapter": "openai", "odd": 1}),
+    ],
+)
+def test_models_and_providers_are_closed(type_: type, json: Json) -> None:
+    with pytest.raises(msgspec.ValidationError, match="odd"):
+        from_json(json, type_)
 
 
 def test_empty_text_in_a_provider_is_no_value() -> None:
@@ -323,6 +350,19 @@ def test_empty_text_in_a_provider_is_no_value() -> None:
     assert provider.api_key is None
     assert provider.base_url is None
     assert ProviderSpec(id="p", adapter="openai", api_key=RedactedString("")) == provider
+
+
+def test_a_full_provider_round_trips() -> None:
+    json = {
+        "id": "p",
+        "adapter": "openai",
+        "api_key": "sk-1",
+        "base_url": "https://llm.example/v1",
+        "timeout_secs": 5,
+        "adapter_options": {"organization": "o"},
+    }
+
+    assert to_json(from_json(json, ProviderSpec)) == json
 
 
 def test_a_provider_writes_its_timeout_and_omits_empty_options() -> None:

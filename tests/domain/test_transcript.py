@@ -210,10 +210,12 @@ def test_a_summary_stands_at_the_start_of_what_it_covers() -> None:
 def test_of_nested_summaries_only_the_widest_counts() -> None:
     """01 §1.1: of nested intervals only the widest counts, whichever came first."""
     users = [Message.user(str(n)) for n in (1, 2, 3, 4)]
-    narrow, wide = summary("1-2", 1, 2), summary("1-4", 1, 4)
+    wide = summary("1-4", 1, 4)
 
-    assert effective_view([*users, narrow, wide]) == [wide]
-    assert effective_view([*users, wide, narrow]) == [wide]
+    for low, high in ((1, 2), (2, 3), (3, 4)):
+        narrow = summary(f"{low}-{high}", low, high)
+        assert effective_view([*users, narrow, wide]) == [wide]
+        assert effective_view([*users, wide, narrow]) == [wide]
 
 
 def test_of_two_summaries_of_one_interval_the_later_counts() -> None:

@@ -10,7 +10,7 @@ from awaken.contract.control import CancellationToken
 from awaken.domain.identity import RunIdentity
 from awaken.domain.phase import Phase
 from awaken.domain.spec import AgentSpec
-from awaken.phase.engine import PhaseReport, PhaseRuntime
+from awaken.phase.engine import DEFAULT_MAX_ROUNDS, PhaseReport, PhaseRuntime
 from awaken.plugin.context import PhaseContext
 from awaken.plugin.env import ExecutionEnv, install_plugin
 from awaken.plugin.registrar import Registrar
@@ -35,14 +35,15 @@ KEYS: tuple[StateKey[Any, Any], ...] = (X, Y, TOTAL, LOG)
 
 
 class Piece:
-    """A plugin written on the spot: its id, and what it tells the registrar."""
+    """A plugin written on the spot: its id, and what it tells the registrar, part by part."""
 
-    def __init__(self, id: str, register: Callable[[Registrar], object]) -> None:
+    def __init__(self, id: str, *parts: Callable[[Registrar], None]) -> None:
         self.id = id
-        self._register = register
+        self._parts = parts
 
     def register(self, registrar: Registrar) -> None:
-        self._register(registrar)
+        for part in self._parts:
+            part(registrar)
 
 
 def _keys(registrar: Registrar) -> None:
@@ -74,13 +75,17 @@ class Bench:
         *,
         token: CancellationToken | None = None,
         seed: Command | None = None,
-        **limits: int,
+        max_rounds: int = DEFAULT_MAX_ROUNDS,
     ) -> PhaseReport:
         return await self.phases.run_phase(
-            self.env, self.context(phase, token), seed=seed, **limits
+            self.env, self.context(phase, token), seed=seed, max_rounds=max_rounds
         )
 
 
 def hooks(*entries: tuple[str, Any], phase: Phase = Phase.STEP_START) -> list[Piece]:
     """One plugin a hook, in order."""
-    return [Piece(id, lambda r, hook=hook: r.hook(phase, hook)) for id, hook in entries]
+
+    def piece(id: str, hook: Any) -> Piece:
+        return Piece(id, lambda registrar: registrar.hook(phase, hook))
+
+    return [piece(id, hook) for id, hook in entries]

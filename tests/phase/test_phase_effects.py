@@ -125,7 +125,7 @@ async def test_effects_of_what_was_committed_run_though_the_phase_fails_later() 
 
     bench = Bench(
         *hooks(("hook", hook)),
-        Piece("rest", lambda r: (r.effect(TELL, tell), r.action(again, repeat))),
+        Piece("rest", lambda r: r.effect(TELL, tell), lambda r: r.action(again, repeat)),
     )
 
     with pytest.raises(PhaseRunLoopExceeded):
@@ -149,7 +149,7 @@ async def test_effects_of_actions_are_told_too() -> None:
 
     bench = Bench(
         *hooks(("hook", hook)),
-        Piece("rest", lambda r: (r.effect(TELL, tell), r.action(act, handler))),
+        Piece("rest", lambda r: r.effect(TELL, tell), lambda r: r.action(act, handler)),
     )
 
     report = await bench.run()

@@ -133,7 +133,7 @@ async def test_hooks_run_side_by_side() -> None:
 async def test_disjoint_and_commutative_writes_are_one_commit() -> None:
     """01/P-3: and updates of a shared key apply in registration order, whoever ends first."""
 
-    async def slow(_: PhaseContext) -> Command:
+    async def slow(ctx: PhaseContext) -> Command:
         for _ in range(5):
             await asyncio.sleep(0)
         return Command().update(LOG, "slow").update(X, 1)
@@ -266,7 +266,7 @@ async def test_what_was_gathered_stays_when_the_token_is_cancelled_meanwhile() -
         return Command().update(X, 1).emit(NOTE, "written")
 
     async def note(text: str, snapshot: Snapshot) -> None:
-        told.append(f"{text}: {snapshot.get(X)}")
+        told.append(f"{text}: {snapshot.value(X)}")
 
     bench = Bench(*hooks(("hook", hook)), Piece("notes", lambda r: r.effect(NOTE, note)))
 
@@ -280,7 +280,7 @@ async def test_what_was_gathered_stays_when_the_token_is_cancelled_meanwhile() -
 
 
 async def test_a_hook_that_raises_fails_the_phase_and_nothing_is_written() -> None:
-    """01/P-3, bad input: the error names plugin and phase; the others ran, and count for nothing."""
+    """01/P-3, bad input: the error names plugin and phase; what the others want is dropped."""
     ended: list[str] = []
 
     async def breaks(_: PhaseContext) -> Command:
@@ -305,7 +305,7 @@ async def test_a_hook_that_raises_fails_the_phase_and_nothing_is_written() -> No
 async def test_of_two_failing_hooks_the_first_registered_is_told() -> None:
     """01 §3.3: the first error in registration order, not in time."""
 
-    async def late(_: PhaseContext) -> None:
+    async def late(ctx: PhaseContext) -> None:
         for _ in range(3):
             await asyncio.sleep(0)
         raise ValueError("late")

@@ -176,10 +176,14 @@ def test_the_first_conflicting_key_is_named(store: StateStore) -> None:
 
 
 def test_extending_joins_updates_in_order_whatever_their_keys() -> None:
-    batch = MutationBatch().update(NAME, "x")
+    batch = MutationBatch()
+    assert not batch
 
-    batch.extend(MutationBatch(base_revision=3).update(NAME, "y").update(COUNTER, 1))
+    batch.update(NAME, "x").extend(
+        MutationBatch(base_revision=3).update(NAME, "y").update(COUNTER, 1)
+    ).extend(MutationBatch())
 
+    assert batch
     assert batch.touched_keys == ["name", "name", "counter"]
     assert batch.base_revision == 3
 
@@ -252,3 +256,11 @@ def test_a_payload_of_the_wrong_shape_is_a_decode_error() -> None:
         REMIND.decode({"text": 3})
 
     assert broken.value.key == "remind"
+
+
+def test_a_command_prints_what_it_holds() -> None:
+    command = counting(1).schedule_action(REMIND, Note("a")).emit(RING, Note("b"))
+
+    assert repr(command) == "Command(keys=['counter'], actions=['remind'], effects=['ring'])"
+    joined = Command().extend(command).extend(counting(2))
+    assert joined.batch.touched_keys == ["counter", "counter"]

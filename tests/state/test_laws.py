@@ -70,7 +70,8 @@ UNION: Key = StateKey(
     apply=lambda value, item: value | {item},
     merge=Merge.COMMUTATIVE,
     scope=Scope.THREAD,
-    type=frozenset[int],
+    encode=sorted,
+    decode=frozenset,
 )
 FRAGILE: Key = StateKey("fragile", initial=tuple, apply=append_or_break, type=tuple[int, ...])
 KEYS = (LEFT, RIGHT, COUNT, UNION, FRAGILE)

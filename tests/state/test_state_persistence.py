@@ -123,6 +123,16 @@ def test_restoring_replaces_everything(full: StateStore) -> None:
     assert full.snapshot().names() == {"counter"}
 
 
+@pytest.mark.parametrize("restore", ["restore_thread_scoped", "apply_seed"])
+def test_a_merged_value_counts_as_changed(full: StateStore, restore: str) -> None:
+    """D-7: merging moves the revision too, for the keys it names and no others."""
+    getattr(full, restore)(PersistedState(extensions={"topic": "coffee"}), ERROR)
+
+    full.commit(MutationBatch(base_revision=2).update(PROFILE, Profile("Bob")))
+    with pytest.raises(RevisionConflict):
+        full.commit(MutationBatch(base_revision=2).update(TOPIC, "late"))
+
+
 def test_a_restored_value_counts_as_changed() -> None:
     """D-7: restoring always moves the revision, so stale bases do not pass."""
     store = new_store()
@@ -178,6 +188,14 @@ def test_keys_may_bring_their_own_encoding() -> None:
 
     assert exported.extensions == {"set": [1, 3]}
     assert other.read(key) == {1, 3}
+
+
+def test_a_key_that_names_no_type_is_read_as_plain_json() -> None:
+    store = new_store()
+
+    store.restore_persisted(PersistedState(extensions={"anything": {"a": [1]}}), ERROR)
+
+    assert store.read(ANYTHING) == {"a": [1]}
 
 
 # -- scopes -----------------------------------------------------------------------------------
@@ -298,6 +316,7 @@ def test_restored_keys_are_already_saved_and_seeded_ones_are_not(full: StateStor
     exported = full.export_persisted()
     restored, continued, seeded = new_store(), new_store(), new_store()
 
+    restored.update(COUNTER, 1)
     restored.restore_persisted(exported, ERROR)
     continued.restore_thread_scoped(exported, ERROR)
     seeded.apply_seed(exported, ERROR)

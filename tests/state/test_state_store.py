@@ -78,14 +78,24 @@ def test_the_first_update_is_applied_to_the_default(store: StateStore) -> None:
     assert store.read(key) == store.snapshot().value(key) == 42
 
 
-def test_a_key_set_to_none_is_not_read_as_its_default() -> None:
-    key: StateKey[str | None, str | None] = StateKey("maybe", initial=lambda: "somebody")
+def test_a_key_set_to_none_is_not_taken_for_one_never_written() -> None:
+    seen: list[str | None] = []
+
+    def remember(value: str | None, update: str | None) -> str | None:
+        seen.append(value)
+        return update
+
+    key: StateKey[str | None, str | None] = StateKey(
+        "maybe", initial=lambda: "somebody", apply=remember
+    )
     store = StateStore()
     store.register_keys([KeyRegistration.of(key)])
 
     store.update(key, None)
-
     assert store.snapshot().value(key) is None
+    store.update(key, "Ann")
+
+    assert seen == ["somebody", None]
 
 
 # -- revisions --------------------------------------------------------------------------------
@@ -260,6 +270,25 @@ def test_a_reducer_that_raises_drops_the_whole_batch(
     assert store.update(STRICT, 1) == 2
 
 
+def test_checking_a_batch_raises_what_committing_it_would_and_changes_nothing(
+    store: StateStore, events: list[CommitEvent]
+) -> None:
+    store.update(NAME, "a")
+    events.clear()
+    before = store.snapshot()
+
+    store.check(MutationBatch(base_revision=1).update(NAME, "b"))
+    with pytest.raises(RevisionConflict):
+        store.check(MutationBatch(base_revision=0).update(NAME, "b"))
+    with pytest.raises(UnknownKey):
+        store.check(MutationBatch().update(STRANGER, 1))
+    with pytest.raises(ReducerFailed):
+        store.check(MutationBatch().update(STRICT, -1))
+
+    assert store.snapshot() is before
+    assert events == []
+
+
 # -- hooks ------------------------------------------------------------------------------------
 
 
@@ -329,6 +358,21 @@ def test_a_refused_update_is_reported_and_does_not_count_as_a_change(store: Stat
 
     assert [event.skipped for event in events] == [("tally",), ()]
     assert store.read(key) == Tally(6)
+
+
+def test_a_value_set_to_itself_is_neither_a_change_nor_a_refusal(
+    store: StateStore, events: list[CommitEvent], caplog: pytest.LogCaptureFixture
+) -> None:
+    """D-18: only a record handed back untouched is a refusal."""
+    name = "the same"
+    store.update(NAME, name)
+    store.take_unsaved()
+
+    store.update(NAME, name)
+
+    assert [event.skipped for event in events] == [(), ()]
+    assert store.take_unsaved() == ({}, {})
+    assert caplog.records == []
 
 
 # -- registration -----------------------------------------------------------------------------

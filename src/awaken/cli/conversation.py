@@ -75,7 +75,7 @@ class Conversation:
                 break
             view.decided(ticket, answer)
             answers[ticket.tool_call_id] = answer
-        if answers:
+        if answers and not self.interrupts.hit:
             self.runtime.decide(self.thread, answers)
         if left or not answers:
             self._leave()

@@ -15,6 +15,7 @@ from awaken.codec import Json, loads
 from awaken.domain.run import RunWaitingTicket
 from awaken.domain.suspension import ToolCallResume, ToolCallResumeMode
 
+LONGEST_QUESTION = 4_000
 NOBODY_THERE = "nobody was there to approve it"
 
 _REFUSAL = re.compile(r"(?:n[\s,:;-]+|no[,:;-]\s*)(?P<reason>.+)", re.IGNORECASE)
@@ -85,7 +86,9 @@ class AtTerminal:
             return None
 
     async def _approval(self, ticket: RunWaitingTicket) -> ToolCallResume:
-        question = f"approve {call_words(ticket.tool_name, ticket.arguments)}? [y / n / why not] ›"
+        # Nobody can agree to what was cut off: here the arguments are shown at length.
+        words = call_words(ticket.tool_name, ticket.arguments, LONGEST_QUESTION)
+        question = f"approve {words}? [y / n / why not] ›"
         while True:
             answer = read_approval(await self._ask(question), ticket)
             if answer is not None:

@@ -54,6 +54,11 @@ class Call(msgspec.Struct):
     answer: ToolCallResume | None = None
 
     @property
+    def approved(self) -> bool:
+        """Whether it had to wait, and was let go on."""
+        return self.answer is not None and self.answer.action is ResumeAction.RESUME
+
+    @property
     def took_ms(self) -> int:
         return 0 if self.ended_at_ms is None else max(0, self.ended_at_ms - self.began_at_ms)
 
@@ -67,6 +72,7 @@ class Tally:
         self.steps = 0
         self.tokens = 0
         self.calls: list[Call] = []
+        self.thread = ""
         self.agent: str | None = None
         self.state: dict[str, Any] = {}
         self.said_something = False
@@ -86,6 +92,17 @@ class Tally:
         """The latest call of that id: providers use them again."""
         return self._by_id.get(id)
 
+    def cut_short(self) -> list[Call]:
+        """Calls that began and were not allowed to end."""
+        # An approved call is on its way as soon as it is approved; it gets no end if cancelled.
+        cut = (CallState.INTERRUPTED, CallState.RUNNING)
+        return [c for c in self.in_state(*cut) if c.state is cut[0] or c.approved]
+
+    def never_begun(self) -> list[Call]:
+        """Calls that were asked for and had no effect."""
+        open_ = self.in_state(CallState.RUNNING, CallState.WAITING, CallState.DENIED)
+        return [call for call in open_ if not call.approved]
+
     def in_state(self, *states: CallState) -> list[Call]:
         return [call for call in self.calls if call.state in states]
 
@@ -98,6 +115,7 @@ class Tally:
         """Count one event in."""
         self.events += 1
         self.durable += isinstance(told.event, DURABLE)
+        self.thread = told.thread_id
         self._last_at_ms = max(self._last_at_ms, told.at_ms)
         if self._began_at_ms is None:
             self._began_at_ms = told.at_ms
@@ -128,7 +146,8 @@ class Tally:
             self.waited_ms += at_ms - self._paused_at_ms
             self._paused_at_ms = None
         for call in self.in_state(CallState.WAITING):
-            call.began_at_ms = at_ms
+            if call.approved:
+                call.state, call.began_at_ms = CallState.RUNNING, at_ms
 
     def _keep_state(self, state: dict[str, Any]) -> None:
         self.state = state
@@ -142,13 +161,15 @@ class Tally:
             self.calls.append(call)
             self._by_id[event.id] = call
             return
-        done = isinstance(event, ToolCallDone)
-        found = self._by_id.get(event.id if done else event.target_id)
-        if found is None:
-            return
-        found.state = _state_done(event) if done else _state_resumed(event, found)
-        if found.state is not CallState.WAITING:
-            found.ended_at_ms = at_ms
+        id = event.id if isinstance(event, ToolCallDone) else event.target_id
+        if found := self._by_id.get(id):
+            found.state = (
+                _state_done(event)
+                if isinstance(event, ToolCallDone)
+                else _state_resumed(event, found)
+            )
+            if found.state is not CallState.WAITING:
+                found.ended_at_ms = at_ms
 
 
 def _state_done(event: ToolCallDone) -> CallState:
@@ -163,7 +184,7 @@ def _state_done(event: ToolCallDone) -> CallState:
 
 
 def _state_resumed(event: ToolCallResumed, call: Call) -> CallState:
-    if call.answer is not None and call.answer.action is ResumeAction.CANCEL:
+    if call.answer is not None and not call.approved:
         return CallState.DENIED
     failure = failure_in(event.result)
     if failure is None:

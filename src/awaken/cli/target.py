@@ -7,7 +7,6 @@ import importlib.util
 import inspect
 import sys
 import traceback
-from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,6 +15,7 @@ import click
 import msgspec
 
 from awaken.cli.exits import Exit
+from awaken.cli.text import clean
 from awaken.domain.spec import AgentSpec
 from awaken.errors import BuildError, ConfigError, ResolveError
 from awaken.front import Agent, Runtime
@@ -27,6 +27,9 @@ class Mistake(click.ClickException):
     """Something on the command line cannot work; the message says what to do instead."""
 
     exit_code = Exit.MISUSED
+
+    def __init__(self, message: str) -> None:
+        super().__init__(clean(message))  # it may quote what the user's own code said
 
 
 class Target:
@@ -190,5 +193,6 @@ def _suggestion(module: ModuleType) -> str:
 def _is_target(value: object) -> bool:
     if isinstance(value, Agent | Runtime):
         return True
-    is_list = isinstance(value, list | tuple) and isinstance(value, Iterable)
-    return is_list and bool(value) and all(isinstance(item, Agent) for item in value)
+    if not isinstance(value, list | tuple) or not value:
+        return False
+    return all(isinstance(item, Agent) for item in value)

@@ -12,7 +12,6 @@ from awaken.codec import Json, dumps_text
 
 LONGEST = 160
 
-_KEPT = "\n\t"
 _CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but for tab and newline, DEL, and C1
     "\u200e\u200f\u202a-\u202e\u2066-\u2069"  # marks that turn the reading direction

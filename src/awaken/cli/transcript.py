@@ -6,13 +6,15 @@ from functools import singledispatchmethod
 from typing import TextIO
 
 from rich.console import Console
-from rich.status import Status
+from rich.live import Live
+from rich.padding import Padding
+from rich.spinner import Spinner
 from rich.text import Text
 
 from awaken.cli.flow import Flow
 from awaken.cli.tally import Call, CallState, Tally, failure_in
 from awaken.cli.text import LONGEST, call_words, clean, one_line, result_words, seconds
-from awaken.cli.view import summary, what_was_done
+from awaken.cli.view import afterword, summary
 from awaken.codec import Json
 from awaken.domain.event import (
     ActivitySnapshot,
@@ -27,10 +29,10 @@ from awaken.domain.event import (
     ToolCallResumed,
     ToolCallStreamDelta,
 )
-from awaken.domain.lifecycle import CancelledEnd, NaturalEnd
+from awaken.domain.lifecycle import NaturalEnd
 from awaken.domain.progress import PROGRESS_ACTIVITY
 from awaken.domain.run import RunWaitingTicket
-from awaken.domain.suspension import ResumeAction, ToolCallResume
+from awaken.domain.suspension import ToolCallResume
 
 WIDEST = 96
 _INDENT = "  "
@@ -61,8 +63,9 @@ class Transcript:
         self.console = console
         # FORCE_COLOR makes anything a terminal to rich; it asks for colours, not for a spinner.
         self._watched = console.file.isatty() and not console.is_dumb_terminal
-        self._spinner: Status | None = None
+        self._spinner: Live | None = None
         self._speaker: str | None = None
+        self._below_calls = False
         self._flow: Flow | None = None
         self._flow_style = ""
         self._tool_output: dict[str, str] = {}
@@ -76,8 +79,6 @@ class Transcript:
 
     def decided(self, ticket: RunWaitingTicket, answer: ToolCallResume) -> None:
         self.tally.decided(ticket.tool_call_id, answer)
-        if answer.action is ResumeAction.RESUME:
-            self._line("✓", "green", f"{one_line(ticket.tool_name)} may go on")
 
     def note(self, text: str) -> None:
         self._line("!", "yellow", one_line(text, 1000))
@@ -94,7 +95,7 @@ class Transcript:
     def speaks(self, name: str) -> None:
         """Begin a part that is `name`'s."""
         self._rest()
-        self._speaker = name
+        self._speaker, self._below_calls = name, False
         self._print("")
         self._print(f"● {one_line(name)}", "bold cyan")
 
@@ -103,8 +104,8 @@ class Transcript:
         ending = self.tally.ending
         style = "green" if isinstance(ending, NaturalEnd) else "yellow"
         self._print("")
-        if isinstance(ending, CancelledEnd):
-            self._print(what_was_done(self.tally), style)
+        if words := afterword(self.tally):
+            self._print(words, style)
         self._print(summary(self.tally), f"bold {style}")
 
     # -- events -------------------------------------------------------------------------------
@@ -175,6 +176,9 @@ class Transcript:
         if self._flow is None or self._flow_style != style:
             self._rest()
             self._header()
+            if self._below_calls:
+                self._print("")
+                self._below_calls = False
             self._flow_style = style
             self._flow = Flow(
                 lambda text: self._print(text, style, end=""),
@@ -195,8 +199,7 @@ class Transcript:
         room = self._room(len(took) + len(call.name) + 8)
         match call.state:
             case CallState.WAITING:
-                words = call_words(call.name, call.arguments, self._room(25))
-                return self._line(mark, style, f"{words} waits for an answer")
+                return self._line(mark, style, f"{one_line(call.name)} waits for an answer")
             case CallState.DENIED:
                 reason = call.answer and call.answer.reason
                 words = f"was denied: {one_line(reason, room)}" if reason else "was denied"
@@ -213,6 +216,7 @@ class Transcript:
 
     def _line(self, mark: str, style: str, words: str, took: str = "") -> None:
         self._rest()
+        self._below_calls = True
         line = Text(_INDENT).append(f"{mark} ", style)
         if took:
             line.append(f"{took}  ", "dim")
@@ -239,5 +243,6 @@ class Transcript:
         names = [one_line(call.name, 24) for call in self.tally.in_state(CallState.RUNNING)]
         if self._watched and names and self._flow is None and self._spinner is None:
             words = Text(", ".join(names[:4]) + (", …" if len(names) > 4 else ""), "dim")
-            self._spinner = Status(words, console=self.console, spinner_style="cyan")
+            spinner = Padding(Spinner("dots", words, style="cyan"), (0, 0, 0, 2), expand=False)
+            self._spinner = Live(spinner, console=self.console, transient=True)
             self._spinner.start()

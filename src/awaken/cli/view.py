@@ -9,7 +9,7 @@ from awaken.cli.tally import CallState, Tally
 from awaken.cli.text import count, one_line, seconds
 from awaken.codec import dumps_text
 from awaken.domain.event import RunEvent
-from awaken.domain.lifecycle import CancelledEnd
+from awaken.domain.lifecycle import CancelledEnd, Suspended
 from awaken.domain.run import RunWaitingTicket
 from awaken.domain.suspension import ToolCallResume
 
@@ -54,8 +54,8 @@ class JsonLines:
         self._err.flush()
 
     def finish(self) -> None:
-        if isinstance(self.tally.ending, CancelledEnd):
-            self.note(what_was_done(self.tally))
+        if words := afterword(self.tally):
+            self.note(words)
         self.note(summary(self.tally))
 
 
@@ -73,15 +73,25 @@ def summary(tally: Tally) -> str:
     return " · ".join(parts)
 
 
-def what_was_done(tally: Tally) -> str:
+def afterword(tally: Tally) -> str:
+    """What a reader should know about a turn that did not come to its own end."""
+    match tally.ending:
+        case CancelledEnd():
+            return _what_was_done(tally)
+        case Suspended():
+            waiting = ", ".join(one_line(call.name) for call in tally.in_state(CallState.WAITING))
+            return f"still waits for an answer: {waiting} (thread {tally.thread})"
+    return ""
+
+
+def _what_was_done(tally: Tally) -> str:
     """What a cancelled turn leaves behind: which calls took effect, and which did not."""
     parts = [
         f"{label}: {', '.join(one_line(call.name) for call in calls)}"
         for label, calls in (
             ("finished", tally.in_state(CallState.DONE, CallState.FAILED)),
-            ("interrupted", tally.in_state(CallState.INTERRUPTED)),
-            # A call that began always gets an end; one still "running" was never begun.
-            ("never ran", tally.in_state(CallState.RUNNING, CallState.WAITING, CallState.DENIED)),
+            ("interrupted", tally.cut_short()),
+            ("never ran", tally.never_begun()),
         )
         if calls
     ]

@@ -31,7 +31,7 @@ from awaken.ids import UUID7, Ids
 from awaken.llm.breaker import CircuitBreaker
 from awaken.llm.retry import LlmRetryPolicy, RetryingExecutor
 from awaken.plugin.hook import Plugin
-from awaken.runtime import AgentRuntime, AgentRuntimeBuilder, RunRequest
+from awaken.runtime import CANCEL_GRACE, AgentRuntime, AgentRuntimeBuilder, RunRequest
 
 Input = str | Message | Iterable[Message | str] | None
 Answers = Mapping[str, bool | ToolCallResume]
@@ -89,10 +89,13 @@ class Runtime:
 
     async def close(self) -> None:
         """Cancel what still runs, wait for it, and close the store."""
-        for run in self._engine.active.all():
+        live = self._engine.active.all()
+        for run in live:
             run.token.cancel()
+        for run in live:
+            await run.wait_ended(CANCEL_GRACE)
         if self._tasks:
-            await asyncio.wait(self._tasks)
+            await asyncio.wait(self._tasks, timeout=CANCEL_GRACE)
         await self._engine.commits.close()
 
     @property
@@ -223,7 +226,7 @@ class Runtime:
         """Cancel a live run by its run or thread id; false if there is none."""
         return self._engine.cancel(id)
 
-    async def cancel_and_wait(self, thread: str, timeout: float = 5.0) -> bool:
+    async def cancel_and_wait(self, thread: str, timeout: float = CANCEL_GRACE) -> bool:
         """Cancel a thread's run and wait until it has ended; false if it did not in time."""
         return await self._engine.cancel_and_wait_by_thread(thread, timeout)
 

@@ -62,7 +62,8 @@ async def ask_model(run: LiveRun) -> Answer:
         and retries < run.agent.spec.max_continuation_retries
     ):
         retries += 1
-        answer = await _stream(run, _continued(run, request, answer.result))
+        request = _continued(run, request, answer.result)
+        answer = await _stream(run, request)
     for call in answer.result.tool_calls:
         await run.journal.announce(
             ToolCallReady(id=call.id, name=call.name, arguments=call.arguments)
@@ -166,11 +167,11 @@ async def _forward(
     run: LiveRun, stream: AsyncIterator[LlmStreamEvent], heard: StreamAccumulator
 ) -> None:
     """Listen, and pass on what a client wants to see as it comes."""
-    push, emit, envelope = heard.push, run.journal.sink.emit, run.journal.envelope
+    push, journal = heard.push, run.journal
     async for event in stream:
         push(event)
-        if type(event) in _FORWARDED:
-            await emit(envelope(event))  # type: ignore[arg-type]  # the forwarded ones are events
+        if type(event) in _FORWARDED and journal.live:
+            await journal.send(journal.envelope(event))  # type: ignore[arg-type]  # the forwarded ones are events
 
 
 async def _close(stream: object) -> None:
@@ -187,9 +188,11 @@ def _count(run: LiveRun, usage: TokenUsage | None) -> None:
 
 def _continued(run: LiveRun, request: InferenceRequest, cut: StreamResult) -> InferenceRequest:
     """The same request, with the piece that came and a word to go on; both enter the log."""
-    piece = Message(
-        id=run.ids.new(), role=Role.ASSISTANT, content=cut.content, metadata=run.metadata
-    )
-    prompt = Message.internal_user(_CONTINUE, id=run.ids.new())
-    run.transcript.extend((piece, prompt))
-    return msgspec.structs.replace(request, messages=[*request.messages, piece, prompt])
+    added = [Message.internal_user(_CONTINUE, id=run.ids.new())]
+    if cut.content:
+        piece = Message(
+            id=run.ids.new(), role=Role.ASSISTANT, content=cut.content, metadata=run.metadata
+        )
+        added.insert(0, piece)
+    run.transcript.extend(added)
+    return msgspec.structs.replace(request, messages=[*request.messages, *added])

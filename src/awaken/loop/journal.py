@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 import msgspec
 
 from awaken.clock import Clock
@@ -13,6 +15,7 @@ from awaken.domain.message import Message
 from awaken.domain.run import RunRecord
 from awaken.errors import StorageError, StoreError
 
+log = logging.getLogger("awaken.loop")
 _replace = msgspec.structs.replace
 
 
@@ -67,17 +70,25 @@ class Journal:
             event=event,
         )
 
+    async def send(self, event: RunEvent) -> None:
+        """Give an event to the sink. One that fails is not asked again; the run goes on."""
+        try:
+            await self.sink.emit(event)
+        except Exception:
+            self.live = False
+            log.exception("the event sink of run %s failed and is not used any more", self._run)
+
     async def tell(self, event: AgentEvent) -> None:
         """Send a transient event, if anybody listens."""
         if self.live:
-            await self.sink.emit(self.envelope(event))
+            await self.send(self.envelope(event))
 
     async def announce(self, event: AgentEvent) -> None:
         """Send a durable event at once: it tells of a beginning. The next commit keeps it."""
         envelope = self.envelope(event)
         self._durable.append(envelope)
         if self.live:
-            await self.sink.emit(envelope)
+            await self.send(envelope)
 
     def note(self, event: AgentEvent) -> None:
         """Send a durable event once the next commit has made it true."""
@@ -128,9 +139,10 @@ class Journal:
             self.length = committed.length
             first_seq = committed.first_event_seq
         for item in later:
-            await self.sink.emit(
-                item if isinstance(item, RunEvent) else _placed(durable[item], item, first_seq)
-            )
+            if self.live:
+                await self.send(
+                    _placed(durable[item], item, first_seq) if isinstance(item, int) else item
+                )
 
 
 def _placed(event: RunEvent, offset: int, first_seq: int | None) -> RunEvent:

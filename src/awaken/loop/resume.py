@@ -21,6 +21,7 @@ from awaken.domain.suspension import (
 from awaken.domain.tool import ToolError
 from awaken.errors import InvalidResume, StateError, UnknownKey
 from awaken.loop import calls
+from awaken.loop.complete import Turn
 from awaken.loop.inbox import drain
 from awaken.loop.live import LiveRun
 from awaken.loop.save import persist_checkpoint
@@ -173,7 +174,7 @@ async def _take_yes(run: LiveRun, call: ToolCallState) -> str | None:
     message, index = found if found else (None, 0)
     made = message.tool_calls if message and message.tool_calls else ()
     own = ToolCall(id=call.call_id, name=call.tool_name, arguments=call.arguments)
-    turn = calls.Turn(
+    turn = Turn(
         (message.id or "") if message else "",
         tuple(own if i == index else other for i, other in enumerate(made)) or (own,),
         {index: call},

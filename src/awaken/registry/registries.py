@@ -9,7 +9,7 @@ from awaken.contract.backend import ExecutionBackendFactory
 from awaken.contract.llm import LlmExecutor
 from awaken.contract.tool import Tool
 from awaken.domain.spec import AgentSpec, ModelSpec
-from awaken.errors import RegistryConflict
+from awaken.errors import BuildError, RegistryConflict
 from awaken.plugin.hook import Plugin
 
 T = TypeVar("T")
@@ -28,7 +28,10 @@ class MapRegistry(Generic[T]):
         """
         Raises:
             RegistryConflict: the id is taken.
+            BuildError: it is blank.
         """
+        if not id.strip():
+            raise BuildError(f"a {self.kind} id is text that is not blank, not {id!r}")
         if id in self._items:
             raise RegistryConflict(self.kind, id)
         self._items[id] = item

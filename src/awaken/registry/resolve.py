@@ -140,7 +140,7 @@ class RegistryResolver:
             tool = self._delegate(delegate, spec)
             _add(tools, tool.descriptor().id, tool, f"a tool and delegate {delegate!r}")
         for tool_id, tool in env.tools.items():
-            _add(tools, tool_id, tool, "a tool and a plugin")
+            _add(tools, tool_id, tool, f"the runtime's tools and those of agent {spec.id!r}")
         selection = spec.tool_selection
         for glob in selection.unmatched(tools):
             log.warning("agent %r: tool pattern %r matches no tool", spec.id, glob)

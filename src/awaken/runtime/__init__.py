@@ -3,9 +3,10 @@
 from awaken.runtime.active import ActiveRun, ActiveRuns
 from awaken.runtime.builder import AgentRuntimeBuilder
 from awaken.runtime.request import RunKind, RunRequest
-from awaken.runtime.runtime import AgentRuntime
+from awaken.runtime.runtime import CANCEL_GRACE, AgentRuntime
 
 __all__ = [
+    "CANCEL_GRACE",
     "ActiveRun",
     "ActiveRuns",
     "AgentRuntime",

@@ -15,7 +15,7 @@ from awaken.contract.backend import (
     ExecutionBackendError,
 )
 from awaken.contract.commits import Commits
-from awaken.contract.control import DecisionQueue, inbox_channel
+from awaken.contract.control import DecisionQueue, InboxSender, inbox_channel
 from awaken.contract.events import EventSink, NullEventSink
 from awaken.contract.profile import ProfileStore
 from awaken.domain.message import Message
@@ -116,7 +116,11 @@ class AgentRuntime:
     ) -> tuple[BackendRootRunRequest, ThreadContextSnapshot]:
         """Everything the run needs: its state, its conversation, its controls."""
         phases = new_phase_runtime(agent.env)
+        sender: InboxSender | None
         sender, receiver = inbox_channel()
+        if request.run_inbox is not None:
+            # Whoever gave the inbox holds its writing end.
+            sender, receiver = None, request.run_inbox
         try:
             agent.env.bind(phases.store, sender)
             restore_state(phases.store, facts, choice)
@@ -140,7 +144,7 @@ class AgentRuntime:
             overrides=request.overrides,
             frontend_tools=request.frontend_tools,
             local=BackendLocalRootContext(phases),
-            inbox=request.run_inbox or receiver,
+            inbox=receiver,
             is_continuation=choice.is_continuation,
         )
         context = ThreadContextSnapshot(

@@ -1,0 +1,69 @@
+"""Programs that run in processes of their own: the peers, in their venv, and all for memory."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).parents[1]
+VENV = ROOT / ".venv-peers"
+PEERS = {
+    "agno": "agno",
+    "agent_framework": "agent-framework-core",
+    "langgraph": "langgraph",
+    "pydantic_ai": "pydantic-ai-slim",
+}
+"""Modules of `benchmarks.peers`, and the distribution each one measures."""
+
+
+class Answer(NamedTuple):
+    """What a program told about itself."""
+
+    imports: str
+    samples: dict[str, list[float]]
+    reasons: dict[str, str]
+
+
+def run(python: str, module: str, *options: str) -> Answer:
+    """Run a program of `benchmarks` by itself and read what it prints.
+
+    Raises:
+        RuntimeError: it failed.
+    """
+    done = subprocess.run(
+        [python, "-m", f"benchmarks.{module}", *options],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(f"benchmarks.{module} failed:\n{done.stderr}")
+    return Answer(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def peers_python() -> str:
+    """The python of the peers' venv, which is made if it is not there."""
+    python = str(VENV / "bin" / "python")
+    wanted = "\n".join(PEERS.values())
+    installed = VENV / ".installed"
+    if not installed.exists() or installed.read_text() != wanted:
+        print("installing the peers into .venv-peers", file=sys.stderr)
+        subprocess.run([sys.executable, "-m", "venv", VENV], check=True)
+        pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*pip, *PEERS.values()], check=True)
+        installed.write_text(wanted)
+    return python
+
+
+def versions(python: str) -> dict[str, str]:
+    """The version of each peer, by its distribution's name."""
+    script = "import json, sys; from importlib.metadata import version; "
+    script += "print(json.dumps({name: version(name) for name in sys.argv[1:]}))"
+    command = [python, "-c", script, *PEERS.values()]
+    found = subprocess.run(command, capture_output=True, text=True, check=True)
+    answer: Any = json.loads(found.stdout)
+    return dict(answer)

@@ -1,0 +1,47 @@
+"""From a plain function into the event loop and out again, threads and Ctrl-C included."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from awaken.cli.exits import Exit
+from awaken.cli.interrupt import Interrupts
+
+GRACE = 0.2
+_THREADS = "awaken-tool"
+
+
+def run_to_exit(work: Callable[[Interrupts], Awaitable[Exit]]) -> Exit:
+    """Run `work` in a new event loop, with Ctrl-C in its hands; returns its exit code."""
+
+    async def main() -> Exit:
+        interrupts = Interrupts()
+        executor = ThreadPoolExecutor(thread_name_prefix=_THREADS)
+        asyncio.get_running_loop().set_default_executor(executor)
+        with interrupts.installed():
+            code = await work(interrupts)
+            if interrupts.ever_hit:
+                _leave_threads(executor, code)
+        return code
+
+    return asyncio.run(main())
+
+
+def _leave_threads(executor: ThreadPoolExecutor, code: Exit) -> None:
+    """End the program now if a thread would hold it back.
+
+    A plain function cannot be stopped; its call was cancelled, and nobody waits for it any more.
+    """
+    executor.shutdown(wait=False, cancel_futures=True)
+    threads = [thread for thread in threading.enumerate() if thread.name.startswith(_THREADS)]
+    for thread in threads:
+        thread.join(GRACE)
+    if any(thread.is_alive() for thread in threads):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)

@@ -1,0 +1,71 @@
+"""The `awaken` command: its parts, and what becomes of errors."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from awaken.cli.chat import chat
+from awaken.cli.demo import demo
+from awaken.cli.exits import Exit
+from awaken.cli.options import complain
+from awaken.cli.run import run
+from awaken.cli.text import clean
+from awaken.errors import AwakenError, BuildError, ConfigError, ResolveError, RuntimeFault
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 96})
+@click.version_option(package_name="awaken", message="awaken %(version)s")
+def cli() -> None:
+    """Awaken runs AI agents: typed state, plugins, approvals, hand-overs, and a loop that loses
+    nothing.
+
+    \b
+    New here?   awaken demo               watch two agents settle a case, in ten seconds
+                awaken chat               talk to a built-in agent; no key needed
+    Your own    awaken chat app:agent     the `agent` in app.py
+                awaken run app:agent "…"  one question, one answer
+    """
+
+
+class CleanLog(logging.Handler):
+    """What is logged where nobody has set up logging: tracebacks of tools, made harmless."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        click.echo(clean(self.format(record)), err=True)
+
+
+cli.add_command(run)
+cli.add_command(chat)
+cli.add_command(demo)
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a character shows a question mark, not a traceback.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    logging.lastResort = CleanLog(logging.WARNING)
+    try:
+        return int(cli.main(args, prog_name="awaken", standalone_mode=False) or Exit.DONE)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read us has gone; Python would complain once more when it flushes at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.FAILED
+    except (ConfigError, BuildError, ResolveError, RuntimeFault) as error:
+        complain(str(error))
+        return Exit.MISUSED
+    except AwakenError as error:
+        complain(str(error))
+        return Exit.FAILED

@@ -1,0 +1,81 @@
+"""The agent `awaken chat` talks to when none is named: no key, no network, no surprises."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from awaken.domain.tool import ToolError
+from awaken.front import Agent
+from awaken.tool import tool
+
+LONGEST_EXPRESSION = 200
+LARGEST_EXPONENT = 64
+
+_TWO: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+}
+_ONE: dict[type[ast.unaryop], Callable[[Any], Any]] = {
+    ast.UAdd: operator.pos,
+    ast.USub: operator.neg,
+}
+
+
+def built_in_agent() -> Agent:
+    """A small agent on the demo model, with two tools."""
+    return Agent("assistant", model="demo", tools=[calculate, count_words])
+
+
+@tool
+async def calculate(expression: str) -> float:
+    """Calculate an arithmetic expression, such as 12 * (3 + 4).
+
+    Args:
+        expression: numbers, + - * / // % ** and parentheses.
+    """
+    if len(expression) > LONGEST_EXPRESSION:
+        raise ToolError.invalid_arguments("the expression is too long")
+    try:
+        return _value(ast.parse(expression.strip(), mode="eval").body)
+    except (SyntaxError, ArithmeticError, ValueError, RecursionError) as error:
+        raise ToolError.execution_failed(f"cannot calculate {expression!r}: {error}") from error
+
+
+@tool
+async def count_words(text: str) -> dict[str, Any]:
+    """Count the words and characters of a text."""
+    words = text.split()
+    most = Counter(word.strip(".,;:!?\"'").lower() for word in words).most_common(1)
+    return {
+        "words": len(words),
+        "characters": len(text),
+        "most common": most[0][0] if most else None,
+    }
+
+
+def _value(node: ast.expr) -> float:
+    """The number an expression stands for; nothing but arithmetic is understood."""
+    match node:
+        case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
+            return number
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _TWO:
+            first, second = _value(left), _value(right)
+            # Two characters more could ask for a number that fills the memory.
+            if isinstance(op, ast.Pow) and abs(second) > LARGEST_EXPONENT:
+                raise ValueError(f"exponents end at {LARGEST_EXPONENT}")
+            result = _TWO[type(op)](first, second)
+            if isinstance(result, complex):
+                raise ValueError("the result is not a real number")
+            return float(result) if isinstance(result, float) else int(result)
+        case ast.UnaryOp(op=op, operand=operand) if type(op) in _ONE:
+            return float(_ONE[type(op)](_value(operand)))
+    raise ValueError("only numbers, + - * / // % ** and parentheses are understood")

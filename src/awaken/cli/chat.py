@@ -1,0 +1,133 @@
+"""`awaken chat`: one thread, many turns."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import click
+from rich.console import Console
+
+from awaken.cli.aio import run_to_exit
+from awaken.cli.builtin import built_in_agent
+from awaken.cli.conversation import Conversation
+from awaken.cli.exits import Exit
+from awaken.cli.interrupt import Interrupts
+from awaken.cli.lines import Interrupted, Lines, is_terminal
+from awaken.cli.options import open_decider, runs_agents, yes_option
+from awaken.cli.target import Target, load_target
+from awaken.cli.text import call_words, one_line
+from awaken.cli.transcript import Transcript, open_console
+from awaken.domain.message import Message, Role
+from awaken.ids import UUID7
+
+HELP = """\
+  /history   what was said in this thread so far
+  /help      this
+  /quit      leave (Ctrl-D does, too)
+  Ctrl-C stops an answer; at the prompt, it leaves."""
+
+WELCOME = """\
+This is the built-in demo agent: it understands nothing, but its runtime is real.
+Try “calculate 12 * (3 + 4)”, or “count words "the quick brown fox"”.
+Your own agent: awaken chat module:agent"""
+
+
+@click.command()
+@click.argument("target", metavar="[MODULE:AGENT]", required=False)
+@runs_agents
+@yes_option
+def chat(
+    target: str | None,
+    thread: str | None,
+    agent: str | None,
+    model: str | None,
+    store: str | None,
+    yes: bool,
+) -> Exit:
+    """Talk with an agent, turn by turn, on one thread.
+
+    Without MODULE:AGENT, a small built-in agent answers; it needs no key. Type /help for the few
+    commands there are.
+    """
+    found = Target("the built-in agent", [built_in_agent()]) if not target else load_target(target)
+
+    async def talk(interrupts: Interrupts) -> Exit:
+        lines, room = Lines(), Room(open_console(sys.stdout))
+        async with found.open(store, model) as runtime:
+            conversation = Conversation(
+                runtime=runtime,
+                thread=thread or UUID7.new(),
+                agent=found.agent_id(agent),
+                decider=open_decider(lines, lambda: room.transcript, yes=yes),
+                interrupts=interrupts,
+                lines=lines,
+            )
+            room.welcome(conversation.agent, built_in=not target)
+            return await room.talk(conversation)
+
+    return run_to_exit(talk)
+
+
+class Room:
+    """Where the talking happens: a prompt, the answers, a few commands."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.transcript = Transcript(console)
+
+    def welcome(self, agent: str | None, *, built_in: bool) -> None:
+        self._say(f"Talking with {one_line(agent or '')}. /help for help, /quit to leave.")
+        if built_in:
+            self._say(WELCOME)
+
+    async def talk(self, conversation: Conversation) -> Exit:
+        """Take turns until somebody leaves."""
+        while True:
+            try:
+                line = await self._listen(conversation)
+            except EOFError:
+                self.console.print()
+                return Exit.DONE
+            except Interrupted:
+                self.console.print()
+                return Exit.INTERRUPTED
+            match line:
+                case "":
+                    continue
+                case "/quit":
+                    return Exit.DONE
+                case "/help":
+                    self._say(HELP)
+                case "/history":
+                    self._history(await conversation.runtime.messages(conversation.thread))
+                case _ if line.startswith("/"):
+                    self._say(f"{one_line(line)} is no command; /help lists them")
+                case _:
+                    self.transcript = Transcript(self.console)
+                    await conversation.turn(line, self.transcript)
+                    # From now on whoever spoke last answers: there may have been a hand-over.
+                    conversation.agent = None
+
+    async def _listen(self, conversation: Conversation) -> str:
+        conversation.interrupts.forget()
+        self.console.print()
+        self.console.print("you › ", style="bold", end="")
+        with conversation.interrupts.calling(conversation.lines.interrupt):
+            line = (await conversation.lines.next()).strip()
+        if not is_terminal():
+            self.console.print(one_line(line))  # nobody has typed it here, so nobody sees it
+        return line
+
+    def _history(self, messages: Sequence[Message]) -> None:
+        for message in messages:
+            if message.role is Role.SYSTEM:
+                continue
+            who = "you" if message.role is Role.USER else message.role.value
+            if text := one_line(message.text()):
+                self._say(f"{who:>9}  {text}")
+            for call in message.tool_calls or ():
+                self._say(f"{who:>9}  → {call_words(call.name, call.arguments)}")
+
+    def _say(self, text: str) -> None:
+        self.console.print(text, style="dim")

@@ -1,0 +1,74 @@
+"""`awaken run`: one prompt, one answer."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from awaken.cli.aio import run_to_exit
+from awaken.cli.conversation import Conversation
+from awaken.cli.exits import Exit
+from awaken.cli.interrupt import Interrupts
+from awaken.cli.lines import Lines
+from awaken.cli.options import (
+    json_option,
+    open_decider,
+    open_view,
+    runs_agents,
+    stdout_for_events,
+    yes_option,
+)
+from awaken.cli.target import load_target
+from awaken.ids import UUID7
+
+
+@click.command()
+@click.argument("target", metavar="MODULE:AGENT")
+@click.argument("prompt")
+@runs_agents
+@yes_option
+@json_option
+def run(
+    target: str,
+    prompt: str,
+    thread: str | None,
+    agent: str | None,
+    model: str | None,
+    store: str | None,
+    yes: bool,
+    as_json: bool,
+) -> Exit:
+    """Ask an agent of yours once and watch it answer.
+
+    MODULE:AGENT names an Agent, a list of Agents that work together (the first one is asked), or
+    a function that returns a Runtime; MODULE may also be a path to a .py file.
+
+    \b
+      awaken run app:agent "Weather in Paris?"
+      awaken run examples/shop.py:agents "Where is order 7?" --json
+
+    Calls that need an approval are asked for on the terminal. Without one, and with --json, they
+    are denied unless --yes is given.
+
+    The exit code is 0 if the agent came to its end, 1 if it failed, was blocked or stopped, 2 if
+    the command makes no sense, 3 if a call still waits for an answer, 130 after Ctrl-C.
+    """
+    out = sys.stdout
+    with stdout_for_events(as_json):
+        found = load_target(target)
+
+        async def ask(interrupts: Interrupts) -> Exit:
+            view, lines = open_view(as_json, out), Lines()
+            async with found.open(store, model) as runtime:
+                conversation = Conversation(
+                    runtime=runtime,
+                    thread=thread or UUID7.new(),
+                    agent=found.agent_id(agent),
+                    decider=open_decider(lines, lambda: view, yes=yes),
+                    interrupts=interrupts,
+                    lines=lines,
+                )
+                return await conversation.turn(prompt, view)
+
+        return run_to_exit(ask)

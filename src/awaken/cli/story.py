@@ -1,0 +1,214 @@
+"""What `awaken demo` plays: a small shop, two agents, and a broken mug.
+
+Only the words are scripted. Each answer follows from the conversation so far, so that a refusal
+leads to another ending; tools, state, approval and hand-over are the runtime's own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+
+import msgspec
+
+from awaken.clock import SYSTEM_CLOCK, Clock
+from awaken.codec import Json, dumps_text
+from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop, Usage
+from awaken.contract.tool import ToolOutput
+from awaken.domain.event import TextDelta, ToolCallDelta, ToolCallStart
+from awaken.domain.inference import StopReason, TokenUsage
+from awaken.domain.message import Message, Role
+from awaken.domain.tool import ToolResult
+from awaken.front import Agent
+from awaken.state.command import Command
+from awaken.state.key import Merge, Scope, StateKey
+from awaken.tool import tool
+
+PROMPT = "My mug from order 1042 arrived in pieces. Can I have my money back?"
+
+WORD_PAUSE = 0.035
+LOOKUPS = {"find_order": 0.9, "track_parcel": 1.5, "read_policy": 0.5}
+"""The tools that run side by side, and how long each of them takes."""
+
+
+# -- the state --------------------------------------------------------------------------------
+
+
+class CaseFile(msgspec.Struct, frozen=True):
+    """What is known about a case, and what it cost to find out."""
+
+    facts: dict[str, str] = {}
+    cost_cents: int = 0
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One more thing that is known."""
+
+    source: str
+    fact: str
+    cents: int
+
+
+def _file(case: CaseFile, found: Finding) -> CaseFile:
+    facts = {**case.facts, found.source: found.fact}
+    return CaseFile(dict(sorted(facts.items())), case.cost_cents + found.cents)
+
+
+CASE: StateKey[CaseFile, Finding] = StateKey(
+    "case", initial=CaseFile, apply=_file, merge=Merge.COMMUTATIVE, scope=Scope.THREAD
+)
+
+
+# -- the tools --------------------------------------------------------------------------------
+
+
+class Shop:
+    """The tools; `speed` 0 makes them answer at once."""
+
+    def __init__(self, speed: float, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._speed, self._clock = speed, clock
+
+    async def find_order(self, number: int) -> ToolOutput:
+        """Look an order up."""
+        return await self._look("find_order", "order", "one blue mug, 24 €, paid", 2)
+
+    async def track_parcel(self, order: int) -> ToolOutput:
+        """Ask the carrier about a parcel."""
+        return await self._look("track_parcel", "parcel", "delivered, box dented", 3)
+
+    async def read_policy(self, topic: str) -> ToolOutput:
+        """Read the shop's rules."""
+        return await self._look("read_policy", "rules", "refund within 30 days", 1)
+
+    async def refund(self, order: int, euros: float) -> str:
+        """Pay a customer back."""
+        await self._pause(0.7)
+        return f"{euros:.2f} € paid back for order {order}"
+
+    async def book_pickup(self, order: int, day: str) -> str:
+        """Have the carrier fetch a parcel."""
+        await self._pause(0.6)
+        return f"pick-up booked for {day}, label sent"
+
+    async def send_again(self, order: int) -> str:
+        """Send an order once more, free of charge."""
+        await self._pause(0.6)
+        return f"order {order} sent again, arrives on Friday"
+
+    async def _look(self, tool: str, source: str, fact: str, cents: int) -> ToolOutput:
+        await self._pause(LOOKUPS[tool])
+        found = Finding(source, fact, cents)
+        return ToolOutput(ToolResult.success(tool, fact), Command().update(CASE, found))
+
+    async def _pause(self, seconds: float) -> None:
+        await self._clock.sleep(seconds * self._speed)
+
+
+# -- the words --------------------------------------------------------------------------------
+
+Line = tuple[str, Mapping[str, Json]]
+"""What to say, and the calls to make: tool names and their arguments."""
+
+
+def support(told: Mapping[str, str]) -> Line:
+    """What the first agent says, given what its tools have told."""
+    if not told.keys() >= LOOKUPS.keys():
+        return (
+            "Oh no! Let me look at the order, the parcel and our rules, all at once.",
+            {
+                "find_order": {"number": 1042},
+                "track_parcel": {"order": 1042},
+                "read_policy": {"topic": "broken goods"},
+            },
+        )
+    if "refund" not in told:
+        return (
+            "The mug is paid for, the box was dented, and our rules are on your side. "
+            "Money only leaves the shop once a person has agreed, so I ask for that now.",
+            {"refund": {"order": 1042, "euros": 24.0}},
+        )
+    if _denied(told):
+        words = "The refund was not approved, so let us find another way. Shipping takes over."
+    else:
+        words = "Your money is on its way. Shipping takes over and fetches the pieces."
+    return words, {"handoff": {"agent": "shipping"}}
+
+
+def shipping(told: Mapping[str, str]) -> Line:
+    """What the second agent says; it has read the whole conversation."""
+    if _denied(told):
+        if "send_again" not in told:
+            return "Hello, shipping here. I send you a new mug.", {"send_again": {"order": 1042}}
+        return f"All set: {told['send_again']}. Keep the pieces, they make a fine mosaic.", {}
+    if "book_pickup" not in told:
+        return (
+            "Hello, shipping here. I have the broken mug collected.",
+            {"book_pickup": {"order": 1042, "day": "Thursday"}},
+        )
+    return f"All set: {told['refund']}; {told['book_pickup']}. Sorry for the trouble!", {}
+
+
+def _denied(told: Mapping[str, str]) -> bool:
+    return "paid back" not in told.get("refund", "")
+
+
+def told_by_tools(messages: Sequence[Message]) -> dict[str, str]:
+    """What each tool has answered, by its name."""
+    names = {call.id: call.name for message in messages for call in message.tool_calls or ()}
+    return {
+        names.get(message.tool_call_id or "", ""): message.text()
+        for message in messages
+        if message.role is Role.TOOL
+    }
+
+
+class Storyteller:
+    """A model whose answers are a function of what the tools have told so far."""
+
+    name = "story"
+
+    def __init__(
+        self, line: Callable[[Mapping[str, str]], Line], speed: float, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        self._line, self._speed, self._clock = line, speed, clock
+
+    async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
+        words, calls = self._line(told_by_tools(request.messages))
+        for word in re.findall(r"\S+\s*", words):
+            await self._clock.sleep(WORD_PAUSE * self._speed)
+            yield TextDelta(delta=word)
+        for name, arguments in calls.items():
+            yield ToolCallStart(id=f"call_{name}", name=name)
+            yield ToolCallDelta(id=f"call_{name}", args_delta=dumps_text(arguments))
+        read = sum(len(message.text()) for message in request.messages)
+        yield Usage(
+            usage=TokenUsage(
+                prompt_tokens=read // 4, completion_tokens=len(words + dumps_text(calls)) // 4
+            )
+        )
+        yield Stop(reason=StopReason.TOOL_USE if calls else StopReason.END_TURN)
+
+
+def story_agents(speed: float) -> list[Agent]:
+    """The two agents, ready to run; `speed` 1 is for watching, 0 for tests."""
+    shop = Shop(speed)
+    return [
+        Agent(
+            "support",
+            model=Storyteller(support, speed),
+            tools=[
+                tool(shop.find_order),
+                tool(shop.track_parcel),
+                tool(shop.read_policy),
+                tool(shop.refund, needs_approval=True),
+            ],
+            state=[CASE],
+            handoffs=["shipping"],
+        ),
+        Agent(
+            "shipping",
+            model=Storyteller(shipping, speed),
+            tools=[tool(shop.book_pickup), tool(shop.send_again)],
+            state=[CASE],
+        ),
+    ]

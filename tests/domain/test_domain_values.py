@@ -1,0 +1,54 @@
+"""What all domain values have in common."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+
+import pytest
+
+import awaken.domain
+import awaken.state
+from awaken.domain.value import Value, snake_case
+
+
+def every_value() -> Iterator[type[Value]]:
+    for package in (awaken.domain, awaken.state):
+        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
+    found, open_ = set(), [Value]
+    while open_:
+        for kind in open_.pop().__subclasses__():
+            if kind not in found and kind.__module__.startswith(("awaken.domain", "awaken.state")):
+                found.add(kind)
+                open_.append(kind)
+    yield from sorted(found, key=lambda kind: kind.__qualname__)
+
+
+VALUES = list(every_value())
+
+
+def test_the_values_were_found() -> None:
+    assert len(VALUES) > 100
+
+
+@pytest.mark.parametrize("kind", VALUES, ids=lambda kind: kind.__name__)
+def test_every_value_is_frozen_and_keyword_only(kind: type[Value]) -> None:
+    assert kind.__struct_config__.frozen
+    assert kind.__struct_config__.omit_defaults
+    if kind.__struct_fields__:
+        with pytest.raises(TypeError, match="positional"):
+            kind("x")
+
+
+@pytest.mark.parametrize(
+    ("name", "snake"),
+    [
+        ("RunStart", "run_start"),
+        ("ToolCallStreamDelta", "tool_call_stream_delta"),
+        ("Error", "error"),
+    ],
+)
+def test_tags_are_the_names_in_snake_case(name: str, snake: str) -> None:
+    assert snake_case(name) == snake

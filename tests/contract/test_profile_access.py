@@ -100,6 +100,15 @@ async def test_what_is_written_is_read_back_typed(access: ProfileAccess) -> None
     assert await access.read(TASTE) == Taste(("tea", "jazz"))
 
 
+async def test_a_key_that_names_no_type_is_read_as_plain_json(store: Profiles) -> None:
+    notes: ProfileKey[dict[str, int]] = ProfileKey("notes", initial=lambda: {"start": 1})
+    access = ProfileAccess(store, frozenset({"notes"}))
+
+    assert await access.read(notes) == {"start": 1}
+    await access.write(notes, {"a": 2})
+    assert await access.read(notes) == {"a": 2}
+
+
 async def test_instances_and_namespaces_are_apart(access: ProfileAccess) -> None:
     await access.write(VISITS, 1)
     await access.write(VISITS, 2, StateScope.thread("t1"))

@@ -109,6 +109,20 @@ def test_calls_are_kept_in_order() -> None:
     assert to_json(message)["tool_calls"][1] == {"id": "c2", "name": "fetch", "arguments": None}
 
 
+def test_an_assistant_message_without_text_has_no_content() -> None:
+    assert Message.assistant_with_tool_calls("", [CALL]).content == ()
+    assert Message.assistant_with_tool_calls("x", [CALL]).content == (Text(text="x"),)
+
+
+def test_only_users_own_messages_are_visible_user_messages() -> None:
+    visible = [make().is_visible_user() for make, _, _ in CONSTRUCTORS]
+
+    assert visible == [
+        (role, visibility) == (Role.USER, Visibility.ALL) for _, role, visibility in CONSTRUCTORS
+    ]
+    assert any(visible)
+
+
 def test_text_joins_text_blocks_and_ignores_the_rest() -> None:
     """01/C-4: `text()` of [text, image, text] joins the two; of [] it is empty."""
     mixed = Message.user_with_content([Text(text="one "), PICTURE, Text(text="two")])
@@ -124,6 +138,7 @@ def test_marking_a_bare_message_sets_run_and_step() -> None:
 
     assert marked.metadata == MessageMetadata(run_id="r1", step_index=3)
     assert marked.produced_by_run_id() == "r1"
+    assert Message.user("hi").produced_by_run_id() is None
 
 
 def test_marking_a_marked_message_changes_nothing() -> None:
@@ -143,6 +158,8 @@ def test_marking_fills_only_what_is_missing() -> None:
     marked = half.mark_produced_by("r1", 3)
 
     assert marked.metadata == MessageMetadata(run_id="r1", step_index=7, compaction=span)
+    known = Message.user("hi").mark_produced_by("r1")
+    assert known.mark_produced_by("r2", 3).metadata == MessageMetadata(run_id="r1", step_index=3)
 
 
 def test_record_of_a_tool_message_lifts_run_step_and_call() -> None:

@@ -89,6 +89,7 @@ def test_parent_getters_trim_too() -> None:
 
     assert child.parent_run_id_opt() == "r0"
     assert child.parent_thread_id_opt() is None
+    assert msgspec.structs.replace(BARE, parent_thread_id="t0").parent_thread_id_opt() == "t0"
 
 
 def test_request_origins_map_to_run_origins() -> None:

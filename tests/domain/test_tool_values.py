@@ -19,7 +19,7 @@ from awaken.domain.intercept import (
     policy_payload,
     priority,
 )
-from awaken.domain.suspension import SuspendTicket, Suspension
+from awaken.domain.suspension import SuspendTicket, Suspension, ToolCallOutcome
 from awaken.domain.tool import (
     ToolDescriptor,
     ToolError,
@@ -83,6 +83,7 @@ def test_a_suspended_result_carries_its_ticket() -> None:
     result = ToolResult.suspended_with("t", "sure?", TICKET)
 
     assert result.status is ToolStatus.PENDING
+    assert result.outcome is ToolCallOutcome.SUSPENDED
     assert loads(dumps(result), ToolResult).suspension == TICKET
 
 
@@ -106,6 +107,7 @@ def test_the_model_reads_the_message_or_else_the_data_as_compact_json() -> None:
         (ToolResult.error("t", "broke"), {"error": "broke"}),
         (ToolResult(tool_name="t", status=ToolStatus.ERROR, data={"code": 3}), {"code": 3}),
         (ToolResult.suspended("t", "wait"), None),
+        (ToolResult(tool_name="t", status=ToolStatus.PENDING, data={"so": "far"}), None),
     ],
 )
 def test_the_resume_payload_of_a_result(result: ToolResult, payload: Json) -> None:

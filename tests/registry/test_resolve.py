@@ -238,7 +238,7 @@ def test_a_plugin_tool_and_a_runtime_tool_of_one_id_clash() -> None:
 
 def test_a_delegate_and_a_runtime_tool_of_one_id_clash() -> None:
     """D-22: where the reference lets the delegate win."""
-    with pytest.raises(ToolIdConflict, match="'agent_run_helper'.*'helper'"):
+    with pytest.raises(ToolIdConflict, match=r"'agent_run_helper'.*'helper'"):
         resolver_of(
             spec_of(delegates=("helper",)), spec_of("helper"), tools=["agent_run_helper"]
         ).resolve("agent")

@@ -302,7 +302,7 @@ def test_blank_suspension_texts_are_none() -> None:
     """01 §2.5: blank suspension strings become none."""
     bare = ToolCallState(call_id="c1", tool_name="rm", arguments=None)
 
-    assert bare.with_suspension("  ", "") == bare
+    assert bare.with_suspension("  ", "") == bare.with_suspension(None, None) == bare
     named = bare.with_suspension(" s1 ", "approve").with_resume_mode(
         ToolCallResumeMode.PASS_DECISION_TO_TOOL
     )

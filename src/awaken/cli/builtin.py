@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import operator
 from collections import Counter
 from collections.abc import Callable
@@ -14,6 +15,13 @@ from awaken.tool import tool
 
 LONGEST_EXPRESSION = 200
 LARGEST_EXPONENT = 64
+EXACT = 2**53
+
+
+def _power(base: float, exponent: float) -> Any:
+    # A few characters can ask for an integer that fills the memory; floats end at 1e308.
+    return operator.pow(base if exponent <= LARGEST_EXPONENT else float(base), exponent)
+
 
 _TWO: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -22,7 +30,7 @@ _TWO: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
-    ast.Pow: operator.pow,
+    ast.Pow: _power,
 }
 _ONE: dict[type[ast.unaryop], Callable[[Any], Any]] = {
     ast.UAdd: operator.pos,
@@ -46,6 +54,8 @@ async def calculate(expression: str) -> float:
         raise ToolError.invalid_arguments("the expression is too long")
     try:
         return _value(ast.parse(expression.strip(), mode="eval").body)
+    except OverflowError as error:
+        raise ToolError.execution_failed("the result is too large") from error
     except (SyntaxError, ArithmeticError, ValueError, RecursionError) as error:
         raise ToolError.execution_failed(f"cannot calculate {expression!r}: {error}") from error
 
@@ -62,20 +72,22 @@ async def count_words(text: str) -> dict[str, Any]:
     }
 
 
+def _real(result: object) -> float:
+    """A result as a number JSON can hold; what is too large to be exact is a float."""
+    if not isinstance(result, int | float):
+        raise ValueError("the result is not a real number")
+    if not math.isfinite(result):
+        raise OverflowError
+    return result if isinstance(result, int) and abs(result) <= EXACT else float(result)
+
+
 def _value(node: ast.expr) -> float:
     """The number an expression stands for; nothing but arithmetic is understood."""
     match node:
         case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
-            return number
+            return _real(number)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _TWO:
-            first, second = _value(left), _value(right)
-            # Two characters more could ask for a number that fills the memory.
-            if isinstance(op, ast.Pow) and abs(second) > LARGEST_EXPONENT:
-                raise ValueError(f"exponents end at {LARGEST_EXPONENT}")
-            result = _TWO[type(op)](first, second)
-            if isinstance(result, complex):
-                raise ValueError("the result is not a real number")
-            return float(result) if isinstance(result, float) else int(result)
+            return _real(_TWO[type(op)](_value(left), _value(right)))
         case ast.UnaryOp(op=op, operand=operand) if type(op) in _ONE:
-            return float(_ONE[type(op)](_value(operand)))
+            return _real(_ONE[type(op)](_value(operand)))
     raise ValueError("only numbers, + - * / // % ** and parentheses are understood")

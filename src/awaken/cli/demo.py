@@ -108,7 +108,7 @@ def _seen(tally: Tally) -> list[str]:
     return [
         f"{count(len(lookups), 'tool')} side by side: {seconds(together)} instead of "
         f"{seconds(apart)}",
-        f"their writes to one state key, merged into one typed value: {_merged(tally)}",
+        f"their writes to one state key, merged into one typed value:{_merged(tally)}",
         f"a refund that waited for an approval, and was {verdict}",
         f"a hand-over: support began, {tally.agent} finished, on one thread",
         f"{count(tally.events, 'event')} that told it all; a durable store keeps {tally.durable:,} "

@@ -41,9 +41,9 @@ def one_line(text: str, longest: int = LONGEST) -> str:
 def call_words(name: str, arguments: Json, longest: int = LONGEST) -> str:
     """A call as one would write it: `find_order(number=1042)`."""
     if isinstance(arguments, dict):
-        words = ", ".join(f"{key}={_value(value)}" for key, value in arguments.items())
+        words = ", ".join(f"{key}={dumps_text(value)}" for key, value in arguments.items())
     else:
-        words = "" if arguments is None else _value(arguments)
+        words = "" if arguments is None else dumps_text(arguments)
     name = one_line(name)
     return f"{name}({one_line(words, max(8, longest - len(name) - 2))})"
 
@@ -64,7 +64,3 @@ def seconds(ms: int) -> str:
 def count(number: int, noun: str) -> str:
     """`1 step`, `2 steps`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
-def _value(value: Json) -> str:
-    return dumps_text(value)

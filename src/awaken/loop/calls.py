@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 import msgspec
 
-from awaken.contract.commits import CallEntry, CallPhase, call_key
+from awaken.contract.commits import CallEntry, CallPhase
 from awaken.contract.control import interruptible
 from awaken.contract.tool import ToolCallContext, ToolOutput, traits_of
 from awaken.domain.intercept import Block, SetResult, Suspend, ToolInterceptPayload, priority
@@ -44,7 +45,7 @@ async def run_calls(run: LiveRun, message_id: str, calls: Sequence[ToolCall]) ->
     run.journal.calls.extend(
         [
             CallEntry(
-                key=call_key(message_id, index),
+                key=turn.keys[index],
                 run_id=run.identity.run_id,
                 call_id=call.id,
                 tool_name=call.name,
@@ -209,6 +210,7 @@ async def _run_together(run: LiveRun, turn: Turn, batch: Sequence[int]) -> None:
     snapshot = run.store.snapshot()
     ended: list[tuple[int, ToolOutput]] = []
     some_ended = asyncio.Event()
+    failure: Exception | None = None
 
     async def one(index: int) -> None:
         ended.append((index, await invoke(run, turn, index, snapshot)))
@@ -229,9 +231,16 @@ async def _run_together(run: LiveRun, turn: Turn, batch: Sequence[int]) -> None:
                 with interruptible(run.token):
                     await some_ended.wait()
                 await keep()
-        except Cancelled:
+        except Exception as error:
+            # Kept here: the group would wrap it, and whoever catches it wants to see its kind.
+            failure = None if isinstance(error, Cancelled) else error
             for task in tasks:
                 task.cancel()
+    while failure is not None and ended:
+        with suppress(StateError):
+            await keep()
+    if failure is not None:
+        raise failure
     await keep()
     run.check_token()
 
@@ -256,7 +265,7 @@ async def invoke(run: LiveRun, turn: Turn, index: int, snapshot: Snapshot) -> To
         run_identity=run.identity,
         agent_spec=run.agent.spec,
         snapshot=snapshot,
-        idempotency_key=call_key(turn.message_id, index),
+        idempotency_key=turn.keys[index],
         activity_sink=run.journal.tell if run.journal.live else None,
         cancellation_token=run.token,
         resume_input=decision,

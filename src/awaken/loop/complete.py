@@ -41,7 +41,7 @@ class Turn:
         "_logged",
         "blocked",
         "calls",
-        "message_id",
+        "keys",
         "resumed",
         "suspended",
         "writers",
@@ -50,8 +50,8 @@ class Turn:
     def __init__(
         self, message_id: str, calls: Sequence[ToolCall], resumed: dict[int, ToolCallState]
     ) -> None:
-        self.message_id = message_id
         self.calls = calls
+        self.keys = [call_key(message_id, index) for index in range(len(calls))]
         self.resumed = resumed
         self.blocked: str | None = None
         self.suspended = 0
@@ -107,13 +107,19 @@ async def complete(
     if output.command:
         command.extend(output.command)
     if hooks and run.is_busy(Phase.AFTER_TOOL_EXECUTE):
-        await run.phase(
-            Phase.AFTER_TOOL_EXECUTE,
-            seed=command,
-            final=True,
-            tool_result=result,
-            **tool_fields(run, turn, index),
-        )
+        try:
+            await run.phase(
+                Phase.AFTER_TOOL_EXECUTE,
+                seed=command,
+                final=True,
+                tool_result=result,
+                **tool_fields(run, turn, index),
+            )
+        except BaseException:
+            # A hook failed, the tool did not: how the call ended stays known.
+            run.store.update(TOOL_CALL_STATES, PutCall(call=_call_state(run, call, result)))
+            _record(run, turn, index, result)
+            raise
     elif command.actions or command.effects:
         await run.phases.submit_command(run.agent.env, command)
     else:
@@ -185,7 +191,7 @@ def _record(run: LiveRun, turn: Turn, index: int, result: ToolResult) -> None:
     turn.end(run, index, message)
     run.journal.calls.append(
         CallEntry(
-            key=call_key(turn.message_id, index),
+            key=turn.keys[index],
             run_id=run.identity.run_id,
             call_id=call.id,
             tool_name=call.name,

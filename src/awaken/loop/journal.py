@@ -13,7 +13,7 @@ from awaken.domain.event import AgentEvent, RunEvent
 from awaken.domain.identity import RunIdentity
 from awaken.domain.message import Message
 from awaken.domain.run import RunRecord
-from awaken.errors import StorageError, StoreError
+from awaken.errors import StorageError
 
 log = logging.getLogger("awaken.loop")
 _replace = msgspec.structs.replace
@@ -28,6 +28,7 @@ class Journal:
         "_durable",
         "_fence",
         "_later",
+        "_now",
         "_parent_run",
         "_parent_thread",
         "_run",
@@ -53,6 +54,7 @@ class Journal:
         self.calls: list[CallEntry] = []
         self._commits = commits
         self._clock = clock
+        self._now = 0
         self._fence = fence
         self._thread, self._run = identity.thread_id, identity.run_id
         self._parent_run, self._parent_thread = identity.parent_run_id, identity.parent_thread_id
@@ -62,11 +64,15 @@ class Journal:
         self._later: list[int | RunEvent] = []
 
     def envelope(self, event: AgentEvent) -> RunEvent:
+        now = self._clock.now_ms()
+        if now != self._now:
+            # Events of one instant share one number: a busy process keeps very many of them.
+            self._now = now
         return RunEvent(
             thread_id=self._thread,
             run_id=self._run,
             parent_run_id=self._parent_run,
-            at_ms=self._clock.now_ms(),
+            at_ms=self._now,
             event=event,
         )
 
@@ -101,6 +107,10 @@ class Journal:
         if self.live:
             self._later.append(self.envelope(event))
 
+    def holds(self, kind: type[AgentEvent]) -> bool:
+        """Whether an event of that kind waits for a commit."""
+        return any(isinstance(entry.event, kind) for entry in self._durable)
+
     async def commit(
         self,
         messages: tuple[Message, ...],
@@ -134,7 +144,8 @@ class Journal:
                         fence=self._fence,
                     )
                 )
-            except StoreError as error:
+            except Exception as error:
+                self._durable = list(durable)
                 raise StorageError(error) from error
             self.length = committed.length
             first_seq = committed.first_event_seq

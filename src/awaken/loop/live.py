@@ -86,6 +86,7 @@ class LiveRun:
         "clock",
         "created_at_ms",
         "decisions",
+        "ending",
         "frontend_tools",
         "identity",
         "ids",
@@ -138,7 +139,7 @@ class LiveRun:
         )
         self.input_count = len(params.uncommitted)
         self.transcript = Transcript(params.messages, params.uncommitted)
-        self.in_step = False
+        self.in_step = self.ending = False
         self.message_id = ""
         self.metadata = MessageMetadata(
             run_id=self.identity.run_id, step_index=self.record.steps if self.record else 0

@@ -25,6 +25,7 @@ from awaken.domain.phase import Phase
 from awaken.errors import (
     AgentLoopError,
     Cancelled,
+    KeyEncode,
     PhaseError,
     RuntimeFailed,
     StateError,
@@ -85,7 +86,6 @@ async def _begin(run: LiveRun, params: AgentLoopParams) -> TerminationReason | N
     now = run.clock.now_ms()
     if not run.store.shares(run.agent.env.keys):
         run.store.register_keys(run.agent.env.keys.values())
-    run.agent.env.activate(run.store, run.agent.spec)
     run.store.update(
         RUN_LIFECYCLE,
         SetRunning(updated_at=now)
@@ -93,6 +93,7 @@ async def _begin(run: LiveRun, params: AgentLoopParams) -> TerminationReason | N
         else Start(run_id=run.identity.run_id, updated_at=now),
     )
     _note_start(run)
+    run.agent.env.activate(run.store, run.agent.spec)
     await persist_checkpoint(run)
     try:
         if blocked := await detect_and_replay_resume(run):
@@ -168,8 +169,8 @@ async def _suspend(run: LiveRun) -> TerminationReason | None:
         _wait(run, SUSPENDED)
         if run.decisions is None:
             return SUSPENDED_END
-        run.journal.note(_finish_event(run, SUSPENDED_END, None))
-        await persist_checkpoint(run, termination=SUSPENDED_END)
+        finish = _finish_event(run, SUSPENDED_END, None)
+        await persist_checkpoint(run, termination=SUSPENDED_END, finish=finish)
         try:
             if not await wait_for_decisions(run):
                 return SUSPENDED_END
@@ -190,6 +191,7 @@ async def _suspend(run: LiveRun) -> TerminationReason | None:
 async def _finish(run: LiveRun, end: TerminationReason) -> AgentRunResult:
     """Close the lifecycle, run the last phase, and commit the end."""
     _close_lifecycle(run, end)
+    run.ending = True
     if run.is_busy(Phase.RUN_END):
         await run.phase(Phase.RUN_END, final=True)
     await _commit_end(run, end)
@@ -214,7 +216,7 @@ def _close_lifecycle(run: LiveRun, end: TerminationReason) -> None:
     if stays or status is not RunStatus.DONE:
         return
     give_up_suspended(run)
-    if lifecycle.status is not RunStatus.DONE:
+    if check_termination(run.store) != end:
         run.store.update(
             RUN_LIFECYCLE,
             Done(reason=reason or "", updated_at=run.clock.now_ms(), termination=end),
@@ -229,9 +231,9 @@ async def _commit_end(run: LiveRun, end: TerminationReason) -> None:
     }
     if lifecycle.status_reason is not None:
         result["status_reason"] = lifecycle.status_reason
-    run.journal.note(_finish_event(run, end, result))
     payload = {"message": end.value} if isinstance(end, Failed) else None
-    await persist_checkpoint(run, termination=end, error_payload=payload)
+    finish = _finish_event(run, end, result)
+    await persist_checkpoint(run, termination=end, error_payload=payload, finish=finish)
 
 
 def _finish_event(run: LiveRun, end: TerminationReason, result: Json) -> RunFinish:
@@ -249,26 +251,33 @@ async def _break_off(
 ) -> None:
     """End a run that cannot go on: its step closed, its record final, its last event sent."""
     if isinstance(failure, StorageError):
-        # Nothing durable can be said any more; recovery closes the record later.
-        if run.in_step:
-            await run.journal.tell(StepEnd())
-        await run.journal.tell(Error(message=str(failure), code="storage"))
-        return
+        return await _tell_lost(run, failure)
     if run.in_step:
         try:
             await complete_step(run)
         except Exception:
             log.exception("the step's last phase failed while the run broke off")
-            run.journal.note(StepEnd())
     _close_lifecycle(run, end)
-    try:
-        await run.phase(Phase.RUN_END, final=True)
-    except Exception:
-        log.exception("the last phase failed while the run broke off")
-    try:
-        await _commit_end(run, end)
-    except Exception:
-        log.exception("the end of run %s could not be committed", run.identity.run_id)
+    if not run.ending:
+        try:
+            await run.phase(Phase.RUN_END, final=True)
+        except Exception:
+            log.exception("the last phase failed while the run broke off")
+    while True:
+        try:
+            return await _commit_end(run, end)
+        except KeyEncode:
+            log.exception("a value was given up, so that the run's end can be committed")
+        except StorageError as error:
+            log.exception("the end of run %s could not be committed", run.identity.run_id)
+            return await _tell_lost(run, error)
+
+
+async def _tell_lost(run: LiveRun, failure: StorageError) -> None:
+    """Nothing durable can be said any more: listeners are told, recovery closes the record."""
+    if run.in_step or run.journal.holds(StepEnd):
+        await run.journal.tell(StepEnd())
+    await run.journal.tell(Error(message=str(failure), code="storage"))
 
 
 def _as_loop_error(error: Exception) -> AgentLoopError:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from awaken.codec import Json, to_json
-from awaken.domain.event import StateSnapshot, StepEnd
+from awaken.domain.event import RunFinish, StateSnapshot, StepEnd
 from awaken.domain.identity import RunIdentity
 from awaken.domain.lifecycle import (
     AWAITING_TASKS,
@@ -46,12 +46,14 @@ _replace = msgspec.structs.replace
 
 async def complete_step(run: LiveRun) -> None:
     """Count the step, run its last phase, and note its end for the next commit."""
-    run.store.update(RUN_LIFECYCLE, StepCompleted(updated_at=run.clock.now_ms()))
-    if run.is_busy(Phase.STEP_END):
-        await run.phase(Phase.STEP_END, final=True)
-    emit_state_snapshot(run)
-    run.journal.note(StepEnd())
     run.in_step = False
+    run.store.update(RUN_LIFECYCLE, StepCompleted(updated_at=run.clock.now_ms()))
+    try:
+        if run.is_busy(Phase.STEP_END):
+            await run.phase(Phase.STEP_END, final=True)
+    finally:
+        emit_state_snapshot(run)
+        run.journal.note(StepEnd())
 
 
 async def persist_checkpoint(
@@ -59,6 +61,7 @@ async def persist_checkpoint(
     *,
     termination: TerminationReason | None = None,
     error_payload: Json = None,
+    finish: RunFinish | None = None,
 ) -> None:
     """Commit everything since the last commit; with `termination`, the end of the run too.
 
@@ -70,6 +73,8 @@ async def persist_checkpoint(
     lifecycle = run.store.read(RUN_LIFECYCLE) or RunLifecycleState()
     messages, source, output = _own_messages(run, lifecycle)
     record = _next_record(run, lifecycle, source, output, termination, error_payload)
+    if finish is not None:
+        run.journal.note(finish)
     await run.journal.commit(messages, record, run_state, thread_state)
     run.record = record
 

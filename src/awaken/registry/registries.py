@@ -31,7 +31,7 @@ class MapRegistry(Generic[T]):
             BuildError: it is blank.
         """
         if not id.strip():
-            raise BuildError(f"a {self.kind} id is text that is not blank, not {id!r}")
+            raise BuildError(f"{self.kind} id {id!r} is blank: give it a name")
         if id in self._items:
             raise RegistryConflict(self.kind, id)
         self._items[id] = item

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from awaken.backend.dispatch import validate_root_execution_request
@@ -74,10 +75,14 @@ class AgentRuntime:
             AgentLoopError: the run broke off; its record says so.
         """
         slot = self.active.reserve(request.thread_id)
+        # A task of its own: a caller who is cancelled must not tear the run out of a commit.
+        run = asyncio.ensure_future(self._run(request, slot, sink or NullEventSink()))
+        run.add_done_callback(lambda _: slot.release())
         try:
-            return await self._run(request, slot, sink or NullEventSink())
-        finally:
-            slot.release()
+            return await asyncio.shield(run)
+        except asyncio.CancelledError:
+            await _cancel(run, slot)
+            raise
 
     async def run_to_completion(self, request: RunRequest) -> AgentRunResult:
         """The same, where nobody listens."""
@@ -193,6 +198,18 @@ class AgentRuntime:
     def send_messages(self, id: str, messages: Sequence[Message]) -> bool:
         """Write to a live run; the model reads it at its next step."""
         return active.send_messages(self.active.find(id), messages)
+
+
+async def _cancel(run: asyncio.Future[AgentRunResult], slot: ActiveRun) -> None:
+    """Cancel a run whose caller is gone, and wait until it has ended, though not for ever."""
+    slot.token.cancel()
+    try:
+        await asyncio.wait([run], timeout=CANCEL_GRACE)
+    finally:
+        run.cancel()
+    await asyncio.wait([run])
+    if not run.cancelled():
+        run.exception()  # seen: nobody is left to raise it to
 
 
 def _resolve(resolver: RegistryResolver, agent_id: str) -> ResolvedAgent:

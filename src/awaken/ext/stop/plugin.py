@@ -10,7 +10,7 @@ from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.domain.inference import LLMResponse
 from awaken.domain.lifecycle import Stopped, StoppedReason
 from awaken.domain.phase import Phase
-from awaken.domain.spec import AgentSpec, LoopDetection, MaxRounds, StopConditionSpec
+from awaken.domain.spec import AgentSpec, LoopDetection, MaxRounds, StopConditionSpec, Timeout
 from awaken.ext.stop.policy import first_stop
 from awaken.plugin.context import PhaseContext
 from awaken.plugin.registrar import Registrar
@@ -49,8 +49,18 @@ class StopConditionPlugin:
 
     def register(self, registrar: Registrar) -> None:
         registrar.key(STOP_STATS)
+        if any(isinstance(policy, Timeout) for policy in self._policies):
+            registrar.hook(Phase.RUN_START, self.run_start)
         registrar.hook(Phase.AFTER_INFERENCE, self.after_inference)
         registrar.action(STOP_BEFORE_NEXT_INFERENCE, self.stop)
+
+    async def run_start(self, ctx: PhaseContext) -> Command | None:
+        """Time counts from here; a run that goes on after a pause has begun before."""
+        stats = ctx.read(STOP_STATS) or StopConditionStats()
+        if stats.started_at_ms is not None:
+            return None
+        started = msgspec.structs.replace(stats, started_at_ms=self._clock.now_ms())
+        return Command().update(STOP_STATS, started)
 
     async def after_inference(self, ctx: PhaseContext) -> Command | None:
         response = ctx.llm_response

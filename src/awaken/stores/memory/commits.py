@@ -109,10 +109,9 @@ class MemoryCommits:
         actual = len(thread.messages)
         if commit.expected_length != actual:
             raise VersionConflict(commit.thread_id, expected=commit.expected_length, actual=actual)
-        if commit.fence is not None:
-            if commit.fence.epoch < thread.epoch:
-                raise StaleFence(commit.thread_id, epoch=commit.fence.epoch, current=thread.epoch)
-            thread.epoch = commit.fence.epoch
+        fence = commit.fence
+        if fence is not None and fence.epoch < thread.epoch:
+            raise StaleFence(commit.thread_id, epoch=fence.epoch, current=thread.epoch)
         run = commit.run
         if run is not None:
             known = self._runs.get(run.run_id)
@@ -122,6 +121,8 @@ class MemoryCommits:
                 raise InvalidRecord(f"run {run.run_id!r} belongs to another thread")
         elif commit.run_state or commit.calls:
             raise InvalidRecord("run state and calls need the run's record beside them")
+        if fence is not None:
+            thread.epoch = fence.epoch
         return thread
 
     def _write_run(self, commit: ThreadCommit, record: RunRecord) -> None:

@@ -1,0 +1,222 @@
+"""The real command, as its users start it: on pipes, or on a terminal of its own."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+COMMAND = (sys.executable, "-m", "awaken.cli")
+DEADLINE = 20.0
+
+_STYLING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+APP = '''
+import asyncio
+import time
+
+from awaken import Agent, FrontEndTool, Runtime, ToolCallContext, ToolDescriptor, tool
+from awaken.testing import FunctionModel, tool_calls_response
+
+
+def model(text, *calls):
+    """Makes the calls once, then tells what they answered."""
+
+    def answer(request):
+        told = [message.text() for message in request.messages if message.role == "tool"]
+        return f"I heard: {'; '.join(told)}" if told else tool_calls_response(text, *calls)
+
+    return FunctionModel(answer)
+
+
+@tool
+async def add(a: int, b: int) -> int:
+    """Add."""
+    print("a tool may print")
+    return a + b
+
+
+@tool(needs_approval=True)
+async def refund(euros: int) -> str:
+    """Pay back."""
+    return f"paid {euros}"
+
+
+@tool
+async def slow(ctx: ToolCallContext) -> None:
+    """Never ends."""
+    await ctx.stream_output("slow has begun\\n")
+    await asyncio.Event().wait()
+
+
+@tool
+async def stubborn(ctx: ToolCallContext) -> None:
+    """Does not let itself be cancelled."""
+    while True:
+        try:
+            await ctx.stream_output("stubborn is here\\n")
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            pass
+
+
+@tool
+def stuck() -> None:
+    """Blocks its thread."""
+    print("stuck has begun", flush=True)
+    time.sleep(60)
+
+
+colour = FrontEndTool(ToolDescriptor(id="colour", name="colour", description="Ask for a colour."))
+
+adder = Agent("adder", model=model("Let me add.", ("add", "c1", {"a": 2, "b": 3})), tools=[add])
+payer = Agent(
+    "payer", model=model("Let me pay.", ("refund", "c1", {"euros": 7})), tools=[refund]
+)
+sleeper = Agent(
+    "sleeper",
+    model=model("Wait.", ("add", "c1", {"a": 1, "b": 1}), ("slow", "c2", {})),
+    tools=[add, slow],
+)
+mule = Agent("mule", model=model("No.", ("stubborn", "c1", {})), tools=[stubborn])
+blocker = Agent("blocker", model=model("Hm.", ("stuck", "c1", {})), tools=[stuck])
+painter = Agent("painter", model=model("Which?", ("colour", "c1", {})), tools=[colour])
+host = Agent(
+    "host", model=model("Over to you.", ("handoff", "c1", {"agent": "demo"})), handoffs=["demo"]
+)
+team = [host, Agent("demo", model="demo")]
+just_text = "hello"
+
+
+def runtime():
+    return Runtime(team)
+
+
+def broken():
+    raise RuntimeError("no such thing")
+'''
+
+
+def write_app(directory: Path) -> Path:
+    """Put `app.py`, with agents of every kind, into a directory."""
+    (directory / "app.py").write_text(APP)
+    return directory
+
+
+def environment() -> dict[str, str]:
+    """Ours, without what makes colours appear or vanish."""
+    kept = {k: v for k, v in os.environ.items() if k not in ("FORCE_COLOR", "NO_COLOR", "COLUMNS")}
+    return kept | {"TERM": "xterm-256color", "COLUMNS": "110"}
+
+
+def awaken(*args: str, cwd: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """Run the command to its end, without a terminal."""
+    return subprocess.run(
+        [*COMMAND, *args],
+        cwd=cwd,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+        env=environment(),
+    )
+
+
+class Process:
+    """A command that runs, and what it has printed so far, without styling."""
+
+    def __init__(self, process: subprocess.Popen[bytes], fd: int) -> None:
+        self._process = process
+        self._fd = fd
+        self._raw = b""
+        self._seen = 0
+
+    @property
+    def raw(self) -> str:
+        return self._raw.decode(errors="replace")
+
+    @property
+    def printed(self) -> str:
+        return _STYLING.sub("", self.raw).replace("\r", "")
+
+    def read_until(self, expected: str) -> None:
+        """Read until `expected` comes, after what was expected before."""
+        deadline = time.monotonic() + DEADLINE
+        while (found := self.printed.find(expected, self._seen)) < 0:
+            assert self._read(deadline), f"{expected!r} never came:\n{self.printed}"
+        self._seen = found + len(expected)
+
+    def type(self, text: str) -> None:
+        os.write(self._fd, text.encode())
+
+    def interrupt(self) -> None:
+        """What Ctrl-C does."""
+        self._process.send_signal(signal.SIGINT)
+
+    def exit_code(self) -> int:
+        """Read to the end, and say how it ended."""
+        deadline = time.monotonic() + DEADLINE
+        while self._read(deadline):
+            pass
+        return self._process.wait(DEADLINE)
+
+    def _read(self, deadline: float) -> bool:
+        left = max(0.0, deadline - time.monotonic())
+        if not select.select([self._fd], [], [], left)[0]:
+            raise AssertionError(f"nothing came any more:\n{self.printed}")
+        try:
+            piece = os.read(self._fd, 65_536)
+        except OSError:  # how a pseudo-terminal says that the other side is closed
+            return False
+        self._raw += piece
+        return bool(piece)
+
+
+@contextmanager
+def on_terminal(*args: str, cwd: Path) -> Iterator[Process]:
+    """The command on a terminal of its own."""
+    ours, theirs = pty.openpty()
+    try:
+        process = subprocess.Popen(
+            [*COMMAND, *args],
+            cwd=cwd,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env=environment(),
+        )
+    finally:
+        os.close(theirs)
+    try:
+        yield Process(process, ours)
+    finally:
+        process.kill()
+        process.wait(DEADLINE)
+        os.close(ours)
+
+
+@contextmanager
+def on_pipe(*args: str, cwd: Path) -> Iterator[Process]:
+    """The command without a terminal, while it runs; both its outputs in one."""
+    process = subprocess.Popen(
+        [*COMMAND, *args],
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=environment(),
+    )
+    with process:
+        assert process.stdout is not None
+        try:
+            yield Process(process, process.stdout.fileno())
+        finally:
+            process.kill()

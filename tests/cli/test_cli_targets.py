@@ -1,0 +1,144 @@
+"""What can stand for an agent on the command line, and what is said when it cannot."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from cli_process import write_app
+
+from awaken.cli import main
+
+
+class Ran(NamedTuple):
+    """What the command answered and printed."""
+
+    code: int
+    out: str
+    err: str
+
+
+Here = Callable[..., Ran]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return write_app(tmp_path)
+
+
+@pytest.fixture
+def here(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Here:
+    """The command without a process of its own: half a second faster."""
+    monkeypatch.chdir(home)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    for module in ("app", "bad"):
+        monkeypatch.setitem(sys.modules, module, None)
+        del sys.modules[module]  # restored, which is to say removed, when the test ends
+
+    def run(*args: str) -> Ran:
+        return Ran(main(args), *capsys.readouterr())
+
+    return run
+
+
+def test_a_file_can_be_named_instead_of_a_module(here: Here, home: Path) -> None:
+    done = here("run", f"{home / 'app.py'}:adder", "Two and three?")
+    assert done.code == 0, done.err
+    assert "I heard: 5" in done.out
+
+
+def test_a_list_of_agents_hands_over_and_the_transcript_says_who_speaks(here: Here) -> None:
+    done = here("run", "app:team", "Hello")
+    assert done.code == 0, done.err
+    assert "● host\n  Over to you.\n" in done.out
+    assert "\n● demo\n" in done.out
+
+
+def test_a_function_that_returns_a_runtime_is_called_and_its_agent_picked(here: Here) -> None:
+    done = here("run", "app:runtime", "Hello", "--agent", "demo")
+    assert done.code == 0, done.err
+    assert "You said: “Hello”." in done.out
+
+
+def test_another_model_can_be_asked_instead(here: Here) -> None:
+    done = here("run", "app:adder", "Please add 4 and 5", "--model", "demo")
+    assert done.code == 0, done.err
+    assert "→ add(a=4, b=5)" in done.out
+    assert "add answered: 9." in done.out
+
+
+def test_a_value_cannot_be_made_up_so_the_run_stays_suspended(here: Here) -> None:
+    done = here("run", "app:painter", "Paint!", "--yes")
+    assert done.code == 3
+    assert "colour() wants a value, and there is no terminal to ask" in done.err
+    assert "still waits for an answer: colour" in done.out
+    assert done.out.splitlines()[-1].startswith("suspended · 1 step")
+
+
+def test_a_run_that_fails_exits_with_1_and_its_words_are_harmless(here: Here, home: Path) -> None:
+    (home / "bad.py").write_text(
+        "from awaken import Agent\n"
+        "from awaken.testing import ScriptedModel\n"
+        "agent = Agent('bad', model=ScriptedModel([ValueError('the \\x1b[31mnet is down')]))\n"
+    )
+    done = here("run", "bad:agent", "x")
+    assert done.code == 1
+    assert "failed: inference failed: the ␛[31mnet is down" in done.out.splitlines()[-1]
+    assert "\x1b" not in done.out + done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("nowhere.py:agent",), "there is no file 'nowhere.py'"),
+        (("app",), "'app' does not name an agent: write module:name"),
+        (("app:add",), "app:add is a FunctionTool: point at an Agent"),
+        (("app:broken",), "app:broken() raised RuntimeError: no such thing"),
+        (("app:runtime",), "app:runtime has several agents (demo, host): pick with --agent"),
+        (("app:runtime", "--model", "demo"), "app:runtime makes its own Runtime"),
+        (("app:adder", "--agent", "y"), "app:adder has no agent 'y'; it has: adder"),
+        (("app:adder", "--model", "zzz"), "model 'zzz': provider 'zzz' is unknown"),
+        (("app:adder", "--store", "zzz:"), "store 'zzz:': scheme 'zzz' is unknown"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_a_target_that_cannot_work_is_named_with_the_next_move(
+    here: Here, arguments: tuple[str, ...], words: str
+) -> None:
+    done = here("run", arguments[0], "x", *arguments[1:])
+    assert done.code == 2
+    assert words in done.err
+    assert done.out == ""
+
+
+def test_a_module_that_raises_is_named_with_its_line(here: Here, home: Path) -> None:
+    (home / "bad.py").write_text("x = 1\nraise KeyError('OPENAI\\x1b[0m_KEY')\n")
+    done = here("run", "bad:agent", "x")
+    assert done.code == 2
+    assert "bad raised KeyError when imported: 'OPENAI\\x1b[0m_KEY'" in done.err
+    assert "bad.py, line 2" in done.err
+
+
+def test_a_module_that_misses_a_package_names_the_package(here: Here, home: Path) -> None:
+    (home / "bad.py").write_text("import surely_not_installed\n")
+    done = here("run", "bad:agent", "x")
+    assert done.code == 2
+    assert "bad needs surely_not_installed, which is not installed" in done.err
+
+
+def test_help_and_version_are_there(here: Here) -> None:
+    assert here("--version").out.startswith("awaken 0.")
+    shown = here("--help")
+    assert shown.code == 0
+    for command in ("run", "chat", "demo"):
+        assert f"  {command} " in shown.out
+
+
+def test_the_demo_answers_by_itself_with_yes(here: Here) -> None:
+    done = here("demo", "--fast", "--yes")
+    assert done.code == 0, done.err
+    assert "was approved by itself (--yes)" in done.out
+    assert "and was approved" in done.out

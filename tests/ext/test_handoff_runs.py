@@ -1,0 +1,166 @@
+"""Handing a conversation over: who answers, who stays, and what goes along (D-22)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from awaken import Agent, Runtime, ToolDescriptor, tool
+from awaken.domain.lifecycle import NATURAL_END, Blocked
+from awaken.domain.message import Role
+from awaken.errors import ToolIdConflict
+from awaken.ext.handoff import HANDOFF, Activate, Clear, HandoffState, Request
+from awaken.testing import ScriptedModel, tool_call_response
+from awaken.testing.models import Response
+
+pytestmark = pytest.mark.anyio
+
+
+def handing_over(to: str = "second") -> Response:
+    return tool_call_response("", "handoff", "h1", {"agent": to})
+
+
+def two(
+    first: list[Response],
+    second: list[Response],
+    *,
+    targets: tuple[str, ...] = ("second",),
+    **options: Any,
+) -> tuple[Runtime, ScriptedModel, ScriptedModel]:
+    models = ScriptedModel(first), ScriptedModel(second)
+    runtime = Runtime(
+        [
+            Agent("first", model=models[0], system_prompt="I am first.", handoffs=targets),
+            Agent("second", model=models[1], system_prompt="I am second.", **options),
+        ]
+    )
+    return runtime, *models
+
+
+async def test_the_new_agent_answers_in_the_same_run() -> None:
+    """01 §4: at the step's border, with its own prompt, and the whole conversation."""
+    runtime, first, second = two([handing_over()], ["second speaking"])
+
+    result = await runtime.run("first", "hello", thread="t")
+
+    assert result.response == "second speaking"
+    assert (first.calls, second.calls) == (1, 1)
+    asked = second.requests[0]
+    assert [block.text for block in asked.system] == ["I am second."]  # type: ignore[union-attr]
+    assert [message.role for message in asked.messages] == [Role.USER, Role.ASSISTANT, Role.TOOL]
+    record = await runtime.find_run(result.run_id)
+    assert record is not None
+    assert record.agent_id == "second"
+
+
+async def test_the_thread_stays_with_the_new_agent() -> None:
+    """01/A-5: asked for nobody, the active agent goes on; another thread is not concerned."""
+    runtime, first, second = two([handing_over(), "first here"], ["one", "two"])
+
+    await runtime.run("first", "hello", thread="t")
+    again = await runtime.run(input="and again", thread="t")
+    other = await runtime.run("first", "hello", thread="other")
+
+    assert (again.response, other.response) == ("two", "first here")
+    assert (first.calls, second.calls) == (2, 2)
+
+
+async def test_a_target_that_is_not_on_the_list_is_refused() -> None:
+    """Bad input: the model reads which agents there are; nobody takes over."""
+    runtime, first, second = two([handing_over("third"), "then I do it"], [])
+
+    result = await runtime.run("first", "hello")
+
+    assert result.response == "then I do it"
+    assert "second" in first.requests[1].messages[-1].text()
+    assert second.calls == 0
+
+
+async def test_a_target_nobody_registered_blocks_the_run() -> None:
+    """Bad input: the end says which agent is missing and which there are."""
+    runtime, _, _ = two([handing_over("ghost")], [], targets=("ghost",))
+
+    result = await runtime.run("first", "hello")
+
+    assert isinstance(result.termination, Blocked)
+    assert result.termination.value == (
+        "handoff resolve failed: agent not found: 'ghost'; registered: 'first', 'second'"
+    )
+
+
+CLICK = ToolDescriptor(id="click", name="click", description="Click something.")
+
+
+async def test_front_end_tools_come_along() -> None:
+    """D-22: the client's tools are offered by the new agent, too."""
+    runtime, first, second = two(
+        [handing_over()], [tool_call_response("", "click", "c1", {}), "clicked"]
+    )
+
+    result = await runtime.run("first", "hello", thread="t", frontend_tools=[CLICK])
+
+    assert result.suspended
+    assert [ticket.tool_name for ticket in result.tickets] == ["click"]
+    offered = [[tool.id for tool in model.requests[0].tools] for model in (first, second)]
+    assert offered == [["click", "handoff"], ["click"]]
+
+
+async def test_a_front_end_tool_the_new_agent_has_itself_blocks_the_run() -> None:
+    """D-22: a conflict is an error, not a replacement; the tool is named."""
+
+    @tool
+    async def click() -> str:
+        """My own click."""
+        return "clicked"
+
+    runtime, _, second = two([handing_over()], [], tools=[click])
+
+    result = await runtime.run("first", "hello", frontend_tools=[CLICK])
+
+    assert isinstance(result.termination, Blocked)
+    assert "'click'" in result.termination.value
+    assert second.calls == 0
+
+
+async def test_a_front_end_tool_the_first_agent_has_itself_is_refused_at_once() -> None:
+    """D-22, bad input: before anything has happened; the tool is named, and what to do."""
+
+    @tool
+    async def click() -> str:
+        """My own click."""
+        return "clicked"
+
+    model = ScriptedModel([])
+    runtime = Runtime([Agent("a", model=model, tools=[click])])
+
+    with pytest.raises(ToolIdConflict, match=r"'click'.*'a'.*rename one"):
+        await runtime.run("a", "hello", thread="t", frontend_tools=[CLICK])
+
+    assert list(await runtime.messages("t")) == []
+    assert list(await runtime.list_runs()) == []
+    assert model.calls == 0
+
+
+async def test_handing_over_and_back_is_two_borders() -> None:
+    """D-22: an agent may come back within one run."""
+    back = tool_call_response("", "handoff", "h2", {"agent": "first"})
+    runtime, first, second = two([handing_over(), "back again"], [back], handoffs=("first",))
+
+    result = await runtime.run("first", "hello")
+
+    assert result.termination == NATURAL_END
+    assert result.response == "back again"
+    assert (first.calls, second.calls) == (2, 1)
+
+
+def test_the_state_remembers_who_speaks_and_who_was_asked() -> None:
+    """01 §2.5: a later request replaces an earlier one; taking over fulfils it."""
+    state = HandoffState()
+
+    state = HANDOFF.apply(state, Request(agent="a"))
+    assert (state.active_agent, state.effective) == (None, "a")
+    state = HANDOFF.apply(state, Request(agent="b"))
+    state = HANDOFF.apply(state, Activate(agent="b"))
+    assert (state.active_agent, state.requested_agent) == ("b", None)
+    assert HANDOFF.apply(state, Clear()) == HandoffState()

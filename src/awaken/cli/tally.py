@@ -110,6 +110,8 @@ class Tally:
         """Somebody answered a call that waits."""
         if call := self._by_id.get(call_id):
             call.answer = answer
+            if call.approved:
+                call.state = CallState.RUNNING
 
     def add(self, told: RunEvent) -> None:
         """Count one event in."""
@@ -145,9 +147,9 @@ class Tally:
         if self._paused_at_ms is not None:
             self.waited_ms += at_ms - self._paused_at_ms
             self._paused_at_ms = None
-        for call in self.in_state(CallState.WAITING):
+        for call in self.in_state(CallState.RUNNING):
             if call.approved:
-                call.state, call.began_at_ms = CallState.RUNNING, at_ms
+                call.began_at_ms = at_ms
 
     def _keep_state(self, state: dict[str, Any]) -> None:
         self.state = state

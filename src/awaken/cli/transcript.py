@@ -79,6 +79,7 @@ class Transcript:
 
     def decided(self, ticket: RunWaitingTicket, answer: ToolCallResume) -> None:
         self.tally.decided(ticket.tool_call_id, answer)
+        self._spin()
 
     def note(self, text: str) -> None:
         self._line("!", "yellow", one_line(text, 1000))
@@ -244,5 +245,7 @@ class Transcript:
         if self._watched and names and self._flow is None and self._spinner is None:
             words = Text(", ".join(names[:4]) + (", …" if len(names) > 4 else ""), "dim")
             spinner = Padding(Spinner("dots", words, style="cyan"), (0, 0, 0, 2), expand=False)
-            self._spinner = Live(spinner, console=self.console, transient=True)
+            self._spinner = Live(
+                spinner, console=self.console, transient=True, refresh_per_second=12.5
+            )
             self._spinner.start()

@@ -32,8 +32,8 @@ class _Call:
 
     def arguments(self) -> Json:
         """What the pieces say; nothing at all is an empty object, half of something is broken."""
-        written = self.written()
-        if not written.strip():
+        written = self.pieces[0] if len(self.pieces) == 1 else "".join(self.pieces)
+        if not written or written.isspace():
             return {}
         try:
             return loads(written)
@@ -62,16 +62,16 @@ class StreamAccumulator:
             self._text.append(event.delta)
         elif isinstance(event, ToolCallDelta):
             self._continue_call(event)
-        elif isinstance(event, ReasoningDelta):
-            self._thinking.append(event.delta)
         elif isinstance(event, ToolCallStart):
             self._start_call(event)
-        elif isinstance(event, ContentBlockStop):
-            self._close_block()
+        elif isinstance(event, ReasoningDelta):
+            self._thinking.append(event.delta)
         elif isinstance(event, Usage):
             self._usage = _merged(self._usage, event.usage)
         elif isinstance(event, Stop):
             self._stop = event.reason or self._stop
+        elif isinstance(event, ContentBlockStop):
+            self._close_block()
         else:
             assert_never(event)
 
@@ -118,7 +118,8 @@ class StreamAccumulator:
         )
 
     def _start_call(self, event: ToolCallStart) -> None:
-        call = self._open[event.id] = _Call(self._unused(event.id), event.name)
+        id = self._unused(event.id) if event.id in self._open else event.id
+        call = self._open[event.id] = _Call(id, event.name)
         self._calls.append(call)
 
     def _continue_call(self, event: ToolCallDelta) -> None:
@@ -142,6 +143,8 @@ class StreamAccumulator:
         self._text = []
 
     def _content(self) -> tuple[ContentBlock, ...]:
+        if not (self._text or self._blocks or self._thinking):
+            return ()
         content: list[ContentBlock] = []
         if thinking := "".join(self._thinking):
             content.append(Thinking(thinking=thinking))

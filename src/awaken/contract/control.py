@@ -105,13 +105,15 @@ class interruptible:
         token = self._token
         if token is None:
             return
-        if token.is_cancelled():
+        if token._cancelled:
             raise Cancelled
         task = asyncio.current_task()
         assert task is not None, "interruptible needs a running task"
         self._task = task
         self._before = task.cancelling()
-        self._handle = token.on_cancel(self._begin)
+        token._handles += 1
+        self._handle = token._handles
+        token._listeners[self._handle] = self._begin
 
     def _begin(self) -> None:
         self._begun = True
@@ -133,9 +135,10 @@ class interruptible:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._token is None:
+        token = self._token
+        if token is None:
             return
-        self._token.forget(self._handle)
+        token._listeners.pop(self._handle, None)
         if not self._begun:
             return
         if kind is None or issubclass(kind, asyncio.CancelledError):

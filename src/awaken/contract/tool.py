@@ -29,7 +29,7 @@ class ToolOutput(msgspec.Struct, frozen=True):
     """A tool's answer and the state changes that go with it."""
 
     result: ToolResult
-    command: Command = msgspec.field(default_factory=Command)
+    command: Command | None = None
 
 
 class ToolCallContext(msgspec.Struct, kw_only=True, gc=False):

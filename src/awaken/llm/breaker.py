@@ -64,7 +64,9 @@ class CircuitBreaker:
         Raises:
             CircuitOpen: the model is left alone for now.
         """
-        circuit = self._circuits.setdefault(model, _Circuit())
+        circuit = self._circuits.get(model)
+        if circuit is None:
+            circuit = self._circuits[model] = _Circuit()
         if circuit.retry_at is not None:
             if not self.is_available(model):
                 raise CircuitOpen(model)

@@ -87,12 +87,15 @@ class RetryingExecutor:
             try:
                 with self._admission(model):
                     stream = self._inner.execute_stream(request)
+                    drained = False
                     try:
                         async for event in stream:
                             opened = True
                             yield event
+                        drained = True
                     finally:
-                        await _close(stream)
+                        if not drained:
+                            await _close(stream)
                 return
             except InferenceExecutionError as error:
                 if opened or not error.retryable or attempt >= self._policy.max_retries:

@@ -42,6 +42,7 @@ class Turn:
         "blocked",
         "calls",
         "keys",
+        "message_id",
         "resumed",
         "suspended",
         "writers",
@@ -50,6 +51,7 @@ class Turn:
     def __init__(
         self, message_id: str, calls: Sequence[ToolCall], resumed: dict[int, ToolCallState]
     ) -> None:
+        self.message_id = message_id
         self.calls = calls
         self.keys = [call_key(message_id, index) for index in range(len(calls))]
         self.resumed = resumed
@@ -103,10 +105,15 @@ async def complete(
     call = turn.calls[index]
     output = _checked(run, turn, index, output)
     result = output.result
-    command = Command().update(TOOL_CALL_STATES, PutCall(call=_call_state(run, call, result)))
+    hooked = hooks and run.is_busy(Phase.AFTER_TOOL_EXECUTE)
+    if not hooked and not output.command:
+        run.store.update(TOOL_CALL_STATES, _put(run, turn, call, result))
+        _record(run, turn, index, result)
+        return
+    command = Command().update(TOOL_CALL_STATES, _put(run, turn, call, result))
     if output.command:
         command.extend(output.command)
-    if hooks and run.is_busy(Phase.AFTER_TOOL_EXECUTE):
+    if hooked:
         try:
             await run.phase(
                 Phase.AFTER_TOOL_EXECUTE,
@@ -117,7 +124,7 @@ async def complete(
             )
         except BaseException:
             # A hook failed, the tool did not: how the call ended stays known.
-            run.store.update(TOOL_CALL_STATES, PutCall(call=_call_state(run, call, result)))
+            run.store.update(TOOL_CALL_STATES, _put(run, turn, call, result))
             _record(run, turn, index, result)
             raise
     elif command.actions or command.effects:
@@ -157,6 +164,12 @@ def _checked(run: LiveRun, turn: Turn, index: int, output: ToolOutput) -> ToolOu
             message=f"{result.model_text()}\n[state update refused: {refusal}]",
             metadata={**result.metadata, "state_update_refused": refusal},
         )
+    )
+
+
+def _put(run: LiveRun, turn: Turn, call: ToolCall, result: ToolResult) -> PutCall:
+    return PutCall(
+        call=_call_state(run, call, result), turn=None if turn.resumed else turn.message_id
     )
 
 
@@ -219,5 +232,5 @@ def interrupt(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> None:
         call = turn.calls[index]
         text = str(ToolError.cancelled("the run was cancelled")) if cancelled else INTERRUPTED
         result = ToolResult.error(call.name, text)
-        run.store.update(TOOL_CALL_STATES, PutCall(call=_call_state(run, call, result)))
+        run.store.update(TOOL_CALL_STATES, _put(run, turn, call, result))
         _record(run, turn, index, result)

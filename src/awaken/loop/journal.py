@@ -140,7 +140,7 @@ class Journal:
                         events=durable,
                         calls=calls,
                         parent_thread_id=self._parent_thread,
-                        at_ms=self._clock.now_ms(),
+                        at_ms=self._now if durable else self._clock.now_ms(),
                         fence=self._fence,
                     )
                 )

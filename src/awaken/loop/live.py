@@ -29,7 +29,6 @@ from awaken.phase.engine import PhaseRuntime
 from awaken.plugin.agent import ResolvedAgent
 from awaken.plugin.context import PhaseContext
 from awaken.state.command import Command
-from awaken.state.runtime_keys import PENDING_ACTIONS
 from awaken.tool import FrontEndTool
 
 
@@ -114,6 +113,7 @@ class LiveRun:
     def __init__(self, params: AgentLoopParams, agent: ResolvedAgent) -> None:
         self.resolver = params.resolver
         self.phases = params.runtime
+        self.phases.look_for_actions()
         self.store = params.runtime.store
         self.identity = params.run_identity
         self.token = params.cancellation_token
@@ -141,9 +141,9 @@ class LiveRun:
         self.transcript = Transcript(params.messages, params.uncommitted)
         self.in_step = self.ending = False
         self.message_id = ""
-        self.metadata = MessageMetadata(
-            run_id=self.identity.run_id, step_index=self.record.steps if self.record else 0
-        )
+        # Until the next step begins, what is said (a late result) belongs to the last one.
+        last_step = max(0, self.record.steps - 1) if self.record else 0
+        self.metadata = MessageMetadata(run_id=self.identity.run_id, step_index=last_step)
         self.use(agent)
 
     def use(self, agent: ResolvedAgent) -> None:
@@ -185,10 +185,7 @@ class LiveRun:
 
     def is_busy(self, phase: Phase) -> bool:
         """Whether a phase has anything to do."""
-        if self.agent.env.hooks[phase]:
-            return True
-        queued = self.store.read(PENDING_ACTIONS)
-        return bool(queued)
+        return self.phases.has_actions or bool(self.agent.env.hooks[phase])
 
     async def phase(
         self, phase: Phase, *, seed: Command | None = None, final: bool = False, **extra: Any

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from awaken.contract.commits import CallEntry, CallPhase, call_key
 from awaken.contract.control import InboxClosed, first_of, interruptible
 from awaken.domain.event import ToolCallResumed
 from awaken.domain.message import Message, Role, Text, ToolCall
@@ -21,7 +22,7 @@ from awaken.domain.suspension import (
 from awaken.domain.tool import ToolError
 from awaken.errors import InvalidResume, StateError, UnknownKey
 from awaken.loop import calls
-from awaken.loop.complete import Turn
+from awaken.loop.complete import Turn, interrupt
 from awaken.loop.inbox import drain
 from awaken.loop.live import LiveRun
 from awaken.loop.save import persist_checkpoint
@@ -105,16 +106,40 @@ def suspended_calls(store: StateStore) -> list[ToolCallState]:
 
 
 def give_up_suspended(run: LiveRun) -> None:
-    """Close calls nobody decided: the run is over, and a late answer must find nothing."""
-    for call in suspended_calls(run.store):
-        _answer(run, call, ToolError.cancelled("the run ended before anybody decided"))
+    """Close calls that wait, or were decided and not carried out: the run is over.
+
+    A late answer must find nothing, and no other run may take them up.
+    """
+    states = run.store.read(TOOL_CALL_STATES)
+    for call in list(states.calls.values()) if states else ():
+        waits = call.status is ToolCallStatus.SUSPENDED
+        if not waits and call.resume_input is None:
+            continue
+        why = "anybody decided" if waits else "the decision was carried out"
+        _answer(run, call, ToolError.cancelled(f"the run ended before {why}"))
         closed = _replace(
-            call, status=ToolCallStatus.CANCELLED, suspension_id=None, suspension_reason=None
+            call,
+            status=ToolCallStatus.CANCELLED,
+            resume_input=None,
+            suspension_id=None,
+            suspension_reason=None,
         )
         run.store.update(TOOL_CALL_STATES, PutCall(call=closed))
 
 
 def _answer(run: LiveRun, call: ToolCallState, error: ToolError) -> None:
+    """Settle a call that does not run: in the log, and in the ledger."""
+    if found := run.transcript.find_call(call.call_id):
+        message, index = found
+        run.journal.calls.append(
+            CallEntry(
+                key=call_key(message.id or "", index),
+                run_id=run.identity.run_id,
+                call_id=call.call_id,
+                tool_name=call.tool_name,
+                phase=CallPhase.FAILED,
+            )
+        )
     run.transcript.answer(
         call.call_id,
         Message(
@@ -179,11 +204,16 @@ async def _take_yes(run: LiveRun, call: ToolCallState) -> str | None:
         tuple(own if i == index else other for i, other in enumerate(made)) or (own,),
         {index: call},
     )
-    verdict = await calls.gate(run, turn, index) if run.agent.env.gates else None
-    if verdict is not None:
-        await calls.intercept(run, turn, index, verdict)
-    else:
-        await calls.run_alone(run, turn, index)
+    try:
+        verdict = await calls.gate(run, turn, index) if run.agent.env.gates else None
+        if verdict is not None:
+            await calls.intercept(run, turn, index, verdict)
+        else:
+            await calls.run_alone(run, turn, index)
+    except BaseException:
+        if turn.is_open(index):
+            interrupt(run, turn, [index])
+        raise
     return turn.blocked
 
 

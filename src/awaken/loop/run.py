@@ -25,6 +25,7 @@ from awaken.domain.phase import Phase
 from awaken.errors import (
     AgentLoopError,
     Cancelled,
+    InvalidResume,
     KeyEncode,
     PhaseError,
     RuntimeFailed,
@@ -176,6 +177,7 @@ async def _suspend(run: LiveRun) -> TerminationReason | None:
                 return SUSPENDED_END
             run.store.update(RUN_LIFECYCLE, SetRunning(updated_at=run.clock.now_ms()))
             _note_start(run)
+            await persist_checkpoint(run)
             if blocked := await detect_and_replay_resume(run):
                 return Blocked(value=blocked)
         except Cancelled:
@@ -209,6 +211,7 @@ async def _finish(run: LiveRun, end: TerminationReason) -> AgentRunResult:
 
 def _close_lifecycle(run: LiveRun, end: TerminationReason) -> None:
     """Only a suspended run, and one that awaits its tasks, may stay waiting."""
+    _close_inbox(run)
     lifecycle = run.store.read(RUN_LIFECYCLE) or RunLifecycleState()
     awaits_tasks = end == NATURAL_END and lifecycle.status_reason == AWAITING_TASKS
     stays = lifecycle.status is RunStatus.WAITING and (isinstance(end, Suspended) or awaits_tasks)
@@ -221,6 +224,18 @@ def _close_lifecycle(run: LiveRun, end: TerminationReason) -> None:
             RUN_LIFECYCLE,
             Done(reason=reason or "", updated_at=run.clock.now_ms(), termination=end),
         )
+
+
+def _close_inbox(run: LiveRun) -> None:
+    """Nobody may write to a run that is over; what came until now stays in the log."""
+    inbox, run.inbox = run.inbox, None
+    if inbox is None:
+        return
+    try:
+        run.transcript.extend(drain(inbox))
+    except InvalidResume as error:
+        log.warning("what came into the inbox last was dropped: %s", error)
+    inbox.close()
 
 
 async def _commit_end(run: LiveRun, end: TerminationReason) -> None:

@@ -15,7 +15,7 @@ from awaken.loop.calls import run_calls
 from awaken.loop.infer import Answer, ask_model
 from awaken.loop.live import LiveRun
 from awaken.loop.save import check_termination
-from awaken.state.runtime_keys import ACTIVE_AGENT, TOOL_CALL_STATES, ClearCalls
+from awaken.state.runtime_keys import ACTIVE_AGENT
 
 _MALFORMED = (
     "Some tool calls in your last answer were not valid JSON and were not executed. "
@@ -42,9 +42,6 @@ async def step(run: LiveRun) -> Outcome | TerminationReason:
         return refusal
     run.enter_step()
     await run.journal.announce(StepStart(message_id=run.message_id))
-    states = run.store.read(TOOL_CALL_STATES)
-    if states is not None and states.calls:
-        run.store.update(TOOL_CALL_STATES, ClearCalls())
     try:
         return await _turn(run)
     except Cancelled:

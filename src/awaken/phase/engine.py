@@ -55,12 +55,20 @@ class PhaseReport(msgspec.Struct, kw_only=True):
 class PhaseRuntime:
     """Runs the phases of one run. Phases never overlap; effects run after them."""
 
-    __slots__ = ("_lock", "_next_action_id", "store")
+    __slots__ = ("_next_action_id", "_running", "_waiting", "has_actions", "store")
 
     def __init__(self, store: StateStore) -> None:
         self.store = store
-        self._lock = asyncio.Lock()
+        self.has_actions = False
+        self.look_for_actions()
+        self._running = False
+        self._waiting: list[asyncio.Future[None]] = []
         self._next_action_id = 0
+
+    def look_for_actions(self) -> None:
+        """Learn of actions that came with a restored state."""
+        queued = self.store.read(PENDING_ACTIONS)
+        self.has_actions = bool(queued)
 
     async def run_phase(
         self,
@@ -81,23 +89,44 @@ class PhaseRuntime:
         effects: list[tuple[TypedEffect, Snapshot]] = []
 
         def submit(command: Command) -> None:
-            effects.extend(self._commit(env, command))
-            report.generated_effects += len(command.effects)
+            made = self._commit(env, command)
+            if made:
+                report.generated_effects += len(made)
+                effects.extend(made)
 
+        if self._running:
+            await self._wait_for_turn()
+        self._running = True
         try:
-            async with self._lock:
-                hooks = env.hooks[ctx.phase]
-                if hooks:
-                    await gather.settle(hooks, ctx, self.store, submit, seed)
-                elif seed:
-                    submit(seed)
-                _check_token(ctx)
-                if self.store.read(PENDING_ACTIONS):
-                    await self._execute(env, ctx, submit, report, max_rounds)
+            hooks = env.hooks[ctx.phase]
+            if hooks:
+                await gather.settle(hooks, ctx, self.store, submit, seed)
+            elif seed:
+                submit(seed)
+            _check_token(ctx)
+            if self.has_actions:
+                await self._execute(env, ctx, submit, report, max_rounds)
         finally:
+            self._running = False
+            if self._waiting:
+                self._waiting.pop(0).set_result(None)
             if effects:
                 await self._dispatch(env, effects, report.effects)
         return report
+
+    async def _wait_for_turn(self) -> None:
+        """Phases never overlap; almost always there is nobody to wait for."""
+        while self._running:
+            turn = asyncio.get_running_loop().create_future()
+            self._waiting.append(turn)
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if turn in self._waiting:
+                    self._waiting.remove(turn)
+                elif self._waiting and not self._running:
+                    self._waiting.pop(0).set_result(None)
+                raise
 
     async def collect_commands(self, env: ExecutionEnv, ctx: PhaseContext) -> Command:
         """What the phase's hooks want, nothing committed.
@@ -133,6 +162,8 @@ class PhaseRuntime:
             item = QueuedAction(id=self._new_action_id(), action=action)
             batch.ops.append((PENDING_ACTIONS, PushAction(item=item)))
         self.store.commit(batch)
+        if command.actions:
+            self.has_actions = True
         if not command.effects:
             return []
         snapshot = self.store.snapshot()
@@ -173,6 +204,7 @@ class PhaseRuntime:
                 else:
                     report.failed += 1
         report.rounds = rounds
+        self.has_actions = bool(queued)
         if rounds == 1:
             report.skipped = sum(item.action.phase is not ctx.phase for item in queued or ())
 
@@ -217,6 +249,8 @@ class PhaseRuntime:
 
 
 def _check_handlers(env: ExecutionEnv, command: Command) -> None:
+    if not (command.actions or command.effects):
+        return
     for action in command.actions:
         if action.key not in env.actions:
             raise UnknownScheduledActionHandler(action.key)

@@ -9,6 +9,7 @@ from awaken.contract.backend import ExecutionBackendFactory, ExecutionBackendFac
 from awaken.contract.llm import LlmExecutor
 from awaken.contract.registry import ExecutionResolver
 from awaken.contract.tool import Tool
+from awaken.domain.schema import validate_against_schema
 from awaken.domain.spec import AgentSpec
 from awaken.domain.tool import ToolError
 from awaken.errors import (
@@ -29,7 +30,6 @@ from awaken.plugin.agent import ResolvedAgent, ResolvedBackendAgent, ResolvedExe
 from awaken.plugin.env import ExecutionEnv
 from awaken.plugin.hook import Configured, Plugin
 from awaken.registry.registries import RegistrySet
-from awaken.tool import validate_against_schema
 
 log = logging.getLogger("awaken.registry")
 

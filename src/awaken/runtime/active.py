@@ -21,6 +21,7 @@ class ActiveRun:
         "_ended",
         "_release",
         "_released",
+        "_sent",
         "decisions",
         "inbox",
         "run_id",
@@ -39,6 +40,7 @@ class ActiveRun:
         self._ended: asyncio.Event | None = None
         self._released = False
         self._release = release
+        self._sent: list[Decision] = []
 
     def release(self) -> None:
         if self.decisions is not None:
@@ -69,9 +71,13 @@ class ActiveRun:
         """
         if self.decisions is None or self.store is None:
             raise InvalidResume(f"run '{self.run_id}' takes no decisions while it runs")
-        decision_batch(self.store, decisions)
+        if not len(self.decisions):
+            self._sent.clear()
+        # What is on its way counts too: a second answer must not make the run refuse the first.
+        decision_batch(self.store, [*self._sent, *decisions])
         if not self.decisions.send(decisions):
             raise InvalidResume(f"run '{self.run_id}' has ended")
+        self._sent.extend(decisions)
 
 
 class ActiveRuns:

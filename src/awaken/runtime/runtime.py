@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from awaken.backend.dispatch import validate_root_execution_request
 from awaken.backend.local import LocalBackend, ThreadContextSnapshot, new_phase_runtime
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.backend import (
@@ -75,23 +74,45 @@ class AgentRuntime:
             AgentLoopError: the run broke off; its record says so.
         """
         slot = self.active.reserve(request.thread_id)
+        ended: asyncio.Future[AgentRunResult] = asyncio.get_running_loop().create_future()
         # A task of its own: a caller who is cancelled must not tear the run out of a commit.
-        run = asyncio.ensure_future(self._run(request, slot, sink or NullEventSink()))
-        run.add_done_callback(lambda _: slot.release())
+        task = asyncio.ensure_future(self._own(request, slot, sink or NullEventSink(), ended))
         try:
-            return await asyncio.shield(run)
+            return await ended
         except asyncio.CancelledError:
-            await _cancel(run, slot)
+            await _cancel(task, slot)
             raise
 
     async def run_to_completion(self, request: RunRequest) -> AgentRunResult:
         """The same, where nobody listens."""
         return await self.run(request)
 
-    async def _run(self, request: RunRequest, slot: ActiveRun, sink: EventSink) -> AgentRunResult:
-        agent, backend_request, context = await self._prepare(request, slot, sink)
+    async def _own(
+        self,
+        request: RunRequest,
+        slot: ActiveRun,
+        sink: EventSink,
+        ended: asyncio.Future[AgentRunResult],
+    ) -> None:
+        """Be a run's task: free its slot at the end, and tell whoever still waits."""
         try:
-            validate_root_execution_request(agent, backend_request)
+            result = await self._run(request, slot, sink)
+        except asyncio.CancelledError:
+            slot.release()
+            ended.cancel()
+            raise
+        except Exception as error:
+            slot.release()
+            if not ended.done():
+                ended.set_exception(error)
+        else:
+            slot.release()
+            if not ended.done():
+                ended.set_result(result)
+
+    async def _run(self, request: RunRequest, slot: ActiveRun, sink: EventSink) -> AgentRunResult:
+        backend_request, context = await self._prepare(request, slot, sink)
+        try:
             return await LocalBackend().execute_root_with_thread_context(backend_request, context)
         except BackendLoopError as error:
             raise error.error from error.error.__cause__
@@ -100,14 +121,14 @@ class AgentRuntime:
 
     async def _prepare(
         self, request: RunRequest, slot: ActiveRun, sink: EventSink
-    ) -> tuple[ResolvedAgent, BackendRootRunRequest, ThreadContextSnapshot]:
+    ) -> tuple[BackendRootRunRequest, ThreadContextSnapshot]:
         """Read the thread, find the agent, and choose the run."""
         facts = await ThreadFacts.read(self.commits, request.thread_id)
         resolver = self.registry.snapshot()
         agent = _resolve(resolver, choose_agent(request, facts))
         choice = await choose_run(request, facts, self.commits, self.ids)
         self.active.name(slot, choice.run_id)
-        return agent, *self._assemble(request, slot, sink, facts, choice, resolver, agent)
+        return self._assemble(request, slot, sink, facts, choice, resolver, agent)
 
     def _assemble(
         self,
@@ -200,7 +221,7 @@ class AgentRuntime:
         return active.send_messages(self.active.find(id), messages)
 
 
-async def _cancel(run: asyncio.Future[AgentRunResult], slot: ActiveRun) -> None:
+async def _cancel(run: asyncio.Future[None], slot: ActiveRun) -> None:
     """Cancel a run whose caller is gone, and wait until it has ended, though not for ever."""
     slot.token.cancel()
     try:
@@ -208,8 +229,6 @@ async def _cancel(run: asyncio.Future[AgentRunResult], slot: ActiveRun) -> None:
     finally:
         run.cancel()
     await asyncio.wait([run])
-    if not run.cancelled():
-        run.exception()  # seen: nobody is left to raise it to
 
 
 def _resolve(resolver: RegistryResolver, agent_id: str) -> ResolvedAgent:

@@ -145,15 +145,20 @@ def _no_calls() -> dict[str, ToolCallState]:
 
 
 class ToolCallStatesValue(Value, frozen=True, kw_only=True):
-    """All calls of the current step, by id."""
+    """The calls of the latest step that made some, by id."""
 
     calls: dict[str, ToolCallState] = msgspec.field(default_factory=_no_calls)
+    turn: str = ""
 
 
 class PutCall(Value, frozen=True, kw_only=True):
-    """Set one call, if its old status may go there."""
+    """Set one call, if its old status may go there; the first of a new turn forgets the old ones.
+
+    A turn is named by its assistant message; without one the call belongs to those already there.
+    """
 
     call: ToolCallState
+    turn: str | None = None
 
 
 class ClearCalls(Value, frozen=True, kw_only=True):
@@ -165,12 +170,14 @@ ToolCallUpdate = PutCall | ClearCalls
 
 def _tool_calls(state: ToolCallStatesValue, update: ToolCallUpdate) -> ToolCallStatesValue:
     if isinstance(update, ClearCalls):
-        return ToolCallStatesValue()
-    call = update.call
+        return ToolCallStatesValue(turn=state.turn)
+    call, turn = update.call, state.turn if update.turn is None else update.turn
+    if turn != state.turn:
+        return ToolCallStatesValue(calls={call.call_id: call}, turn=turn)
     old = state.calls.get(call.call_id)
     if old is not None and not old.status.can_go_to(call.status):
         return state
-    return ToolCallStatesValue(calls={**state.calls, call.call_id: call})
+    return ToolCallStatesValue(calls={**state.calls, call.call_id: call}, turn=turn)
 
 
 TOOL_CALL_STATES: StateKey[ToolCallStatesValue, ToolCallUpdate] = StateKey(

@@ -30,6 +30,14 @@ U = TypeVar("U")
 
 CommitHook = Callable[[CommitEvent], None]
 log = logging.getLogger("awaken.state")
+_MISSING: Any = object()
+
+
+def _reduced(key: StateKey[Any, Any], old: Any, update: Any) -> Any:
+    try:
+        return key.apply(key.initial() if old is _MISSING else old, update)
+    except Exception as error:
+        raise ReducerFailed(key.name, error) from error
 
 
 class UnknownKeyPolicy(StrEnum):
@@ -92,10 +100,25 @@ class StateStore:
     # -- writing ------------------------------------------------------------------------------
 
     def update(self, key: StateKey[Any, U], update: U) -> int:
-        """Commit a single update."""
-        batch = MutationBatch()
-        batch.ops.append((key, update))
-        return self.commit(batch)
+        """Commit a single update; the same as a batch of one, and what a step does most."""
+        if self._hooks:
+            return self.commit(MutationBatch().update(key, update))
+        name = key.name
+        with self._lock:
+            if name not in self._keys:
+                raise UnknownKey(name)
+            values = self._values
+            old = values.get(name, _MISSING)
+            new = _reduced(key, old, update)
+            revision = self._snapshot.revision + 1
+            if new is not old:
+                self._values = values = {**values, name: new}
+                self._changed_at[name] = revision
+                self._unsaved.add(name)
+            self._snapshot = Snapshot(revision, values)
+        if new is old and isinstance(new, msgspec.Struct):
+            log.warning("an update of %s was refused by its key", name)
+        return revision
 
     def commit(self, batch: MutationBatch) -> int:
         """Apply all of `batch` or none of it; return the revision.
@@ -114,9 +137,9 @@ class StateStore:
             revision = previous + 1
             for name in changed:
                 self._changed_at[name] = revision
-            self._unsaved |= changed
-            self._swap(revision, values)
-            snapshot = self._snapshot
+            self._unsaved.update(changed)
+            self._values = values
+            snapshot = self._snapshot = Snapshot(revision, values)
         if skipped:
             log.warning("updates of %s were refused by their keys", ", ".join(sorted(skipped)))
         if hooks:
@@ -125,7 +148,7 @@ class StateStore:
                 new_revision=revision,
                 op_count=len(batch.ops),
                 snapshot=snapshot,
-                skipped=tuple(sorted(skipped)),
+                skipped=tuple(sorted(set(skipped))),
             )
             for hook in hooks:
                 hook(event)
@@ -136,37 +159,28 @@ class StateStore:
         with self._lock:
             self._apply(batch)
 
-    def _apply(self, batch: MutationBatch) -> tuple[dict[str, Any], set[str], set[str]]:
-        base = batch.base_revision
+    def _apply(self, batch: MutationBatch) -> tuple[dict[str, Any], list[str], list[str]]:
+        """The values after the batch, the names it changed, and those that refused it."""
+        base, keys = batch.base_revision, self._keys
         values = self._values.copy()
-        changed: set[str] = set()
-        skipped: set[str] = set()
+        changed: list[str] = []
+        skipped: list[str] = []
         for key, update in batch.ops:
             name = key.name
-            if name not in self._keys:
+            if name not in keys:
                 raise UnknownKey(name)
-            if (
-                base is not None
-                and key.merge is Merge.EXCLUSIVE
-                and self._changed_at.get(name, 0) > base
-            ):
-                raise RevisionConflict(expected=base, actual=self._changed_at[name], key=name)
-            old = values.get(name)
-            try:
-                if old is None and name not in values:
-                    values[name] = key.apply(key.initial(), update)
-                    changed.add(name)
-                    continue
-                new = key.apply(old, update)
-            except Exception as error:
-                raise ReducerFailed(name, error) from error
-            if new is old:
-                # A record handed back untouched is a refusal; an int set to itself is not.
-                if isinstance(new, msgspec.Struct):
-                    skipped.add(name)
-            else:
+            if base is not None and key.merge is Merge.EXCLUSIVE:
+                changed_at = self._changed_at.get(name, 0)
+                if changed_at > base:
+                    raise RevisionConflict(expected=base, actual=changed_at, key=name)
+            old = values.get(name, _MISSING)
+            new = _reduced(key, old, update)
+            if new is not old:
                 values[name] = new
-                changed.add(name)
+                changed.append(name)
+            elif isinstance(new, msgspec.Struct):
+                # A record handed back untouched is a refusal; an int set to itself is not.
+                skipped.append(name)
         return values, changed, skipped
 
     def _swap(self, revision: int, values: dict[str, Any]) -> None:
@@ -293,6 +307,8 @@ class StateStore:
         """
         run: dict[str, msgspec.Raw] = {}
         thread: dict[str, msgspec.Raw] = {}
+        if not self._unsaved:
+            return run, thread
         # Commits may come from other threads: what they change is taken here, or stays unsaved.
         with self._lock:
             for name in sorted(self._unsaved):

@@ -1,9 +1,10 @@
 """Functions and types as tools, their schemas, and one call of one tool."""
 
+from awaken.domain.schema import validate_against_schema
 from awaken.tool.execute import execute_tool
 from awaken.tool.frontend import FrontEndTool
 from awaken.tool.function import FunctionTool, tool
-from awaken.tool.schema import generate_tool_schema, sanitize_for_llm, validate_against_schema
+from awaken.tool.schema import generate_tool_schema, sanitize_for_llm
 from awaken.tool.typed import TypedTool
 
 __all__ = [

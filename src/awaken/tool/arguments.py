@@ -9,11 +9,12 @@ from typing import Any, Protocol
 import msgspec
 
 from awaken.codec import Json, loads
+from awaken.domain.schema import path_text
 from awaken.domain.tool import ToolError
 from awaken.errors import ConfigError
 from awaken.tool.answer import to_data
 from awaken.tool.pydantic_types import Complaint, PydanticReader, is_pydantic
-from awaken.tool.schema import inlined_schema, path_text, sanitize_for_llm
+from awaken.tool.schema import inlined_schema, sanitize_for_llm
 from awaken.tool.signature import REQUIRED, Parameter, bad_parameter
 
 _SCALARS = (type(None), bool, int, float, str)

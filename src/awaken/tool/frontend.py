@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from awaken.codec import Json
 from awaken.contract.tool import ToolCallContext, ToolOutput
+from awaken.domain.schema import validate_against_schema
 from awaken.domain.suspension import (
     PendingToolCall,
     SuspendTicket,
@@ -11,7 +12,6 @@ from awaken.domain.suspension import (
     ToolCallResumeMode,
 )
 from awaken.domain.tool import ToolDescriptor, ToolResult
-from awaken.tool.schema import validate_against_schema
 
 
 class FrontEndTool:

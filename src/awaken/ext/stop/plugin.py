@@ -37,7 +37,8 @@ class StopConditionPlugin:
     id = "stop-condition"
 
     def __init__(self, policies: Sequence[StopConditionSpec], clock: Clock = SYSTEM_CLOCK) -> None:
-        self._policies = tuple(policies)
+        # A limit of 0 switches a round limit off; then there is nothing to look at.
+        self._policies = tuple(p for p in policies if p != MaxRounds(rounds=0))
         self._clock = clock
         windows = (p.window for p in policies if isinstance(p, LoopDetection))
         self._texts_kept = min(max(windows, default=0), RECENT_TEXTS)
@@ -49,10 +50,15 @@ class StopConditionPlugin:
 
     def register(self, registrar: Registrar) -> None:
         registrar.key(STOP_STATS)
+        registrar.action(STOP_BEFORE_NEXT_INFERENCE, self.stop)
+        if not self._policies:
+            return
+        if all(isinstance(policy, MaxRounds) for policy in self._policies):
+            registrar.hook(Phase.AFTER_INFERENCE, self.count_rounds)
+            return
         if any(isinstance(policy, Timeout) for policy in self._policies):
             registrar.hook(Phase.RUN_START, self.run_start)
         registrar.hook(Phase.AFTER_INFERENCE, self.after_inference)
-        registrar.action(STOP_BEFORE_NEXT_INFERENCE, self.stop)
 
     async def run_start(self, ctx: PhaseContext) -> Command | None:
         """Time counts from here; a run that goes on after a pause has begun before."""
@@ -62,6 +68,14 @@ class StopConditionPlugin:
         started = msgspec.structs.replace(stats, started_at_ms=self._clock.now_ms())
         return Command().update(STOP_STATS, started)
 
+    async def count_rounds(self, ctx: PhaseContext) -> Command | None:
+        """The usual case, rounds alone: the lifecycle has counted them already."""
+        lifecycle, response = ctx.read(RUN_LIFECYCLE), ctx.llm_response
+        if lifecycle is None or response is None:
+            return None
+        found = first_stop(self._policies, StopConditionStats(step_count=lifecycle.step_count + 1))
+        return self._stop(Command(), response, found) if found is not None else None
+
     async def after_inference(self, ctx: PhaseContext) -> Command | None:
         response = ctx.llm_response
         if response is None:
@@ -69,8 +83,14 @@ class StopConditionPlugin:
         stats = self._counted(ctx.read(STOP_STATS) or StopConditionStats(), response)
         command = Command().update(STOP_STATS, stats)
         found = first_stop(self._policies, stats)
-        if found is None:
-            return command
+        return self._stop(command, response, found) if found is not None else command
+
+    def _stop(
+        self,
+        command: Command,
+        response: LLMResponse,
+        found: tuple[StopConditionSpec, StoppedReason],
+    ) -> Command:
         policy, reason = found
         answered = response.success is not None and not response.success.needs_tools
         if isinstance(policy, MaxRounds) and answered:

@@ -12,6 +12,7 @@ from awaken.domain.identity import RunIdentity
 from awaken.domain.progress import ProgressStatus
 from awaken.domain.spec import AgentSpec
 from awaken.domain.tool import ToolDescriptor, ToolResult
+from awaken.state.command import Command
 from awaken.state.key import StateKey
 from awaken.state.snapshot import Snapshot
 
@@ -115,13 +116,9 @@ def test_a_tool_reads_the_state_of_when_its_call_began() -> None:
     assert context().state(other) is None
 
 
-def test_outputs_do_not_share_their_empty_command() -> None:
-    one, two = ToolOutput(ToolResult.success("t")), ToolOutput(ToolResult.success("t"))
-
-    one.command.update(COUNT, 1)
-
-    assert one.command
-    assert not two.command
+def test_an_output_changes_nothing_unless_it_says_so() -> None:
+    assert not ToolOutput(ToolResult.success("t")).command
+    assert ToolOutput(ToolResult.success("t"), Command().update(COUNT, 1)).command
 
 
 class Plain:

@@ -246,7 +246,8 @@ async def test_an_agent_that_tolerates_no_errors_fails_on_the_first() -> None:
 
 async def test_tokens_add_up_over_steps() -> None:
     """01/L-3: and the statistics say so."""
-    worker = Worker([asks(tokens=1), asks(tokens=2), "done"])
+    script = [asks(tokens=1), asks(tokens=2), "done"]
+    worker = Worker(script, stop=[TokenBudget(max_total=100)])
     runtime = Runtime([worker.agent])
 
     result = await runtime.run("worker", "go")

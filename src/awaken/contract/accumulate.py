@@ -156,12 +156,8 @@ class StreamAccumulator:
 
 def _merged(old: TokenUsage | None, new: TokenUsage) -> TokenUsage:
     """`new` over `old`; a field nobody filled stays unknown, a negative one adds nothing."""
-    if old is None:
-        for given in msgspec.structs.astuple(new):
-            if given is not None and given < 0:
-                break
-        else:
-            return new
+    if old is None and min([count or 0 for count in msgspec.structs.astuple(new)]) >= 0:
+        return new
     fields: dict[str, int] = {}
     for name in new.__struct_fields__:
         before: int | None = getattr(old, name) if old is not None else None

@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
+from typing import Any
 
 from awaken.codec import Json
 from awaken.domain.suspension import Decision
@@ -88,16 +89,28 @@ class interruptible:
     """Run the block until it ends or the token is cancelled, whichever comes first.
 
     A cancelled token interrupts whatever the block awaits. No task is made for it: the current
-    one is cancelled and, here, told to go on.
+    one (`task`, for a caller who knows it) is cancelled and, here, told to go on.
 
     Raises:
         Cancelled: the token was cancelled.
     """
 
-    __slots__ = ("_before", "_begun", "_delivered", "_handle", "_scheduled", "_task", "_token")
+    __slots__ = (
+        "_before",
+        "_begun",
+        "_delivered",
+        "_given",
+        "_handle",
+        "_scheduled",
+        "_task",
+        "_token",
+    )
 
-    def __init__(self, token: CancellationToken | None) -> None:
+    def __init__(
+        self, token: CancellationToken | None, task: asyncio.Task[Any] | None = None
+    ) -> None:
         self._token = token
+        self._given = task
         self._begun = self._delivered = False
         self._scheduled: asyncio.Handle | None = None
 
@@ -107,7 +120,7 @@ class interruptible:
             return
         if token._cancelled:
             raise Cancelled
-        task = asyncio.current_task()
+        task = self._given or asyncio.current_task()
         assert task is not None, "interruptible needs a running task"
         self._task = task
         self._before = task.cancelling()

@@ -6,6 +6,10 @@ from awaken.domain.lifecycle import RunStatus
 from awaken.domain.run import RunRecord
 from awaken.domain.value import Value
 
+# Bound once: on Python 3.11 reaching a member through its enum costs as much as a call.
+_RUNNING = RunStatus.RUNNING
+_DONE = RunStatus.DONE
+
 
 class Thread(Value, frozen=True, kw_only=True):
     """The head of a thread; timestamps are milliseconds."""
@@ -25,9 +29,9 @@ def project_run(
 ) -> tuple[str | None, str | None]:
     """The thread's open and active run after `run` was written."""
     mine, status = run.run_id, run.status
-    if status is RunStatus.RUNNING:
+    if status is _RUNNING:
         return mine, mine
-    if status is RunStatus.DONE:
+    if status is _DONE:
         return (
             None if open_run_id == mine else open_run_id,
             None if active_run_id == mine else active_run_id,

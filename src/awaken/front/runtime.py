@@ -95,7 +95,12 @@ class Runtime:
         for run in live:
             await run.wait_ended(CANCEL_GRACE)
         if self._tasks:
-            await asyncio.wait(self._tasks, timeout=CANCEL_GRACE)
+            # What has not ended with its run is stuck, or asks somebody who will not answer now.
+            _, left = await asyncio.wait(self._tasks, timeout=0)
+            for task in left:
+                task.cancel()
+            if left:
+                await asyncio.wait(left, timeout=CANCEL_GRACE)
         await self._engine.commits.close()
 
     @property
@@ -161,7 +166,7 @@ class Runtime:
         return RunStream(
             lambda sink: self._drive(request, on_approval, sink),
             self._spawn,
-            lambda: self._engine.cancel_by_thread(request.thread_id),
+            self._engine.cancel_by_run_id,
             detached=detached,
         )
 
@@ -185,8 +190,13 @@ class Runtime:
             if not result.suspended or on_approval is None or not result.tickets:
                 return result
             decisions = [await _ask(on_approval, ticket) for ticket in result.tickets]
+            # Not by name: the run may have been handed to another agent.
             request = msgspec.structs.replace(
-                request, messages=(), decisions=tuple(decisions), continue_run_id=result.run_id
+                request,
+                agent_id=None,
+                messages=(),
+                decisions=tuple(decisions),
+                continue_run_id=result.run_id,
             )
 
     def _request(
@@ -204,7 +214,7 @@ class Runtime:
         if answers and thread is None:
             raise ConfigError("answers belong to a thread: give the thread of the suspended run")
         return RunRequest(
-            thread_id=thread or self._ids.new(),
+            thread_id=self._ids.new() if thread is None else thread,
             messages=messages,
             agent_id=agent.id if isinstance(agent, Agent) else agent,
             decisions=_decisions(answers or {}),

@@ -23,28 +23,30 @@ class _Buffer:
     never does. A buffer nobody reads any more takes everything and keeps nothing.
     """
 
-    __slots__ = ("_reader", "_writer", "abandoned", "ended", "items", "limit")
+    __slots__ = ("_reader", "_writers", "abandoned", "ended", "items", "limit", "run_id")
 
     def __init__(self, limit: int) -> None:
         self.items: deque[RunEvent] = deque()
         self.limit = limit
+        self.run_id: str | None = None
         self.ended = False
         self.abandoned = False
         self._reader: asyncio.Future[None] | None = None
-        self._writer: asyncio.Future[None] | None = None
+        self._writers: list[asyncio.Future[None]] = []
 
     async def emit(self, event: RunEvent) -> None:
         if self.abandoned:
             return
         self.items.append(event)
+        if self.run_id is None:
+            self.run_id = event.run_id
         if self._reader is not None:
             self._wake_reader()
         if len(self.items) >= self.limit and event.seq is None:
-            self._writer = asyncio.get_running_loop().create_future()
-            try:
-                await self._writer
-            finally:
-                self._writer = None
+            # Tools that run side by side may all be waiting for room.
+            room = asyncio.get_running_loop().create_future()
+            self._writers.append(room)
+            await room
 
     async def close(self) -> None:
         self.end()
@@ -56,21 +58,23 @@ class _Buffer:
     def abandon(self) -> None:
         self.abandoned = True
         self.items.clear()
-        self.wake_writer()
+        self.wake_writers()
 
     def _wake_reader(self) -> None:
         reader, self._reader = self._reader, None
         if reader is not None and not reader.done():
             reader.set_result(None)
 
-    def wake_writer(self) -> None:
-        if self._writer is not None and not self._writer.done():
-            self._writer.set_result(None)
+    def wake_writers(self) -> None:
+        writers, self._writers = self._writers, []
+        for room in writers:
+            if not room.done():
+                room.set_result(None)
 
     async def filled(self) -> bool:
         """Wait for something to read; false when the run is over and nothing is left."""
         while not self.items:
-            self.wake_writer()
+            self.wake_writers()
             if self.ended:
                 return False
             self._reader = asyncio.get_running_loop().create_future()
@@ -89,7 +93,7 @@ class RunStream:
         self,
         start: Callable[[EventSink], Awaitable[RunResult]],
         spawn: Callable[[Awaitable[RunResult]], asyncio.Task[RunResult]],
-        cancel: Callable[[], object],
+        cancel: Callable[[str], bool],
         *,
         detached: bool = False,
         buffer: int = BUFFER,
@@ -100,6 +104,7 @@ class RunStream:
         self._detached = detached
         self._buffer = _Buffer(buffer)
         self._task: asyncio.Task[RunResult] | None = None
+        self._raised = False
 
     async def __aenter__(self) -> Self:
         if self._task is not None:
@@ -118,15 +123,18 @@ class RunStream:
         self._buffer.abandon()
         if self._detached and not ended:
             return
-        if not task.done():
-            self._cancel()
+        run_id = self._buffer.run_id
+        if not task.done() and not (run_id is not None and self._cancel(run_id)):
+            # Not a run yet, or between two of them: somebody is being asked for an approval.
+            task.cancel()
         try:
             await asyncio.wait([task])
         except asyncio.CancelledError:
             task.cancel()
             raise
         # What the reader has not seen yet is raised here, unless another error is on its way.
-        if kind is None and not task.cancelled() and task.exception() is not None and ended:
+        failed = not task.cancelled() and task.exception() is not None
+        if kind is None and failed and ended and not self._raised:
             task.result()
 
     def _opened(self) -> asyncio.Task[RunResult]:
@@ -148,6 +156,7 @@ class RunStream:
             return buffer.items.popleft()
         task = self._opened()
         if not task.cancelled() and task.exception() is not None:
+            self._raised = True
             task.result()
         raise StopAsyncIteration
 
@@ -167,6 +176,7 @@ class RunStream:
         task = self._opened()
         if not task.done():
             raise ConfigError("the run goes on: read its events to their end, or await done()")
+        self._raised = True
         return task.result()
 
     async def done(self) -> RunResult:

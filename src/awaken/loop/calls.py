@@ -31,6 +31,11 @@ from awaken.loop.save import persist_checkpoint
 from awaken.state.snapshot import Snapshot
 from awaken.tool import execute_tool
 
+# Bound once: on Python 3.11 reaching a member through its enum costs as much as a call.
+_INTENT = CallPhase.INTENT
+_SEQUENTIAL = ToolExecutorKind.SEQUENTIAL
+_BEFORE = Phase.BEFORE_TOOL_EXECUTE
+
 log = logging.getLogger("awaken.loop")
 
 
@@ -49,7 +54,7 @@ async def run_calls(run: LiveRun, message_id: str, calls: Sequence[ToolCall]) ->
                 run_id=run.identity.run_id,
                 call_id=call.id,
                 tool_name=call.name,
-                phase=CallPhase.INTENT,
+                phase=_INTENT,
                 arguments=call.arguments,
             )
             for index, call in enumerate(calls)
@@ -160,7 +165,7 @@ def groups(run: LiveRun, turn: Turn, indexes: Iterable[int]) -> list[list[int]]:
 
 
 async def _execute(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> None:
-    if run.agent.tool_executor is ToolExecutorKind.SEQUENTIAL:
+    if run.agent.tool_executor is _SEQUENTIAL:
         waiting = turn.suspended
         for position, index in enumerate(indexes):
             await run_alone(run, turn, index)
@@ -189,7 +194,7 @@ async def run_alone(run: LiveRun, turn: Turn, index: int) -> None:
     turn.writers.clear()
     output: ToolOutput | None = None
     try:
-        with interruptible(run.token):
+        with interruptible(run.token, run.task):
             output = await invoke(run, turn, index, run.store.snapshot())
     except Cancelled:
         if output is None:
@@ -228,7 +233,7 @@ async def _run_together(run: LiveRun, turn: Turn, batch: Sequence[int]) -> None:
                 if len(turn.open_calls()) < len(turn.calls) and not ended:
                     await persist_checkpoint(run)
                 # Only the waiting is cut short by a cancel, never a commit.
-                with interruptible(run.token):
+                with interruptible(run.token, run.task):
                     await some_ended.wait()
                 await keep()
         except Exception as error:
@@ -246,8 +251,8 @@ async def _run_together(run: LiveRun, turn: Turn, batch: Sequence[int]) -> None:
 
 
 async def _before(run: LiveRun, turn: Turn, index: int) -> None:
-    if run.is_busy(Phase.BEFORE_TOOL_EXECUTE):
-        await run.phase(Phase.BEFORE_TOOL_EXECUTE, **tool_fields(run, turn, index))
+    if run.is_busy(_BEFORE):
+        await run.phase(_BEFORE, **tool_fields(run, turn, index))
 
 
 async def invoke(run: LiveRun, turn: Turn, index: int, snapshot: Snapshot) -> ToolOutput:

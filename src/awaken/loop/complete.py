@@ -21,14 +21,20 @@ from awaken.state.command import Command
 from awaken.state.key import Merge
 from awaken.state.runtime_keys import TOOL_CALL_STATES, PutCall, ToolCallState
 
+# Bound once: on Python 3.11 reaching a member through its enum costs as much as a call.
+_AFTER = Phase.AFTER_TOOL_EXECUTE
+_PENDING = ToolStatus.PENDING
+_TOOL = Role.TOOL
+_SUSPENDED = ToolCallOutcome.SUSPENDED
+
 _STATUS = {
     ToolStatus.SUCCESS: ToolCallStatus.SUCCEEDED,
-    ToolStatus.PENDING: ToolCallStatus.SUSPENDED,
+    _PENDING: ToolCallStatus.SUSPENDED,
     ToolStatus.ERROR: ToolCallStatus.FAILED,
 }
 _LEDGER = {
     ToolStatus.SUCCESS: CallPhase.SUCCEEDED,
-    ToolStatus.PENDING: CallPhase.SUSPENDED,
+    _PENDING: CallPhase.SUSPENDED,
     ToolStatus.ERROR: CallPhase.FAILED,
 }
 
@@ -105,7 +111,7 @@ async def complete(
     call = turn.calls[index]
     output = _checked(run, turn, index, output)
     result = output.result
-    hooked = hooks and run.is_busy(Phase.AFTER_TOOL_EXECUTE)
+    hooked = hooks and run.is_busy(_AFTER)
     if not hooked and not output.command:
         run.store.update(TOOL_CALL_STATES, _put(run, turn, call, result))
         _record(run, turn, index, result)
@@ -116,7 +122,7 @@ async def complete(
     if hooked:
         try:
             await run.phase(
-                Phase.AFTER_TOOL_EXECUTE,
+                _AFTER,
                 seed=command,
                 final=True,
                 tool_result=result,
@@ -181,7 +187,7 @@ def _call_state(run: LiveRun, call: ToolCall, result: ToolResult) -> ToolCallSta
         status=_STATUS[result.status],
         updated_at=run.clock.now_ms(),
     )
-    if result.status is not ToolStatus.PENDING:
+    if result.status is not _PENDING:
         return state
     ticket = result.suspension or SuspendTicket()
     return state.with_resume_mode(ticket.resume_mode).with_suspension(
@@ -193,10 +199,10 @@ def _record(run: LiveRun, turn: Turn, index: int, result: ToolResult) -> None:
     """Log, ledger and event of a call that ended or waits."""
     call = turn.calls[index]
     message: Message | None = None
-    if result.status is not ToolStatus.PENDING:
+    if result.status is not _PENDING:
         message = Message(
             id=run.ids.new(),
-            role=Role.TOOL,
+            role=_TOOL,
             content=(Text(text=result.model_text()),),
             tool_call_id=call.id,
             metadata=run.metadata,
@@ -212,7 +218,7 @@ def _record(run: LiveRun, turn: Turn, index: int, result: ToolResult) -> None:
         )
     )
     outcome = result.outcome
-    if index in turn.resumed and outcome is not ToolCallOutcome.SUSPENDED:
+    if index in turn.resumed and outcome is not _SUSPENDED:
         run.journal.note(ToolCallResumed(target_id=call.id, result=result.resume_payload()))
     else:
         run.journal.note(

@@ -147,7 +147,7 @@ async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
     heard = StreamAccumulator()
     stream = run.agent.llm_executor.execute_stream(request)
     try:
-        with interruptible(run.token):
+        with interruptible(run.token, run.task):
             if run.journal.live:
                 await _forward(run, stream, heard)
             else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -106,6 +107,7 @@ class LiveRun:
         "request",
         "resolver",
         "store",
+        "task",
         "token",
         "transcript",
     )
@@ -117,6 +119,7 @@ class LiveRun:
         self.store = params.runtime.store
         self.identity = params.run_identity
         self.token = params.cancellation_token
+        self.task = asyncio.current_task()
         self.decisions = params.decision_rx
         self.inbox = params.inbox
         self.owner_inbox = params.owner_inbox
@@ -185,7 +188,7 @@ class LiveRun:
 
     def is_busy(self, phase: Phase) -> bool:
         """Whether a phase has anything to do."""
-        return self.phases.has_actions or bool(self.agent.env.hooks[phase])
+        return self.phases.has_actions or self.agent.env.is_busy(phase, self.store.snapshot())
 
     async def phase(
         self, phase: Phase, *, seed: Command | None = None, final: bool = False, **extra: Any

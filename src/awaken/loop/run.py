@@ -128,7 +128,8 @@ async def _next(run: LiveRun, outcome: Outcome | TerminationReason) -> Terminati
     """Close the step and say how the run ends, or that it goes on."""
     if outcome is Outcome.SUSPENDED:
         _wait(run, SUSPENDED)
-    await complete_step(run)
+    if run.in_step:
+        await complete_step(run)
     if outcome is Outcome.SUSPENDED:
         return await _suspend(run)
     if not isinstance(outcome, Outcome):
@@ -183,6 +184,7 @@ async def _suspend(run: LiveRun) -> TerminationReason | None:
         except Cancelled:
             return CANCELLED
         if not suspended_calls(run.store):
+            run.transcript.extend(drain(run.inbox))
             await persist_checkpoint(run)
             return check_termination(run.store)
 

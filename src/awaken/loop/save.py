@@ -40,6 +40,12 @@ from awaken.state.runtime_keys import (
 )
 from awaken.state.store import StateStore
 
+# Bound once: on Python 3.11 reaching a member through its enum costs as much as a call.
+_RUNNING = RunStatus.RUNNING
+_WAITING = RunStatus.WAITING
+_DONE = RunStatus.DONE
+_STEP_END = Phase.STEP_END
+
 log = logging.getLogger("awaken.loop")
 _replace = msgspec.structs.replace
 
@@ -49,8 +55,8 @@ async def complete_step(run: LiveRun) -> None:
     run.in_step = False
     run.store.update(RUN_LIFECYCLE, StepCompleted(updated_at=run.clock.now_ms()))
     try:
-        if run.is_busy(Phase.STEP_END):
-            await run.phase(Phase.STEP_END, final=True)
+        if run.is_busy(_STEP_END):
+            await run.phase(_STEP_END, final=True)
     finally:
         emit_state_snapshot(run)
         run.journal.note(StepEnd())
@@ -117,9 +123,26 @@ def _next_record(
     error_payload: Json,
 ) -> RunRecord:
     now = (lifecycle.updated_at or run.created_at_ms) // 1000
+    record = run.record
+    if (
+        record is not None
+        and termination is None
+        and lifecycle.status is record.status is _RUNNING
+        and record.agent_id == run.agent.spec.id
+    ):
+        # A run that simply goes on: most of its record stays as it is.
+        return _replace(
+            record,
+            output=output,
+            updated_at=now,
+            steps=lifecycle.step_count,
+            input_tokens=run.input_tokens,
+            output_tokens=run.output_tokens,
+            revision=record.revision + 1,
+        )
     final = (run.transcript.response or None) if termination is not None else None
-    waiting = lifecycle.status is RunStatus.WAITING
-    record = run.record or _first_record(run)
+    waiting = lifecycle.status is _WAITING
+    record = record or _first_record(run)
     return _replace(
         record,
         agent_id=run.agent.spec.id,
@@ -141,7 +164,7 @@ def _next_record(
         )
         if waiting
         else None,
-        finished_at=now if lifecycle.status is RunStatus.DONE else None,
+        finished_at=now if lifecycle.status is _DONE else None,
         updated_at=now,
         steps=lifecycle.step_count,
         input_tokens=run.input_tokens,
@@ -158,7 +181,7 @@ def _first_record(run: LiveRun) -> RunRecord:
         agent_id=identity.agent_id,
         parent_run_id=identity.parent_run_id,
         request=run.request,
-        status=RunStatus.RUNNING,
+        status=_RUNNING,
         dispatch_id=identity.dispatch_id,
         session_id=identity.session_id,
         transport_request_id=identity.transport_request_id,
@@ -270,7 +293,7 @@ def waiting_state_from_lifecycle(
     tickets: Sequence[RunWaitingTicket],
 ) -> RunWaitingState | None:
     """What a waiting run waits for; nothing for any other."""
-    if status is not RunStatus.WAITING:
+    if status is not _WAITING:
         return None
     return RunWaitingState(
         reason=WaitingReason.from_status_reason(status_reason),
@@ -321,8 +344,8 @@ def check_termination(store: StateStore) -> TerminationReason | None:
     if lifecycle is None:
         return None
     status = lifecycle.status
-    if status is RunStatus.RUNNING or status is RunStatus.CREATED:
+    if status is _RUNNING or status is RunStatus.CREATED:
         return None
-    if status is RunStatus.DONE:
+    if status is _DONE:
         return lifecycle.termination or from_done_reason(lifecycle.status_reason or "unknown")
     return None if lifecycle.status_reason == AWAITING_TASKS else SUSPENDED_END

@@ -17,6 +17,11 @@ from awaken.loop.live import LiveRun
 from awaken.loop.save import check_termination
 from awaken.state.runtime_keys import ACTIVE_AGENT
 
+# Bound once: on Python 3.11 reaching a member through its enum costs as much as a call.
+_BEFORE_THE_MODEL = (Phase.STEP_START, Phase.BEFORE_INFERENCE)
+_AFTER_INFERENCE = Phase.AFTER_INFERENCE
+_ASSISTANT = Role.ASSISTANT
+
 _MALFORMED = (
     "Some tool calls in your last answer were not valid JSON and were not executed. "
     "Issue them again, one at a time and with complete arguments."
@@ -50,7 +55,7 @@ async def step(run: LiveRun) -> Outcome | TerminationReason:
 
 async def _turn(run: LiveRun) -> Outcome | TerminationReason:
     run.check_token()
-    for phase in (Phase.STEP_START, Phase.BEFORE_INFERENCE):
+    for phase in _BEFORE_THE_MODEL:
         if run.is_busy(phase):
             await run.phase(phase)
             if end := check_termination(run.store):
@@ -62,12 +67,10 @@ async def _turn(run: LiveRun) -> Outcome | TerminationReason:
     if answer.cancelled:
         _say(run, answer.result, calls=False)
         return CANCELLED
-    if run.is_busy(Phase.AFTER_INFERENCE):
+    if run.is_busy(_AFTER_INFERENCE):
         try:
             response = LLMResponse(success=answer.result)
-            await run.phase(
-                Phase.AFTER_INFERENCE, llm_response=response, offered_tools=answer.offered
-            )
+            await run.phase(_AFTER_INFERENCE, llm_response=response, offered_tools=answer.offered)
         except BaseException:
             _say(run, answer.result, calls=False)
             raise
@@ -106,7 +109,7 @@ def _say(run: LiveRun, result: StreamResult, *, calls: bool) -> None:
     run.transcript.append(
         Message(
             id=run.message_id,
-            role=Role.ASSISTANT,
+            role=_ASSISTANT,
             content=result.content,
             tool_calls=wanted,
             metadata=run.metadata,
@@ -120,7 +123,7 @@ async def _after_failure(run: LiveRun, error: InferenceFailed) -> Outcome | Term
     failure = InferenceError(
         type="inference_error", message=str(error), error_class=type(cause).__name__
     )
-    await run.phase(Phase.AFTER_INFERENCE, llm_response=LLMResponse(error=failure))
+    await run.phase(_AFTER_INFERENCE, llm_response=LLMResponse(error=failure))
     if end := check_termination(run.store):
         return end
     if any(isinstance(c, ConsecutiveErrors) and c.max > 0 for c in run.agent.spec.stop_conditions):
@@ -141,5 +144,7 @@ def switch_agent(run: LiveRun) -> Blocked | None:
         old.env.deactivate(run.store)
         agent.env.activate(run.store, agent.spec)
     except AwakenError as error:
+        # The thread stays with who speaks: it must not be blocked for ever.
+        run.store.update(ACTIVE_AGENT, run.agent.spec.id)
         return Blocked(value=f"handoff resolve failed: {error}")
     return None

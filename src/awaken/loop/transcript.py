@@ -7,16 +7,23 @@ from collections.abc import Iterable, Sequence
 from awaken.domain.message import Message, Role
 from awaken.domain.transcript import MessageView
 
+# Bound once: on Python 3.11 reaching a member through its enum costs as much as a call.
+_ASSISTANT = Role.ASSISTANT
+
 
 class Transcript:
     """Grows at the end; views taken before do not change. `response` is this run's last answer."""
 
-    __slots__ = ("_items", "_pending", "response")
+    __slots__ = ("_answer", "_items", "_pending")
 
     def __init__(self, messages: Sequence[Message], uncommitted: Sequence[Message] = ()) -> None:
         self._items = list(messages)
         self._pending = list(uncommitted)
-        self.response = ""
+        self._answer: Message | None = None
+
+    @property
+    def response(self) -> str:
+        return self._answer.text() if self._answer is not None else ""
 
     def view(self) -> MessageView:
         return MessageView(self._items)
@@ -24,8 +31,8 @@ class Transcript:
     def append(self, message: Message) -> None:
         self._items.append(message)
         self._pending.append(message)
-        if message.role is Role.ASSISTANT:
-            self.response = message.text()
+        if message.role is _ASSISTANT:
+            self._answer = message
 
     def extend(self, messages: Iterable[Message]) -> None:
         for message in messages:

@@ -23,6 +23,7 @@ from awaken.plugin.hook import (
     Activates,
     BindsRuntimeContext,
     EffectHandler,
+    HookGuard,
     Plugin,
     RequestTransform,
     RunScoped,
@@ -30,6 +31,7 @@ from awaken.plugin.hook import (
 from awaken.plugin.registrar import HookEntry, Registrar
 from awaken.state.command import EffectSpec, MutationBatch, ScheduledActionSpec
 from awaken.state.key import KeyRegistration
+from awaken.state.snapshot import Snapshot
 from awaken.state.store import StateStore
 
 _NO_HOOKS: dict[Phase, tuple[HookEntry, ...]] = dict.fromkeys(Phase, ())
@@ -39,6 +41,8 @@ class ExecutionEnv(msgspec.Struct, kw_only=True, gc=False):
     """What the phases run with. A phase nobody hooks into is an empty tuple."""
 
     hooks: dict[Phase, tuple[HookEntry, ...]] = msgspec.field(default_factory=_NO_HOOKS.copy)
+    guards: dict[Phase, tuple[HookGuard, ...]] = {}
+    """The phases all of whose hooks say when they have something to do."""
     gates: tuple[HookEntry, ...] = ()
     actions: dict[str, tuple[ScheduledActionSpec[Any], ActionHandler]] = {}
     effects: dict[str, tuple[EffectSpec[Any], EffectHandler]] = {}
@@ -75,6 +79,13 @@ class ExecutionEnv(msgspec.Struct, kw_only=True, gc=False):
         for plugin in builtin:
             collected.add(plugin, active=True)
         return collected.env()
+
+    def is_busy(self, phase: Phase, snapshot: Snapshot) -> bool:
+        """Whether a hook of the phase has anything to do."""
+        if not self.hooks[phase]:
+            return False
+        guards = self.guards.get(phase)
+        return guards is None or any(guard(snapshot) for guard in guards)
 
     def bind(self, store: StateStore, owner_inbox: InboxSender | None) -> None:
         """Register the plugins' keys in a run's store and tell them of it."""
@@ -156,6 +167,12 @@ class _Collected:
         binders = tuple(p for p in self.plugins if isinstance(p, BindsRuntimeContext))
         return ExecutionEnv(
             hooks={phase: tuple(hooks) for phase, hooks in self.hooks.items()},
+            guards={
+                phase: tuple(guards)
+                for phase, hooks in self.hooks.items()
+                if (guards := [hook.when for hook in hooks if hook.when is not None])
+                and len(guards) == len(hooks)
+            },
             gates=tuple(self.gates),
             actions=self.actions,
             effects=self.effects,

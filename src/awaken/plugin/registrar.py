@@ -18,6 +18,7 @@ from awaken.plugin.context import PhaseContext
 from awaken.plugin.hook import (
     ActionHandler,
     EffectHandler,
+    HookGuard,
     PhaseHook,
     RequestTransform,
     ToolGateHook,
@@ -34,6 +35,7 @@ class HookEntry(NamedTuple):
 
     plugin_id: str
     call: Any
+    when: HookGuard | None = None
 
 
 class Registrar:
@@ -74,9 +76,9 @@ class Registrar:
             raise EffectHandlerAlreadyRegistered(spec.key)
         self.effects[spec.key] = (spec, handler)
 
-    def hook(self, phase: Phase, hook: PhaseHook) -> None:
-        """Be called in a phase."""
-        self.hooks.append((phase, HookEntry(self.plugin_id, hook)))
+    def hook(self, phase: Phase, hook: PhaseHook, *, when: HookGuard | None = None) -> None:
+        """Be called in a phase; with `when`, a quick look at the state may spare the call."""
+        self.hooks.append((phase, HookEntry(self.plugin_id, hook, when)))
 
     def gate(self, hook: ToolGateHook) -> None:
         """Look at every call before it runs."""

@@ -31,6 +31,7 @@ U = TypeVar("U")
 CommitHook = Callable[[CommitEvent], None]
 log = logging.getLogger("awaken.state")
 _MISSING: Any = object()
+_RUN = Scope.RUN  # looked at for every key of every commit
 
 
 def _reduced(key: StateKey[Any, Any], old: Any, update: Any) -> Any:
@@ -311,11 +312,11 @@ class StateStore:
             return run, thread
         # Commits may come from other threads: what they change is taken here, or stays unsaved.
         with self._lock:
-            for name in sorted(self._unsaved):
+            for name in sorted(self._unsaved) if len(self._unsaved) > 1 else tuple(self._unsaved):
                 registration = self._keys.get(name)
                 if registration is None or not registration.persistent or name not in self._values:
                     continue
-                target = run if registration.scope is Scope.RUN else thread
+                target = run if registration.scope is _RUN else thread
                 try:
                     target[name] = registration.key.dump(self._values[name])
                 except KeyEncode:

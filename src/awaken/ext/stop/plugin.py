@@ -22,6 +22,7 @@ from awaken.state.runtime_keys import (
     Done,
     StopConditionStats,
 )
+from awaken.state.snapshot import Snapshot
 
 STOP_BEFORE_NEXT_INFERENCE: ScheduledActionSpec[StoppedReason] = ScheduledActionSpec(
     "stop-condition.stop_before_next_inference", Phase.BEFORE_INFERENCE, StoppedReason
@@ -39,6 +40,8 @@ class StopConditionPlugin:
     def __init__(self, policies: Sequence[StopConditionSpec], clock: Clock = SYSTEM_CLOCK) -> None:
         # A limit of 0 switches a round limit off; then there is nothing to look at.
         self._policies = tuple(p for p in policies if p != MaxRounds(rounds=0))
+        rounds = (p.rounds for p in self._policies if isinstance(p, MaxRounds))
+        self._fewest_rounds = min(rounds, default=0)
         self._clock = clock
         windows = (p.window for p in policies if isinstance(p, LoopDetection))
         self._texts_kept = min(max(windows, default=0), RECENT_TEXTS)
@@ -54,7 +57,7 @@ class StopConditionPlugin:
         if not self._policies:
             return
         if all(isinstance(policy, MaxRounds) for policy in self._policies):
-            registrar.hook(Phase.AFTER_INFERENCE, self.count_rounds)
+            registrar.hook(Phase.AFTER_INFERENCE, self.count_rounds, when=self.is_last_round)
             return
         if any(isinstance(policy, Timeout) for policy in self._policies):
             registrar.hook(Phase.RUN_START, self.run_start)
@@ -67,6 +70,10 @@ class StopConditionPlugin:
             return None
         started = msgspec.structs.replace(stats, started_at_ms=self._clock.now_ms())
         return Command().update(STOP_STATS, started)
+
+    def is_last_round(self, snapshot: Snapshot) -> bool:
+        lifecycle = snapshot.get(RUN_LIFECYCLE)
+        return lifecycle is not None and lifecycle.step_count + 1 >= self._fewest_rounds
 
     async def count_rounds(self, ctx: PhaseContext) -> Command | None:
         """The usual case, rounds alone: the lifecycle has counted them already."""

@@ -26,31 +26,25 @@ StopDecision = StoppedReason | None
 def evaluate(policy: StopConditionSpec, stats: StopConditionStats) -> StopDecision:
     """What one policy says; a limit of 0 switches it off."""
     match policy:
-        case MaxRounds(rounds=rounds):
-            if 0 < rounds <= stats.step_count:
-                return _stop("max_rounds", f"{stats.step_count} of {rounds} rounds")
+        case MaxRounds(rounds=limit):
+            return _limit(limit, stats.step_count, "max_rounds", "rounds")
         case Timeout(seconds=seconds):
-            if seconds > 0 and stats.elapsed_ms > seconds * 1000:
-                return _stop("timeout", f"{stats.elapsed_ms} ms of {seconds} s")
+            over = 0 < seconds * 1000 < stats.elapsed_ms
+            return _stop("timeout", f"{stats.elapsed_ms} ms of {seconds} s") if over else None
         case TokenBudget(max_total=limit):
             spent = stats.total_input_tokens + stats.total_output_tokens
-            if 0 < limit < spent:
-                return _stop("token_budget", f"{spent} of {limit} tokens")
+            over = 0 < limit < spent
+            return _stop("token_budget", f"{spent} of {limit} tokens") if over else None
         case ConsecutiveErrors(max=limit):
-            if 0 < limit <= stats.consecutive_errors:
-                return _stop("consecutive_errors", f"{stats.consecutive_errors} errors in a row")
+            return _limit(limit, stats.consecutive_errors, "consecutive_errors", "errors in a row")
         case StopOnTool(tool_name=name):
-            if name in stats.last_tool_names:
-                return _stop("stop_on_tool", name)
+            return _stop("stop_on_tool", name) if name in stats.last_tool_names else None
         case ContentMatch(pattern=pattern):
             return _content_match(pattern, stats.last_response_text)
         case LoopDetection(window=window):
-            last = stats.recent_response_texts[-window:] if window >= 2 else ()
-            if len(last) == window and len(set(last)) == 1 and last[0]:
-                return _stop("loop_detection", f"the last {window} answers are the same")
+            return _loop(window, stats.recent_response_texts)
         case _:
             assert_never(policy)
-    return None
 
 
 def first_stop(
@@ -66,6 +60,16 @@ def first_stop(
 
 def _stop(code: str, detail: str) -> StoppedReason:
     return StoppedReason(code=code, detail=detail)
+
+
+def _limit(limit: int, reached: int, code: str, what: str) -> StopDecision:
+    return _stop(code, f"{reached} of {limit} {what}") if 0 < limit <= reached else None
+
+
+def _loop(window: int, texts: Sequence[str]) -> StopDecision:
+    last = texts[-window:] if window >= 2 else ()
+    same = len(last) == window and len(set(last)) == 1 and bool(last[0])
+    return _stop("loop_detection", f"the last {window} answers are the same") if same else None
 
 
 def _content_match(pattern: str, text: str) -> StopDecision:

@@ -619,6 +619,26 @@ async def test_a_caller_that_goes_away_during_a_commit_waits_for_its_answer(slow
         await assert_usable(stage)
 
 
+async def test_a_caller_that_goes_away_does_not_wait_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """01/A-1: a hook that never ends is cut off after a grace, and the run is closed."""
+    monkeypatch.setattr("awaken.runtime.runtime.CANCEL_GRACE", 0.0)
+    reached = asyncio.Event()
+
+    async def hang(_: PhaseContext) -> None:
+        if not reached.is_set():
+            reached.set()
+            await asyncio.Event().wait()
+
+    plugin = TestPlugin({Phase.BEFORE_INFERENCE: hang})
+    stage = Stage(Agent("a", model=CheckedModel("hello"), plugins=[plugin]))
+
+    await cancel_when(stage, reached)
+
+    await assert_cancelled(stage)
+
+
 async def test_a_caller_that_goes_away_before_the_run_began_leaves_the_thread_free() -> None:
     """01/A-1: cancelled before its first step, the task holds nothing."""
     stage = Stage(Agent("a", model=CheckedModel("hello")))

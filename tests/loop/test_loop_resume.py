@@ -586,6 +586,20 @@ async def test_a_continuation_without_an_answer_waits_on() -> None:
     assert [m.role for m in model.requests[1]] == [Role.USER, Role.ASSISTANT, Role.TOOL, Role.USER]
 
 
+async def test_a_message_may_come_with_the_answer() -> None:
+    """01 §6.3: with decisions nothing is superseded; the message stands behind the result."""
+    launcher = Launcher()
+    model = CheckedModel(launcher.calls(1), "both done")
+    stage = Stage(Agent("a", model=model, tools=[launcher.tool]))
+    await stage.run("go")
+
+    result = await stage.run("and be careful", decisions=(("c1", YES),))
+
+    assert result.response == "both done"
+    assert launcher.ran == [1]
+    assert [m.text() for m in model.requests[1]] == ["go", "", "up at 1", "and be careful"]
+
+
 async def test_the_result_of_a_denied_decision_is_told() -> None:
     """02 §5.8: ToolCallResumed carries the decision's result, or null."""
     launcher = Launcher()

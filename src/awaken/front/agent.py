@@ -127,6 +127,10 @@ def _id(agent: Agent | str) -> str:
 
 
 def _tool(agent_id: str, item: Tool | Callable[..., Any]) -> Tool:
+    if isinstance(item, type):
+        raise ConfigError(
+            f"agent {agent_id!r}: {item.__name__} is a class, not a tool; give an instance of it"
+        )
     if callable(getattr(item, "descriptor", None)):
         return item  # type: ignore[return-value]  # what describes itself is a tool
     if callable(item):

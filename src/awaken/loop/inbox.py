@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from html import escape
 
 import msgspec
 
@@ -34,10 +33,17 @@ def payload_messages(payload: Json) -> list[Message]:
         return [_entry(index, entry) for index, entry in enumerate(entries)]
     task = payload.get("task_id") if isinstance(payload, dict) else None
     head = (
-        f'<background-task-event kind="{escape(str(kind or "event"))}" '
-        f'task_id="{escape(str(task or "unknown"))}">'
+        f'<background-task-event kind="{_attribute(kind or "event")}" '
+        f'task_id="{_attribute(task or "unknown")}">'
     )
     return [Message.internal_user(f"{head}\n{dumps_text(payload)}\n</background-task-event>")]
+
+
+def _attribute(value: object) -> str:
+    text = str(value)
+    for plain, escaped in (("&", "&amp;"), ('"', "&quot;"), ("<", "&lt;"), (">", "&gt;")):
+        text = text.replace(plain, escaped)
+    return text
 
 
 def _entry(index: int, entry: Json) -> Message:

@@ -119,7 +119,7 @@ class LiveRun:
         self.store = params.runtime.store
         self.identity = params.run_identity
         self.token = params.cancellation_token
-        self.task = asyncio.current_task()
+        self.task: asyncio.Task[Any] | None = None
         self.decisions = params.decision_rx
         self.inbox = params.inbox
         self.owner_inbox = params.owner_inbox

@@ -63,6 +63,7 @@ async def run_agent_loop(params: AgentLoopParams) -> AgentRunResult:
     """
     agent = params.agent or params.resolver.resolve(params.agent_id)
     run = LiveRun(params, agent)
+    run.task = asyncio.current_task()
     try:
         end = await _begin(run, params)
         while end is None:

@@ -8,6 +8,7 @@ import pytest
 
 from awaken.codec import Json
 from awaken.contract.control import (
+    QUEUE_LIMIT,
     CancellationToken,
     DecisionQueue,
     InboxClosed,
@@ -257,3 +258,19 @@ async def test_what_was_queued_before_closing_can_still_be_taken() -> None:
     queue.close()
 
     assert queue.drain() == [answer("c1")]
+
+
+def test_a_run_that_does_not_read_is_sent_only_so_much() -> None:
+    """01/D-30: queues are bounded; what does not fit is refused, not lost silently."""
+    late: list[object] = []
+    sender, receiver = inbox_channel(late.append)
+    queue = DecisionQueue()
+
+    assert all(sender.send(number) for number in range(QUEUE_LIMIT))
+    assert all(queue.send([]) for _ in range(QUEUE_LIMIT))
+
+    assert not sender.send("one too many")
+    assert not queue.send([])
+    assert late == []
+    assert receiver.drain() == list(range(QUEUE_LIMIT))
+    assert sender.send("again")

@@ -301,6 +301,25 @@ async def test_cancelled_between_sequential_tools_does_not_start_the_next() -> N
     await assert_cancelled(stage)
 
 
+async def test_a_tool_that_cancels_its_own_run_ends_it_with_this_step() -> None:
+    """02 §5.4: after the tools the token is looked at; no further step begins."""
+
+    @tool
+    async def pull_the_plug() -> str:
+        stage.engine.cancel(THREAD)
+        return "pulled"
+
+    model = CheckedModel(tool_call_response("", "pull_the_plug", "c1", {}), "fine")
+    stage = Stage(Agent("a", model=model, tools=[pull_the_plug]))
+
+    result = await stage.run()
+
+    assert (result.termination, result.steps) == (CANCELLED, 1)
+    assert await stage.results() == ["pulled"]
+    assert len(stage.told(StepStart)) == 1
+    await assert_cancelled(stage)
+
+
 @pytest.mark.parametrize("company", [False, True], ids=["alone", "together"])
 async def test_a_tool_that_ends_in_spite_of_the_cancel_counts(company: bool) -> None:
     """What it did counts: a tool may finish its work when it is told to stop."""

@@ -243,6 +243,25 @@ async def test_state_that_cannot_be_written_ends_the_run(phase: Phase) -> None:
     await assert_usable(stage)
 
 
+async def test_the_last_phase_of_a_broken_run_cannot_keep_it_open() -> None:
+    """Every run that started ends, even if run_end writes what cannot be written."""
+    armed = [True]
+
+    async def write(_: PhaseContext) -> Command | None:
+        return Command().update(OPAQUE, Opaque()) if armed[0] else None
+
+    plugin = TestPlugin({Phase.RUN_END: write}, keys=[OPAQUE])
+    model = CheckedModel(ValueError("no network"), "better now")
+    stage = Stage(Agent("a", model=model, plugins=[plugin]))
+
+    with pytest.raises(InferenceFailed):
+        await stage.run()
+
+    await assert_ended(stage, Failed(value="inference failed: no network"), steps=1)
+    armed[0] = False
+    await assert_usable(stage)
+
+
 RING: EffectSpec[str] = EffectSpec("test.ring", str)
 
 

@@ -521,3 +521,38 @@ async def test_phases_of_one_run_never_overlap() -> None:
         go_on.set()
 
     assert order == ["slow begins", "slow ends", "quick"]
+
+
+async def test_a_phase_given_up_while_it_waits_leaves_its_turn_to_the_next() -> None:
+    """01 §3.3: cancelled in the very moment its turn comes, it disturbs neither of the others."""
+    inside, go_on = asyncio.Event(), asyncio.Event()
+    order: list[str] = []
+
+    async def first(_: PhaseContext) -> None:
+        inside.set()
+        await go_on.wait()
+        order.append("first")
+
+    def says(word: str) -> Any:
+        async def hook(_: PhaseContext) -> None:
+            order.append(word)
+
+        return hook
+
+    second, third = says("second"), says("third")
+    bench = Bench(
+        Piece("first", lambda r: r.hook(Phase.STEP_START, first)),
+        Piece("second", lambda r: r.hook(Phase.STEP_END, second)),
+        Piece("third", lambda r: r.hook(Phase.RUN_END, third)),
+    )
+    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        group.create_task(bench.run(Phase.STEP_START))
+        await inside.wait()
+        given_up = group.create_task(bench.run(Phase.STEP_END))
+        group.create_task(bench.run(Phase.RUN_END))
+        await asyncio.sleep(0)
+        go_on.set()
+        given_up.cancel()
+
+    assert given_up.cancelled()
+    assert order == ["first", "third"]

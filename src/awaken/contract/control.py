@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
@@ -11,6 +12,11 @@ from typing import Any
 from awaken.codec import Json
 from awaken.domain.suspension import Decision
 from awaken.errors import Cancelled
+
+QUEUE_LIMIT = 10_000
+"""How much a run that does not read may be sent before it is refused."""
+
+log = logging.getLogger("awaken.control")
 
 
 class CancellationToken:
@@ -204,12 +210,14 @@ class InboxSender:
     def send(self, payload: Json) -> bool:
         if self.try_send(payload):
             return True
-        if self._on_closed is not None:
+        if not self._channel.receiver_gone:
+            log.warning("an inbox with %d unread payloads takes no more", QUEUE_LIMIT)
+        elif self._on_closed is not None:
             self._on_closed(payload)
         return False
 
     def try_send(self, payload: Json) -> bool:
-        if self._channel.receiver_gone:
+        if self._channel.receiver_gone or len(self._channel.items) >= QUEUE_LIMIT:
             return False
         self._channel.items.append(payload)
         self._channel.wake()
@@ -285,7 +293,7 @@ class InboxReceiver:
 def inbox_channel(
     on_closed: Callable[[Json], None] | None = None,
 ) -> tuple[InboxSender, InboxReceiver]:
-    """A queue of JSON payloads into a run."""
+    """A queue of JSON payloads into a run; it holds `QUEUE_LIMIT` of them at most."""
     channel = _Channel()
     return InboxSender(channel, on_closed), InboxReceiver(channel)
 
@@ -301,7 +309,7 @@ class DecisionQueue:
         self.closed = False
 
     def send(self, decisions: Sequence[Decision]) -> bool:
-        if self.closed:
+        if self.closed or len(self._batches) >= QUEUE_LIMIT:
             return False
         self._batches.append(tuple(decisions))
         self._wake()

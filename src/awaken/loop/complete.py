@@ -32,6 +32,7 @@ _STATUS = {
     _PENDING: ToolCallStatus.SUSPENDED,
     ToolStatus.ERROR: ToolCallStatus.FAILED,
 }
+_OUTCOME = {status: status.outcome for status in ToolStatus}
 _LEDGER = {
     ToolStatus.SUCCESS: CallPhase.SUCCEEDED,
     _PENDING: CallPhase.SUSPENDED,
@@ -109,7 +110,8 @@ async def complete(
 ) -> None:
     """End a call: its state, its tool's changes and the hooks' in one go, then log and ledger."""
     call = turn.calls[index]
-    output = _checked(run, turn, index, output)
+    if output.command:
+        output = _checked(run, turn, index, output)
     result = output.result
     hooked = hooks and run.is_busy(_AFTER)
     if not hooked and not output.command:
@@ -217,7 +219,7 @@ def _record(run: LiveRun, turn: Turn, index: int, result: ToolResult) -> None:
             phase=_LEDGER[result.status],
         )
     )
-    outcome = result.outcome
+    outcome = _OUTCOME[result.status]
     if index in turn.resumed and outcome is not _SUSPENDED:
         run.journal.note(ToolCallResumed(target_id=call.id, result=result.resume_payload()))
     else:

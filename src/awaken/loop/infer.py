@@ -64,9 +64,12 @@ async def ask_model(run: LiveRun) -> Answer:
         retries += 1
         request = _continued(run, request, answer.result)
         answer = await _stream(run, request)
-    for call in answer.result.tool_calls:
+    if answer.result.tool_calls:
         await run.journal.announce(
-            ToolCallReady(id=call.id, name=call.name, arguments=call.arguments)
+            *[
+                ToolCallReady(id=call.id, name=call.name, arguments=call.arguments)
+                for call in answer.result.tool_calls
+            ]
         )
     run.journal.note(
         InferenceComplete(

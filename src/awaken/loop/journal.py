@@ -89,12 +89,13 @@ class Journal:
         if self.live:
             await self.send(self.envelope(event))
 
-    async def announce(self, event: AgentEvent) -> None:
-        """Send a durable event at once: it tells of a beginning. The next commit keeps it."""
-        envelope = self.envelope(event)
-        self._durable.append(envelope)
-        if self.live:
-            await self.send(envelope)
+    async def announce(self, *events: AgentEvent) -> None:
+        """Send durable events at once: they tell of beginnings. The next commit keeps them."""
+        for event in events:
+            envelope = self.envelope(event)
+            self._durable.append(envelope)
+            if self.live:
+                await self.send(envelope)
 
     def note(self, event: AgentEvent) -> None:
         """Send a durable event once the next commit has made it true."""

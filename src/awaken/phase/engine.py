@@ -109,7 +109,7 @@ class PhaseRuntime:
         finally:
             self._running = False
             if self._waiting:
-                self._waiting.pop(0).set_result(None)
+                self._wake_next()
             if effects:
                 await self._dispatch(env, effects, report.effects)
         return report
@@ -124,9 +124,16 @@ class PhaseRuntime:
             except asyncio.CancelledError:
                 if turn in self._waiting:
                     self._waiting.remove(turn)
-                elif self._waiting and not self._running:
-                    self._waiting.pop(0).set_result(None)
+                elif not self._running:
+                    self._wake_next()
                 raise
+
+    def _wake_next(self) -> None:
+        while self._waiting:
+            turn = self._waiting.pop(0)
+            if not turn.done():  # its phase may have been given up this very moment
+                turn.set_result(None)
+                return
 
     async def collect_commands(self, env: ExecutionEnv, ctx: PhaseContext) -> Command:
         """What the phase's hooks want, nothing committed.

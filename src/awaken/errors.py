@@ -175,7 +175,7 @@ class PhaseRunLoopExceeded(StateError):
     """Actions of a phase kept scheduling actions of the same phase."""
 
     def __init__(self, phase: str, max_rounds: int) -> None:
-        super().__init__(f"phase {phase!r} did not settle within {max_rounds} rounds of actions")
+        super().__init__(f"phase '{phase}' did not settle within {max_rounds} rounds of actions")
         self.phase, self.max_rounds = phase, max_rounds
 
 
@@ -191,7 +191,7 @@ class HookFailed(StateError):
     """A plugin's hook or gate raised; nothing of its phase was committed."""
 
     def __init__(self, plugin: str, phase: str, why: object) -> None:
-        super().__init__(f"plugin {plugin!r} raised {why!r} in phase {phase!r}")
+        super().__init__(f"plugin {plugin!r} raised {why!r} in phase '{phase}'")
         self.plugin, self.phase = plugin, phase
 
 

@@ -10,7 +10,7 @@ from awaken import Agent, Runtime, ToolDescriptor, tool
 from awaken.domain.lifecycle import NATURAL_END, Blocked
 from awaken.domain.message import Role
 from awaken.errors import ToolIdConflict
-from awaken.ext.handoff import HANDOFF, Activate, Clear, HandoffState, Request
+from awaken.ext.handoff import HANDOFF, Activate, Clear, HandoffPlugin, HandoffState, Request
 from awaken.testing import ScriptedModel, tool_call_response
 from awaken.testing.models import Response
 
@@ -79,13 +79,14 @@ async def test_a_target_that_is_not_on_the_list_is_refused() -> None:
 
 async def test_a_target_nobody_registered_blocks_the_run() -> None:
     """Bad input: the end says which agent is missing and which there are."""
-    runtime, _, _ = two([handing_over("ghost")], [], targets=("ghost",))
+    model = ScriptedModel([handing_over("ghost")])
+    runtime = Runtime([Agent("first", model=model, plugins=[HandoffPlugin(["ghost"])])])
 
     result = await runtime.run("first", "hello")
 
     assert isinstance(result.termination, Blocked)
     assert result.termination.value == (
-        "handoff resolve failed: agent not found: 'ghost'; registered: 'first', 'second'"
+        "handoff resolve failed: agent not found: 'ghost'; registered: 'first'"
     )
 
 

@@ -122,6 +122,53 @@ async def test_the_final_text_survives_a_stop() -> None:
     assert last.tool_calls is None
 
 
+async def test_a_message_behind_the_last_round_is_not_answered() -> None:
+    """01 §7 OURS: the answer counts, and a further question would be one inference too many."""
+    runtime: Runtime
+
+    def answer(_: InferenceRequest) -> str:
+        assert runtime.send("t", "one more thing")
+        return "the answer"
+
+    model = FunctionModel(answer)
+    runtime = Runtime([Agent("a", model=model, max_rounds=1)])
+
+    result = await runtime.run("a", "go", thread="t")
+
+    assert code_of(result) == "max_rounds"
+    assert result.response == "the answer"
+    assert model.calls == 1
+    assert [m.text() for m in await runtime.messages("t")] == [
+        "go",
+        "the answer",
+        "one more thing",
+    ]
+
+
+async def test_rounds_go_on_after_a_pause_in_another_runtime() -> None:
+    """D-10: rounds alone are counted over an approval, too."""
+
+    @tool(needs_approval=True)
+    async def work() -> str:
+        """Work."""
+        return "worked"
+
+    store = MemoryCommits()
+
+    def fresh() -> Runtime:
+        agent = Agent("a", model=ScriptedModel([asks("more")]), tools=[work], max_rounds=2)
+        return Runtime([agent], store=store)
+
+    first = await fresh().run("a", "go", thread="t")
+    assert first.suspended
+
+    second = await fresh().run(thread="t", answers={"c": True})
+
+    assert second.run_id == first.run_id
+    assert code_of(second) == "max_rounds"
+    assert second.response == "more"
+
+
 # -- the others -------------------------------------------------------------------------------
 
 STOPS: list[tuple[StopConditionSpec, list[Response], int]] = [
@@ -246,7 +293,7 @@ async def test_an_agent_that_tolerates_no_errors_fails_on_the_first() -> None:
 
 async def test_tokens_add_up_over_steps() -> None:
     """01/L-3: and the statistics say so."""
-    script = [asks(tokens=1), asks(tokens=2), "done"]
+    script: list[Response] = [asks(tokens=1), asks(tokens=2), "done"]
     worker = Worker(script, stop=[TokenBudget(max_total=100)])
     runtime = Runtime([worker.agent])
 

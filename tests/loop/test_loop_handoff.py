@@ -12,18 +12,28 @@ from awaken import (
     Command,
     PhaseContext,
     Registrar,
+    Runtime,
     ToolCallResume,
     ToolDescriptor,
     tool,
 )
 from awaken.contract.control import InboxSender
+from awaken.contract.llm import InferenceRequest
 from awaken.domain.event import RunFinish, RunStart, StepEnd, StepStart
-from awaken.domain.lifecycle import NATURAL_END, Blocked, RunStatus, Suspended
+from awaken.domain.inference import StreamResult
+from awaken.domain.lifecycle import NATURAL_END, Blocked, RunStatus, Stopped, Suspended
 from awaken.domain.phase import Phase
+from awaken.errors import ConfigError
 from awaken.state.command import MutationBatch
 from awaken.state.runtime_keys import ACTIVE_AGENT
 from awaken.state.store import StateStore
-from awaken.testing import tool_call_response, tool_calls_response
+from awaken.testing import (
+    FunctionModel,
+    ScriptedModel,
+    text_response,
+    tool_call_response,
+    tool_calls_response,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -187,3 +197,47 @@ async def test_an_agent_nobody_knows_blocks_the_run() -> None:
     assert stage.told(RunFinish)[0].result["status_reason"].startswith("blocked:handoff resolve")
     armed[0] = False
     assert (await stage.run("again")).termination == NATURAL_END
+
+
+async def test_a_thread_stays_with_the_agent_it_was_handed_to_unless_another_is_asked_for() -> None:
+    """01/A-5: the agent asked for speaks; without one, whoever spoke last."""
+    heard: list[str] = []
+
+    def speaker(name: str, *replies: StreamResult) -> Agent:
+        script = list(replies)
+
+        def answer(_: InferenceRequest) -> StreamResult:
+            heard.append(name)
+            return script.pop(0) if script else text_response(f"{name} here")
+
+        return Agent(name, model=FunctionModel(answer), handoffs=["desk", "shipping"])
+
+    desk = speaker("desk", tool_call_response("", "handoff", "h1", {"agent": "shipping"}))
+    async with Runtime([desk, speaker("shipping")]) as runtime:
+        await runtime.run("desk", "hello", thread="t")
+        await runtime.run(None, "and now?", thread="t")
+        await runtime.run("desk", "back to you", thread="t")
+        await runtime.run(None, "still there?", thread="t")
+
+    assert heard == ["desk", "shipping", "shipping", "desk", "desk"]
+
+
+async def test_a_handoff_to_nobody_is_refused_before_anything_runs() -> None:
+    agent = Agent("desk", model="demo", handoffs=["ghost"])
+
+    with pytest.raises(ConfigError, match=r"'desk' may hand over to 'ghost'.*it has: desk"):
+        Runtime([agent])
+
+
+async def test_a_run_stopped_in_its_first_step_has_taken_one() -> None:
+    @tool
+    async def work() -> str:
+        """Work."""
+        return "worked"
+
+    model = ScriptedModel([tool_call_response("", "work", "c1", {})])
+    async with Runtime([Agent("a", model=model, tools=[work], max_rounds=1)]) as runtime:
+        result = await runtime.run("a", "go")
+
+    assert isinstance(result.termination, Stopped)
+    assert result.steps == 1

@@ -55,10 +55,13 @@ async def test_a_failing_effect_stops_nobody(caplog: pytest.LogCaptureFixture) -
     async def tell(text: str, _: Snapshot) -> None:
         if text == "bad":
             raise ValueError("cannot tell")
+        if text == "gone":
+            raise asyncio.CancelledError("what it awaited was cancelled")
         told.append(text)
 
     bench = Bench(
-        *hooks(("hook", emits("bad", 7, "good"))), Piece("effects", lambda r: r.effect(TELL, tell))
+        *hooks(("hook", emits("bad", 7, "gone", "good"))),
+        Piece("effects", lambda r: r.effect(TELL, tell)),
     )
 
     with caplog.at_level(logging.ERROR, logger="awaken.phase"):
@@ -66,9 +69,9 @@ async def test_a_failing_effect_stops_nobody(caplog: pytest.LogCaptureFixture) -
 
     assert told == ["good"]
     counts = report.effects
-    assert (counts.attempted, counts.dispatched, counts.failed) == (3, 1, 2)
+    assert (counts.attempted, counts.dispatched, counts.failed) == (4, 1, 3)
     assert bench.store.read(X) == 1
-    assert [record.getMessage() for record in caplog.records] == ["effect 'tell' failed"] * 2
+    assert [record.getMessage() for record in caplog.records] == ["effect 'tell' failed"] * 3
 
 
 async def test_submitting_a_command_counts_its_effects() -> None:

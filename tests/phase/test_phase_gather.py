@@ -302,6 +302,44 @@ async def test_a_hook_that_raises_fails_the_phase_and_nothing_is_written() -> No
     assert bench.store.revision == 0
 
 
+@pytest.mark.parametrize("company", [0, 1])
+async def test_a_hook_that_awaited_something_cancelled_has_failed(company: int) -> None:
+    """Bad input: nobody cancelled the run, so this is an error of the plugin like any other."""
+
+    async def awaits(_: PhaseContext) -> None:
+        gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        gone.cancel()
+        await gone
+
+    bench = Bench(*hooks(("awaits", awaits), *[("fine", writes(X, 1))] * company))
+
+    with pytest.raises(HookFailed, match=r"'awaits'.*CancelledError"):
+        await bench.run()
+    assert bench.store.revision == 0
+
+
+async def test_a_phase_whose_task_is_cancelled_ends_so() -> None:
+    """01/P-13: a real cancel passes through, and the next phase can run."""
+    inside = asyncio.Event()
+    for company in (0, 1):
+        inside.clear()
+
+        async def waits(_: PhaseContext) -> None:
+            inside.set()
+            await asyncio.Event().wait()
+
+        bench = Bench(*hooks(("waits", waits), *[("fine", writes(X, 1))] * company))
+        task = asyncio.ensure_future(bench.run())
+        await inside.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+        assert bench.store.revision == 0
+        async with asyncio.timeout(5):
+            await bench.run(Phase.STEP_END)
+
+
 async def test_of_two_failing_hooks_the_first_registered_is_told() -> None:
     """01 §3.3: the first error in registration order, not in time."""
 

@@ -113,6 +113,41 @@ def test_a_phase_nobody_hooks_into_is_empty() -> None:
     assert all(ExecutionEnv().hooks[phase] == () for phase in Phase)
 
 
+LEFT: StateKey[bool, bool] = StateKey("left", initial=bool)
+RIGHT: StateKey[bool, bool] = StateKey("right", initial=bool)
+
+
+async def nothing(_: PhaseContext) -> None:
+    return None
+
+
+def guarded(key: StateKey[bool, bool]) -> Piece:
+    return Piece(
+        key.name,
+        lambda r: r.hook(Phase.STEP_START, nothing, when=lambda state: state.get(key) is True),
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "busy"),
+    [({}, False), ({"left": True}, True), ({"right": True}, True), ({"left": False}, False)],
+)
+def test_a_phase_is_busy_if_one_of_its_guards_says_so(values: dict[str, bool], busy: bool) -> None:
+    """01/P-1: an idle phase costs a look; a phase without hooks is never busy."""
+    env = ExecutionEnv.from_plugins([guarded(LEFT), guarded(RIGHT)])
+
+    assert env.is_busy(Phase.STEP_START, Snapshot(1, values)) is busy
+    assert not env.is_busy(Phase.STEP_END, Snapshot(1, values))
+
+
+def test_one_hook_without_a_guard_makes_its_phase_busy() -> None:
+    """01/P-1: who does not say when it has something to do always has."""
+    always = Piece("always", lambda r: r.hook(Phase.STEP_START, nothing))
+    env = ExecutionEnv.from_plugins([guarded(LEFT), always])
+
+    assert env.is_busy(Phase.STEP_START, Snapshot(0, {}))
+
+
 # -- life -------------------------------------------------------------------------------------
 
 

@@ -21,6 +21,8 @@ from awaken import (
     Scope,
     StateKey,
     ToolCallContext,
+    ToolOutput,
+    ToolResult,
     tool,
 )
 from awaken.codec import Json
@@ -271,6 +273,42 @@ async def test_a_handoff_binds_and_activates_the_new_agents_plugins() -> None:
     assert first.inboxes == second.inboxes
     assert first.asked == [("first", "on for first", None)]
     assert second.asked == [("second", "off", "on for second")]
+
+
+# -- guards -----------------------------------------------------------------------------------
+
+ALARM: StateKey[bool, bool] = StateKey("alarm", initial=bool)
+
+
+async def test_a_guarded_hook_is_called_once_the_state_says_so() -> None:
+    """01/P-1: spared while it has nothing to do, and not a step longer."""
+    asked: list[int] = []
+
+    @tool
+    async def ring() -> ToolOutput:
+        """Ring."""
+        return ToolOutput(ToolResult.success("ring"), Command().update(ALARM, True))
+
+    async def answer(ctx: PhaseContext) -> Command:
+        asked.append(len(ctx.messages))
+        return Command().update(ALARM, False)
+
+    watcher = Piece(
+        "watcher",
+        lambda r: r.hook(Phase.STEP_START, answer, when=lambda state: state.get(ALARM) is True),
+    )
+    model = ScriptedModel(
+        [
+            tool_call_response("", "ring", "c1", {}),
+            tool_call_response("", "missing", "c2", {}),
+            "done",
+        ]
+    )
+    agent = Agent("a", model=model, tools=[ring], state=[ALARM], plugins=[watcher])
+
+    await Runtime([agent]).run("a", "go")
+
+    assert asked == [3]
 
 
 # -- profiles ---------------------------------------------------------------------------------

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from run_kit import Piece, record_of, results, state_of, told
 
-from awaken import Agent, Command, Message, Phase, PhaseContext, RunRequest, Runtime, StateKey, tool
+from awaken import (
+    Agent,
+    Command,
+    Message,
+    Phase,
+    PhaseContext,
+    RunRequest,
+    Runtime,
+    Scope,
+    StateKey,
+    tool,
+)
 from awaken.contract.commits import ThreadCommit
 from awaken.domain.lifecycle import NATURAL_END, RunStatus, Suspended
 from awaken.domain.message import ToolCall
 from awaken.domain.run import RunRecord
-from awaken.errors import AgentNotFound, ConfigError, InvalidResume
+from awaken.errors import AgentNotFound, ConfigError, InvalidResume, PhaseError
 from awaken.loop import AgentRunResult
 from awaken.runtime import RunKind
 from awaken.state.command import ScheduledActionSpec
@@ -395,3 +407,26 @@ async def test_a_new_run_starts_with_no_run_state() -> None:
         await bench.ask()
 
     assert seen == [None, None]
+
+
+MOOD: StateKey[int, int] = StateKey("mood", initial=int, scope=Scope.THREAD)
+
+
+async def test_stored_state_that_no_longer_fits_is_named() -> None:
+    """01 §2.4, bad input: the run does not start, and what is stored stays; keys nobody has any
+    more are left alone."""
+    bench = Bench("fine", state=[MOOD])
+    state = {"mood": msgspec.Raw(b'"good"'), "gone": msgspec.Raw(b"1")}
+    await bench.store.commit(ThreadCommit(thread_id="t", expected_length=0, thread_state=state))
+
+    with pytest.raises(PhaseError, match=r"cannot decode 'mood'.*int"):
+        await bench.ask()
+
+    assert list(await bench.runtime.messages("t")) == []
+    assert list(await bench.runtime.list_runs()) == []
+    await bench.store.commit(
+        ThreadCommit(thread_id="t", expected_length=0, thread_state={"mood": msgspec.Raw(b"3")})
+    )
+    assert (await bench.ask()).response == "fine"
+    stored = await bench.store.load_thread_state("t")
+    assert stored.extensions["gone"] == 1

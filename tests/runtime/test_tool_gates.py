@@ -252,6 +252,36 @@ async def test_a_gate_that_raises_ends_the_run_and_answers_the_call() -> None:
     assert record.status.value == "done"
 
 
+@pytest.mark.parametrize("verdict", [True, Deny(reason="no"), ToolResult.success("pay")])
+async def test_a_gate_that_says_something_else_is_named(verdict: Any) -> None:
+    """Bad input: neither silence nor a call without an answer; the kinds there are, are listed."""
+
+    async def odd(_: PhaseContext) -> Any:
+        return verdict
+
+    payer = Payer(Piece("odd-gate", lambda r: r.gate(odd)))
+
+    with pytest.raises(PhaseError, match=r"'odd-gate'.*Block, Suspend, SetResult"):
+        await payer.runtime.run("payer", "pay", thread="t")
+
+    assert payer.paid == 0
+    assert results(await payer.runtime.messages("t")) == {"c1": INTERRUPTED}
+
+
+@pytest.mark.parametrize("decision", [None, True, Block(reason="no")])
+async def test_a_policy_that_says_something_else_lets_nothing_pass(decision: Any) -> None:
+    """Bad input: a policy that forgot to decide has not allowed anything."""
+
+    async def odd(_: ToolPolicyContext) -> Any:
+        return decision
+
+    payer = Payer(Piece("odd-policy", lambda r: r.policy(odd)))
+
+    with pytest.raises(PhaseError, match=r"'odd-policy'.*Allow, AuditOnly, Deny"):
+        await payer.runtime.run("payer", "pay")
+    assert payer.paid == 0
+
+
 # -- policies ---------------------------------------------------------------------------------
 
 

@@ -282,6 +282,8 @@ class Runtime:
             builder.with_tool(tool.descriptor().id, tool)
         for plugin in self._plugins:
             builder.with_plugin(plugin)
+        agents = list(agents)
+        _check_handoffs(agents)
         models = dict(self._models)
         known: dict[str, Plugin] = {plugin.id: plugin for plugin in self._plugins}
         for agent in agents:
@@ -309,6 +311,17 @@ class Runtime:
         except KeyDecode as error:
             raise InvalidPluginConfig("retry", "retry", error) from error
         return RetryingExecutor(executor, policy, clock=self._clock, breaker=self._breaker)
+
+
+def _check_handoffs(agents: Sequence[Agent | AgentSpec]) -> None:
+    known = {agent.id for agent in agents}
+    for agent in agents:
+        for other in agent.handoffs if isinstance(agent, Agent) else ():
+            if other not in known:
+                raise ConfigError(
+                    f"agent {agent.id!r} may hand over to {other!r}, which this runtime does not "
+                    f"have; it has: {', '.join(sorted(known))}"
+                )
 
 
 def _register(

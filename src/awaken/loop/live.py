@@ -106,6 +106,7 @@ class LiveRun:
         "record",
         "request",
         "resolver",
+        "steps",
         "store",
         "task",
         "token",
@@ -130,6 +131,8 @@ class LiveRun:
         self.created_at_ms = self.clock.now_ms()
         self.record = params.previous
         self.request = params.request
+        # Counted here too: the lifecycle takes no more steps once a policy has closed it.
+        self.steps = params.previous.steps if params.previous else 0
         self.input_tokens = params.previous.input_tokens if params.previous else 0
         self.output_tokens = params.previous.output_tokens if params.previous else 0
         self.journal = Journal(
@@ -145,7 +148,7 @@ class LiveRun:
         self.in_step = self.ending = False
         self.message_id = ""
         # Until the next step begins, what is said (a late result) belongs to the last one.
-        last_step = max(0, self.record.steps - 1) if self.record else 0
+        last_step = max(0, self.steps - 1)
         self.metadata = MessageMetadata(run_id=self.identity.run_id, step_index=last_step)
         self.use(agent)
 
@@ -164,8 +167,7 @@ class LiveRun:
         """Begin a step: its message gets an id, and its messages one producer."""
         self.message_id = self.ids.new()
         self.in_step = True
-        steps = self.record.steps if self.record else 0
-        self.metadata = MessageMetadata(run_id=self.identity.run_id, step_index=steps)
+        self.metadata = MessageMetadata(run_id=self.identity.run_id, step_index=self.steps)
 
     def check_token(self) -> None:
         """

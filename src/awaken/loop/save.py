@@ -53,7 +53,10 @@ _replace = msgspec.structs.replace
 async def complete_step(run: LiveRun) -> None:
     """Count the step, run its last phase, and note its end for the next commit."""
     run.in_step = False
-    run.store.update(RUN_LIFECYCLE, StepCompleted(updated_at=run.clock.now_ms()))
+    run.steps += 1
+    lifecycle = run.store.read(RUN_LIFECYCLE)
+    if lifecycle is None or lifecycle.status is not _DONE:
+        run.store.update(RUN_LIFECYCLE, StepCompleted(updated_at=run.clock.now_ms()))
     try:
         if run.is_busy(_STEP_END):
             await run.phase(_STEP_END, final=True)
@@ -135,7 +138,7 @@ def _next_record(
             record,
             output=output,
             updated_at=now,
-            steps=lifecycle.step_count,
+            steps=run.steps,
             input_tokens=run.input_tokens,
             output_tokens=run.output_tokens,
             revision=record.revision + 1,
@@ -166,7 +169,7 @@ def _next_record(
         else None,
         finished_at=now if lifecycle.status is _DONE else None,
         updated_at=now,
-        steps=lifecycle.step_count,
+        steps=run.steps,
         input_tokens=run.input_tokens,
         output_tokens=run.output_tokens,
         revision=record.revision + 1,

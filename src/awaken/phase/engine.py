@@ -227,7 +227,9 @@ class PhaseRuntime:
                 command.extend(answer)
             command.update(PENDING_ACTIONS, RemoveAction(id=item.id))
             submit(command)
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
+            if gather.is_ours(error):
+                raise
             log.warning("scheduled action %r failed: %s", item.action.key, error)
             failed = FailedAction(id=item.id, action=item.action, error=str(error))
             submit(
@@ -250,7 +252,9 @@ class PhaseRuntime:
             try:
                 await handler(spec.decode(effect.payload), snapshot)
                 counts.dispatched += 1
-            except Exception:
+            except (Exception, asyncio.CancelledError) as error:
+                if gather.is_ours(error):
+                    raise
                 counts.failed += 1
                 log.exception("effect %r failed", effect.key)
 

@@ -34,7 +34,9 @@ async def ask(hook: HookEntry, ctx: PhaseContext) -> Command | None:
         command: Command | None = await hook.call(ctx)
     except StateError:
         raise
-    except Exception as error:
+    except (Exception, asyncio.CancelledError) as error:
+        if is_ours(error):
+            raise
         raise HookFailed(hook.plugin_id, ctx.phase, error) from error
     if not command:
         return None
@@ -45,6 +47,12 @@ async def ask(hook: HookEntry, ctx: PhaseContext) -> Command | None:
         # A copy: the hook may keep one command and answer with it every time.
         return Command(ctx.snapshot.revision).extend(command)
     return command
+
+
+def is_ours(error: BaseException) -> bool:
+    """Whether the task itself was cancelled, not something that other people's code awaited."""
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling() > 0)
 
 
 async def ask_all(hooks: Sequence[HookEntry], ctx: PhaseContext) -> list[Command | None]:

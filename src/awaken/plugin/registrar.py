@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeVar
+from types import NoneType
+from typing import Any, NamedTuple, TypeVar, get_args
 
 from awaken.contract.profile import ProfileKey
 from awaken.contract.tool import Tool
-from awaken.domain.intercept import ToolInterceptPayload, policy_payload
+from awaken.domain.intercept import ToolInterceptPayload, ToolPolicyDecision, policy_payload
 from awaken.domain.phase import Phase
 from awaken.errors import (
     EffectHandlerAlreadyRegistered,
@@ -28,6 +29,8 @@ from awaken.state.command import EffectSpec, ScheduledActionSpec
 from awaken.state.key import KeyRegistration, StateKey, StateKeyOptions
 
 P = TypeVar("P")
+_VERDICTS = (*get_args(ToolInterceptPayload), NoneType)
+_DECISIONS = get_args(ToolPolicyDecision)
 
 
 class HookEntry(NamedTuple):
@@ -82,15 +85,20 @@ class Registrar:
 
     def gate(self, hook: ToolGateHook) -> None:
         """Look at every call before it runs."""
-        self.gates.append(HookEntry(self.plugin_id, hook))
+
+        async def gate(ctx: PhaseContext) -> ToolInterceptPayload | None:
+            # What is no verdict must not be taken for silence, nor leave the call unanswered.
+            return _expected(await hook(ctx), _VERDICTS)
+
+        self.gates.append(HookEntry(self.plugin_id, gate))
 
     def policy(self, hook: ToolPolicyHook) -> None:
         """Decide about every call from what the call itself says."""
 
         async def gate(ctx: PhaseContext) -> ToolInterceptPayload | None:
-            return policy_payload(await hook(ctx.policy_context()))
+            return policy_payload(_expected(await hook(ctx.policy_context()), _DECISIONS))
 
-        self.gate(gate)
+        self.gates.append(HookEntry(self.plugin_id, gate))
 
     def transform(self, transform: RequestTransform) -> None:
         """Rewrite the messages of every request."""
@@ -102,3 +110,14 @@ class Registrar:
         if tool_id in self.tools:
             raise ToolAlreadyRegistered(tool_id)
         self.tools[tool_id] = tool
+
+
+def _expected(answer: P, kinds: tuple[type, ...]) -> P:
+    """
+    Raises:
+        TypeError: it is none of them.
+    """
+    if not isinstance(answer, kinds):
+        names = ", ".join(kind.__name__ for kind in kinds)
+        raise TypeError(f"expected one of {names}, not {type(answer).__name__}")
+    return answer

@@ -53,8 +53,11 @@ class RunChoice(msgspec.Struct, kw_only=True):
 
 
 def choose_agent(request: RunRequest, facts: ThreadFacts) -> str:
-    """The agent asked for, else the one that spoke last in the thread, else `default`."""
-    if request.agent_id is not None:
+    """The agent asked for, else the one that spoke last in the thread, else `default`.
+
+    Decisions belong to the agent whose calls wait, whoever was asked for first.
+    """
+    if request.agent_id is not None and not (request.decisions and facts.latest is not None):
         return request.agent_id
     active = facts.state.extensions.get(ACTIVE_AGENT.name)
     if isinstance(active, str):
@@ -152,6 +155,13 @@ def restore_state(store: StateStore, facts: ThreadFacts, choice: RunChoice) -> N
             if name not in facts.state.extensions
         }
         store.apply_seed(PersistedState(extensions=run_state), UnknownKeyPolicy.SKIP)
+
+
+def hand_to(store: StateStore, request: RunRequest, agent_id: str) -> None:
+    """Let the agent asked for speak, also in a thread that was handed to another."""
+    active = store.read(ACTIVE_AGENT)
+    if request.agent_id == agent_id and active is not None and active != agent_id:
+        store.update(ACTIVE_AGENT, agent_id)
 
 
 def supersede(request: RunRequest, store: StateStore, ids: Ids) -> list[Message]:

@@ -32,6 +32,7 @@ from awaken.runtime.prepare import (
     ThreadFacts,
     choose_agent,
     choose_run,
+    hand_to,
     request_snapshot,
     restore_state,
     run_identity,
@@ -152,6 +153,7 @@ class AgentRuntime:
             restore_state(phases.store, facts, choice)
         except StateError as error:
             raise PhaseError(error) from error
+        hand_to(phases.store, request, agent.spec.id)
         marks = supersede(request, phases.store, self.ids)
         fresh = () if request.messages_already_persisted else request.messages
         history = visible_messages([*facts.messages, *marks], phases.store)

@@ -28,10 +28,17 @@ class HandoffPlugin:
     def register(self, registrar: Registrar) -> None:
         registrar.key(HANDOFF)
         registrar.key(ACTIVE_AGENT)
-        registrar.hook(Phase.RUN_START, self.sync)
+        registrar.hook(Phase.RUN_START, self.begin)
         registrar.hook(Phase.STEP_END, self.sync)
         if self._agents:
             registrar.tool(HandoffTool(self._agents))
+
+    async def begin(self, ctx: PhaseContext) -> Command | None:
+        """An agent that was asked for by name speaks, whoever spoke before."""
+        state, asked = ctx.read(HANDOFF) or HandoffState(), ctx.agent_spec.id
+        if state.requested_agent is None and state.active_agent not in (None, asked):
+            return Command().update(HANDOFF, Activate(agent=asked)).update(ACTIVE_AGENT, asked)
+        return await self.sync(ctx)
 
     async def sync(self, ctx: PhaseContext) -> Command | None:
         """Let the requested agent take over; keep the loop's key in step."""

@@ -9,7 +9,7 @@ import pytest
 from awaken import Agent, Runtime, ToolDescriptor, tool
 from awaken.domain.lifecycle import NATURAL_END, Blocked
 from awaken.domain.message import Role
-from awaken.errors import ToolIdConflict
+from awaken.errors import ConfigError, ToolIdConflict
 from awaken.ext.handoff import HANDOFF, Activate, Clear, HandoffPlugin, HandoffState, Request
 from awaken.testing import ScriptedModel, tool_call_response
 from awaken.testing.models import Response
@@ -66,6 +66,38 @@ async def test_the_thread_stays_with_the_new_agent() -> None:
     assert (first.calls, second.calls) == (2, 2)
 
 
+async def test_an_agent_asked_for_by_name_speaks_in_a_thread_that_was_handed_over() -> None:
+    """01/A-5: what is asked for goes first; the thread then stays with it."""
+    runtime, first, second = two([handing_over(), "first again", "still first"], ["second"])
+    await runtime.run("first", "hello", thread="t")
+
+    named = await runtime.run("first", "you, please", thread="t")
+    unnamed = await runtime.run(input="go on", thread="t")
+
+    assert (named.response, unnamed.response) == ("first again", "still first")
+    assert (first.calls, second.calls) == (3, 1)
+
+
+async def test_answers_belong_to_the_agent_whose_calls_wait() -> None:
+    """01/A-5, D-22: though the agent of the first request is named again."""
+
+    @tool(needs_approval=True)
+    async def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    runtime, _, second = two(
+        [handing_over()], [tool_call_response("", "pay", "c1", {}), "done"], tools=[pay]
+    )
+    waiting = await runtime.run("first", "hello", thread="t")
+    assert [ticket.tool_name for ticket in waiting.tickets] == ["pay"]
+
+    result = await runtime.run("first", thread="t", answers={"c1": True})
+
+    assert result.response == "done"
+    assert second.requests[1].messages[-1].text() == "paid"
+
+
 async def test_a_target_that_is_not_on_the_list_is_refused() -> None:
     """Bad input: the model reads which agents there are; nobody takes over."""
     runtime, first, second = two([handing_over("third"), "then I do it"], [])
@@ -77,16 +109,22 @@ async def test_a_target_that_is_not_on_the_list_is_refused() -> None:
     assert second.calls == 0
 
 
-async def test_a_target_nobody_registered_blocks_the_run() -> None:
-    """Bad input: the end says which agent is missing and which there are."""
-    model = ScriptedModel([handing_over("ghost")])
-    runtime = Runtime([Agent("first", model=model, plugins=[HandoffPlugin(["ghost"])])])
+def test_a_target_nobody_registered_is_refused_when_building() -> None:
+    """Bad input: the agent, the target, and who there is."""
+    with pytest.raises(ConfigError, match=r"'first'.*'ghost'.*first, second"):
+        two([], [], targets=("ghost",))
 
-    result = await runtime.run("first", "hello")
+
+async def test_a_target_that_turns_out_to_be_nobody_blocks_the_run() -> None:
+    """Bad input: the end says which agent is missing and which there are."""
+    plugin = HandoffPlugin(["ghost"])
+    runtime = Runtime([Agent("a", model=ScriptedModel([handing_over("ghost")]), plugins=[plugin])])
+
+    result = await runtime.run("a", "hello")
 
     assert isinstance(result.termination, Blocked)
     assert result.termination.value == (
-        "handoff resolve failed: agent not found: 'ghost'; registered: 'first'"
+        "handoff resolve failed: agent not found: 'ghost'; registered: 'a'"
     )
 
 

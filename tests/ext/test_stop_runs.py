@@ -79,11 +79,16 @@ async def stats_of(runtime: Runtime, run_id: str) -> StopConditionStats:
 # -- rounds -----------------------------------------------------------------------------------
 
 
-async def test_a_run_of_n_rounds_asks_the_model_n_times() -> None:
-    """01 §7 OURS, D-13: not n + 1; the tools of the last round are not run."""
+async def test_a_run_of_n_rounds_asks_the_model_n_times(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """01 §7 OURS, D-13: not n + 1; the tools of the last round are not run, its step counts."""
     worker = Worker([asks(), asks(), asks("one more")], max_rounds=3)
 
     result = await worker.run()
+
+    assert result.steps == 3
+    assert caplog.records == []
 
     assert code_of(result) == "max_rounds"
     assert worker.model.calls == 3

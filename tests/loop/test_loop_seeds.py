@@ -90,7 +90,7 @@ def test_waiting_state_persists_suspended_tool_tickets() -> None:
 
     assert waiting is not None
     assert waiting.reason is WaitingReason.TOOL_PERMISSION
-    assert waiting.ticket_ids == ["ticket-1"]
+    assert waiting.ticket_ids == ("ticket-1",)
     assert len(waiting.tickets) == 1
     ticket = waiting.tickets[0]
     assert ticket.tool_call_id == "call-1"
@@ -123,7 +123,7 @@ def test_waiting_ticket_falls_back_to_tool_call_id_without_suspension_id() -> No
     )
 
     assert waiting is not None
-    assert waiting.ticket_ids == ["call-without-ticket"]
+    assert waiting.ticket_ids == ("call-without-ticket",)
     assert waiting.tickets[0].ticket_id == "call-without-ticket"
     assert waiting.tickets[0].tool_call_id == "call-without-ticket"
 
@@ -157,12 +157,12 @@ def previous_record() -> RunRecord:
         input=RunMessageInput(
             thread_id="thread-1",
             range=MessageSeqRange.new(1, 3),
-            trigger_message_ids=["resume input"],
+            trigger_message_ids=("resume input",),
         ),
         output=RunMessageOutput(
             thread_id="thread-1",
             range=MessageSeqRange.new(2, 2),
-            message_ids=["m-old-output"],
+            message_ids=("m-old-output",),
         ),
         status=RunStatus.WAITING,
         created_at=1,
@@ -194,7 +194,7 @@ def test_materialize_message_log_preserves_output_across_same_run_resume() -> No
     materialized, _, output = materialize_message_log(messages, previous_record(), identity(), 2, 0)
 
     assert output is not None
-    assert output.message_ids == ["m-old-output", "m-new-output"]
+    assert output.message_ids == ("m-old-output", "m-new-output")
     assert output.range == MessageSeqRange.new(2, 4)
     assert materialized[3].produced_by_run_id() == "run-1"
 
@@ -206,7 +206,7 @@ def test_a_window_of_the_log_gives_the_same_as_the_whole() -> None:
     _, _, output = materialize_message_log(window, previous_record(), identity(), 2, 0, base_seq=2)
 
     assert output is not None
-    assert output.message_ids == ["m-old-output", "m-new-output"]
+    assert output.message_ids == ("m-old-output", "m-new-output")
     assert output.range == MessageSeqRange.new(2, 4)
 
 
@@ -223,7 +223,7 @@ def test_a_message_queued_meanwhile_keeps_its_place() -> None:
     assert source is not None
     assert source.range == MessageSeqRange.new(1, 1)
     assert output is not None
-    assert (output.range, output.message_ids) == (MessageSeqRange.new(3, 3), ["m-answer"])
+    assert (output.range, output.message_ids) == (MessageSeqRange.new(3, 3), ("m-answer",))
 
 
 def test_messages_of_another_run_are_never_claimed() -> None:
@@ -236,7 +236,7 @@ def test_messages_of_another_run_are_never_claimed() -> None:
     marked, _, output = materialize_message_log(log, None, identity(), 1, 1)
 
     assert output is not None
-    assert output.message_ids == ["m-mine"]
+    assert output.message_ids == ("m-mine",)
     assert marked[1].produced_by_run_id() == "run-2"
 
 
@@ -289,7 +289,7 @@ async def test_each_message_keeps_the_step_it_was_made_in() -> None:
     assert record.input.range == MessageSeqRange.new(1, 1)
     assert record.output is not None
     assert record.output.range == MessageSeqRange.new(2, 6)
-    assert record.output.message_ids == [m.id for m in log[1:]]
+    assert record.output.message_ids == tuple(m.id for m in log[1:])
     assert {m.produced_by_run_id() for m in log[1:]} == {result.run_id}
 
 

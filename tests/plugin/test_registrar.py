@@ -14,6 +14,7 @@ from awaken.domain.message import Message
 from awaken.domain.phase import Phase
 from awaken.domain.tool import ToolDescriptor
 from awaken.errors import (
+    ConfigError,
     EffectHandlerAlreadyRegistered,
     HandlerAlreadyRegistered,
     KeyAlreadyRegistered,
@@ -151,3 +152,11 @@ def test_a_key_keeps_its_own_scope_unless_options_say_otherwise() -> None:
     assert env.keys["kept"].persistent
     assert env.keys["notes"].scope is Scope.THREAD
     assert not env.keys["notes"].persistent
+
+
+def test_a_hook_into_the_gate_is_told_to_be_a_gate() -> None:
+    async def look(_: PhaseContext) -> None:
+        return None
+
+    with pytest.raises(ConfigError, match=r"'p' hooks into tool_gate: call registrar\.gate"):
+        Registrar("p").hook(Phase.TOOL_GATE, look)

@@ -22,7 +22,7 @@ from awaken import (
 )
 from awaken.domain.inference import ReasoningBudget
 from awaken.domain.message import Text
-from awaken.errors import InferenceFailed
+from awaken.errors import InferenceFailed, PhaseError
 from awaken.state.command import ScheduledActionSpec
 from awaken.state.runtime_actions import (
     ADD_CONTEXT_MESSAGE,
@@ -360,3 +360,16 @@ async def test_transforms_chain_in_order_and_leave_the_log_alone() -> None:
     assert seen == [(2, ["look", "sing"])]
     assert texts(model) == [["user: hello", "user: and be quick"]]
     assert told(await runtime.messages("t")) == ["user: hello", "assistant: done"]
+
+
+async def test_a_transform_that_raises_ends_the_run_and_names_its_plugin() -> None:
+    def broken(messages: Sequence[Message], _: Sequence[ToolDescriptor]) -> Sequence[Message]:
+        raise ValueError("no idea")
+
+    runtime, model = setup(Piece("rewriter", lambda r: r.transform(broken)))
+
+    with pytest.raises(PhaseError, match=r"'rewriter' raised ValueError\('no idea'\)"):
+        await runtime.run("a", "hello", thread="t")
+
+    assert model.calls == 0
+    assert told(await runtime.messages("t")) == ["user: hello"]

@@ -136,7 +136,7 @@ async def test_a_live_run_goes_on_when_it_is_answered() -> None:
             record = await record_of(payer.runtime, "r")
             assert record.status is RunStatus.WAITING
             assert record.waiting is not None
-            assert record.waiting.ticket_ids == ["approval_c1"]
+            assert record.waiting.ticket_ids == ("approval_c1",)
             assert payer.engine.send_decision(id, target, ToolCallResume.approve())
 
         assert task.result().termination == NATURAL_END

@@ -316,7 +316,7 @@ async def test_a_run_is_read_with_its_state_and_its_messages(store: Commits) -> 
     assert run is not None
     assert run.output is not None
     assert run.output.range == MessageSeqRange.new(2, 4)
-    assert run.output.message_ids == ["m-mine", "m-too"]
+    assert run.output.message_ids == ("m-mine", "m-too")
     assert run.state is not None
     assert run.state.extensions == {"count": 2, "gone": 0, "mood": "fair"}
     assert (await store.load_run_state("r")).extensions == {"count": 2, "gone": 0}

@@ -31,8 +31,8 @@ class RunMessageInput(Value, frozen=True, kw_only=True):
 
     thread_id: str
     range: MessageSeqRange | None = None
-    trigger_message_ids: list[str] = msgspec.field(default_factory=list)
-    selected_message_ids: list[str] = msgspec.field(default_factory=list)
+    trigger_message_ids: tuple[str, ...] = ()
+    selected_message_ids: tuple[str, ...] = ()
     context_policy: Json = None
     compacted_snapshot_id: str | None = None
 
@@ -42,7 +42,7 @@ class RunMessageOutput(Value, frozen=True, kw_only=True):
 
     thread_id: str
     range: MessageSeqRange | None = None
-    message_ids: list[str] = msgspec.field(default_factory=list)
+    message_ids: tuple[str, ...] = ()
 
 
 class WaitingReason(StrEnum):
@@ -89,8 +89,8 @@ class RunWaitingState(Value, frozen=True, kw_only=True):
     """Why a run waits, and for whom."""
 
     reason: WaitingReason
-    ticket_ids: list[str] = msgspec.field(default_factory=list)
-    tickets: list[RunWaitingTicket] = msgspec.field(default_factory=list)
+    ticket_ids: tuple[str, ...] = ()
+    tickets: tuple[RunWaitingTicket, ...] = ()
     since_dispatch_id: str | None = None
     message: str | None = None
 
@@ -108,11 +108,11 @@ class RunRequestSnapshot(Value, frozen=True, kw_only=True):
 
     origin: RequestOrigin
     sender_id: str | None = None
-    input_message_ids: list[str] = msgspec.field(default_factory=list)
+    input_message_ids: tuple[str, ...] = ()
     input_message_count: int = 0
     request_extras: Json = None
-    decisions: list[Decision] = msgspec.field(default_factory=list)
-    frontend_tools: list[ToolDescriptor] = msgspec.field(default_factory=list)
+    decisions: tuple[Decision, ...] = ()
+    frontend_tools: tuple[ToolDescriptor, ...] = ()
     parent_thread_id: str | None = None
     transport_request_id: str | None = None
 

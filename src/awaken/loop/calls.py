@@ -28,6 +28,7 @@ from awaken.errors import Cancelled, HookFailed, StateError
 from awaken.loop.complete import Turn, complete, interrupt, tool_fields
 from awaken.loop.live import LiveRun
 from awaken.loop.save import persist_checkpoint
+from awaken.phase.gather import is_ours
 from awaken.state.snapshot import Snapshot
 from awaken.tool import execute_tool
 
@@ -117,7 +118,9 @@ async def gate(run: LiveRun, turn: Turn, index: int) -> ToolInterceptPayload | N
             verdict: ToolInterceptPayload | None = await hook.call(ctx)
         except StateError:
             raise
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
+            if is_ours(error):
+                raise
             raise HookFailed(hook.plugin_id, Phase.TOOL_GATE, error) from error
         if verdict is None:
             continue
@@ -280,9 +283,8 @@ async def invoke(run: LiveRun, turn: Turn, index: int, snapshot: Snapshot) -> To
     )
     try:
         return await execute_tool(run.agent.tools, call, ctx)
-    except asyncio.CancelledError:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
+    except asyncio.CancelledError as error:
+        if is_ours(error):
             raise
         # Nobody cancelled us: something the tool awaited was, and the tool let it pass.
         return ToolOutput(ToolResult.error(call.name, str(ToolError.cancelled("by the tool"))))

@@ -20,8 +20,9 @@ from awaken.domain.event import (
 )
 from awaken.domain.inference import InferenceOverride, StreamResult, TokenUsage
 from awaken.domain.message import Message, Role, Text
+from awaken.domain.phase import Phase
 from awaken.domain.tool import ToolDescriptor
-from awaken.errors import Cancelled, InferenceFailed
+from awaken.errors import Cancelled, HookFailed, InferenceFailed
 from awaken.loop.live import LiveRun
 from awaken.state.runtime_keys import (
     CONTEXT_MESSAGES,
@@ -102,7 +103,10 @@ def build_request(run: LiveRun) -> InferenceRequest:
         messages = history
     tools = _offered_tools(run)
     for transform in agent.env.transforms:
-        messages = transform(messages, tools)
+        try:
+            messages = transform.call(messages, tools)
+        except Exception as error:
+            raise HookFailed(transform.plugin_id, Phase.BEFORE_INFERENCE, error) from error
     policy = agent.spec.context_policy
     prompt = agent.spec.system_prompt
     return InferenceRequest(

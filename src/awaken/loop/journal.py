@@ -124,9 +124,11 @@ class Journal:
         Raises:
             StorageError: the store refused or failed; nothing is claimed.
         """
-        durable, later = tuple(self._durable), self._later
-        calls = tuple(self.calls)
-        self._durable, self._later, self.calls = [], [], []
+        durable, calls, later = tuple(self._durable), tuple(self.calls), self._later
+        self._durable.clear()
+        self.calls.clear()
+        if later:
+            self._later = []
         first_seq: int | None = None
         if self._commits is not None:
             try:

@@ -208,7 +208,7 @@ async def _finish(run: LiveRun, end: TerminationReason) -> AgentRunResult:
         steps=record.steps if record else 0,
         input_tokens=run.input_tokens,
         output_tokens=run.output_tokens,
-        tickets=tuple(record.waiting.tickets) if record and record.waiting else (),
+        tickets=record.waiting.tickets if record and record.waiting else (),
     )
 
 

@@ -101,7 +101,7 @@ def _own_messages(
         fresh, source, output = materialize_message_log(
             fresh, record, run.identity, lifecycle.step_count, run.input_count, base_seq=before
         )
-        return fresh, source, output and _replace(output, message_ids=[])
+        return fresh, source, output and _replace(output, message_ids=())
     # From here on every message says who made it, so only the hull has to grow.
     mine = run.identity.run_id
     seqs = [
@@ -243,7 +243,7 @@ def materialize_message_log(
     if low is None or high is None or (not fresh and not ids):
         return tuple(marked), source, before
     output = RunMessageOutput(
-        thread_id=identity.thread_id, range=MessageSeqRange.new(low, high), message_ids=ids
+        thread_id=identity.thread_id, range=MessageSeqRange.new(low, high), message_ids=tuple(ids)
     )
     return tuple(marked), source, output
 
@@ -261,7 +261,7 @@ def _input_from_request(
     return RunMessageInput(
         thread_id=thread_id,
         range=MessageSeqRange.new(max(1, total - count + 1), total),
-        trigger_message_ids=list(request.input_message_ids),
+        trigger_message_ids=request.input_message_ids,
     )
 
 
@@ -300,8 +300,8 @@ def waiting_state_from_lifecycle(
         return None
     return RunWaitingState(
         reason=WaitingReason.from_status_reason(status_reason),
-        ticket_ids=[ticket.ticket_id for ticket in tickets],
-        tickets=list(tickets),
+        ticket_ids=tuple([ticket.ticket_id for ticket in tickets]),
+        tickets=tuple(tickets),
         since_dispatch_id=since_dispatch_id,
         message=status_reason,
     )

@@ -25,7 +25,6 @@ from awaken.plugin.hook import (
     EffectHandler,
     HookGuard,
     Plugin,
-    RequestTransform,
     RunScoped,
 )
 from awaken.plugin.registrar import HookEntry, Registrar
@@ -46,7 +45,7 @@ class ExecutionEnv(msgspec.Struct, kw_only=True, gc=False):
     gates: tuple[HookEntry, ...] = ()
     actions: dict[str, tuple[ScheduledActionSpec[Any], ActionHandler]] = {}
     effects: dict[str, tuple[EffectSpec[Any], EffectHandler]] = {}
-    transforms: tuple[RequestTransform, ...] = ()
+    transforms: tuple[HookEntry, ...] = ()
     keys: dict[str, KeyRegistration] = {}
     profile_namespaces: frozenset[str] = frozenset()
     tools: dict[str, Tool] = {}
@@ -120,7 +119,7 @@ class _Collected:
         self.is_shareable = True
         self.hooks: dict[Phase, list[HookEntry]] = {phase: [] for phase in Phase}
         self.gates: list[HookEntry] = []
-        self.transforms: list[RequestTransform] = []
+        self.transforms: list[HookEntry] = []
         self.tools: dict[str, Tool] = {}
         self.keys: dict[str, KeyRegistration] = {}
         self.profile_namespaces: set[str] = set()

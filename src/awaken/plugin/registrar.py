@@ -10,6 +10,7 @@ from awaken.contract.tool import Tool
 from awaken.domain.intercept import ToolInterceptPayload, ToolPolicyDecision, policy_payload
 from awaken.domain.phase import Phase
 from awaken.errors import (
+    ConfigError,
     EffectHandlerAlreadyRegistered,
     HandlerAlreadyRegistered,
     KeyAlreadyRegistered,
@@ -52,7 +53,7 @@ class Registrar:
         self.effects: dict[str, tuple[EffectSpec[Any], EffectHandler]] = {}
         self.hooks: list[tuple[Phase, HookEntry]] = []
         self.gates: list[HookEntry] = []
-        self.transforms: list[RequestTransform] = []
+        self.transforms: list[HookEntry] = []
         self.tools: dict[str, Tool] = {}
 
     def key(self, key: StateKey[Any, Any], options: StateKeyOptions | None = None) -> None:
@@ -80,7 +81,15 @@ class Registrar:
         self.effects[spec.key] = (spec, handler)
 
     def hook(self, phase: Phase, hook: PhaseHook, *, when: HookGuard | None = None) -> None:
-        """Be called in a phase; with `when`, a quick look at the state may spare the call."""
+        """Be called in a phase; with `when`, a quick look at the state may spare the call.
+
+        Raises:
+            ConfigError: the phase is `tool_gate`, which belongs to gates and policies.
+        """
+        if phase is Phase.TOOL_GATE:
+            raise ConfigError(
+                f"plugin {self.plugin_id!r} hooks into tool_gate: call registrar.gate instead"
+            )
         self.hooks.append((phase, HookEntry(self.plugin_id, hook, when)))
 
     def gate(self, hook: ToolGateHook) -> None:
@@ -102,7 +111,7 @@ class Registrar:
 
     def transform(self, transform: RequestTransform) -> None:
         """Rewrite the messages of every request."""
-        self.transforms.append(transform)
+        self.transforms.append(HookEntry(self.plugin_id, transform))
 
     def tool(self, tool: Tool) -> None:
         """Offer a tool to the agent."""

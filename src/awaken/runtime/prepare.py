@@ -134,7 +134,7 @@ def run_identity(request: RunRequest, run_id: str, agent_id: str) -> RunIdentity
 def request_snapshot(request: RunRequest) -> RunRequestSnapshot:
     return RunRequestSnapshot(
         origin=request.origin,
-        input_message_ids=[message.id for message in request.messages if message.id],
+        input_message_ids=tuple([message.id for message in request.messages if message.id]),
         input_message_count=len(request.messages),
         parent_thread_id=request.parent_thread_id,
         transport_request_id=request.transport_request_id,

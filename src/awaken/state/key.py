@@ -11,7 +11,7 @@ import msgspec
 from awaken.codec import Json, dumps, from_json, loads
 from awaken.errors import KeyDecode, KeyEncode
 
-V = TypeVar("V")
+V = TypeVar("V", covariant=True)
 U = TypeVar("U")
 
 _CLASS = type
@@ -84,7 +84,7 @@ class StateKey(Generic[V, U]):
         self._encode = encode
         self._decode = decode
 
-    def dump(self, value: V) -> msgspec.Raw:
+    def dump(self, value: Any) -> msgspec.Raw:
         """The value as JSON text.
 
         Raises:

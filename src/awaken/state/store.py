@@ -71,7 +71,7 @@ class StateStore:
         # Runs of one agent share one table of keys; it is copied when a run brings more.
         self._keys: Mapping[str, KeyRegistration] = keys if keys is not None else {}
         self._owners: dict[str, list[str]] = {}
-        self._hooks: list[CommitHook] = []
+        self._hooks: tuple[CommitHook, ...] = ()
         self._changed_at: dict[str, int] = {}
         self._snapshot = Snapshot(0, {})
         self._values: dict[str, Any] = {}
@@ -131,7 +131,7 @@ class StateStore:
         """
         if not batch.ops:
             return self._snapshot.revision
-        hooks = tuple(self._hooks)
+        hooks = self._hooks
         with self._lock:
             previous = self._snapshot.revision
             values, changed, skipped = self._apply(batch)
@@ -189,7 +189,7 @@ class StateStore:
         self._snapshot = Snapshot(revision, values)
 
     def add_commit_hook(self, hook: CommitHook) -> None:
-        self._hooks.append(hook)
+        self._hooks = (*self._hooks, hook)
 
     # -- keys ---------------------------------------------------------------------------------
 
@@ -238,7 +238,7 @@ class StateStore:
                 snapshot=self._snapshot,
             )
         if gone:
-            for hook in tuple(self._hooks):
+            for hook in self._hooks:
                 hook(event)
 
     def shares(self, keys: Mapping[str, KeyRegistration]) -> bool:

@@ -188,7 +188,7 @@ class MemoryCommits:
         output = record.output
         if output is not None and output.range is not None:
             window = islice(thread.messages, output.range.from_seq - 1, output.range.to_seq)
-            ids = [m.id for m in window if m.id and m.produced_by_run_id() == record.run_id]
+            ids = tuple(m.id for m in window if m.id and m.produced_by_run_id() == record.run_id)
             output = RunMessageOutput(
                 thread_id=output.thread_id, range=output.range, message_ids=ids
             )

@@ -18,14 +18,12 @@ from awaken.domain.message import ContentBlock, Text, Thinking, ToolCall
 _BROKEN = object()
 
 
-class _Call:
+class _Call(msgspec.Struct, gc=False):
     """A call while it is written; without a name it was never properly started."""
 
-    __slots__ = ("id", "name", "pieces")
-
-    def __init__(self, id: str, name: str) -> None:
-        self.id, self.name = id, name
-        self.pieces: list[str] = []
+    id: str
+    name: str
+    pieces: list[str] = msgspec.field(default_factory=list)
 
     def written(self) -> str:
         return "".join(self.pieces)
@@ -156,7 +154,7 @@ class StreamAccumulator:
 
 def _merged(old: TokenUsage | None, new: TokenUsage) -> TokenUsage:
     """`new` over `old`; a field nobody filled stays unknown, a negative one adds nothing."""
-    if old is None and min([count or 0 for count in msgspec.structs.astuple(new)]) >= 0:
+    if old is None and not _has_negative(new):
         return new
     fields: dict[str, int] = {}
     for name in new.__struct_fields__:
@@ -169,3 +167,17 @@ def _merged(old: TokenUsage | None, new: TokenUsage) -> TokenUsage:
         if count is not None:
             fields[name] = count
     return TokenUsage(**fields)
+
+
+def _has_negative(usage: TokenUsage) -> bool:
+    return (
+        min(
+            usage.prompt_tokens or 0,
+            usage.completion_tokens or 0,
+            usage.total_tokens or 0,
+            usage.cache_read_tokens or 0,
+            usage.cache_creation_tokens or 0,
+            usage.thinking_tokens or 0,
+        )
+        < 0
+    )

@@ -71,32 +71,38 @@ async def run_calls(run: LiveRun, message_id: str, calls: Sequence[ToolCall]) ->
 
 
 async def _gate_and_execute(run: LiveRun, turn: Turn) -> None:
-    allowed: list[int] = []
-    if not run.agent.env.gates:
-        allowed.extend(range(len(turn.calls)))
-    else:
-        for index in range(len(turn.calls)):
-            verdict = await gate(run, turn, index)
-            if verdict is not None and allowed:
-                # What runs first may change the gate's mind.
-                waiting = turn.suspended
-                await _execute(run, turn, allowed)
-                allowed = []
-                if turn.suspended > waiting:
-                    interrupt(run, turn, turn.open_calls())
-                    return
-                verdict = await gate(run, turn, index)
-            if verdict is None:
-                allowed.append(index)
-                continue
-            await intercept(run, turn, index, verdict)
-            if turn.blocked is not None:
-                interrupt(run, turn, turn.open_calls())
-                return
+    allowed: Sequence[int] = range(len(turn.calls))
+    if run.agent.env.gates:
+        allowed = await _allowed(run, turn)
     if allowed:
         await _execute(run, turn, allowed)
-        if turn.suspended:
-            interrupt(run, turn, turn.open_calls())
+    if turn.suspended or turn.blocked is not None:
+        interrupt(run, turn, turn.open_calls())
+
+
+async def _allowed(run: LiveRun, turn: Turn) -> list[int]:
+    """Ask the gates about each call in turn, and return those that are still to be executed.
+
+    None are once a call was blocked, or one that had to run first was suspended.
+    """
+    allowed: list[int] = []
+    for index in range(len(turn.calls)):
+        verdict = await gate(run, turn, index)
+        if verdict is not None and allowed:
+            # What runs first may change the gate's mind.
+            waiting = turn.suspended
+            await _execute(run, turn, allowed)
+            allowed = []
+            if turn.suspended > waiting:
+                return []
+            verdict = await gate(run, turn, index)
+        if verdict is None:
+            allowed.append(index)
+            continue
+        await intercept(run, turn, index, verdict)
+        if turn.blocked is not None:
+            return []
+    return allowed
 
 
 # -- the gate ---------------------------------------------------------------------------------
@@ -177,7 +183,9 @@ async def _execute(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> None:
             if position + 1 < len(indexes):
                 await persist_checkpoint(run)
         return
-    batches = [list(indexes)] if len(indexes) == 1 else groups(run, turn, indexes)
+    if len(indexes) == 1:
+        return await run_alone(run, turn, indexes[0])
+    batches = groups(run, turn, indexes)
     for position, batch in enumerate(batches):
         if len(batch) == 1:
             await run_alone(run, turn, batch[0])
@@ -193,7 +201,8 @@ async def run_alone(run: LiveRun, turn: Turn, index: int) -> None:
     Raises:
         Cancelled: somebody cancelled the run before the call ended.
     """
-    await _before(run, turn, index)
+    if run.is_busy(_BEFORE):
+        await run.phase(_BEFORE, **tool_fields(run, turn, index))
     turn.writers.clear()
     output: ToolOutput | None = None
     try:
@@ -213,7 +222,8 @@ async def _run_together(run: LiveRun, turn: Turn, batch: Sequence[int]) -> None:
         Cancelled: somebody cancelled the run; the calls that had ended were kept.
     """
     for index in batch:
-        await _before(run, turn, index)
+        if run.is_busy(_BEFORE):
+            await run.phase(_BEFORE, **tool_fields(run, turn, index))
     turn.writers.clear()
     snapshot = run.store.snapshot()
     ended: list[tuple[int, ToolOutput]] = []
@@ -251,11 +261,6 @@ async def _run_together(run: LiveRun, turn: Turn, batch: Sequence[int]) -> None:
         raise failure
     await keep()
     run.check_token()
-
-
-async def _before(run: LiveRun, turn: Turn, index: int) -> None:
-    if run.is_busy(_BEFORE):
-        await run.phase(_BEFORE, **tool_fields(run, turn, index))
 
 
 async def invoke(run: LiveRun, turn: Turn, index: int, snapshot: Snapshot) -> ToolOutput:

@@ -22,6 +22,8 @@ from awaken.domain.event import (
     StepEnd,
     StepStart,
     TextDelta,
+    ToolCallDelta,
+    ToolCallStart,
     ToolCallStreamDelta,
     is_terminal,
 )
@@ -473,3 +475,28 @@ async def test_a_message_sent_while_reading_is_answered() -> None:
         "user: and quickly",
         "assistant: well, done",
     ]
+
+
+@pytest.mark.parametrize("deltas", range(240, 256))
+async def test_a_stalled_reader_holds_up_no_cancel(deltas: int) -> None:
+    """Wherever the buffer is full, at a delta or at a border of a step."""
+
+    @tool
+    async def work() -> str:
+        """Work."""
+        return "worked"
+
+    first: list[LlmStreamEvent] = [
+        *[TextDelta(delta="x") for _ in range(deltas)],
+        ToolCallStart(id="c1", name="work"),
+        ToolCallDelta(id="c1", args_delta="{}"),
+        Stop(reason=StopReason.TOOL_USE),
+    ]
+    model = ScriptedModel([first, [TextDelta(delta="y") for _ in range(600)]])
+    runtime = Runtime([Agent("a", model=model, tools=[work])])
+    async with runtime, runtime.stream("a", "go", thread="t") as events:
+        await anext(events)
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+        assert await runtime.cancel_and_wait("t", timeout=3)

@@ -9,18 +9,37 @@ from types import TracebackType
 from typing import Self
 
 from awaken.contract.events import EventSink
-from awaken.domain.event import RunEvent, TextDelta
+from awaken.domain.event import (
+    ActivityDelta,
+    ActivitySnapshot,
+    ReasoningDelta,
+    RunEvent,
+    TextDelta,
+    ToolCallDelta,
+    ToolCallStart,
+    ToolCallStreamDelta,
+)
 from awaken.errors import ConfigError
 from awaken.front.result import RunResult
 
 BUFFER = 256
+_STREAMING = (
+    TextDelta,
+    ReasoningDelta,
+    ToolCallStart,
+    ToolCallDelta,
+    ToolCallStreamDelta,
+    ActivitySnapshot,
+    ActivityDelta,
+)
 
 
 class _Buffer:
     """Between a run and its reader: bounded, one wake-up a batch.
 
-    When it is full, what nobody needs to keep waits for the reader; what is already committed
-    never does. A buffer nobody reads any more takes everything and keeps nothing.
+    When it is full, what streams (a model's or a tool's output) waits for the reader; what tells
+    of borders and of what is done never does, so that a stalled reader holds up no commit and no
+    cancel. A buffer nobody reads any more takes everything and keeps nothing.
     """
 
     __slots__ = ("_reader", "_writers", "abandoned", "ended", "items", "limit", "run_id")
@@ -42,7 +61,7 @@ class _Buffer:
             self.run_id = event.run_id
         if self._reader is not None:
             self._wake_reader()
-        if len(self.items) >= self.limit and event.seq is None:
+        if len(self.items) >= self.limit and isinstance(event.event, _STREAMING):
             # Tools that run side by side may all be waiting for room.
             room = asyncio.get_running_loop().create_future()
             self._writers.append(room)

@@ -47,7 +47,6 @@ class ToolCallContext(msgspec.Struct, kw_only=True, gc=False):
     suspension_id: str | None = None
     suspension_reason: str | None = None
     profile_access: ProfileAccess | None = None
-    services: Any = None
 
     def state(self, key: StateKey[V, Any]) -> V | None:
         """The value of `key` when the call began, or `None` if it was never written."""

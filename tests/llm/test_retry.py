@@ -21,7 +21,6 @@ from awaken.contract.llm import (
     Unauthorized,
 )
 from awaken.domain.event import TextDelta
-from awaken.domain.inference import InferenceOverride
 from awaken.llm.breaker import CircuitBreaker, CircuitOpen
 from awaken.llm.retry import LlmRetryPolicy, RetryingExecutor
 from awaken.testing import FakeClock, FunctionModel, ScriptedModel
@@ -212,14 +211,17 @@ async def test_an_abandoned_stream_is_no_failure() -> None:
     assert breaker.is_available("m")
 
 
-async def test_the_breaker_knows_a_model_by_its_override() -> None:
+async def test_models_of_one_name_at_two_providers_fail_alone() -> None:
     clock = FakeClock()
     breaker = CircuitBreaker(threshold=1, clock=clock)
-    request = msgspec.structs.replace(REQUEST, overrides=InferenceOverride(upstream_model="other"))
-    executor = RetryingExecutor(
-        ScriptedModel([ProviderError("x")]), LlmRetryPolicy(max_retries=0), clock, breaker
+    policy = LlmRetryPolicy(max_retries=0)
+    broken = RetryingExecutor(
+        ScriptedModel([ProviderError("x")]), policy, clock, breaker, scope="azure"
     )
+    healthy = RetryingExecutor(ScriptedModel(["hello"]), policy, clock, breaker, scope="openai")
+
     with pytest.raises(ProviderError):
-        await drain(executor, request)
-    assert breaker.is_available("m")
-    assert not breaker.is_available("other")
+        await drain(broken)
+
+    assert not breaker.is_available("azure/m")
+    await drain(healthy)

@@ -66,13 +66,13 @@ async def test_run_overrides_reach_every_request() -> None:
     await stage.run(overrides=InferenceOverride(upstream_model="bigger", temperature=0.2))
     await stage.run("again")
 
-    assert [r.upstream_model for r in model.asked] == ["bigger", "bigger", "a.model"]
+    assert [r.upstream_model for r in model.asked] == ["bigger", "bigger", "checked"]
     assert [r.overrides for r in model.asked] == [
         InferenceOverride(temperature=0.2),
         InferenceOverride(temperature=0.2),
         None,
     ]
-    assert [e.model for e in stage.told(InferenceComplete)] == ["bigger", "bigger", "a.model"]
+    assert [e.model for e in stage.told(InferenceComplete)] == ["bigger", "bigger", "checked"]
 
 
 async def test_two_plugins_override_field_by_field_for_one_step() -> None:
@@ -104,7 +104,7 @@ async def test_step_beats_run_beats_agent() -> None:
         InferenceOverride(reasoning_effort="medium", max_tokens=7),
         InferenceOverride(reasoning_effort="low"),
     ]
-    assert [r.upstream_model for r in model.asked] == ["chosen", "a.model", "a.model"]
+    assert [r.upstream_model for r in model.asked] == ["chosen", "checked", "checked"]
 
 
 async def test_filters_hold_for_one_step() -> None:

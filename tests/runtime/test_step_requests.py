@@ -154,7 +154,7 @@ async def test_without_any_override_there_is_none() -> None:
     await runtime.run("a", "go")
 
     assert model.requests[0].overrides is None
-    assert model.requests[0].upstream_model == "a.model"
+    assert model.requests[0].upstream_model == "scripted"
 
 
 async def test_a_blank_model_in_an_override_is_refused() -> None:

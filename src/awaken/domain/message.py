@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Self
 
@@ -266,6 +266,11 @@ def as_messages(value: str | Message | Iterable[Message | str] | None) -> tuple[
         return (Message.user(value),)
     if isinstance(value, Message):
         return (_with_id(value),)
+    if isinstance(value, Mapping):
+        raise TypeError(
+            "input is text or messages, not a mapping: write Message.user(…), or decode one "
+            "with awaken.codec.from_json(value, Message)"
+        )
     messages: list[Message] = []
     for item in value:
         checked: Any = item

@@ -108,6 +108,8 @@ class ToolCallResume(Value, frozen=True, kw_only=True):
 
     @classmethod
     def approve(cls, result: Json = None, *, reason: str | None = None, id: str = "") -> Self:
+        """Yes. `result` is the answer itself where the ticket asks for one; a call that is run
+        again keeps its own arguments, and its gates and tool may read the result."""
         return cls(decision_id=id, action=ResumeAction.RESUME, result=result, reason=reason)
 
     @classmethod

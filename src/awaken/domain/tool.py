@@ -49,7 +49,10 @@ def _empty_parameters() -> Json:
 
 
 class ToolDescriptor(Value, frozen=True, kw_only=True):
-    """What the model is told about a tool. `metadata` and `kind` stay here."""
+    """What the model is told about a tool; it calls it by `id`, people read `name`.
+
+    `metadata` and `kind` stay here.
+    """
 
     id: str
     name: str

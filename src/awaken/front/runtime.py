@@ -69,6 +69,7 @@ class Runtime:
         self._clock, self._ids = clock, ids
         self._breaker = CircuitBreaker(clock=clock)
         self._tasks: set[asyncio.Task[RunResult]] = set()
+        self._closed = False
         commits = open_store(store) if isinstance(store, str) else store
         builder = self._builder(agents).with_thread_run_store(commits)
         builder.with_profile_store(profiles or load("awaken.stores.memory", "MemoryProfiles")())
@@ -88,19 +89,14 @@ class Runtime:
         await self.close()
 
     async def close(self) -> None:
-        """Cancel what still runs, wait for it, and close the store."""
-        live = self._engine.active.all()
-        for run in live:
-            run.token.cancel()
-        for run in live:
-            await run.wait_ended(CANCEL_GRACE)
+        """Cancel what still runs, wait for it (though not for ever), and close the store."""
+        self._closed = True
+        await self._engine.cancel_all()
         if self._tasks:
-            # What has not ended with its run is stuck, or asks somebody who will not answer now.
-            _, left = await asyncio.wait(self._tasks, timeout=0)
-            for task in left:
+            # What has not ended with its run asks somebody who will not answer now.
+            for task in self._tasks:
                 task.cancel()
-            if left:
-                await asyncio.wait(left, timeout=CANCEL_GRACE)
+            await asyncio.wait(self._tasks, timeout=CANCEL_GRACE)
         await self._engine.commits.close()
 
     @property
@@ -137,6 +133,7 @@ class Runtime:
 
         Raises:
             AgentNotFound, ThreadAlreadyRunning, InvalidResume: it could not start.
+            PhaseError: an answer names no call that waits; nothing was changed.
             AgentLoopError: it broke off.
         """
         request = self._request(agent, input, thread, answers, overrides, frontend_tools)
@@ -161,6 +158,8 @@ class Runtime:
         With `detached`, leaving the block early lets the run go on.
         """
         request = self._request(agent, input, thread, answers, overrides, frontend_tools)
+        if wait and on_approval is not None:
+            raise ConfigError("give either wait, and call decide, or on_approval, which is called")
         if wait:
             request = msgspec.structs.replace(request, wait_for_decisions=True)
         return RunStream(
@@ -208,6 +207,8 @@ class Runtime:
         overrides: InferenceOverride | None,
         frontend_tools: Sequence[ToolDescriptor],
     ) -> RunRequest:
+        if self._closed:
+            raise ConfigError("the runtime is closed: open another one")
         messages = as_messages(input)
         if not messages and not answers:
             raise ConfigError("nothing to do: give input, or answers to a suspended run's tickets")
@@ -300,8 +301,9 @@ class Runtime:
             builder.with_agent_spec(spec, agent.own_plugin())
         for name, executor in models.items():
             builder.with_provider(name, executor)
+            upstream = name.partition(":")[2] or executor.name
             builder.with_model_binding(
-                ModelSpec(id=name, provider_id=name, upstream_model=name.partition(":")[2] or name)
+                ModelSpec(id=name, provider_id=name, upstream_model=upstream)
             )
         return builder
 
@@ -310,7 +312,9 @@ class Runtime:
             policy = spec.config("retry", LlmRetryPolicy)
         except KeyDecode as error:
             raise InvalidPluginConfig("retry", "retry", error) from error
-        return RetryingExecutor(executor, policy, clock=self._clock, breaker=self._breaker)
+        return RetryingExecutor(
+            executor, policy, clock=self._clock, breaker=self._breaker, scope=spec.model_id
+        )
 
 
 def _check_handoffs(agents: Sequence[Agent | AgentSpec]) -> None:

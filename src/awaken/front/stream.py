@@ -21,6 +21,7 @@ from awaken.domain.event import (
 )
 from awaken.errors import ConfigError
 from awaken.front.result import RunResult
+from awaken.runtime import CANCEL_GRACE
 
 BUFFER = 256
 _STREAMING = (
@@ -147,10 +148,15 @@ class RunStream:
             # Not a run yet, or between two of them: somebody is being asked for an approval.
             task.cancel()
         try:
-            await asyncio.wait([task])
+            _, stuck = await asyncio.wait([task], timeout=CANCEL_GRACE)
+            if stuck:
+                task.cancel()
+                await asyncio.wait([task], timeout=CANCEL_GRACE)
         except asyncio.CancelledError:
             task.cancel()
             raise
+        if not task.done():
+            return
         # What the reader has not seen yet is raised here, unless another error is on its way.
         failed = not task.cancelled() and task.exception() is not None
         if kind is None and failed and ended and not self._raised:

@@ -58,6 +58,8 @@ class LlmRetryPolicy(Value, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class RetryingExecutor:
     """Another executor whose streams are opened again when opening them fails.
 
+    Circuits are counted for each upstream model of a `scope`, such as the provider's id.
+
     Once an event was passed on, an error is passed on too: mending a broken stream needs the
     conversation, which the loop has. Waiting ends at once when the task is cancelled.
     """
@@ -68,12 +70,14 @@ class RetryingExecutor:
         policy: LlmRetryPolicy,
         clock: Clock = SYSTEM_CLOCK,
         breaker: CircuitBreaker | None = None,
+        scope: str = "",
         random: Random | None = None,
     ) -> None:
         self._inner = inner
         self._policy = policy
         self._clock = clock
         self._breaker = breaker
+        self._scope = scope
         self._random = random or Random()
 
     @property
@@ -81,7 +85,7 @@ class RetryingExecutor:
         return self._inner.name
 
     async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
-        model = _model_of(request)
+        model = f"{self._scope}/{request.upstream_model}" if self._scope else request.upstream_model
         attempt, opened = 0, False
         while True:
             try:
@@ -110,11 +114,6 @@ class RetryingExecutor:
 
     def _admission(self, model: str) -> AbstractContextManager[object]:
         return self._breaker.call(model) if self._breaker is not None else nullcontext()
-
-
-def _model_of(request: InferenceRequest) -> str:
-    override = request.overrides.upstream_model if request.overrides is not None else None
-    return override or request.upstream_model
 
 
 async def _close(stream: AsyncIterator[LlmStreamEvent]) -> None:

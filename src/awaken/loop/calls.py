@@ -121,7 +121,8 @@ async def gate(run: LiveRun, turn: Turn, index: int) -> ToolInterceptPayload | N
     )
     for hook in run.agent.env.gates:
         try:
-            verdict: ToolInterceptPayload | None = await hook.call(ctx)
+            with interruptible(run.token, run.task):
+                verdict: ToolInterceptPayload | None = await hook.call(ctx)
         except StateError:
             raise
         except (Exception, asyncio.CancelledError) as error:
@@ -267,11 +268,12 @@ async def invoke(run: LiveRun, turn: Turn, index: int, snapshot: Snapshot) -> To
     """Run one tool, or take the decision that stands for its result."""
     call, resumed = turn.calls[index], turn.resumed.get(index)
     decision = resumed.resume_input if resumed else None
-    if decision is not None and resumed is not None:
-        if resumed.resume_mode is ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT:
-            return ToolOutput(ToolResult.success(call.name, decision.result))
-        if resumed.resume_mode is ToolCallResumeMode.PASS_DECISION_TO_TOOL:
-            call = msgspec.structs.replace(call, arguments=decision.result)
+    if (
+        decision is not None
+        and resumed is not None
+        and resumed.resume_mode is ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT
+    ):
+        return ToolOutput(ToolResult.success(call.name, decision.result))
     ctx = ToolCallContext(
         call_id=call.id,
         tool_name=call.name,

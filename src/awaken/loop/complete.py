@@ -118,7 +118,8 @@ async def complete(
         run.store.update(TOOL_CALL_STATES, _put(run, turn, call, result))
         _record(run, turn, index, result)
         return
-    command = Command().update(TOOL_CALL_STATES, _put(run, turn, call, result))
+    put = _put(run, turn, call, result)
+    command = Command().update(TOOL_CALL_STATES, put)
     if output.command:
         command.extend(output.command)
     if hooked:
@@ -131,8 +132,10 @@ async def complete(
                 **tool_fields(run, turn, index),
             )
         except BaseException:
-            # A hook failed, the tool did not: how the call ended stays known.
-            run.store.update(TOOL_CALL_STATES, _put(run, turn, call, result))
+            # A hook failed, the tool did not: what it changed, and how the call ended, stays.
+            states = run.store.read(TOOL_CALL_STATES)
+            if states is None or states.calls.get(call.id) is not put.call:
+                run.store.commit(command.batch)
             _record(run, turn, index, result)
             raise
     elif command.actions or command.effects:
@@ -144,8 +147,7 @@ async def complete(
 
 def _checked(run: LiveRun, turn: Turn, index: int, output: ToolOutput) -> ToolOutput:
     """The output as it can be taken: a refused state change is told to the model."""
-    if not output.command:
-        return output
+    assert output.command is not None, "only changes are checked"
     call = turn.calls[index]
     exclusive = [
         name

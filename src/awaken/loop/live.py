@@ -10,7 +10,13 @@ import msgspec
 
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.commits import Commits, Fence
-from awaken.contract.control import CancellationToken, DecisionQueue, InboxReceiver, InboxSender
+from awaken.contract.control import (
+    CancellationToken,
+    DecisionQueue,
+    InboxReceiver,
+    InboxSender,
+    interruptible,
+)
 from awaken.contract.events import EventSink
 from awaken.contract.profile import ProfileStore
 from awaken.contract.registry import AgentResolver
@@ -203,4 +209,5 @@ class LiveRun:
         """
         token = None if final else self.token
         ctx = self.context(phase, cancellation_token=token, **extra)
-        await self.phases.run_phase(self.agent.env, ctx, seed=seed)
+        with interruptible(token, self.task):
+            await self.phases.run_phase(self.agent.env, ctx, seed=seed)

@@ -198,7 +198,11 @@ async def _take_yes(run: LiveRun, call: ToolCallState) -> str | None:
     found = run.transcript.find_call(call.call_id)
     message, index = found if found else (None, 0)
     made = message.tool_calls if message and message.tool_calls else ()
-    own = ToolCall(id=call.call_id, name=call.tool_name, arguments=call.arguments)
+    arguments = call.arguments
+    if call.resume_mode is ToolCallResumeMode.PASS_DECISION_TO_TOOL and call.resume_input:
+        # The gates judge what will really run.
+        arguments = call.resume_input.result
+    own = ToolCall(id=call.call_id, name=call.tool_name, arguments=arguments)
     turn = Turn(
         (message.id or "") if message else "",
         tuple(own if i == index else other for i, other in enumerate(made)) or (own,),

@@ -7,7 +7,12 @@ from typing import Any, NamedTuple, TypeVar, get_args
 
 from awaken.contract.profile import ProfileKey
 from awaken.contract.tool import Tool
-from awaken.domain.intercept import ToolInterceptPayload, ToolPolicyDecision, policy_payload
+from awaken.domain.intercept import (
+    Suspend,
+    ToolInterceptPayload,
+    ToolPolicyDecision,
+    policy_payload,
+)
 from awaken.domain.phase import Phase
 from awaken.errors import (
     ConfigError,
@@ -105,7 +110,10 @@ class Registrar:
         """Decide about every call from what the call itself says."""
 
         async def gate(ctx: PhaseContext) -> ToolInterceptPayload | None:
-            return policy_payload(_expected(await hook(ctx.policy_context()), _DECISIONS))
+            verdict = policy_payload(_expected(await hook(ctx.policy_context()), _DECISIONS))
+            # A policy cannot see that its question was answered; asking again would never end.
+            answered = ctx.resume_input is not None
+            return None if answered and isinstance(verdict, Suspend) else verdict
 
         self.gates.append(HookEntry(self.plugin_id, gate))
 

@@ -26,6 +26,7 @@ class ActiveRun:
         "inbox",
         "run_id",
         "store",
+        "task",
         "thread_id",
         "token",
     )
@@ -37,6 +38,7 @@ class ActiveRun:
         self.decisions: DecisionQueue | None = None
         self.inbox: InboxSender | None = None
         self.store: StateStore | None = None
+        self.task: asyncio.Future[None] | None = None
         self._ended: asyncio.Event | None = None
         self._released = False
         self._release = release

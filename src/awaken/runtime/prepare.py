@@ -52,8 +52,10 @@ class RunChoice(msgspec.Struct, kw_only=True):
     is_continuation: bool = False
 
 
-def choose_agent(request: RunRequest, facts: ThreadFacts) -> str:
+def choose_agent(request: RunRequest, facts: ThreadFacts, known: Sequence[str] = ()) -> str:
     """The agent asked for, else the one that spoke last in the thread, else `default`.
+
+    A runtime that has one agent only means that one.
 
     Decisions belong to the agent whose calls wait, whoever was asked for first.
     """
@@ -62,7 +64,9 @@ def choose_agent(request: RunRequest, facts: ThreadFacts) -> str:
     active = facts.state.extensions.get(ACTIVE_AGENT.name)
     if isinstance(active, str):
         return active
-    return facts.latest.agent_id if facts.latest is not None else "default"
+    if facts.latest is not None:
+        return facts.latest.agent_id
+    return known[0] if len(known) == 1 else "default"
 
 
 async def choose_run(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from awaken.backend.local import LocalBackend, ThreadContextSnapshot, new_phase_runtime
 from awaken.clock import SYSTEM_CLOCK, Clock
@@ -78,6 +78,7 @@ class AgentRuntime:
         ended: asyncio.Future[AgentRunResult] = asyncio.get_running_loop().create_future()
         # A task of its own: a caller who is cancelled must not tear the run out of a commit.
         task = asyncio.ensure_future(self._own(request, slot, sink or NullEventSink(), ended))
+        slot.task = task
         try:
             return await ended
         except asyncio.CancelledError:
@@ -126,7 +127,7 @@ class AgentRuntime:
         """Read the thread, find the agent, and choose the run."""
         facts = await ThreadFacts.read(self.commits, request.thread_id)
         resolver = self.registry.snapshot()
-        agent = _resolve(resolver, choose_agent(request, facts))
+        agent = _resolve(resolver, choose_agent(request, facts, resolver.agent_ids()))
         choice = await choose_run(request, facts, self.commits, self.ids)
         self.active.name(slot, choice.run_id)
         return self._assemble(request, slot, sink, facts, choice, resolver, agent)
@@ -210,6 +211,16 @@ class AgentRuntime:
         run.token.cancel()
         return await run.wait_ended(timeout)
 
+    async def cancel_all(self) -> None:
+        """Cancel every live run and wait; one that does not end in time is torn down."""
+        live = self.active.all()
+        for run in live:
+            run.token.cancel()
+        tasks = [run.task for run in live if run.task is not None]
+        if tasks:
+            _, stuck = await asyncio.wait(tasks, timeout=CANCEL_GRACE)
+            await _tear_down(stuck)
+
     def send_decision(self, id: str, target: str, decision: ToolCallResume) -> bool:
         """Answer a suspended call of a live run; false, and nothing changed, if it does not fit."""
         return active.send_decisions(self.active.find(id), [(target, decision)])
@@ -230,7 +241,14 @@ async def _cancel(run: asyncio.Future[None], slot: ActiveRun) -> None:
         await asyncio.wait([run], timeout=CANCEL_GRACE)
     finally:
         run.cancel()
-    await asyncio.wait([run])
+    await asyncio.wait([run], timeout=CANCEL_GRACE)
+
+
+async def _tear_down(tasks: Collection[asyncio.Future[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks, timeout=CANCEL_GRACE)
 
 
 def _resolve(resolver: RegistryResolver, agent_id: str) -> ResolvedAgent:

@@ -61,6 +61,7 @@ class StateStore:
         "_keys",
         "_lock",
         "_owners",
+        "_parked",
         "_snapshot",
         "_unsaved",
         "_values",
@@ -71,6 +72,8 @@ class StateStore:
         # Runs of one agent share one table of keys; it is copied when a run brings more.
         self._keys: Mapping[str, KeyRegistration] = keys if keys is not None else {}
         self._owners: dict[str, list[str]] = {}
+        # Stored values whose keys nobody registered yet: an agent that takes over later may.
+        self._parked: dict[str, Any] = {}
         self._hooks: tuple[CommitHook, ...] = ()
         self._changed_at: dict[str, int] = {}
         self._snapshot = Snapshot(0, {})
@@ -248,8 +251,12 @@ class StateStore:
     def register_keys(self, keys: Iterable[KeyRegistration]) -> None:
         """Register keys of plugins resolved per agent; a key already there is left as it is.
 
+        A value that was stored under such a key, and skipped when the state was restored, is
+        there again.
+
         Raises:
             KeyAlreadyRegistered: a *different* key has that name.
+            KeyDecode: a stored value does not fit its key.
         """
         with self._lock:
             fresh: dict[str, KeyRegistration] = {}
@@ -260,8 +267,14 @@ class StateStore:
                     fresh[name] = registration
                 elif known.key is not registration.key:
                     raise KeyAlreadyRegistered(name)
+            returning = {
+                name: registration.key.load(self._parked[name])
+                for name, registration in fresh.items()
+                if name in self._parked
+            }
             if fresh:
                 self._keys = {**self._keys, **fresh}
+        self._merge(returning)
 
     def _drop(self, names: set[str]) -> None:
         revision = self.revision + 1
@@ -364,6 +377,7 @@ class StateStore:
             if registration is None:
                 if policy is UnknownKeyPolicy.ERROR:
                     raise UnknownKey(name)
+                self._parked[name] = json
             elif scope is None or registration.scope is scope:
                 loaded[name] = registration.key.load(json)
         return loaded

@@ -165,8 +165,9 @@ class MemoryCommits:
         return self._assembled(run) if run else None
 
     async def latest_run(self, thread_id: str) -> RunRecord | None:
-        mine = [run for run in self._runs.values() if run.record.thread_id == thread_id]
-        return self._assembled(max(mine, key=lambda run: run.order)) if mine else None
+        thread = self._threads.get(thread_id)
+        run = self._runs.get(thread.latest_run_id or "") if thread else None
+        return self._assembled(run) if run else None
 
     async def list_runs(self, query: RunQuery) -> Sequence[RunRecord]:
         newest_first = sorted(self._runs.values(), key=lambda run: run.order, reverse=True)

@@ -22,10 +22,10 @@ from awaken.contract.llm import InferenceRequest
 from awaken.contract.tool import ToolCallContext
 from awaken.domain.event import ActivitySnapshot, AgentEvent, ToolCallDone, ToolCallStreamDelta
 from awaken.domain.identity import RunIdentity
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END, SUSPENDED_END, Suspended
+from awaken.domain.lifecycle import CANCELLED, NATURAL_END, SUSPENDED_END
 from awaken.domain.message import Message, Role
 from awaken.domain.spec import AgentSpec
-from awaken.domain.suspension import ToolCallResume, ToolCallResumeMode
+from awaken.domain.suspension import ToolCallResumeMode
 from awaken.domain.tool import ToolError, ToolResult, ToolStatus
 from awaken.errors import AgentNotFound
 from awaken.plugin.agent import ResolvedAgent, ResolvedBackendAgent
@@ -183,12 +183,14 @@ async def test_a_stopped_child_is_an_error_with_its_reason() -> None:
 # -- a child that waits -----------------------------------------------------------------------
 
 
-async def test_a_child_that_needs_approval_suspends_the_parents_call() -> None:
-    """03 §4.1: the child's suspension is the call's; the answer becomes the call's result."""
+async def test_a_child_that_needs_approval_says_so_and_nothing_of_it_runs() -> None:
+    """Nothing is kept of an ephemeral delegate, so there is nobody an answer could reach."""
     model = ScriptedModel([ASK, text_response("so it is")])
+    launched: list[str] = []
 
     @tool(needs_approval=True)
     async def launch() -> str:
+        launched.append("launched")
         return "launched"
 
     helper = Agent(
@@ -196,18 +198,12 @@ async def test_a_child_that_needs_approval_suspends_the_parents_call() -> None:
     )
 
     async with Runtime([boss(model), helper]) as runtime:
-        first = await runtime.run("boss", "hi", thread="t")
-        (ticket,) = first.tickets
-        second = await runtime.run(
-            "boss", thread="t", answers={ticket.ticket_id: ToolCallResume.approve("do it by hand")}
-        )
+        result = await runtime.run("boss", "hi", thread="t", on_approval=lambda _: True)
 
-    assert isinstance(first.termination, Suspended)
-    assert ticket.ticket_id.startswith("delegate_run:")
-    assert ticket.reason == "agent_delegate:suspended"
-    assert ticket.resume_mode is ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT
-    assert second.response == "so it is"
-    assert results(model.requests[1].messages) == ['"do it by hand"']
+    assert result.response == "so it is"
+    assert launched == []
+    (told,) = results(model.requests[1].messages)
+    assert "'helper' needs an approval, which it cannot ask for as a delegate" in told
 
 
 class WaitingBackend(ExecutionBackend):

@@ -11,7 +11,6 @@ from front_kit import Piece, pay
 from awaken import (
     Agent,
     AgentSpec,
-    AwakenError,
     Message,
     Runtime,
     StateKey,
@@ -19,7 +18,7 @@ from awaken import (
     tool,
 )
 from awaken.codec import Json
-from awaken.domain.spec import ToolExecutorKind
+from awaken.domain.spec import ContentMatch, ToolExecutorKind
 from awaken.errors import (
     AgentNotFound,
     BuildError,
@@ -75,7 +74,7 @@ def takes_anything_by_position(*words: str) -> str:
     return "".join(words)
 
 
-MISTAKES: dict[str, tuple[Callable[[], object], type[AwakenError], str]] = {
+MISTAKES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "a blank agent id": (lambda: agent_of("  "), ConfigError, "agent's id .*not blank, not '  '"),
     "a model that is none": (
         lambda: Agent("a", model=42),  # type: ignore[arg-type]  # the mistake
@@ -183,6 +182,57 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[AwakenError], str]] = {
         lambda: agent_of(tools=[EchoTool]),
         ConfigError,
         "agent 'a': EchoTool is a class, not a tool; give an instance",
+    ),
+    "a tool that is not in a list": (
+        lambda: agent_of(tools=EchoTool()),
+        ConfigError,
+        "agent 'a': tools is a list, not ",
+    ),
+    "one name instead of a list": (
+        lambda: agent_of(handoffs="bob"),
+        ConfigError,
+        r"agent 'a': handoffs is a list, not 'bob': write \['bob'\]",
+    ),
+    "an executor nobody knows": (
+        lambda: agent_of(tool_executor="banana"),
+        ConfigError,
+        "agent 'a': Invalid enum value 'banana'",
+    ),
+    "a limit below nothing": (
+        lambda: agent_of(max_rounds=-3),
+        ConfigError,
+        "agent 'a': max_rounds is 0 or more",
+    ),
+    "a prompt that is no text": (
+        lambda: agent_of(system_prompt=None),
+        ConfigError,
+        "agent 'a': Expected `str`, got `null` - at `\\$.system_prompt`",
+    ),
+    "a stop condition in words": (
+        lambda: agent_of(stop=["soon"]),
+        ConfigError,
+        "agent 'a': .*stop_conditions",
+    ),
+    "a pattern that is none": (
+        lambda: agent_of(stop=[ContentMatch(pattern="(")]),
+        ConfigError,
+        "agent 'a': '\\(' is no regular expression",
+    ),
+    "an id that is no text": (lambda: Agent(5, model="demo"), ConfigError, "not 5"),  # type: ignore[arg-type]
+    "an agent instead of agents": (
+        lambda: Runtime(agent_of()),  # type: ignore[arg-type]
+        ConfigError,
+        "the runtime's agents is a list, not Agent",
+    ),
+    "two ways to answer": (
+        lambda: Runtime([agent_of()]).stream("a", "x", wait=True, on_approval=lambda _: True),
+        ConfigError,
+        "give either wait, and call decide, or on_approval",
+    ),
+    "a mapping as input": (
+        lambda: Runtime([agent_of()]).stream("a", {"role": "user"}),
+        TypeError,
+        "not a mapping: write Message.user",
     ),
 }
 

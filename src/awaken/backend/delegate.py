@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextvars import ContextVar
 
 from awaken.backend.dispatch import execute_resolved_delegate_execution
+from awaken.backend.local import LocalBackend
 from awaken.codec import Json, to_json
 from awaken.contract.backend import (
     BackendControl,
@@ -27,6 +28,7 @@ from awaken.domain.suspension import (
 )
 from awaken.domain.tool import ToolDescriptor, ToolError, ToolResult, ToolStatus
 from awaken.errors import AwakenError
+from awaken.plugin.agent import ResolvedAgent
 
 MAX_DEPTH = 8
 _depth: ContextVar[int] = ContextVar("awaken_delegate_depth", default=0)
@@ -47,8 +49,11 @@ _ACTIONS = {
 class DelegateTool:
     """`agent_run_<id>`: give another agent a task, get its answer."""
 
-    def __init__(self, spec: AgentSpec, resolver: ExecutionResolver) -> None:
+    def __init__(
+        self, spec: AgentSpec, resolver: ExecutionResolver, local: LocalBackend | None = None
+    ) -> None:
         self._agent_id = spec.id
+        self._local = local
         self._resolver = resolver
         name = f"agent_run_{spec.id}"
         self._descriptor = ToolDescriptor(
@@ -97,12 +102,21 @@ class DelegateTool:
         mark = _depth.set(depth + 1)
         try:
             execution = self._resolver.resolve_execution(self._agent_id)
-            result = await execute_resolved_delegate_execution(execution, request)
+            result = await execute_resolved_delegate_execution(execution, request, self._local)
         except AwakenError as error:
             await ctx.report_progress(ProgressStatus.FAILED, str(error))
             raise ToolError.execution_failed(str(error)) from error
         finally:
             _depth.reset(mark)
+        if result.status.kind is BackendStatusKind.SUSPENDED and isinstance(
+            execution, ResolvedAgent
+        ):
+            # Nothing is kept of a local delegate: an answer would find nobody to go on.
+            await ctx.report_progress(ProgressStatus.FAILED)
+            raise ToolError.execution_failed(
+                f"agent '{self._agent_id}' needs an approval, which it cannot ask for as a "
+                "delegate; hand the conversation over to it instead"
+            )
         await ctx.report_progress(_PROGRESS.get(result.status.kind, ProgressStatus.PENDING))
         return ToolOutput(self._result(result, ctx))
 

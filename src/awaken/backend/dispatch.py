@@ -14,12 +14,15 @@ from awaken.contract.backend import (
 from awaken.plugin.agent import ResolvedAgent, ResolvedExecution
 
 
-def backend_of(execution: ResolvedExecution) -> ExecutionBackend:
-    """
+def backend_of(execution: ResolvedExecution, local: LocalBackend | None = None) -> ExecutionBackend:
+    """The backend an agent runs on; `local` for those that run here.
+
     Raises:
         ExecutionFailed: it cannot be built.
     """
-    return LocalBackend() if isinstance(execution, ResolvedAgent) else execution.backend()
+    if isinstance(execution, ResolvedAgent):
+        return local or LocalBackend()
+    return execution.backend()
 
 
 def execution_capabilities(execution: ResolvedExecution) -> BackendCapabilities:
@@ -53,8 +56,10 @@ def _refuse(agent_id: str, unsupported: list[str]) -> None:
 
 
 async def execute_resolved_delegate_execution(
-    execution: ResolvedExecution, request: BackendDelegateRunRequest
+    execution: ResolvedExecution,
+    request: BackendDelegateRunRequest,
+    local: LocalBackend | None = None,
 ) -> BackendRunResult:
     """Run a delegate wherever it lives."""
     validate_delegate_execution_request(execution, request)
-    return await backend_of(execution).execute_delegate(request)
+    return await backend_of(execution, local).execute_delegate(request)

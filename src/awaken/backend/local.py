@@ -66,7 +66,21 @@ class ThreadContextSnapshot(msgspec.Struct, kw_only=True):
 
 
 class LocalBackend(ExecutionBackend):
-    """Runs agents on this event loop. It can do everything."""
+    """Runs agents on this event loop. It can do everything.
+
+    Args:
+        profile_store, clock, ids: what delegates run with; a root request brings its own.
+    """
+
+    def __init__(
+        self,
+        *,
+        profile_store: ProfileStore | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+        ids: Ids = UUID7,
+    ) -> None:
+        self._profile_store = profile_store
+        self._clock, self._ids = clock, ids
 
     def capabilities(self) -> BackendCapabilities:
         return BackendCapabilities.full()
@@ -143,7 +157,7 @@ class LocalBackend(ExecutionBackend):
             agent.env.bind(phases.store, owner_inbox)
         except StateError as error:
             raise ExecutionFailed(str(error)) from error
-        run_id = UUID7.new()
+        run_id = self._ids.new()
         identity = RunIdentity(
             thread_id=run_id,
             run_id=run_id,
@@ -165,6 +179,9 @@ class LocalBackend(ExecutionBackend):
                 decision_rx=request.control.decision_rx,
                 inbox=inbox,
                 owner_inbox=owner_inbox,
+                profile_store=self._profile_store,
+                clock=self._clock,
+                ids=self._ids,
             )
         )
         return _backend_result(request.agent_id, result, owner_inbox)

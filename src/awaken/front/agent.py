@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from awaken.contract.llm import LlmExecutor
 from awaken.contract.profile import ProfileKey
 from awaken.contract.tool import Tool
 from awaken.domain.inference import ContextWindowPolicy, ReasoningEffort
-from awaken.domain.spec import AgentSpec, StopConditionSpec, ToolExecutorKind
+from awaken.domain.spec import AgentSpec, ContentMatch, StopConditionSpec, ToolExecutorKind
 from awaken.errors import ConfigError
 from awaken.ext.handoff import HandoffPlugin
 from awaken.plugin.hook import Plugin
 from awaken.plugin.registrar import Registrar
 from awaken.state.key import StateKey
 from awaken.tool import tool as as_tool
+
+T = TypeVar("T")
 
 
 class Agent:
@@ -58,7 +63,8 @@ class Agent:
         context_policy: ContextWindowPolicy | None = None,
         sections: Mapping[str, Any] | None = None,
     ) -> None:
-        if not str(id).strip():
+        checked: Any = id
+        if not isinstance(checked, str) or not checked.strip():
             raise ConfigError(f"an agent's id is text that is not blank, not {id!r}")
         if not isinstance(model, str) and not callable(getattr(model, "execute_stream", None)):
             raise ConfigError(
@@ -67,11 +73,14 @@ class Agent:
             )
         self.id = id
         self.model = model
-        self.tools = [_tool(id, item) for item in tools]
-        self.state = tuple(state)
-        self.profile = tuple(profile)
-        self.plugins = tuple(plugins)
-        self.handoffs = tuple(_id(agent) for agent in handoffs)
+        mine = f"agent {id!r}: "
+        self.tools = [
+            as_tool_object(f"agent {id!r}", item) for item in listed(tools, mine + "tools")
+        ]
+        self.state = listed(state, mine + "state")
+        self.profile = listed(profile, mine + "profile")
+        self.plugins = listed(plugins, mine + "plugins")
+        self.handoffs = tuple(_id(agent) for agent in listed(handoffs, mine + "handoffs"))
         if sequential and tool_executor not in (None, ToolExecutorKind.SEQUENTIAL):
             raise ConfigError(f"agent {id!r}: give either sequential or tool_executor")
         executor = ToolExecutorKind.SEQUENTIAL if sequential else tool_executor
@@ -84,12 +93,13 @@ class Agent:
             max_continuation_retries=max_continuation_retries,
             context_policy=context_policy,
             reasoning_effort=reasoning_effort,
-            delegates=tuple(_id(agent) for agent in delegates),
-            stop_conditions=tuple(stop),
+            delegates=tuple(_id(agent) for agent in listed(delegates, mine + "delegates")),
+            stop_conditions=listed(stop, mine + "stop"),
             tool_executor=executor or ToolExecutorKind.PARALLEL_STREAMING,
             sections=dict(sections or {}),
             plugin_ids=tuple(plugin.id for plugin in self.plugins),
         )
+        _check_spec(self._spec)
 
     @property
     def spec(self) -> AgentSpec:
@@ -126,16 +136,55 @@ def _id(agent: Agent | str) -> str:
     return agent if isinstance(agent, str) else agent.id
 
 
-def _tool(agent_id: str, item: Tool | Callable[..., Any]) -> Tool:
+def listed(items: Iterable[T], what: str) -> tuple[T, ...]:
+    """What a user gave as a list.
+
+    Raises:
+        ConfigError: it is a single thing; text would fall apart into letters.
+    """
+    given: Any = items
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise ConfigError(f"{what} is a list, not {given!r}: write [{given!r}]")
+    return tuple(items)
+
+
+def _check_spec(spec: AgentSpec) -> None:
+    """
+    Raises:
+        ConfigError: a field does not fit its type; the text names both.
+    """
+    try:
+        msgspec.convert(msgspec.to_builtins(spec), AgentSpec)
+    except (msgspec.ValidationError, TypeError) as error:
+        raise ConfigError(f"agent {spec.id!r}: {error}") from error
+    for name in ("max_rounds", "max_continuation_retries"):
+        if getattr(spec, name) < 0:
+            raise ConfigError(f"agent {spec.id!r}: {name} is 0 or more, 0 for no limit")
+    for condition in spec.stop_conditions:
+        if isinstance(condition, ContentMatch):
+            try:
+                re.compile(condition.pattern)
+            except re.error as error:
+                raise ConfigError(
+                    f"agent {spec.id!r}: {condition.pattern!r} is no regular expression: {error}"
+                ) from error
+
+
+def as_tool_object(owner: str, item: Tool | Callable[..., Any]) -> Tool:
+    """The tool an item is, or is made into.
+
+    Raises:
+        ConfigError: it is no tool.
+    """
     if isinstance(item, type):
         raise ConfigError(
-            f"agent {agent_id!r}: {item.__name__} is a class, not a tool; give an instance of it"
+            f"{owner}: {item.__name__} is a class, not a tool; give an instance of it"
         )
     if callable(getattr(item, "descriptor", None)):
         return item  # type: ignore[return-value]  # what describes itself is a tool
     if callable(item):
         return as_tool(item)
     raise ConfigError(
-        f"agent {agent_id!r}: {item!r} is not a tool; give a function or an object "
+        f"{owner}: {item!r} is not a tool; give a function or an object "
         "with descriptor() and execute()"
     )

@@ -23,7 +23,7 @@ from awaken.domain.spec import AgentSpec, ModelSpec
 from awaken.domain.suspension import Decision, ToolCallResume
 from awaken.domain.tool import ToolDescriptor
 from awaken.errors import ConfigError, InvalidPluginConfig, InvalidResume, KeyDecode
-from awaken.front.agent import Agent
+from awaken.front.agent import Agent, as_tool_object, listed
 from awaken.front.loading import load, open_model, open_store
 from awaken.front.result import RunResult
 from awaken.front.stream import RunStream
@@ -57,23 +57,23 @@ class Runtime:
         agents: Iterable[Agent | AgentSpec],
         *,
         store: str | Commits = "memory:",
-        tools: Iterable[Tool] = (),
+        tools: Iterable[Tool | Callable[..., Any]] = (),
         plugins: Iterable[Plugin] = (),
         models: Mapping[str, LlmExecutor] | None = None,
         profiles: ProfileStore | None = None,
         clock: Clock = SYSTEM_CLOCK,
         ids: Ids = UUID7,
     ) -> None:
-        self._tools, self._plugins = tuple(tools), tuple(plugins)
+        self._tools = listed(tools, "the runtime's tools")
+        self._plugins = listed(plugins, "the runtime's plugins")
         self._models = dict(models or {})
         self._clock, self._ids = clock, ids
         self._breaker = CircuitBreaker(clock=clock)
         self._tasks: set[asyncio.Task[RunResult]] = set()
         self._closed = False
         commits = open_store(store) if isinstance(store, str) else store
-        builder = self._builder(agents).with_thread_run_store(commits)
-        builder.with_profile_store(profiles or load("awaken.stores.memory", "MemoryProfiles")())
-        self._engine = builder.build()
+        self._profiles = profiles or load("awaken.stores.memory", "MemoryProfiles")(clock)
+        self._engine = self._builder(agents).with_thread_run_store(commits).build()
 
     # -- life ---------------------------------------------------------------------------------
 
@@ -278,12 +278,13 @@ class Runtime:
 
     def _builder(self, agents: Iterable[Agent | AgentSpec]) -> AgentRuntimeBuilder:
         builder = AgentRuntimeBuilder(clock=self._clock, ids=self._ids)
-        builder.with_executor_wrapper(self._with_retries)
-        for tool in self._tools:
+        builder.with_executor_wrapper(self._with_retries).with_profile_store(self._profiles)
+        for item in self._tools:
+            tool = as_tool_object("the runtime", item)
             builder.with_tool(tool.descriptor().id, tool)
         for plugin in self._plugins:
             builder.with_plugin(plugin)
-        agents = list(agents)
+        agents = listed(agents, "the runtime's agents")
         _check_handoffs(agents)
         models = dict(self._models)
         known: dict[str, Plugin] = {plugin.id: plugin for plugin in self._plugins}

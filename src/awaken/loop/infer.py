@@ -15,7 +15,6 @@ from awaken.domain.event import (
     ReasoningDelta,
     TextDelta,
     ToolCallDelta,
-    ToolCallReady,
     ToolCallStart,
 )
 from awaken.domain.inference import InferenceOverride, StreamResult, TokenUsage
@@ -40,18 +39,21 @@ _CONTINUE = (
 
 
 class Answer(msgspec.Struct, gc=False):
-    """What the model said, which tools it was offered, and whether it was cut short."""
+    """What the model said, which tools it was offered, what to tell of it, and how it ended."""
 
     result: StreamResult
     offered: tuple[ToolDescriptor, ...] = ()
+    told: InferenceComplete | None = None
     cancelled: bool = False
+    failure: InferenceFailed | None = None
 
 
 async def ask_model(run: LiveRun) -> Answer:
-    """The model's answer to the conversation so far; events go out as it comes.
+    """The model's answer to the conversation so far; its deltas go out as they come.
 
     Raises:
-        InferenceFailed: the model could not be asked.
+        InferenceFailed: an override names no model.
+        HookFailed: a transform raised.
     """
     request = build_request(run)
     started = run.clock.monotonic()
@@ -59,25 +61,17 @@ async def ask_model(run: LiveRun) -> Answer:
     retries = 0
     while (
         not answer.cancelled
+        and answer.failure is None
         and answer.result.needs_truncation_recovery
         and retries < run.agent.spec.max_continuation_retries
     ):
         retries += 1
         request = _continued(run, request, answer.result)
         answer = await _stream(run, request)
-    if answer.result.tool_calls:
-        await run.journal.announce(
-            *[
-                ToolCallReady(id=call.id, name=call.name, arguments=call.arguments)
-                for call in answer.result.tool_calls
-            ]
-        )
-    run.journal.note(
-        InferenceComplete(
-            model=request.upstream_model,
-            usage=answer.result.usage,
-            duration_ms=int((run.clock.monotonic() - started) * 1000),
-        )
+    answer.told = InferenceComplete(
+        model=request.upstream_model,
+        usage=answer.result.usage,
+        duration_ms=int((run.clock.monotonic() - started) * 1000),
     )
     return answer
 
@@ -164,7 +158,9 @@ async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
         await _close(stream)
         return Answer(heard.cancelled(), cancelled=True)
     except Exception as error:
-        raise InferenceFailed(error) from error
+        failure = InferenceFailed(error)
+        failure.__cause__ = error
+        return Answer(heard.cancelled(), failure=failure)
     result = heard.finish()
     _count(run, result.usage)
     return Answer(result, request.tools)

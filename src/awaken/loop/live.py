@@ -89,6 +89,7 @@ class LiveRun:
 
     __slots__ = (
         "agent",
+        "agents",
         "clock",
         "created_at_ms",
         "decisions",
@@ -156,6 +157,7 @@ class LiveRun:
         # Until the next step begins, what is said (a late result) belongs to the last one.
         last_step = max(0, self.steps - 1)
         self.metadata = MessageMetadata(run_id=self.identity.run_id, step_index=last_step)
+        self.agents: dict[str, ResolvedAgent] = {}
         self.use(agent)
 
     def use(self, agent: ResolvedAgent) -> None:
@@ -164,8 +166,10 @@ class LiveRun:
         Raises:
             ToolIdConflict: the client brings a tool the agent has.
         """
-        for descriptor in self.frontend_tools:
-            agent = agent.with_tool(FrontEndTool(descriptor))
+        if agent.spec.id not in self.agents:
+            for descriptor in self.frontend_tools:
+                agent = agent.with_tool(FrontEndTool(descriptor))
+        self.agents[agent.spec.id] = agent
         self.agent = agent
         self.profile = agent.env.profile_access(self.profile_store)
 

@@ -101,7 +101,7 @@ def _own_messages(
         fresh, source, output = materialize_message_log(
             fresh, record, run.identity, lifecycle.step_count, run.input_count, base_seq=before
         )
-        return fresh, source, output and _replace(output, message_ids=())
+        return fresh, source or _persisted_input(run), output and _replace(output, message_ids=())
     # From here on every message says who made it, so only the hull has to grow.
     mine = run.identity.run_id
     seqs = [
@@ -115,6 +115,17 @@ def _own_messages(
         hull = MessageSeqRange(from_seq=low, to_seq=seqs[-1])
         output = RunMessageOutput(thread_id=run.identity.thread_id, range=hull)
     return fresh, record.input, output
+
+
+def _persisted_input(run: LiveRun) -> RunMessageInput | None:
+    """The input of a run that was asked with messages already in the log."""
+    count = run.request.input_message_count if run.request is not None else 0
+    if count == 0 or run.record is not None:
+        return None
+    end = run.journal.length
+    return RunMessageInput(
+        thread_id=run.identity.thread_id, range=MessageSeqRange.new(end - count + 1, end)
+    )
 
 
 def _next_record(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from enum import Enum
 
-from awaken.domain.event import StepStart
-from awaken.domain.inference import InferenceError, LLMResponse, StopReason, StreamResult
+from awaken.domain.event import StepStart, ToolCallReady
+from awaken.domain.inference import InferenceError, LLMResponse, StopReason
 from awaken.domain.lifecycle import CANCELLED, Blocked, TerminationReason
 from awaken.domain.message import Message, Role
 from awaken.domain.phase import Phase
@@ -60,22 +60,22 @@ async def _turn(run: LiveRun) -> Outcome | TerminationReason:
             await run.phase(phase)
             if end := check_termination(run.store):
                 return end
-    try:
-        answer = await ask_model(run)
-    except InferenceFailed as error:
-        return await _after_failure(run, error)
+    answer = await ask_model(run)
+    if answer.failure is not None:
+        await _say(run, answer, calls=False)
+        return await _after_failure(run, answer.failure)
     if answer.cancelled:
-        _say(run, answer.result, calls=False)
+        await _say(run, answer, calls=False)
         return CANCELLED
     if run.is_busy(_AFTER_INFERENCE):
         try:
             response = LLMResponse(success=answer.result)
             await run.phase(_AFTER_INFERENCE, llm_response=response, offered_tools=answer.offered)
         except BaseException:
-            _say(run, answer.result, calls=False)
+            await _say(run, answer, calls=False)
             raise
         if end := check_termination(run.store):
-            _say(run, answer.result, calls=False)
+            await _say(run, answer, calls=False)
             return end
     return await _act(run, answer)
 
@@ -83,7 +83,7 @@ async def _turn(run: LiveRun) -> Outcome | TerminationReason:
 async def _act(run: LiveRun, answer: Answer) -> Outcome | TerminationReason:
     """Log the answer, and carry out its calls."""
     result = answer.result
-    _say(run, result, calls=True)
+    await _say(run, answer, calls=True)
     garbled = result.has_incomplete_tool_calls and result.stop_reason is not StopReason.MAX_TOKENS
     if not result.tool_calls:
         if not garbled:
@@ -101,20 +101,29 @@ async def _act(run: LiveRun, answer: Answer) -> Outcome | TerminationReason:
     return Outcome.SUSPENDED if turn.suspended else Outcome.CONTINUE
 
 
-def _say(run: LiveRun, result: StreamResult, *, calls: bool) -> None:
-    """Put the model's answer into the log: what the user saw is never lost."""
+async def _say(run: LiveRun, answer: Answer, *, calls: bool) -> None:
+    """Put the model's answer into the log, with or without its calls, and tell of it.
+
+    What the user saw is never lost, however the step goes on.
+    """
+    result, journal = answer.result, run.journal
     wanted = (result.tool_calls or None) if calls else None
-    if not result.content and wanted is None:
-        return
-    run.transcript.append(
-        Message(
-            id=run.message_id,
-            role=_ASSISTANT,
-            content=result.content,
-            tool_calls=wanted,
-            metadata=run.metadata,
+    if wanted is not None:
+        await journal.announce(
+            *[ToolCallReady(id=c.id, name=c.name, arguments=c.arguments) for c in wanted]
         )
-    )
+    if answer.told is not None and answer.failure is None:
+        journal.note(answer.told)
+    if result.content or wanted is not None:
+        run.transcript.append(
+            Message(
+                id=run.message_id,
+                role=_ASSISTANT,
+                content=result.content,
+                tool_calls=wanted,
+                metadata=run.metadata,
+            )
+        )
 
 
 async def _after_failure(run: LiveRun, error: InferenceFailed) -> Outcome | TerminationReason:
@@ -137,8 +146,10 @@ def switch_agent(run: LiveRun) -> Blocked | None:
     if wanted is None or wanted == run.agent.spec.id:
         return None
     try:
-        agent = run.resolver.resolve(wanted)
-        agent.env.bind(run.store, run.owner_inbox)
+        agent = run.agents.get(wanted)
+        if agent is None:
+            agent = run.resolver.resolve(wanted)
+            agent.env.bind(run.store, run.owner_inbox)
         old = run.agent
         run.use(agent)
         old.env.deactivate(run.store)

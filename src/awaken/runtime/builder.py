@@ -6,11 +6,13 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from awaken.backend.delegate import DelegateTool
+from awaken.backend.local import LocalBackend
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.backend import ExecutionBackendFactory
 from awaken.contract.commits import Commits
 from awaken.contract.llm import LlmExecutor
 from awaken.contract.profile import ProfileStore
+from awaken.contract.registry import ExecutionResolver
 from awaken.contract.tool import Tool
 from awaken.domain.spec import AgentSpec, ModelSpec
 from awaken.errors import AwakenError, BuildError, ValidationFailed
@@ -93,8 +95,12 @@ class AgentRuntimeBuilder:
             self._registries,
             builtin_plugins=self._builtin(),
             wrap_executor=self._wrap_executor,
-            make_delegate=DelegateTool,
+            make_delegate=self._delegate,
         )
+
+    def _delegate(self, spec: AgentSpec, resolver: ExecutionResolver) -> Tool:
+        local = LocalBackend(profile_store=self._profiles, clock=self._clock, ids=self._ids)
+        return DelegateTool(spec, resolver, local)
 
     def _builtin(self) -> Callable[[AgentSpec], list[Plugin]]:
         own, clock = self._own_plugins, self._clock

@@ -278,6 +278,7 @@ async def ask_waiting(
     delegate = DelegateTool(spec, OneBackend(WaitingBackend(status, run_id)))
     output = await delegate.execute({"prompt": "hi"}, context(told))
     assert not output.command, "a delegate changes nothing in its parent's state"
+    assert isinstance(output.result, ToolResult)
     return output.result
 
 

@@ -10,6 +10,10 @@ import pytest
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 PRINTS = {
+    "own_model": """\
+I counted 5 words
+28 tokens in 2 steps
+""",
     "first_agent": """\
 run: weather answered: Paris: 21°C, sunny.
 stream: [I] [will] [use] [weather.] [weather] [answered:] [Rome:] [21°C,] [sunny.]

@@ -26,6 +26,7 @@ from awaken.errors import (
     ToolIdConflict,
     ValidationFailed,
 )
+from awaken.ext.handoff import HandoffPlugin
 from awaken.plugin.hook import ConfigSchema
 from awaken.plugin.registrar import Registrar
 from awaken.testing import EchoTool, ScriptedModel
@@ -217,6 +218,21 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         lambda: agent_of(stop=[ContentMatch(pattern="(")]),
         ConfigError,
         "agent 'a': '\\(' is no regular expression",
+    ),
+    "a plugin's class": (
+        lambda: agent_of(plugins=[HandoffPlugin]),
+        ConfigError,
+        "agent 'a': HandoffPlugin is a class, not a plugin; give an instance",
+    ),
+    "a plugin without an id": (
+        lambda: agent_of(plugins=[object()]),
+        ConfigError,
+        "agent 'a': plugin <object.*> has no id",
+    ),
+    "a first value that cannot be made": (
+        lambda: StateKey("k", initial=0),  # type: ignore[arg-type]
+        ConfigError,
+        "state key 'k': initial makes the first value.*0 cannot be called",
     ),
     "an id that is no text": (lambda: Agent(5, model="demo"), ConfigError, "not 5"),  # type: ignore[arg-type]
     "an agent instead of agents": (

@@ -217,7 +217,7 @@ class Opaque:
     """Something JSON does not know."""
 
 
-OPAQUE: StateKey[Any, Any] = StateKey("test.opaque", initial=int, type=int)
+OPAQUE: StateKey[Any, Any] = StateKey("test.opaque", initial=lambda: 0)
 
 
 @pytest.mark.parametrize("phase", [Phase.RUN_START, Phase.STEP_END, Phase.RUN_END])

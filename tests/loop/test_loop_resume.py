@@ -406,7 +406,7 @@ async def test_an_answer_to_nothing_is_refused_and_changes_nothing(live: bool) -
         await stage.run()
         before, log = await stage.record(), await stage.log()
         for decisions in ([("ghost", YES)], [("c1", YES), ("ghost", YES)]):
-            with pytest.raises(PhaseError, match="tool call or suspension ghost not found"):
+            with pytest.raises(InvalidResume, match="tool call or suspension ghost not found"):
                 await stage.resume(*decisions)
         assert (await stage.record(), await stage.log()) == (before, log)
         assert (await stage.resume(("c1", YES))).termination == NATURAL_END

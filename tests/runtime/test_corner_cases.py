@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,7 @@ from awaken.domain.event import TextDelta, ToolCallReady
 from awaken.domain.intercept import ToolPolicyContext, ToolPolicyDecision
 from awaken.domain.lifecycle import CANCELLED, Stopped
 from awaken.domain.message import Message
-from awaken.domain.run import MessageSeqRange
+from awaken.domain.run import MessageSeqRange, RunWaitingTicket
 from awaken.domain.spec import StopOnTool
 from awaken.errors import ConfigError, InferenceFailed, PhaseError
 from awaken.plugin.hook import Plugin
@@ -304,3 +305,132 @@ def _appended(thread_id: str, length: int, message: Message) -> ThreadCommit:
 
 def _range(low: int, high: int) -> MessageSeqRange | None:
     return MessageSeqRange.new(low, high)
+
+
+async def test_a_gate_that_asks_once_is_answered_once() -> None:
+    """The same ticket again counts as answered; the gate need not know."""
+
+    class Careful:
+        id = "careful"
+
+        def register(self, registrar: Registrar) -> None:
+            registrar.gate(self.check)
+
+        async def check(self, _: PhaseContext) -> Suspend:
+            return Suspend.ask("Really?")
+
+    @tool
+    async def work() -> str:
+        """Work."""
+        return "worked"
+
+    model = ScriptedModel([tool_call_response("", "work", "c1", {}), text_response("done")])
+    agent = Agent("a", model=model, tools=[work], plugins=[Careful()])
+    asked: list[str] = []
+
+    def agree(ticket: RunWaitingTicket) -> bool:
+        asked.append(ticket.tool_name)
+        return True
+
+    async with Runtime([agent]) as runtime:
+        result = await runtime.run("a", "go", on_approval=agree)
+
+    assert (result.response, asked) == ("done", ["work"])
+
+
+COUNT: StateKey[int, object] = StateKey("count", initial=int, scope=Scope.THREAD)
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [("text", "it holds int, not str"), (None, "apply must return the new value")],
+)
+async def test_a_value_of_another_type_is_refused_when_it_is_written(
+    value: object, why: str
+) -> None:
+    """The tool's result stays, the model is told, and the thread goes on."""
+
+    @tool
+    async def write() -> ToolOutput:
+        """Write something wrong."""
+        return ToolOutput({"written": True}, Command().update(COUNT, value))
+
+    model = ScriptedModel([tool_call_response("", "write", "c1", {}), "one", "two"])
+    agent = Agent("a", model=model, tools=[write], state=[COUNT])
+    async with Runtime([agent]) as runtime:
+        await runtime.run("a", "go", thread="t")
+        again = await runtime.run("a", "go", thread="t")
+        told = (await runtime.messages("t"))[2].text()
+        kept = await runtime.state("t", COUNT)
+
+    assert told.startswith('{"written":true}\n[state update refused: ')
+    assert why in told
+    assert (again.response, kept) == ("two", 0)
+
+
+async def test_a_value_that_cannot_be_stored_is_refused_and_the_run_goes_on() -> None:
+    anything: StateKey[object, object] = StateKey("anything", initial=lambda: 0)
+
+    @tool
+    async def write() -> ToolOutput:
+        """Write something nobody can store."""
+        return ToolOutput("written", Command().update(anything, object()))
+
+    model = ScriptedModel([tool_call_response("", "write", "c1", {}), "done"])
+    async with Runtime([Agent("a", model=model, tools=[write], state=[anything])]) as runtime:
+        result = await runtime.run("a", "go", thread="t")
+        told = (await runtime.messages("t"))[2].text()
+
+    assert result.response == "done"
+    assert "cannot encode 'anything'" in told
+
+
+async def test_state_can_be_read_after_a_run() -> None:
+    model = ScriptedModel([tool_call_response("", "visit", "c1", {}), "done"])
+    async with Runtime([Agent("a", model=model, tools=[visit], state=[VISITS])]) as runtime:
+        before = await runtime.state("t", VISITS)
+        await runtime.run("a", "go", thread="t")
+
+        assert (before, await runtime.state("t", VISITS)) == (0, 1)
+
+
+async def test_a_hand_over_tells_the_model_what_the_others_do() -> None:
+    model = ScriptedModel(["hello"])
+    desk = Agent("desk", model=model, handoffs=["billing"])
+    billing = Agent("billing", model="demo", description="Does money.")
+    async with Runtime([desk, billing]) as runtime:
+        await runtime.run("desk", "hello")
+
+    (offered,) = model.requests[0].tools
+    assert "- billing: Does money." in offered.description
+
+
+async def test_a_stream_must_be_opened_before_it_is_read() -> None:
+    runtime = Runtime([Agent("a", model="demo")])
+
+    with pytest.raises(ConfigError, match="open the stream first: async with"):
+        await anext(runtime.stream("a", "hello"))
+    with pytest.raises(ConfigError, match="open the stream first"):
+        await runtime.stream("a", "hello").done()
+
+
+@pytest.mark.parametrize("kind", ["a string", "no generator"])
+async def test_a_model_written_wrongly_is_told_how(kind: str) -> None:
+    class Wrong:
+        name = "wrong"
+
+        async def _strings(self) -> AsyncIterator[object]:
+            yield "hello"
+
+        async def _nothing(self) -> None:
+            return None
+
+        def execute_stream(self, _: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
+            wrong: Any = self._strings() if kind == "a string" else self._nothing()
+            made: AsyncIterator[LlmStreamEvent] = wrong
+            return made
+
+    told = "yields TextDelta.* not 'hello'" if kind == "a string" else "as an async generator"
+    async with Runtime([Agent("a", model=Wrong())]) as runtime:
+        with pytest.raises(InferenceFailed, match=told):
+            await runtime.run("a", "hello")

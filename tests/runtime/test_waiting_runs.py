@@ -27,7 +27,7 @@ from awaken.contract.events import CollectingSink
 from awaken.domain.event import RunFinish, RunStart
 from awaken.domain.lifecycle import CANCELLED, NATURAL_END, RunStatus, Suspended
 from awaken.domain.spec import ToolExecutorKind
-from awaken.errors import InvalidResume, PhaseError, UnknownKey
+from awaken.errors import InvalidResume, UnknownKey
 from awaken.loop import AgentRunResult
 from awaken.state.store import StateStore
 from awaken.stores.memory import MemoryCommits
@@ -222,7 +222,7 @@ async def test_a_request_with_an_unknown_decision_leaves_the_real_call_alone() -
     await payer.runtime.run("payer", "pay", thread="t")
     before = await payer.runtime.list_runs()
 
-    with pytest.raises(PhaseError, match=r"ghost not found; waiting: c1"):
+    with pytest.raises(InvalidResume, match=r"ghost not found; waiting: c1"):
         await payer.runtime.run(thread="t", answers={"ghost": True, "c1": True})
 
     assert await payer.runtime.list_runs() == before
@@ -234,7 +234,7 @@ async def test_answers_to_a_thread_where_nobody_waits_are_refused() -> None:
     """D-15, bad input: an unknown thread gets no run by it."""
     payer = Payer()
 
-    with pytest.raises(PhaseError, match=r"c1 not found; no call waits"):
+    with pytest.raises(InvalidResume, match=r"thread 't' has no run that waits"):
         await payer.runtime.run("payer", thread="t", answers={"c1": True})
 
     assert list(await payer.runtime.list_runs()) == []

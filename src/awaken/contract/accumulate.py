@@ -5,8 +5,6 @@ Pure and synchronous: it runs once for every piece a model sends.
 
 from __future__ import annotations
 
-from typing import assert_never
-
 import msgspec
 
 from awaken.codec import Json, loads
@@ -71,7 +69,10 @@ class StreamAccumulator:
         elif isinstance(event, ContentBlockStop):
             self._close_block()
         else:
-            assert_never(event)
+            raise TypeError(
+                f"a model yields TextDelta, ReasoningDelta, ToolCallStart, ToolCallDelta, "
+                f"ContentBlockStop, Usage and Stop (awaken.contract.llm), not {event!r}"
+            )
 
     def finish(self) -> StreamResult:
         """The whole answer. Calls whose arguments do not parse are left out, and it says so."""

@@ -15,7 +15,7 @@ from awaken.domain.identity import RunIdentity
 from awaken.domain.progress import PROGRESS_ACTIVITY, ProgressStatus, ToolCallProgress
 from awaken.domain.spec import AgentSpec
 from awaken.domain.suspension import ToolCallResume
-from awaken.domain.tool import ToolDescriptor, ToolResult
+from awaken.domain.tool import ToolDescriptor
 from awaken.state.command import Command
 from awaken.state.key import StateKey
 from awaken.state.snapshot import Snapshot
@@ -26,9 +26,9 @@ ActivityEmitter = Callable[[AgentEvent], Awaitable[None]]
 
 
 class ToolOutput(msgspec.Struct, frozen=True):
-    """A tool's answer and the state changes that go with it."""
+    """A tool's answer, a `ToolResult` or any JSON-able value, and the state changes with it."""
 
-    result: ToolResult
+    result: Any
     command: Command | None = None
 
 

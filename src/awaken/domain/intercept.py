@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from awaken.codec import Json
 from awaken.domain.identity import Adapter, RunMode
-from awaken.domain.suspension import SuspendTicket
+from awaken.domain.suspension import SuspendTicket, Suspension
 from awaken.domain.tool import ToolKind, ToolResult
 from awaken.domain.value import Value
 
@@ -16,9 +16,19 @@ class Block(Value, frozen=True, kw_only=True):
 
 
 class Suspend(Value, frozen=True, kw_only=True):
-    """Hold the call until somebody decides."""
+    """Hold the call until somebody decides.
+
+    Once that was a yes, the gates are asked again: the same ticket counts as answered, one with
+    another suspension id is a further question.
+    """
 
     ticket: SuspendTicket
+
+    @classmethod
+    def ask(cls, message: str, *, id: str = "", response_schema: Json = None) -> Suspend:
+        """Ask somebody `message`; the call runs with its own arguments if the answer is yes."""
+        suspension = Suspension(id=id, message=message, response_schema=response_schema)
+        return cls(ticket=SuspendTicket(suspension=suspension))
 
 
 class SetResult(Value, frozen=True, kw_only=True):

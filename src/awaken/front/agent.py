@@ -32,13 +32,20 @@ class Agent:
         tools: functions, or tools made from them.
         state: typed keys its tools and plugins write.
         plugins: behaviour, in order.
-        delegates: agents it may give tasks to; it gets their answer.
-        handoffs: agents it may hand the conversation to.
+        delegates: agents it may give tasks to, each by a tool `agent_run_<id>` that gives their
+            answer.
+        handoffs: agents it may hand the conversation to, by the tool `handoff`.
         description: what other agents are told of it.
         max_rounds: how often the model is asked at most in one run; 0 is without limit.
         stop: further conditions that end a run.
         sequential: run the calls of one step one after another.
+        tool_executor: how calls of one step are run, where `sequential` does not say enough.
+        profile: typed keys whose values outlive threads.
+        reasoning_effort, context_policy, max_continuation_retries: how the model is asked.
         sections: configuration of plugins, by section.
+
+    Raises:
+        ConfigError: an argument cannot work; the text says which, and what to do.
     """
 
     def __init__(
@@ -80,6 +87,8 @@ class Agent:
         self.state = listed(state, mine + "state")
         self.profile = listed(profile, mine + "profile")
         self.plugins = listed(plugins, mine + "plugins")
+        for plugin in self.plugins:
+            _check_plugin(plugin, mine)
         self.handoffs = tuple(_id(agent) for agent in listed(handoffs, mine + "handoffs"))
         if sequential and tool_executor not in (None, ToolExecutorKind.SEQUENTIAL):
             raise ConfigError(f"agent {id!r}: give either sequential or tool_executor")
@@ -106,9 +115,9 @@ class Agent:
         """The agent as data."""
         return self._spec
 
-    def own_plugin(self) -> Plugin:
-        """What belongs to this agent alone, as a plugin."""
-        return _OwnPlugin(self)
+    def own_plugin(self, descriptions: Mapping[str, str] | None = None) -> Plugin:
+        """What belongs to this agent alone, as a plugin; it is told what others are there for."""
+        return _OwnPlugin(self, descriptions or {})
 
     def __repr__(self) -> str:
         return f"Agent({self.id!r})"
@@ -117,8 +126,9 @@ class Agent:
 class _OwnPlugin:
     """Brings an agent's tools, keys and hand-overs."""
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: Agent, descriptions: Mapping[str, str]) -> None:
         self._agent = agent
+        self._descriptions = descriptions
         self.id = f"agent:{agent.id}"
 
     def register(self, registrar: Registrar) -> None:
@@ -129,7 +139,7 @@ class _OwnPlugin:
         for tool in self._agent.tools:
             registrar.tool(tool)
         if self._agent.handoffs:
-            HandoffPlugin(self._agent.handoffs).register(registrar)
+            HandoffPlugin(self._agent.handoffs, self._descriptions).register(registrar)
 
 
 def _id(agent: Agent | str) -> str:
@@ -146,6 +156,15 @@ def listed(items: Iterable[T], what: str) -> tuple[T, ...]:
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise ConfigError(f"{what} is a list, not {given!r}: write [{given!r}]")
     return tuple(items)
+
+
+def _check_plugin(plugin: Any, mine: str) -> None:
+    if isinstance(plugin, type):
+        raise ConfigError(f"{mine}{plugin.__name__} is a class, not a plugin; give an instance")
+    if not isinstance(getattr(plugin, "id", None), str):
+        raise ConfigError(f"{mine}plugin {plugin!r} has no id: give it one, as in id = 'mine'")
+    if not callable(getattr(plugin, "register", None)):
+        raise ConfigError(f"{mine}plugin {plugin.id!r} has no register(registrar) method")
 
 
 def _check_spec(spec: AgentSpec) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import msgspec
 
@@ -32,6 +32,9 @@ from awaken.llm.breaker import CircuitBreaker
 from awaken.llm.retry import LlmRetryPolicy, RetryingExecutor
 from awaken.plugin.hook import Plugin
 from awaken.runtime import CANCEL_GRACE, AgentRuntime, AgentRuntimeBuilder, RunRequest
+from awaken.state.key import StateKey
+
+V = TypeVar("V")
 
 Input = str | Message | Iterable[Message | str] | None
 Answers = Mapping[str, bool | ToolCallResume]
@@ -133,7 +136,6 @@ class Runtime:
 
         Raises:
             AgentNotFound, ThreadAlreadyRunning, InvalidResume: it could not start.
-            PhaseError: an answer names no call that waits; nothing was changed.
             AgentLoopError: it broke off.
         """
         request = self._request(agent, input, thread, answers, overrides, frontend_tools)
@@ -267,6 +269,12 @@ class Runtime:
         """A thread's log, from position `after` + 1."""
         return await self._engine.commits.load_messages(thread, after=after, limit=limit)
 
+    async def state(self, thread: str, key: StateKey[V, Any]) -> V:
+        """The value of a state key after the thread's latest run, or its initial value."""
+        latest = await self._engine.commits.latest_run(thread)
+        stored = latest.state.extensions if latest is not None and latest.state else {}
+        return key.load(stored[key.name]) if key.name in stored else key.initial()
+
     async def find_run(self, run_id: str) -> RunRecord | None:
         return await self._engine.commits.load_run(run_id)
 
@@ -286,6 +294,11 @@ class Runtime:
             builder.with_plugin(plugin)
         agents = listed(agents, "the runtime's agents")
         _check_handoffs(agents)
+        descriptions = {
+            spec.id: spec.description
+            for spec in (a.spec if isinstance(a, Agent) else a for a in agents)
+            if spec.description
+        }
         models = dict(self._models)
         known: dict[str, Plugin] = {plugin.id: plugin for plugin in self._plugins}
         for agent in agents:
@@ -299,7 +312,7 @@ class Runtime:
                 )
             ids = tuple(_register(builder, known, agent.id, plugin) for plugin in agent.plugins)
             spec = msgspec.structs.replace(agent.spec, plugin_ids=ids)
-            builder.with_agent_spec(spec, agent.own_plugin())
+            builder.with_agent_spec(spec, agent.own_plugin(descriptions))
         for name, executor in models.items():
             builder.with_provider(name, executor)
             upstream = name.partition(":")[2] or executor.name

@@ -175,11 +175,11 @@ class RunStream:
 
         Raises:
             AgentLoopError: the run broke off; all its events were given before.
+            ConfigError: the stream was not opened with `async with`.
         """
-        buffer = self._buffer
+        task, buffer = self._opened(), self._buffer
         if buffer.items or await buffer.filled():
             return buffer.items.popleft()
-        task = self._opened()
         if not task.cancelled() and task.exception() is not None:
             self._raised = True
             task.result()

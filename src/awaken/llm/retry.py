@@ -91,6 +91,11 @@ class RetryingExecutor:
             try:
                 with self._admission(model):
                     stream = self._inner.execute_stream(request)
+                    if not hasattr(stream, "__aiter__"):
+                        raise TypeError(
+                            f"execute_stream of model {self._inner.name!r} gave a "
+                            f"{type(stream).__name__}: write it as an async generator, with yield"
+                        )
                     drained = False
                     try:
                         async for event in stream:

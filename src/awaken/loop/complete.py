@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +21,8 @@ from awaken.loop.live import LiveRun
 from awaken.state.command import Command
 from awaken.state.key import Merge
 from awaken.state.runtime_keys import TOOL_CALL_STATES, PutCall, ToolCallState
+
+log = logging.getLogger("awaken.loop")
 
 # Bound once: on Python 3.11 reaching a member through its enum costs as much as a call.
 _AFTER = Phase.AFTER_TOOL_EXECUTE
@@ -167,6 +170,7 @@ def _checked(run: LiveRun, turn: Turn, index: int, output: ToolOutput) -> ToolOu
         )
     except StateError as error:
         refusal = str(error)
+    log.warning("state update of tool %r was refused: %s", call.name, refusal)
     result = output.result
     return ToolOutput(
         msgspec.structs.replace(

@@ -11,6 +11,7 @@ import msgspec
 from awaken.contract.commits import CallEntry, CallPhase, call_key
 from awaken.contract.control import InboxClosed, first_of, interruptible
 from awaken.domain.event import ToolCallResumed
+from awaken.domain.intercept import Suspend, ToolInterceptPayload
 from awaken.domain.message import Message, Role, Text, ToolCall
 from awaken.domain.spec import ToolExecutorKind
 from awaken.domain.suspension import (
@@ -210,7 +211,7 @@ async def _take_yes(run: LiveRun, call: ToolCallState) -> str | None:
     )
     try:
         verdict = await calls.gate(run, turn, index) if run.agent.env.gates else None
-        if verdict is not None:
+        if verdict is not None and not _was_answered(verdict, call):
             await calls.intercept(run, turn, index, verdict)
         else:
             await calls.run_alone(run, turn, index)
@@ -219,6 +220,14 @@ async def _take_yes(run: LiveRun, call: ToolCallState) -> str | None:
             interrupt(run, turn, [index])
         raise
     return turn.blocked
+
+
+def _was_answered(verdict: ToolInterceptPayload, call: ToolCallState) -> bool:
+    """Whether a gate only asks again what was just answered; another ticket is another question."""
+    if not isinstance(verdict, Suspend):
+        return False
+    asked = verdict.ticket.suspension.id.strip() or call.call_id
+    return asked == (call.suspension_id or call.call_id)
 
 
 # -- waiting ----------------------------------------------------------------------------------

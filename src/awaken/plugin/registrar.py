@@ -91,6 +91,11 @@ class Registrar:
         Raises:
             ConfigError: the phase is `tool_gate`, which belongs to gates and policies.
         """
+        given: Any = phase
+        if not isinstance(given, Phase):
+            raise ConfigError(
+                f"plugin {self.plugin_id!r} hooks into {phase!r}: give a member of awaken.Phase"
+            )
         if phase is Phase.TOOL_GATE:
             raise ConfigError(
                 f"plugin {self.plugin_id!r} hooks into tool_gate: call registrar.gate instead"

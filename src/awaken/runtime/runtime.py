@@ -20,7 +20,14 @@ from awaken.contract.events import EventSink, NullEventSink
 from awaken.contract.profile import ProfileStore
 from awaken.domain.message import Message
 from awaken.domain.suspension import Decision, ToolCallResume
-from awaken.errors import PhaseError, ResolveError, ResolveFailed, StateError
+from awaken.errors import (
+    InvalidResume,
+    PhaseError,
+    ResolveError,
+    ResolveFailed,
+    StateError,
+    UnknownKey,
+)
 from awaken.ids import UUID7, Ids
 from awaken.loop import AgentRunResult
 from awaken.plugin.agent import ResolvedAgent
@@ -117,6 +124,9 @@ class AgentRuntime:
         try:
             return await LocalBackend().execute_root_with_thread_context(backend_request, context)
         except BackendLoopError as error:
+            cause = error.error.cause
+            if request.decisions and isinstance(cause, UnknownKey):
+                raise InvalidResume(cause) from cause
             raise error.error from error.error.__cause__
         except ExecutionBackendError as error:
             raise ResolveFailed(error.message) from error
@@ -126,6 +136,8 @@ class AgentRuntime:
     ) -> tuple[BackendRootRunRequest, ThreadContextSnapshot]:
         """Read the thread, find the agent, and choose the run."""
         facts = await ThreadFacts.read(self.commits, request.thread_id)
+        if request.decisions and facts.latest is None:
+            raise InvalidResume(f"thread '{request.thread_id}' has no run that waits for an answer")
         resolver = self.registry.snapshot()
         agent = _resolve(resolver, choose_agent(request, facts, resolver.agent_ids()))
         choice = await choose_run(request, facts, self.commits, self.ids)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Any, Generic, TypeVar
+from types import UnionType
+from typing import Any, Generic, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
 from awaken.codec import Json, dumps, from_json, loads
-from awaken.errors import KeyDecode, KeyEncode
+from awaken.errors import ConfigError, KeyDecode, KeyEncode
 
 V = TypeVar("V", covariant=True)
 U = TypeVar("U")
@@ -43,13 +44,23 @@ class StateKey(Generic[V, U]):
         name: unique; plugins prefix it with their own id.
         initial: makes the value the first update is applied to.
         apply: the reducer; returns a new value and never changes the old one.
-        type: what a stored value is decoded as; taken from `initial` when that is a class.
+        merge: whether two writers of one snapshot may both write; by default only one may.
+        scope: how long a value lives: for one run, which is the default, or for the thread.
+        persistent: whether it is stored at all.
+        retain_on_uninstall: whether it outlives the plugin that brought it.
+        type: what a value is, and a stored one is decoded as; taken from `initial` when that is a
+            class. A value of another class is refused when it is written.
+        encode, decode: to JSON and back, where the type alone does not say how.
+
+    Raises:
+        ConfigError: `initial` cannot be called.
     """
 
     __slots__ = (
         "_decode",
         "_encode",
         "apply",
+        "holds",
         "initial",
         "merge",
         "name",
@@ -80,7 +91,13 @@ class StateKey(Generic[V, U]):
         self.scope = scope
         self.persistent = persistent
         self.retain_on_uninstall = retain_on_uninstall
+        if not callable(initial):
+            raise ConfigError(
+                f"state key {name!r}: initial makes the first value, such as int or list or "
+                f"lambda: {initial!r}; {initial!r} cannot be called"
+            )
         self.type = type or (initial if isinstance(initial, _CLASS) else Any)
+        self.holds = _holds(self.type)
         self._encode = encode
         self._decode = decode
 
@@ -112,6 +129,22 @@ class StateKey(Generic[V, U]):
 
     def __repr__(self) -> str:
         return f"StateKey({self.name!r})"
+
+
+def _holds(type_: Any) -> tuple[type, ...] | None:
+    """The classes a value of a type belongs to, as far as a quick look can tell."""
+    if type_ is Any:
+        return None
+    origin = get_origin(type_)
+    if origin in (Union, UnionType):
+        members = [_holds(member) for member in get_args(type_)]
+        return None if None in members else tuple(c for m in members if m for c in m)
+    if type_ is None:
+        return (_CLASS(None),)
+    found = origin or type_
+    if found is float:
+        return (float, int)
+    return (found,) if isinstance(found, _CLASS) else None
 
 
 class StateKeyOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -36,9 +36,16 @@ _RUN = Scope.RUN  # looked at for every key of every commit
 
 def _reduced(key: StateKey[Any, Any], old: Any, update: Any) -> Any:
     try:
-        return key.apply(key.initial() if old is _MISSING else old, update)
+        new = key.apply(key.initial() if old is _MISSING else old, update)
     except Exception as error:
         raise ReducerFailed(key.name, error) from error
+    if key.holds is not None and not isinstance(new, key.holds):
+        expected = " or ".join(kind.__name__ for kind in key.holds)
+        hint = ": apply must return the new value" if new is None else ""
+        raise ReducerFailed(
+            key.name, TypeError(f"it holds {expected}, not {type(new).__name__}{hint}")
+        )
+    return new
 
 
 class UnknownKeyPolicy(StrEnum):
@@ -159,9 +166,13 @@ class StateStore:
         return revision
 
     def check(self, batch: MutationBatch) -> None:
-        """Raise what committing the batch would raise now; change nothing."""
+        """Raise what committing the batch, and keeping it, would raise now; change nothing."""
         with self._lock:
-            self._apply(batch)
+            values, changed, _ = self._apply(batch)
+            for name in changed:
+                registration = self._keys[name]
+                if registration.persistent:
+                    registration.key.dump(values[name])
 
     def _apply(self, batch: MutationBatch) -> tuple[dict[str, Any], list[str], list[str]]:
         """The values after the batch, the names it changed, and those that refused it."""

@@ -101,7 +101,7 @@ class ScriptedModel:
     """Gives the prepared responses, one a call, first come first served.
 
     `calls` counts the calls and, unless `record` is off, `requests` keeps what was asked. Running
-    dry is a fault of the test: it raises `AssertionError`.
+    dry is a fault of the test: it raises `AssertionError`, which ends a run as `InferenceFailed`.
     """
 
     def __init__(

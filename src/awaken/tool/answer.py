@@ -28,7 +28,9 @@ def to_output(tool: str, value: Any) -> ToolOutput:
     if type(value) is str:
         data = message = clean_text(value)
     elif isinstance(value, ToolOutput):
-        return value
+        if isinstance(value.result, ToolResult):
+            return value
+        return ToolOutput(to_output(tool, value.result).result, value.command)
     elif isinstance(value, ToolResult):
         return ToolOutput(value)
     elif value is not None:

@@ -50,7 +50,9 @@ async def execute_tool(
     except Exception as error:
         _log.exception("tool %r failed in call %r", call.name, call.id)
         return _failed(call.name, ToolError.execution_failed(_describe(error)))
-    return output if type(output) is ToolOutput else _accepted(call.name, output)
+    if type(output) is ToolOutput and isinstance(output.result, ToolResult):
+        return output
+    return _accepted(call.name, output)
 
 
 def _checked(tool: Tool, given: Json) -> Any:
@@ -75,7 +77,7 @@ async def _within(seconds: float, tool: Tool, args: Any, ctx: ToolCallContext) -
 def _accepted(name: str, output: object) -> ToolOutput:
     if isinstance(output, ToolResult):
         return ToolOutput(output)
-    if isinstance(output, ToolOutput):
+    if isinstance(output, ToolOutput) and isinstance(output.result, ToolResult):
         return output
     kind = type(output).__name__
     _log.error("tool %r returned a %s instead of a ToolOutput", name, kind)

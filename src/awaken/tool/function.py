@@ -189,7 +189,15 @@ def tool(fn: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
     """A tool made from a function: `@tool`, `@tool(name=...)`, or `tool(fn)`.
 
     The model fills the parameters from the annotations and the docstring; a parameter annotated
-    `ToolCallContext` is filled by the runtime. Functions that are not async run in a thread.
+    `ToolCallContext` is filled by the runtime. Functions that are not async run in a thread: code
+    that blocks belongs there.
+
+    Args:
+        name, description: instead of the function's own.
+        needs_approval: ask somebody before it runs; or a function of the arguments that says so.
+        timeout: seconds it may take; the model is told when it took longer.
+        sequential: never side by side with other calls of its step.
+        id, category, kind: see `ToolDescriptor`.
 
     Raises:
         ConfigError: the function cannot be a tool; the text names the parameter and the remedy.

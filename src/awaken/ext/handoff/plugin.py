@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from awaken.codec import Json
 from awaken.contract.tool import ToolCallContext, ToolOutput, ToolTraits
@@ -22,8 +22,11 @@ class HandoffPlugin:
 
     id = "agent_handoff"
 
-    def __init__(self, agents: Sequence[str] = ()) -> None:
+    def __init__(
+        self, agents: Sequence[str] = (), descriptions: Mapping[str, str] | None = None
+    ) -> None:
         self._agents = tuple(agents)
+        self._descriptions = dict(descriptions or {})
 
     def register(self, registrar: Registrar) -> None:
         registrar.key(HANDOFF)
@@ -31,7 +34,7 @@ class HandoffPlugin:
         registrar.hook(Phase.RUN_START, self.begin)
         registrar.hook(Phase.STEP_END, self.sync)
         if self._agents:
-            registrar.tool(HandoffTool(self._agents))
+            registrar.tool(HandoffTool(self._agents, self._descriptions))
 
     async def begin(self, ctx: PhaseContext) -> Command | None:
         """An agent that was asked for by name speaks, whoever spoke before."""
@@ -57,12 +60,13 @@ class HandoffTool:
 
     traits = ToolTraits()
 
-    def __init__(self, agents: Sequence[str]) -> None:
+    def __init__(self, agents: Sequence[str], descriptions: Mapping[str, str]) -> None:
         self._agents = tuple(agents)
+        told = "".join(f"\n- {id}: {descriptions[id]}" for id in agents if id in descriptions)
         self._descriptor = ToolDescriptor(
             id=HANDOFF_TOOL,
             name=HANDOFF_TOOL,
-            description="Hand the conversation to another agent, who answers from now on.",
+            description=f"Hand the conversation to another agent, who answers from now on.{told}",
             parameters={
                 "type": "object",
                 "properties": {

@@ -51,7 +51,7 @@ from awaken.state.runtime_keys import RUN_LIFECYCLE
 from awaken.state.store import StateStore
 
 
-class ThreadContextSnapshot(msgspec.Struct, kw_only=True):
+class ThreadContextSnapshot(msgspec.Struct, kw_only=True, gc=False):
     """What the runtime has read already, so that a run does not read it again."""
 
     agent: ResolvedAgent | None = None

@@ -148,14 +148,14 @@ class BackendParentContext(Value, frozen=True, kw_only=True):
     parent_tool_call_id: str | None = None
 
 
-class BackendControl(msgspec.Struct, kw_only=True):
+class BackendControl(msgspec.Struct, kw_only=True, gc=False):
     """How the run can be steered while it goes on."""
 
     cancellation_token: CancellationToken | None = None
     decision_rx: DecisionQueue | None = None
 
 
-class BackendLocalRootContext(msgspec.Struct, frozen=True):
+class BackendLocalRootContext(msgspec.Struct, frozen=True, gc=False):
     """What only a local backend may see."""
 
     phase_runtime: object
@@ -180,7 +180,7 @@ class BackendDelegatePolicy(Value, frozen=True, kw_only=True):
     continuation: BackendDelegateContinuation = BackendDelegateContinuation.DISABLED
 
 
-class BackendRootRunRequest(msgspec.Struct, kw_only=True):
+class BackendRootRunRequest(msgspec.Struct, kw_only=True, gc=False):
     """A run of its own. `messages` is the conversation, `new_messages` this turn's input."""
 
     agent_id: str

@@ -51,7 +51,7 @@ class AgentRunResult(Value, frozen=True, kw_only=True):
     tickets: tuple[RunWaitingTicket, ...] = ()
 
 
-class AgentLoopParams(msgspec.Struct, kw_only=True):
+class AgentLoopParams(msgspec.Struct, kw_only=True, gc=False):
     """What a run is started with.
 
     `messages` is the conversation as the model may see it, this turn's input at its end.

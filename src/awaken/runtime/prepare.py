@@ -23,7 +23,7 @@ from awaken.state.store import StateStore, UnknownKeyPolicy
 SUPERSEDED = "[superseded by a new message]"
 
 
-class ThreadFacts(msgspec.Struct, kw_only=True):
+class ThreadFacts(msgspec.Struct, kw_only=True, gc=False):
     """What is known of a thread before a run."""
 
     thread: Thread | None = None
@@ -44,7 +44,7 @@ class ThreadFacts(msgspec.Struct, kw_only=True):
         )
 
 
-class RunChoice(msgspec.Struct, kw_only=True):
+class RunChoice(msgspec.Struct, kw_only=True, gc=False):
     """The run to be: new, or the continuation of a recorded one."""
 
     run_id: str

@@ -138,17 +138,6 @@ def test_a_forgotten_listener_is_not_called_and_a_late_one_is_called_at_once() -
     assert calls == ["late"]
 
 
-def test_a_child_is_cancelled_with_its_parent_and_alone() -> None:
-    parent = CancellationToken()
-    one, two = parent.child(), parent.child()
-
-    one.cancel()
-    assert (parent.is_cancelled(), two.is_cancelled()) == (False, False)
-    parent.cancel()
-    assert two.is_cancelled()
-    assert parent.child().is_cancelled()
-
-
 def test_the_handle_of_a_pair_cancels_and_dropping_it_does_not() -> None:
     """01 §1.11: `new_pair()`; dropping the handle cancels nothing."""
     handle, token = CancellationToken.new_pair()

@@ -6,7 +6,7 @@ from typing import Any, TypedDict
 import msgspec
 import pydantic
 import pytest
-from tool_context import make_context, run_tool
+from tool_context import run_tool
 
 from awaken.contract.tool import ToolCallContext, ToolTraits
 from awaken.domain.tool import ToolError, ToolErrorKind
@@ -143,13 +143,13 @@ async def test_explicit_null_for_an_optional_field_is_accepted() -> None:
     assert Search().validate_args({"limit": None}) == SearchArgs()
 
 
-async def test_a_class_without_run_says_so() -> None:
+def test_a_class_without_run_cannot_be_made() -> None:
     class Idle(TypedTool[SearchArgs]):
         args_type = SearchArgs
         tool_id = "idle"
 
-    with pytest.raises(NotImplementedError, match="Idle has no `run`"):
-        await Idle().execute(SearchArgs(), make_context())
+    with pytest.raises(TypeError, match=r"abstract class Idle .*run"):
+        Idle()  # type: ignore[abstract]
 
 
 def test_a_wrong_argument_type_is_refused_as_the_class_is_made() -> None:
@@ -168,8 +168,14 @@ def test_a_class_that_names_no_type_or_id_says_so_when_used() -> None:
     class Untyped(TypedTool[Any]):
         tool_id = "untyped"
 
+        async def run(self, args: Any, ctx: ToolCallContext) -> None:
+            return None
+
     class Nameless(TypedTool[SearchArgs]):
         args_type = SearchArgs
+
+        async def run(self, args: Any, ctx: ToolCallContext) -> None:
+            return None
 
     with pytest.raises(ConfigError, match="'Untyped' names no argument type"):
         Untyped().validate_args({})

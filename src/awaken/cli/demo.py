@@ -111,6 +111,6 @@ def _seen(tally: Tally) -> list[str]:
         f"their writes to one state key, merged into one typed value:{_merged(tally)}",
         f"a refund that waited for an approval, and was {verdict}",
         f"a hand-over: support began, {tally.agent} finished, on one thread",
-        f"{count(tally.events, 'event')} that told it all; a durable store keeps {tally.durable:,} "
-        "of them, and loses none",
+        f"{count(tally.events, 'event')} that told it all; {tally.durable:,} of them are kept "
+        "in the thread, each committed together with what it tells",
     ]

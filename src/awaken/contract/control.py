@@ -66,12 +66,6 @@ class CancellationToken:
     def forget(self, handle: int) -> None:
         self._listeners.pop(handle, None)
 
-    def child(self) -> CancellationToken:
-        """A token that is cancelled with this one, and can be cancelled alone."""
-        token = CancellationToken()
-        self.on_cancel(token.cancel)
-        return token
-
     @classmethod
     def new_pair(cls) -> tuple[CancellationHandle, CancellationToken]:
         """A handle that can only cancel, and the token; dropping the handle cancels nothing."""

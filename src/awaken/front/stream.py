@@ -43,11 +43,10 @@ class _Buffer:
     cancel. A buffer nobody reads any more takes everything and keeps nothing.
     """
 
-    __slots__ = ("_reader", "_writers", "abandoned", "ended", "items", "limit", "run_id")
+    __slots__ = ("_reader", "_writers", "abandoned", "ended", "items", "run_id")
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self) -> None:
         self.items: deque[RunEvent] = deque()
-        self.limit = limit
         self.run_id: str | None = None
         self.ended = False
         self.abandoned = False
@@ -62,7 +61,7 @@ class _Buffer:
             self.run_id = event.run_id
         if self._reader is not None:
             self._wake_reader()
-        if len(self.items) >= self.limit and isinstance(event.event, _STREAMING):
+        if len(self.items) >= BUFFER and isinstance(event.event, _STREAMING):
             # Tools that run side by side may all be waiting for room.
             room = asyncio.get_running_loop().create_future()
             self._writers.append(room)
@@ -116,13 +115,12 @@ class RunStream:
         cancel: Callable[[str], bool],
         *,
         detached: bool = False,
-        buffer: int = BUFFER,
     ) -> None:
         self._start = start
         self._spawn = spawn
         self._cancel = cancel
         self._detached = detached
-        self._buffer = _Buffer(buffer)
+        self._buffer = _Buffer()
         self._task: asyncio.Task[RunResult] | None = None
         self._raised = False
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -52,7 +52,9 @@ class RunChoice(msgspec.Struct, kw_only=True, gc=False):
     is_continuation: bool = False
 
 
-def choose_agent(request: RunRequest, facts: ThreadFacts, known: Sequence[str] = ()) -> str:
+def choose_agent(
+    request: RunRequest, facts: ThreadFacts, agent_ids: Callable[[], Sequence[str]]
+) -> str:
     """The agent asked for, else the one that spoke last in the thread, else `default`.
 
     A runtime that has one agent only means that one.
@@ -66,6 +68,7 @@ def choose_agent(request: RunRequest, facts: ThreadFacts, known: Sequence[str] =
         return active
     if facts.latest is not None:
         return facts.latest.agent_id
+    known = agent_ids()
     return known[0] if len(known) == 1 else "default"
 
 

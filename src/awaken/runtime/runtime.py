@@ -139,7 +139,7 @@ class AgentRuntime:
         if request.decisions and facts.latest is None:
             raise InvalidResume(f"thread '{request.thread_id}' has no run that waits for an answer")
         resolver = self.registry.snapshot()
-        agent = _resolve(resolver, choose_agent(request, facts, resolver.agent_ids()))
+        agent = _resolve(resolver, choose_agent(request, facts, resolver.agent_ids))
         choice = await choose_run(request, facts, self.commits, self.ids)
         self.active.name(slot, choice.run_id)
         return self._assemble(request, slot, sink, facts, choice, resolver, agent)

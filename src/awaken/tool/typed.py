@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from abc import ABC, abstractmethod
 from typing import Any, Generic, TypeVar
 
 from awaken.codec import Json
@@ -16,7 +17,7 @@ from awaken.tool.docstring import parse_docstring
 A = TypeVar("A")
 
 
-class TypedTool(Generic[A]):
+class TypedTool(ABC, Generic[A]):
     """A tool whose arguments are one type; subclass it, name the type, write `run`.
 
     `args_type` is a Struct, dataclass, TypedDict or pydantic model, named in the class body. The
@@ -51,9 +52,9 @@ class TypedTool(Generic[A]):
             ToolError: or a `ValueError`; the model reads the text as `invalid_arguments`.
         """
 
+    @abstractmethod
     async def run(self, args: A, ctx: ToolCallContext) -> Any:
         """The tool's work; what it returns is treated as a function tool's return value is."""
-        raise NotImplementedError(f"{type(self).__name__} has no `run`")
 
     def descriptor(self) -> ToolDescriptor:
         return self._described

@@ -30,7 +30,7 @@ async def main() -> None:
         async with asyncio.TaskGroup() as group:
             run = group.create_task(runtime.run("digger", "Please dig 12 metres", thread="garden"))
             await started.wait()
-            print("cancelled:", runtime.cancel("garden"))
+            print("cancelled:", await runtime.cancel("garden"))
         print("ended:", run.result().termination)
         log = await runtime.messages("garden")
         print("the call was told:", log[-1].text())
@@ -42,7 +42,7 @@ async def main() -> None:
             async for piece in events.text():
                 print("heard enough after:", piece.strip())
                 break  # leaving the block cancels the run
-        print("still running:", runtime.cancel("other"))
+        print("still running:", await runtime.cancel("other"))
 
 
 if __name__ == "__main__":

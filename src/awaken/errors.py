@@ -26,8 +26,10 @@ AwakenError
 ├── ExecutionBackendError         what a backend may answer (see `awaken.contract.backend`)
 ├── ToolError                     what a tool may answer (see `awaken.domain.tool`)
 ├── StoreError                    what a store may answer
-│   ├── VersionConflict · StaleFence · CommitUnknown
-│   └── NotFound · AlreadyExists · InvalidRecord · Serialization
+│   ├── VersionConflict · StaleFence · ThreadOwned · CommitUnknown
+│   ├── NotFound · AlreadyExists · InvalidRecord · Serialization
+│   ├── DecisionRefused           an answer that fits no open ticket
+│   └── StoreUnavailable          the file, disk or server behind a store
 └── ConfigError                   the front door was used wrongly: the message says what to do
 """
 
@@ -212,12 +214,13 @@ class RuntimeFault(AwakenError):
 class ThreadAlreadyRunning(RuntimeFault):
     """One run per thread, and one owner per run id."""
 
-    def __init__(self, thread_id: str) -> None:
+    def __init__(self, thread_id: str, owner: str | None = None) -> None:
+        where = f" (in {owner})" if owner else ""
         super().__init__(
-            f"thread already has an active run: {thread_id}: "
+            f"thread already has an active run{where}: {thread_id}: "
             "wait for it, cancel it, or send it a message"
         )
-        self.thread_id = thread_id
+        self.thread_id, self.owner = thread_id, owner
 
 
 class AgentNotFound(RuntimeFault):
@@ -424,6 +427,26 @@ class StaleFence(StoreError):
             "stop writing, another owner took over"
         )
         self.thread_id, self.epoch, self.current = thread_id, epoch, current
+
+
+class ThreadOwned(StoreError):
+    """Somebody who is alive runs the thread."""
+
+    def __init__(self, thread_id: str, owner: str) -> None:
+        super().__init__(f"thread {thread_id!r} is owned by {owner}, which is alive")
+        self.thread_id, self.owner = thread_id, owner
+
+
+class DecisionRefused(StoreError):
+    """An answer that cannot be taken: forged, stale, too late, or given before."""
+
+    def __init__(self, target: str, why: str) -> None:
+        super().__init__(f"the answer to {target!r} was refused: {why}")
+        self.target, self.why = target, why
+
+
+class StoreUnavailable(StoreError):
+    """What is behind the store cannot be used; the message says why and what to do."""
 
 
 class CommitUnknown(StoreError):

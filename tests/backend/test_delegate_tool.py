@@ -30,7 +30,7 @@ from awaken.domain.tool import ToolError, ToolResult, ToolStatus
 from awaken.errors import AgentNotFound
 from awaken.plugin.agent import ResolvedAgent, ResolvedBackendAgent
 from awaken.state.snapshot import Snapshot
-from awaken.stores.memory import MemoryCommits
+from awaken.stores.memory import MemoryStore
 from awaken.testing import (
     FunctionModel,
     ScriptedModel,
@@ -414,7 +414,7 @@ async def test_cancelling_the_parent_cancels_the_child() -> None:
 
     helper_model = ScriptedModel([tool_call_response("", "wait_for_ever", "c", {}), "never"])
     helper = Agent("helper", model=helper_model, tools=[wait_for_ever])
-    store = MemoryCommits()
+    store = MemoryStore()
     runtime = Runtime([boss(ScriptedModel([ASK, "never"])), helper], store=store)
 
     async with asyncio.timeout(5), asyncio.TaskGroup() as group:
@@ -424,7 +424,7 @@ async def test_cancelling_the_parent_cancels_the_child() -> None:
             )
         )
         await entered.wait()
-        assert runtime.cancel("t")
+        assert await runtime.cancel("t")
 
     assert left.is_set()
     assert task.result().termination == CANCELLED

@@ -35,7 +35,7 @@ from awaken.plugin.hook import Plugin
 from awaken.plugin.registrar import Registrar
 from awaken.state.runtime_keys import TOOL_CALL_STATES, PutCall, ToolCallState
 from awaken.state.store import StateStore
-from awaken.stores.memory import MemoryCommits
+from awaken.stores.memory import MemoryStore
 from awaken.testing import EchoTool, ScriptedModel, text_response, tool_call_response
 
 pytestmark = pytest.mark.anyio
@@ -325,7 +325,7 @@ async def test_a_root_run_answers_like_a_delegate_and_keeps_its_run_id() -> None
 
 async def test_a_root_run_with_a_store_appends_to_its_thread() -> None:
     """02/8.2: the log grows; what was there is neither read again nor written again."""
-    commits = MemoryCommits()
+    commits = MemoryStore()
     model = ScriptedModel(["first", "second"])
     resolver = FixedResolver(delegate_agent(model))
     for number, text in enumerate(("one", "two"), start=1):

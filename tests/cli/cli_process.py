@@ -10,9 +10,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 COMMAND = (sys.executable, "-m", "awaken.cli")
 DEADLINE = 20.0
@@ -22,6 +23,7 @@ _STYLING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 APP = '''
 import asyncio
 import time
+from pathlib import Path
 
 from awaken import Agent, FrontEndTool, Runtime, ToolCallContext, ToolDescriptor, tool
 from awaken.testing import FunctionModel, tool_calls_response
@@ -32,9 +34,23 @@ def model(text, *calls):
 
     def answer(request):
         told = [message.text() for message in request.messages if message.role == "tool"]
-        return f"I heard: {'; '.join(told)}" if told else tool_calls_response(text, *calls)
+        said = [message.text() for message in request.messages if message.role == "user"]
+        also = f" And you said: {said[-1]}" if len(said) > 1 else ""
+        return f"I heard: {'; '.join(told)}.{also}" if told else tool_calls_response(text, *calls)
 
     return FunctionModel(answer)
+
+
+def listen(request):
+    """Goes on listening until somebody says something more."""
+    said = [message.text() for message in request.messages if message.role == "user"]
+    return f"You said: {said[-1]}" if len(said) > 1 else tool_calls_response("", ("tick", "c", {}))
+
+
+@tool(effect="read")
+async def tick() -> None:
+    """Let a moment pass."""
+    await asyncio.sleep(0.02)
 
 
 @tool
@@ -55,6 +71,15 @@ async def slow(ctx: ToolCallContext) -> None:
     """Never ends."""
     await ctx.stream_output("slow has begun\\n")
     await asyncio.Event().wait()
+
+
+@tool
+async def gate(ctx: ToolCallContext) -> str:
+    """Waits until somebody makes a file called `open`."""
+    await ctx.stream_output("the gate is shut\\n")
+    while not Path("open").exists():
+        await asyncio.sleep(0.01)
+    return "the gate is open"
 
 
 @tool
@@ -86,6 +111,8 @@ sleeper = Agent(
     model=model("Wait.", ("add", "c1", {"a": 1, "b": 1}), ("slow", "c2", {})),
     tools=[add, slow],
 )
+listener = Agent("listener", model=FunctionModel(listen), tools=[tick], max_rounds=0)
+guard = Agent("guard", model=model("Halt.", ("gate", "c1", {})), tools=[gate])
 mule = Agent("mule", model=model("No.", ("stubborn", "c1", {})), tools=[stubborn])
 blocker = Agent("blocker", model=model("Hm.", ("stuck", "c1", {})), tools=[stuck])
 painter = Agent("painter", model=model("Which?", ("colour", "c1", {})), tools=[colour])
@@ -105,6 +132,21 @@ def broken():
 '''
 
 
+class Ran(NamedTuple):
+    """What the command answered and printed."""
+
+    code: int
+    out: str
+    err: str
+
+
+Here = Callable[..., Ran]
+"""Runs the command in this process."""
+
+Printed = Callable[..., str]
+"""The same where it must work, or must be refused: what it prints, or says."""
+
+
 def write_app(directory: Path) -> Path:
     """Put `app.py`, with agents of every kind, into a directory."""
     (directory / "app.py").write_text(APP)
@@ -113,12 +155,15 @@ def write_app(directory: Path) -> Path:
 
 def environment() -> dict[str, str]:
     """Ours, without what makes colours appear or vanish."""
-    kept = {k: v for k, v in os.environ.items() if k not in ("FORCE_COLOR", "NO_COLOR", "COLUMNS")}
+    unwanted = ("FORCE_COLOR", "NO_COLOR", "COLUMNS", "AWAKEN_STORE")
+    kept = {name: value for name, value in os.environ.items() if name not in unwanted}
     return kept | {"TERM": "xterm-256color", "COLUMNS": "110"}
 
 
-def awaken(*args: str, cwd: Path, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    """Run the command to its end, without a terminal."""
+def awaken(
+    *args: str, cwd: Path, stdin: str = "", store: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run the command to its end, without a terminal; `store` is what the environment says."""
     return subprocess.run(
         [*COMMAND, *args],
         cwd=cwd,
@@ -126,8 +171,16 @@ def awaken(*args: str, cwd: Path, stdin: str = "") -> subprocess.CompletedProces
         capture_output=True,
         text=True,
         timeout=DEADLINE,
-        env=environment(),
+        env=environment() | ({"AWAKEN_STORE": store} if store else {}),
     )
+
+
+def wait_until(holds: Callable[[], bool], what: str) -> None:
+    """Look again and again until something is so, though not for ever."""
+    deadline = time.monotonic() + DEADLINE
+    while not holds():
+        assert time.monotonic() < deadline, f"it never came to be that {what}"
+        time.sleep(0.01)
 
 
 class Process:
@@ -158,8 +211,13 @@ class Process:
         os.write(self._fd, text.encode())
 
     def interrupt(self) -> None:
-        """What Ctrl-C does."""
-        self._process.send_signal(signal.SIGINT)
+        """What Ctrl-C does: it reaches all processes of a command."""
+        os.killpg(self._process.pid, signal.SIGINT)
+
+    def kill(self) -> None:
+        """What a crash does."""
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait(DEADLINE)
 
     def exit_code(self) -> int:
         """Read to the end, and say how it ended."""
@@ -192,14 +250,14 @@ def on_terminal(*args: str, cwd: Path) -> Iterator[Process]:
             stdout=theirs,
             stderr=theirs,
             env=environment(),
+            start_new_session=True,
         )
     finally:
         os.close(theirs)
     try:
         yield Process(process, ours)
     finally:
-        process.kill()
-        process.wait(DEADLINE)
+        _end(process)
         os.close(ours)
 
 
@@ -213,10 +271,17 @@ def on_pipe(*args: str, cwd: Path) -> Iterator[Process]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         env=environment(),
+        start_new_session=True,
     )
     with process:
         assert process.stdout is not None
         try:
             yield Process(process, process.stdout.fileno())
         finally:
-            process.kill()
+            _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait(DEADLINE)

@@ -2,46 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
-from cli_process import write_app
+from cli_process import Here, write_app
 
-from awaken.cli import main
-
-
-class Ran(NamedTuple):
-    """What the command answered and printed."""
-
-    code: int
-    out: str
-    err: str
-
-
-Here = Callable[..., Ran]
+from awaken.cli.app import cli
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     return write_app(tmp_path)
-
-
-@pytest.fixture
-def here(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Here:
-    """The command without a process of its own: half a second faster."""
-    monkeypatch.chdir(home)
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    for module in ("app", "bad"):
-        monkeypatch.setitem(sys.modules, module, None)
-        del sys.modules[module]  # restored, which is to say removed, when the test ends
-
-    def run(*args: str) -> Ran:
-        return Ran(main(args), *capsys.readouterr())
-
-    return run
 
 
 def test_a_file_can_be_named_instead_of_a_module(here: Here, home: Path) -> None:
@@ -133,12 +104,8 @@ def test_help_and_version_are_there(here: Here) -> None:
     assert here("--version").out.startswith("awaken 0.")
     shown = here("--help")
     assert shown.code == 0
-    for command in ("run", "chat", "demo"):
+    for section in ("Run agents:", "See what they do:", "Steer them, from any process:"):
+        assert f"\n{section}\n" in shown.out
+    for command in cli.commands:
         assert f"  {command} " in shown.out
-
-
-def test_the_demo_answers_by_itself_with_yes(here: Here) -> None:
-    done = here("demo", "--fast", "--yes")
-    assert done.code == 0, done.err
-    assert "was approved by itself (--yes)" in done.out
-    assert "and was approved" in done.out
+        assert here(command, "--help").code == 0

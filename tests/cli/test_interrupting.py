@@ -20,7 +20,7 @@ def test_ctrl_c_during_a_slow_tool_says_what_was_done(home: Path) -> None:
         process.read_until("slow: slow has begun\n")
         process.read_until("add: 2\n")
         process.interrupt()
-        process.read_until("slow was interrupted\n")
+        process.read_until("slow was interrupted, with an unknown outcome\n")
         process.read_until("finished: add; interrupted: slow; the text so far was kept\n")
         process.read_until("cancelled · 1 step")
         assert process.exit_code() == 130

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from awaken.cli.builtin import calculate, count_words
-from awaken.cli.decide import read_approval, read_value
+from awaken.cli.decider import read_approval, read_value
 from awaken.cli.flow import Flow
 from awaken.cli.text import call_words, clean, one_line, seconds
 from awaken.domain.run import RunWaitingTicket

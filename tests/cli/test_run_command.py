@@ -20,7 +20,7 @@ def test_an_agent_of_a_module_answers_and_the_last_line_says_how_it_ended(home: 
     assert done.returncode == 0, done.stderr
     assert "  Let me add.\n  → add(a=2, b=3)\n" in done.stdout
     assert "add: 5\n" in done.stdout
-    assert "  I heard: 5\n" in done.stdout
+    assert "  I heard: 5.\n" in done.stdout
     assert done.stdout.splitlines()[-1].startswith("done · 2 steps · 0 tokens · 0.")
     assert "\x1b" not in done.stdout
     assert done.stderr == ""

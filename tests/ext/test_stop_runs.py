@@ -24,7 +24,7 @@ from awaken.domain.spec import (
 from awaken.errors import InferenceFailed, ValidationFailed
 from awaken.ext.stop import StopConditionPlugin
 from awaken.state.runtime_keys import STOP_STATS, StopConditionStats
-from awaken.stores.memory import MemoryCommits
+from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock, FunctionModel, ScriptedModel
 from awaken.testing.models import Response
 
@@ -132,7 +132,7 @@ async def test_a_message_behind_the_last_round_is_not_answered() -> None:
     runtime: Runtime
 
     def answer(_: InferenceRequest) -> str:
-        assert runtime.send("t", "one more thing")
+        assert await runtime.send("t", "one more thing")
         return "the answer"
 
     model = FunctionModel(answer)
@@ -158,7 +158,7 @@ async def test_rounds_go_on_after_a_pause_in_another_runtime() -> None:
         """Work."""
         return "worked"
 
-    store = MemoryCommits()
+    store = MemoryStore()
 
     def fresh() -> Runtime:
         agent = Agent("a", model=ScriptedModel([asks("more")]), tools=[work], max_rounds=2)
@@ -325,7 +325,7 @@ async def test_tokens_and_rounds_go_on_after_a_pause_in_another_runtime() -> Non
             stop_reason=StopReason.TOOL_USE,
         )
 
-    store = MemoryCommits()
+    store = MemoryStore()
 
     def fresh(*script: Response) -> Runtime:
         agent = Agent(

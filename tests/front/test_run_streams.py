@@ -31,7 +31,7 @@ from awaken.domain.inference import StopReason
 from awaken.domain.lifecycle import CANCELLED, NATURAL_END
 from awaken.errors import AgentNotFound, ConfigError, InferenceFailed, ThreadAlreadyRunning
 from awaken.front.stream import BUFFER
-from awaken.stores.memory import MemoryCommits
+from awaken.stores.memory import MemoryStore
 from awaken.testing import (
     FunctionModel,
     ScriptedModel,
@@ -77,7 +77,7 @@ async def test_events_come_in_order_and_end_with_the_run() -> None:
     assert {event.thread_id for event in read} == {"t"}
     seqs = [event.seq for event in read if event.seq is not None]
     assert seqs == sorted(seqs)
-    assert read[-1].seq == len(await runtime.engine.commits.load_events("t"))
+    assert read[-1].seq == len(await runtime.engine.store.load_events("t"))
     assert events.result.response == "hello, you"
 
 
@@ -204,7 +204,7 @@ async def test_leaving_early_cancels_the_run() -> None:
     assert events.result.termination == CANCELLED
     assert held.stopped
     assert told(await held.runtime.messages("t")) == ["user: hi", "assistant: well"]
-    assert not held.runtime.cancel("t")
+    assert not await held.runtime.cancel("t")
 
 
 async def test_leaving_at_once_starts_nothing() -> None:
@@ -345,7 +345,7 @@ async def test_a_slow_reader_slows_the_model() -> None:
     assert result.response == "x" * BUFFER * 4
 
 
-class Counting(MemoryCommits):
+class Counting(MemoryStore):
     """Counts commits."""
 
     def __init__(self) -> None:
@@ -420,7 +420,7 @@ async def test_a_run_can_be_cancelled_while_its_reader_is_slow() -> None:
     async with runtime.stream("a", "hi", thread="t") as events:
         await anext(events)
         await settled()
-        assert runtime.cancel("t")
+        assert await runtime.cancel("t")
         result = await events.done()
 
     assert result.termination == CANCELLED
@@ -440,7 +440,7 @@ async def test_a_stream_that_waits_is_answered_and_goes_on() -> None:
             if isinstance(event.event, RunFinish):
                 ends.append(str(event.event.termination.__struct_config__.tag))
                 if ends[-1] == "suspended":
-                    runtime.decide("t", {"c1": True})
+                    await runtime.decide("t", {"c1": True})
 
     assert ends == ["suspended", "natural_end"]
     assert events.result.response == "done"
@@ -465,7 +465,7 @@ async def test_a_message_sent_while_reading_is_answered() -> None:
 
     async with held.runtime.stream("held", "hi", thread="t") as events:
         await held.speaking.wait()
-        assert held.runtime.send("t", "and quickly")
+        assert await held.runtime.send("t", "and quickly")
         held.let_go.set()
         await events.done()
 

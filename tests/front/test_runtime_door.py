@@ -17,15 +17,15 @@ from awaken import (
     Runtime,
     tool,
 )
-from awaken.contract.commits import RunQuery
 from awaken.contract.llm import InferenceRequest
+from awaken.contract.threads import RunQuery
 from awaken.domain.inference import StreamResult
 from awaken.domain.lifecycle import CANCELLED, NATURAL_END, RunStatus
 from awaken.domain.message import Text
 from awaken.domain.spec import MaxRounds, ToolExecutorKind
 from awaken.errors import AgentNotFound, InvalidResume, ThreadAlreadyRunning
 from awaken.ids import SequentialIds
-from awaken.stores.memory import MemoryCommits
+from awaken.stores.memory import MemoryStore
 from awaken.testing import (
     EchoTool,
     FakeClock,
@@ -160,7 +160,7 @@ async def test_ids_and_time_are_what_they_are_given_as() -> None:
             result,
             await runtime.find_run(result.run_id),
             list(await runtime.messages("t")),
-            list(await runtime.engine.commits.load_events("t")),
+            list(await runtime.engine.store.load_events("t")),
         )
 
     assert await once() == await once()
@@ -326,11 +326,11 @@ async def test_a_run_is_cancelled_by_thread_or_run_id() -> None:
             task = group.create_task(held.runtime.run("held", "hi", thread="t"))
             await held.speaking.wait()
             [run] = await held.runtime.list_runs()
-            assert held.runtime.cancel(run.run_id if by_run else "t")
+            assert await held.runtime.cancel(run.run_id if by_run else "t")
 
         assert task.result().termination == CANCELLED
         assert task.result().response == "well"
-        assert not held.runtime.cancel("t")
+        assert not await held.runtime.cancel("t")
 
 
 async def test_cancelling_can_be_waited_for() -> None:
@@ -366,11 +366,11 @@ async def test_messages_and_answers_need_a_live_run() -> None:
     """Design §5: `send` is false, `decide` says what to do instead."""
     runtime = Runtime([Agent("a", model=ScriptedModel([]))])
 
-    assert not runtime.send("t", "hello?")
+    assert not await runtime.send("t", "hello?")
     with pytest.raises(
         InvalidResume, match=r"no live run has the id 't'.*run\(thread=…, answers=…"
     ):
-        runtime.decide("t", {"c1": True})
+        await runtime.decide("t", {"c1": True})
 
 
 # -- replacing --------------------------------------------------------------------------------
@@ -408,7 +408,7 @@ async def test_a_live_run_keeps_the_agents_it_started_with() -> None:
 # -- closing ----------------------------------------------------------------------------------
 
 
-class Closing(MemoryCommits):
+class Closing(MemoryStore):
     """Knows whether it was closed, and whether anything was written after."""
 
     def __init__(self) -> None:

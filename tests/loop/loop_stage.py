@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 
 from awaken import Agent, Command, PhaseContext, Registrar, RunRequest, Runtime
 from awaken.clock import SYSTEM_CLOCK, Clock
-from awaken.contract.commits import Commits, Committed, ThreadCommit
+from awaken.contract.commits import Committed, ThreadCommit
+from awaken.contract.store import Store
 from awaken.contract.events import CollectingSink
 from awaken.contract.llm import InferenceRequest
 from awaken.domain.event import (
@@ -42,7 +43,7 @@ from awaken.domain.run import RunRecord
 from awaken.loop import AgentRunResult
 from awaken.state.command import EffectSpec
 from awaken.state.key import StateKey
-from awaken.stores.memory import MemoryCommits
+from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel
 from awaken.testing.models import Answer, FunctionAnswer
 
@@ -190,9 +191,9 @@ class Stage:
     """Agents, one thread, one store; `events` is what the runs told since the last `take`."""
 
     def __init__(
-        self, *agents: Agent, store: Commits | None = None, clock: Clock = SYSTEM_CLOCK
+        self, *agents: Agent, store: Store | None = None, clock: Clock = SYSTEM_CLOCK
     ) -> None:
-        self.store: Commits = store or MemoryCommits()
+        self.store: Store = store or MemoryStore()
         self.runtime = Runtime(agents, store=self.store, clock=clock)
         self.engine = self.runtime.engine
         self.agent_id = agents[0].id
@@ -274,7 +275,7 @@ class TestPlugin:
 # -- stores that misbehave --------------------------------------------------------------------
 
 
-class FailingCommits(MemoryCommits):
+class FailingCommits(MemoryStore):
     """A store whose n-th commit fails, and, unless it recovers, all after it."""
 
     def __init__(self, fail_at: int, error: Exception, *, recovers: bool = False) -> None:
@@ -289,7 +290,7 @@ class FailingCommits(MemoryCommits):
         return await super().commit(commit)
 
 
-class WatchedCommits(MemoryCommits):
+class WatchedCommits(MemoryStore):
     """Tells when the log has grown."""
 
     def __init__(self) -> None:
@@ -308,7 +309,7 @@ class WatchedCommits(MemoryCommits):
                 await self._grown.wait()
 
 
-class CountingCommits(MemoryCommits):
+class CountingCommits(MemoryStore):
     """Keeps every commit it is given."""
 
     def __init__(self) -> None:
@@ -320,7 +321,7 @@ class CountingCommits(MemoryCommits):
         return await super().commit(commit)
 
 
-class SlowCommits(MemoryCommits):
+class SlowCommits(MemoryStore):
     """A store that answers its n-th commit when told to; it has written by then."""
 
     def __init__(self, slow_at: int) -> None:

@@ -14,7 +14,7 @@ from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Role, Text
 from awaken.domain.spec import ToolExecutorKind
 from awaken.domain.transcript import effective_view
-from awaken.stores.memory import MemoryCommits
+from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, text_response
 
 THREAD = "thread"
@@ -39,7 +39,7 @@ class Conversation:
 
     def __init__(self, executor: ToolExecutorKind) -> None:
         self.turns: list[list[str]] = []
-        self.store = MemoryCommits()
+        self.store = MemoryStore()
         self.executor = executor
         self.restart()
 
@@ -64,14 +64,14 @@ class Conversation:
         @tool
         async def cancel() -> str:
             """Cancels its own run."""
-            self.runtime.cancel(THREAD)
+            await self.runtime.cancel(THREAD)
             await asyncio.Event().wait()
             return "unreachable"
 
         @tool
         async def note() -> str:
             """Writes to its own run."""
-            self.runtime.send(THREAD, "a note")
+            await self.runtime.send(THREAD, "a note")
             return "noted"
 
         agent = Agent(

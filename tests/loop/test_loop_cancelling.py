@@ -34,7 +34,7 @@ from awaken.domain.message import Message, Role, Text, Thinking
 from awaken.domain.phase import Phase
 from awaken.domain.thread import Thread
 from awaken.errors import InvalidResume, PhaseError
-from awaken.stores.memory import MemoryCommits
+from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock, tool_call_response, tool_calls_response
 
 pytestmark = pytest.mark.anyio
@@ -95,7 +95,7 @@ async def assert_cancelled(stage: Stage) -> None:
 # -- before it began --------------------------------------------------------------------------
 
 
-class SlowToRead(MemoryCommits):
+class SlowToRead(MemoryStore):
     """A store that reads its first thread when told to."""
 
     def __init__(self) -> None:
@@ -474,7 +474,7 @@ async def test_messages_given_before_the_cancel_are_not_lost() -> None:
     async with asyncio.timeout(5), asyncio.TaskGroup() as group:
         group.create_task(stage.run())
         await wait.begun.wait()
-        assert stage.engine.send_messages(THREAD, [Message.user("and one more thing")])
+        assert await stage.engine.send_messages(THREAD, [Message.user("and one more thing")])
         stage.engine.cancel(THREAD)
 
     assert (await stage.texts())[-1] == ("user", "and one more thing")

@@ -9,7 +9,7 @@ import pytest
 from loop_stage import THREAD, CheckedModel, Stage, assert_event_order
 
 from awaken import Agent, RunRequest, ToolCallContext, ToolCallResume, tool
-from awaken.contract.commits import Commits
+from awaken.contract.store import Store
 from awaken.domain.event import (
     DURABLE,
     RunEvent,
@@ -22,7 +22,7 @@ from awaken.domain.event import (
 from awaken.domain.lifecycle import NATURAL_END
 from awaken.domain.message import as_messages
 from awaken.errors import AwakenError
-from awaken.stores.memory import MemoryCommits
+from awaken.stores.memory import MemoryStore
 from awaken.testing import (
     FakeClock,
     tool_call_response,
@@ -62,39 +62,39 @@ ASK = tool_call_response("", "launch", "c1", {})
 # -- scenarios --------------------------------------------------------------------------------
 
 
-async def text_only(store: Commits) -> Stage:
+async def text_only(store: Store) -> Stage:
     stage = Stage(agent("hello"), store=store)
     await stage.run()
     return stage
 
 
-async def two_steps(store: Commits) -> Stage:
+async def two_steps(store: Store) -> Stage:
     calls = tool_calls_response("so", ("look", "c1", {}), ("explode", "c2", {}))
     stage = Stage(agent(calls, "done"), store=store)
     await stage.run()
     return stage
 
 
-async def cut_off(store: Commits) -> Stage:
+async def cut_off(store: Store) -> Stage:
     stage = Stage(agent(truncated_response("half"), "whole"), store=store)
     await stage.run()
     return stage
 
 
-async def model_error(store: Commits) -> Stage:
+async def model_error(store: Store) -> Stage:
     stage = Stage(agent(tool_call_response("", "look", "c1", {}), ValueError("down")), store=store)
     with pytest.raises(AwakenError):
         await stage.run()
     return stage
 
 
-async def suspended(store: Commits) -> Stage:
+async def suspended(store: Store) -> Stage:
     stage = Stage(agent(ASK), store=store)
     await stage.run()
     return stage
 
 
-async def resumed(store: Commits) -> Stage:
+async def resumed(store: Store) -> Stage:
     stage = Stage(agent(ASK, "done"), store=store)
     await stage.run()
     stage.sink.take()
@@ -102,19 +102,19 @@ async def resumed(store: Commits) -> Stage:
     return stage
 
 
-async def live(store: Commits) -> Stage:
+async def live(store: Store) -> Stage:
     two = tool_calls_response("", ("launch", "c1", {}), ("launch", "c2", {}))
     stage = Stage(agent(two, "done"), store=store)
     async with asyncio.timeout(5), asyncio.TaskGroup() as group:
         group.create_task(stage.run(wait_for_decisions=True))
         await stage.sink.until(RunFinish, 1)
-        stage.engine.send_decision(THREAD, "c1", ToolCallResume.approve())
+        await stage.engine.send_decision(THREAD, "c1", ToolCallResume.approve())
         await stage.sink.until(RunFinish, 2)
-        stage.engine.send_decision(THREAD, "c2", ToolCallResume.deny())
+        await stage.engine.send_decision(THREAD, "c2", ToolCallResume.deny())
     return stage
 
 
-async def cancelled_while_waiting(store: Commits) -> Stage:
+async def cancelled_while_waiting(store: Store) -> Stage:
     stage = Stage(agent(ASK), store=store)
     async with asyncio.timeout(5), asyncio.TaskGroup() as group:
         group.create_task(stage.run(wait_for_decisions=True))
@@ -123,7 +123,7 @@ async def cancelled_while_waiting(store: Commits) -> Stage:
     return stage
 
 
-async def stopped(store: Commits) -> Stage:
+async def stopped(store: Store) -> Stage:
     model = CheckedModel(tool_call_response("so far", "look", "c1", {}))
     stage = Stage(Agent("a", model=model, tools=[look], max_rounds=1), store=store)
     await stage.run()
@@ -141,7 +141,7 @@ SCENARIOS = [
     cancelled_while_waiting,
     stopped,
 ]
-Scenario = Callable[[Commits], Awaitable[Stage]]
+Scenario = Callable[[Store], Awaitable[Stage]]
 each_scenario = pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.__name__)
 
 
@@ -151,7 +151,7 @@ each_scenario = pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s._
 @each_scenario
 async def test_events_come_in_one_order(scenario: Scenario) -> None:
     """02 §5.11: the same grammar, however the run goes."""
-    stage = await scenario(MemoryCommits())
+    stage = await scenario(MemoryStore())
 
     assert_event_order(stage.sink.events())
 
@@ -159,7 +159,7 @@ async def test_events_come_in_one_order(scenario: Scenario) -> None:
 @each_scenario
 async def test_durable_events_are_kept_without_a_gap(scenario: Scenario) -> None:
     """Design §8: `seq` counts 1, 2, 3 … in the thread, and only durable kinds have one."""
-    store = MemoryCommits()
+    store = MemoryStore()
     stage = await scenario(store)
 
     kept = await store.load_events(THREAD)
@@ -179,7 +179,7 @@ async def test_durable_events_are_kept_without_a_gap(scenario: Scenario) -> None
 @each_scenario
 async def test_transient_events_have_no_place(scenario: Scenario) -> None:
     """Design §8: deltas, activity and snapshots are for whoever listens."""
-    stage = await scenario(MemoryCommits())
+    stage = await scenario(MemoryStore())
 
     for event in stage.sink.events():
         if not isinstance(event.event, DURABLE):
@@ -190,7 +190,7 @@ async def test_nobody_listening_keeps_the_same_events() -> None:
     """Design §3: the same run with and without a sink, compared by what the store has."""
     kept: list[list[object]] = []
     for listening in (True, False):
-        store, clock = MemoryCommits(), FakeClock()
+        store, clock = MemoryStore(), FakeClock()
         calls = tool_calls_response("so", ("look", "c1", {}), ("explode", "c2", {}))
         stage = Stage(agent(calls, "done"), store=store, clock=clock)
         request = RunRequest(
@@ -209,7 +209,7 @@ async def test_nobody_listening_keeps_the_same_events() -> None:
 class Auditor:
     """A sink that looks into the store whenever it is told that something is done."""
 
-    def __init__(self, store: MemoryCommits) -> None:
+    def __init__(self, store: MemoryStore) -> None:
         self.store = store
         self.checked = 0
         self.snapshots: list[int] = []
@@ -233,7 +233,7 @@ class Auditor:
 
 async def test_what_is_told_as_done_is_already_committed() -> None:
     """02 §5.11, 01/D-16: the step's checkpoint is durable before its snapshot and its end."""
-    store = MemoryCommits()
+    store = MemoryStore()
     calls = tool_calls_response("so", ("look", "c1", {}), ("explode", "c2", {}))
     stage = Stage(agent(calls, "done"), store=store)
     auditor = Auditor(store)

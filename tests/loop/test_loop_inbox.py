@@ -29,8 +29,8 @@ async def test_a_message_during_a_tool_is_in_the_next_request() -> None:
 
     @tool
     async def look() -> str:
-        assert stage.engine.send_messages(THREAD, [Message.user("faster")])
-        assert stage.engine.send_messages(THREAD, [Message.user("please")])
+        assert await stage.engine.send_messages(THREAD, [Message.user("faster")])
+        assert await stage.engine.send_messages(THREAD, [Message.user("please")])
         return "seen"
 
     model = CheckedModel(tool_call_response("", "look", "c1", {}), "done")
@@ -61,7 +61,7 @@ async def test_a_message_during_the_last_answer_is_answered_too() -> None:
     """02 §5.3: new messages at the natural end make the run go on."""
 
     async def answer() -> str:
-        stage.engine.send_messages(THREAD, [Message.user("one more thing")])
+        await stage.engine.send_messages(THREAD, [Message.user("one more thing")])
         return "that is all"
 
     model = CheckedModel(lambda _: answer(), "and that too")
@@ -87,8 +87,8 @@ async def test_a_message_while_suspended_waits_for_the_decision() -> None:
     async with asyncio.timeout(5), asyncio.TaskGroup() as group:
         run = group.create_task(stage.run(wait_for_decisions=True))
         await stage.sink.until(RunFinish)
-        assert stage.engine.send_messages(THREAD, [Message.user("hurry")])
-        assert stage.engine.send_decision(THREAD, "c1", ToolCallResume.approve())
+        assert await stage.engine.send_messages(THREAD, [Message.user("hurry")])
+        assert await stage.engine.send_decision(THREAD, "c1", ToolCallResume.approve())
 
     assert run.result().response == "done"
     assert model.calls == 2
@@ -100,7 +100,7 @@ async def test_a_message_to_a_run_that_is_ending_is_refused() -> None:
     answers: list[bool] = []
 
     async def write(_: PhaseContext) -> None:
-        answers.append(stage.engine.send_messages(THREAD, [Message.user("too late")]))
+        answers.append(await stage.engine.send_messages(THREAD, [Message.user("too late")]))
 
     model = CheckedModel("done")
     stage = Stage(Agent("a", model=model, plugins=[TestPlugin({Phase.RUN_END: write})]))
@@ -121,7 +121,7 @@ async def test_a_message_before_an_early_end_is_kept() -> None:
 
     async def write(ctx: PhaseContext) -> None:
         if len(ctx.messages) < 3:
-            assert stage.engine.send_messages(THREAD, [Message.user("by the way")])
+            assert await stage.engine.send_messages(THREAD, [Message.user("by the way")])
 
     model = CheckedModel(tool_call_response("", "launch", "c1", {}), "done")
     plugin = TestPlugin({Phase.AFTER_INFERENCE: write})
@@ -141,9 +141,9 @@ async def test_only_a_live_run_can_be_written_to() -> None:
     @tool
     async def look() -> str:
         record = await stage.record()
-        answers.append(stage.engine.send_messages(record.run_id, [Message.user("by run id")]))
-        answers.append(stage.engine.send_messages(THREAD, []))
-        answers.append(stage.engine.send_messages("ghost", [Message.user("hello?")]))
+        answers.append(await stage.engine.send_messages(record.run_id, [Message.user("by run id")]))
+        answers.append(await stage.engine.send_messages(THREAD, []))
+        answers.append(await stage.engine.send_messages("ghost", [Message.user("hello?")]))
         return "seen"
 
     model = CheckedModel(tool_call_response("", "look", "c1", {}), "done")
@@ -152,7 +152,7 @@ async def test_only_a_live_run_can_be_written_to() -> None:
     await stage.run()
 
     assert answers == [True, False, False]
-    assert stage.engine.send_messages(THREAD, [Message.user("hello?")]) is False
+    assert await stage.engine.send_messages(THREAD, [Message.user("hello?")]) is False
     assert said(model.requests[1]) == ["hi", "by run id"]
 
 
@@ -163,7 +163,7 @@ async def test_an_inbox_of_ones_own_is_the_runs_only_inbox() -> None:
 
     @tool
     async def look() -> str:
-        answers.append(stage.engine.send_messages(THREAD, [Message.user("hello?")]))
+        answers.append(await stage.engine.send_messages(THREAD, [Message.user("hello?")]))
         answers.append(sender.send({"kind": "progress", "task_id": "bg-7", "done": 0.5}))
         answers.append(sender.send({"note": "no kind"}))
         return "seen"

@@ -42,7 +42,7 @@ from awaken.domain.phase import Phase
 from awaken.domain.spec import ToolExecutorKind
 from awaken.domain.suspension import ResumeAction, Suspension, ToolCallResumeMode
 from awaken.errors import InvalidResume, PhaseError, ToolIdConflict
-from awaken.stores.memory import MemoryCommits
+from awaken.stores.memory import MemoryStore
 from awaken.testing import tool_call_response, tool_calls_response
 
 pytestmark = pytest.mark.anyio
@@ -113,7 +113,7 @@ async def test_what_a_yes_means_is_the_calls_mode(
         async with asyncio.timeout(5), asyncio.TaskGroup() as group:
             run = group.create_task(stage.run(wait_for_decisions=True))
             await stage.sink.until(RunFinish)
-            assert stage.engine.send_decision(THREAD, "ticket-c1", decision)
+            assert await stage.engine.send_decision(THREAD, "ticket-c1", decision)
         ended = run.result()
     else:
         await stage.run()
@@ -309,13 +309,13 @@ async def answer_one_by_one(stage: Stage, live: bool, after_first: Any) -> None:
         async with asyncio.timeout(5), asyncio.TaskGroup() as group:
             run = group.create_task(stage.run(wait_for_decisions=True))
             await stage.sink.until(RunFinish, 1)
-            assert stage.engine.send_decision(THREAD, "c2", YES)
+            assert await stage.engine.send_decision(THREAD, "c2", YES)
             await stage.sink.until(RunFinish, 2)
             after_first()
             waiting = (await stage.record()).waiting
             assert waiting is not None
             assert [t.tool_call_id for t in waiting.tickets] == ["c1"]
-            assert stage.engine.send_decision(THREAD, "c1", YES)
+            assert await stage.engine.send_decision(THREAD, "c1", YES)
         assert run.result().termination == NATURAL_END
     else:
         await stage.run()
@@ -397,10 +397,10 @@ async def test_an_answer_to_nothing_is_refused_and_changes_nothing(live: bool) -
             run = group.create_task(stage.run(wait_for_decisions=True))
             await stage.sink.until(RunFinish)
             before = await stage.record()
-            assert stage.engine.send_decision(THREAD, "ghost", YES) is False
-            assert stage.engine.send_decisions(THREAD, [("c1", YES), ("ghost", YES)]) is False
+            assert await stage.engine.send_decision(THREAD, "ghost", YES) is False
+            assert await stage.engine.send_decisions(THREAD, [("c1", YES), ("ghost", YES)]) is False
             assert await stage.record() == before
-            assert stage.engine.send_decision(THREAD, "c1", YES)
+            assert await stage.engine.send_decision(THREAD, "c1", YES)
         assert run.result().termination == NATURAL_END
     else:
         await stage.run()
@@ -457,8 +457,8 @@ async def test_two_live_answers_to_one_call_count_once() -> None:
     async with asyncio.timeout(5), asyncio.TaskGroup() as group:
         run = group.create_task(stage.run(wait_for_decisions=True))
         await stage.sink.until(RunFinish)
-        assert stage.engine.send_decision(THREAD, "c1", YES)
-        stage.engine.send_decision(THREAD, "approval_c1", NO)
+        assert await stage.engine.send_decision(THREAD, "c1", YES)
+        await stage.engine.send_decision(THREAD, "approval_c1", NO)
 
     assert run.result().response == "up"
     assert launcher.ran == [1]
@@ -471,8 +471,8 @@ async def test_a_decision_while_the_run_is_busy_is_refused() -> None:
 
     @tool
     async def look() -> str:
-        refused.append(not stage.engine.send_decision(THREAD, "c1", YES))
-        refused.append(not stage.engine.send_decision(THREAD, "c0", YES))
+        refused.append(not await stage.engine.send_decision(THREAD, "c1", YES))
+        refused.append(not await stage.engine.send_decision(THREAD, "c0", YES))
         return "seen"
 
     model = CheckedModel(tool_call_response("", "look", "c0", {}), launcher.calls(1), "up")
@@ -483,7 +483,7 @@ async def test_a_decision_while_the_run_is_busy_is_refused() -> None:
         await stage.sink.until(RunFinish)
         assert refused == [True, True]
         assert launcher.ran == []
-        stage.engine.send_decision(THREAD, "c1", YES)
+        await stage.engine.send_decision(THREAD, "c1", YES)
 
     assert run.result().response == "up"
 
@@ -508,7 +508,7 @@ async def test_a_call_can_be_decided_while_its_neighbour_still_runs() -> None:
         run = group.create_task(stage.run(wait_for_decisions=True))
         await begun.wait()
         await stage.sink.until(ToolCallDone)
-        assert stage.engine.send_decision(THREAD, "c1", YES)
+        assert await stage.engine.send_decision(THREAD, "c1", YES)
         assert launcher.ran == []
         go.set()
 
@@ -522,7 +522,7 @@ async def test_a_call_can_be_decided_while_its_neighbour_still_runs() -> None:
 
 async def test_another_process_takes_the_run_up() -> None:
     """02/8.8, 01/D-10: same run, counters go on, and the model sees one conversation."""
-    store = MemoryCommits()
+    store = MemoryStore()
     first_launcher, second_launcher = Launcher(), Launcher()
     model = CheckedModel(first_launcher.calls(5))
     first = Stage(Agent("a", model=model, tools=[first_launcher.tool], max_rounds=2), store=store)
@@ -560,7 +560,7 @@ async def test_a_resume_is_told_before_anything_of_it_happens() -> None:
     async with asyncio.timeout(5), asyncio.TaskGroup() as group:
         group.create_task(stage.run(wait_for_decisions=True))
         await stage.sink.until(RunFinish)
-        stage.engine.send_decision(THREAD, "c1", YES)
+        await stage.engine.send_decision(THREAD, "c1", YES)
 
     kinds = [type(e) for e in stage.events]
     pause = kinds.index(RunFinish)

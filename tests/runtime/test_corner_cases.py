@@ -80,7 +80,7 @@ async def test_an_agent_that_takes_over_finds_the_state_it_stored_before() -> No
     async with Runtime([counting, other]) as runtime:
         await runtime.run("a", "hello", thread="t")
         await runtime.run("b", "hello", thread="t")
-        state = await runtime.engine.commits.load_thread_state("t")
+        state = await runtime.engine.store.load_thread_state("t")
 
     assert state.extensions["visits"] == 2
 
@@ -182,7 +182,7 @@ async def test_a_failing_after_hook_takes_nothing_back() -> None:
     async with Runtime([agent]) as runtime:
         with pytest.raises(PhaseError, match="'failing' raised"):
             await runtime.run("a", "go", thread="t")
-        state = await runtime.engine.commits.load_thread_state("t")
+        state = await runtime.engine.store.load_thread_state("t")
 
     assert state.extensions["visits"] == 1
 
@@ -228,7 +228,7 @@ async def test_a_call_that_a_policy_stops_is_never_called_ready() -> None:
     agent = Agent("a", model=model, tools=[work], stop=[StopOnTool(tool_name="work")])
     async with Runtime([agent]) as runtime:
         result = await runtime.run("a", "go", thread="t")
-        events = await runtime.engine.commits.load_events("t")
+        events = await runtime.engine.store.load_events("t")
         log = await runtime.messages("t")
 
     assert isinstance(result.termination, Stopped)
@@ -270,9 +270,9 @@ async def test_input_that_is_already_in_the_log_is_still_the_runs_input() -> Non
     async with Runtime([Agent("a", model=ScriptedModel(["one", "two"]))]) as runtime:
         await runtime.run("a", "x", thread="t")
         queued = Message.user("queued")
-        record = await runtime.engine.commits.latest_run("t")
+        record = await runtime.engine.store.latest_run("t")
         assert record is not None
-        await runtime.engine.commits.commit(
+        await runtime.engine.store.commit(
             _appended("t", 2, queued),
         )
         result = await runtime.engine.run(

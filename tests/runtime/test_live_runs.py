@@ -24,7 +24,7 @@ from awaken.errors import (
     VersionConflict,
 )
 from awaken.loop import AgentRunResult
-from awaken.stores.memory import MemoryCommits
+from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, ScriptedModel, text_response, tool_call_response
 
 pytestmark = pytest.mark.anyio
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.anyio
 class Slow:
     """An agent that, told to go, calls a tool that waits; other messages it simply answers."""
 
-    def __init__(self, *, stubborn: bool = False, store: MemoryCommits | None = None) -> None:
+    def __init__(self, *, stubborn: bool = False, store: MemoryStore | None = None) -> None:
         self.started = asyncio.Event()
         self.go_on = asyncio.Event()
         self.asked: list[list[str]] = []
@@ -51,7 +51,7 @@ class Slow:
             return "waited"
 
         agent = Agent("slow", model=FunctionModel(self._answer), tools=[wait])
-        self.runtime = Runtime([agent], store=store or MemoryCommits())
+        self.runtime = Runtime([agent], store=store or MemoryStore())
         self.engine = self.runtime.engine
 
     def _answer(self, request: InferenceRequest) -> StreamResult:
@@ -148,7 +148,7 @@ async def test_a_thread_is_free_after_its_task_was_cancelled() -> None:
 # -- the slot before the reading --------------------------------------------------------------
 
 
-class SlowWrites(MemoryCommits):
+class SlowWrites(MemoryStore):
     """Holds writers until they are let through."""
 
     def __init__(self) -> None:
@@ -162,7 +162,7 @@ class SlowWrites(MemoryCommits):
         return await super().commit(commit)
 
 
-class SlowReads(MemoryCommits):
+class SlowReads(MemoryStore):
     """Holds readers of a thread until they are let through."""
 
     def __init__(self) -> None:
@@ -195,7 +195,7 @@ async def test_the_slot_is_taken_before_anything_is_read() -> None:
 async def test_a_log_that_grew_meanwhile_is_not_overwritten() -> None:
     """D-1: commits expect a length; another writer's message stays, and the run says why it
     failed."""
-    store = MemoryCommits()
+    store = MemoryStore()
 
     async def answer(_: object) -> str:
         await store.commit(
@@ -221,10 +221,10 @@ async def test_an_id_that_names_two_runs_is_refused() -> None:
 
     async with slow.running("t", run_id_hint="x") as of_run, slow.running("x") as of_thread:
         assert not slow.engine.cancel("x")
-        assert not slow.engine.send_messages("x", [Message.user("hello")])
-        assert not slow.engine.send_decision("x", "c1", ToolCallResume.approve())
+        assert not await slow.engine.send_messages("x", [Message.user("hello")])
+        assert not await slow.engine.send_decision("x", "c1", ToolCallResume.approve())
         with pytest.raises(InvalidResume, match="'x'"):
-            slow.runtime.decide("x", {"c1": True})
+            await slow.runtime.decide("x", {"c1": True})
 
         assert await slow.engine.cancel_and_wait_by_thread("x")
         assert (await of_thread).termination == CANCELLED
@@ -250,9 +250,9 @@ async def test_an_unknown_id_steers_nothing() -> None:
     assert not engine.cancel("ghost")
     assert not engine.cancel_by_thread("ghost")
     assert not engine.cancel_by_run_id("ghost")
-    assert not engine.send_messages("ghost", [Message.user("hello")])
-    assert not engine.send_decision("ghost", "c1", ToolCallResume.approve())
-    assert not engine.send_decisions("ghost", [("c1", ToolCallResume.approve())])
+    assert not await engine.send_messages("ghost", [Message.user("hello")])
+    assert not await engine.send_decision("ghost", "c1", ToolCallResume.approve())
+    assert not await engine.send_decisions("ghost", [("c1", ToolCallResume.approve())])
     assert not await engine.cancel_and_wait_by_thread("ghost")
 
 
@@ -289,12 +289,12 @@ async def test_a_message_to_a_live_run_is_read_at_its_next_step() -> None:
     slow = Slow()
 
     async with slow.running(run_id_hint="r1"):
-        assert not slow.engine.send_messages("t", [])
-        assert slow.engine.send_messages("t", [Message.user("by thread")])
-        assert slow.engine.send_messages("r1", [Message.user("by run")])
+        assert not await slow.engine.send_messages("t", [])
+        assert await slow.engine.send_messages("t", [Message.user("by thread")])
+        assert await slow.engine.send_messages("r1", [Message.user("by run")])
 
     assert slow.asked[1][-2:] == ["user: by thread", "user: by run"]
-    assert not slow.engine.send_messages("t", [Message.user("too late")])
+    assert not await slow.engine.send_messages("t", [Message.user("too late")])
 
 
 async def test_a_run_that_does_not_wait_takes_no_decisions() -> None:
@@ -302,7 +302,7 @@ async def test_a_run_that_does_not_wait_takes_no_decisions() -> None:
     slow = Slow()
 
     async with slow.running():
-        assert not slow.engine.send_decision("t", "c1", ToolCallResume.approve())
-        assert not slow.engine.send_decisions("t", [])
+        assert not await slow.engine.send_decision("t", "c1", ToolCallResume.approve())
+        assert not await slow.engine.send_decisions("t", [])
         with pytest.raises(InvalidResume, match="takes no decisions"):
-            slow.runtime.decide("t", {"c1": True})
+            await slow.runtime.decide("t", {"c1": True})

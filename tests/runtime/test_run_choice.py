@@ -29,7 +29,7 @@ from awaken.loop import AgentRunResult
 from awaken.runtime import RunKind
 from awaken.state.command import ScheduledActionSpec
 from awaken.state.runtime_keys import RUN_LIFECYCLE
-from awaken.stores.memory import MemoryCommits
+from awaken.stores.memory import MemoryStore
 from awaken.testing import ScriptedModel, tool_call_response, tool_calls_response
 from awaken.testing.models import Response
 
@@ -54,8 +54,8 @@ PAY: Response = tool_call_response("", "pay", "c1", {})
 class Bench:
     """An agent called `default`, its model, and the engine beneath."""
 
-    def __init__(self, *script: Response, store: MemoryCommits | None = None, **options: Any):
-        self.store = store or MemoryCommits()
+    def __init__(self, *script: Response, store: MemoryStore | None = None, **options: Any):
+        self.store = store or MemoryStore()
         self.model = ScriptedModel(script)
         agent = Agent("default", model=self.model, tools=[pay, look], **options)
         self.runtime = Runtime([agent], store=self.store)
@@ -382,7 +382,7 @@ def keeper(seen: list[str | None]) -> Piece:
 
 async def test_a_continuation_goes_on_with_the_runs_own_state() -> None:
     """D-10: in a fresh runtime on the same store: counters, run keys, lifecycle and actions."""
-    store = MemoryCommits()
+    store = MemoryStore()
     seen: list[str | None] = []
     waiting = await Bench(PAY, store=store, plugins=[keeper(seen)]).ask()
     bench = Bench("done", store=store, plugins=[keeper(seen)])

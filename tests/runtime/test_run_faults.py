@@ -91,7 +91,7 @@ async def test_a_hook_that_raises_ends_the_run_by_name(phase: Phase) -> None:
     record = await record_of(runtime, events[0].run_id)
     assert record.status is RunStatus.DONE
     assert await state_of(runtime, record.run_id, NOTE) is None
-    assert not runtime.cancel("t")
+    assert not await runtime.cancel("t")
     log = await runtime.messages("t")
     calls = {call.id for message in log for call in message.tool_calls or ()}
     assert calls == set(results(log))
@@ -366,7 +366,7 @@ async def test_a_cancel_during_the_first_phase_closes_everything() -> None:
     runtime: Runtime
 
     async def start(ctx: PhaseContext) -> None:
-        assert runtime.cancel(ctx.run_identity.run_id)
+        assert await runtime.cancel(ctx.run_identity.run_id)
 
     agent = agent_of("never", plugins=[Piece("p", lambda r: r.hook(Phase.RUN_START, start))])
     runtime, sink = Runtime([agent]), CollectingSink()

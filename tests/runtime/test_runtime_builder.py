@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from awaken.contract.backend import ExecutionBackend, ExecutionBackendFactoryError
-from awaken.contract.commits import RunQuery
+from awaken.contract.threads import RunQuery
 from awaken.domain.message import Message
 from awaken.domain.spec import AgentSpec, ModelSpec, RemoteEndpoint
 from awaken.errors import (
@@ -19,7 +19,7 @@ from awaken.errors import (
 )
 from awaken.plugin.registrar import Registrar
 from awaken.runtime import AgentRuntimeBuilder, RunRequest
-from awaken.stores.memory import MemoryCommits, MemoryProfiles
+from awaken.stores.memory import MemoryProfiles, MemoryStore
 from awaken.testing import EchoTool, ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -59,7 +59,7 @@ def builder(*script: str) -> AgentRuntimeBuilder:
         .with_agent_spec(spec())
         .with_model_binding(ModelSpec(id="model", provider_id="provider", upstream_model="up"))
         .with_provider("provider", ScriptedModel(script))
-        .with_thread_run_store(MemoryCommits())
+        .with_thread_run_store(MemoryStore())
     )
 
 
@@ -134,8 +134,8 @@ async def test_an_unchecked_runtime_finds_out_when_asked() -> None:
 
     with pytest.raises(ResolveFailed, match=r"'bad' asks for model 'ghost'.*'model'"):
         await runtime.run(request("bad"))
-    assert await runtime.commits.load_thread("t") is None
-    assert list(await runtime.commits.list_runs(RunQuery())) == []
+    assert await runtime.store.load_thread("t") is None
+    assert list(await runtime.store.list_runs(RunQuery())) == []
 
     assert (await runtime.run(request())).response == "fine"
 

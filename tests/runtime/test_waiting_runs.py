@@ -30,14 +30,14 @@ from awaken.domain.spec import ToolExecutorKind
 from awaken.errors import InvalidResume, UnknownKey
 from awaken.loop import AgentRunResult
 from awaken.state.store import StateStore
-from awaken.stores.memory import MemoryCommits
+from awaken.stores.memory import MemoryStore
 from awaken.testing import ScriptedModel, tool_calls_response
 from awaken.testing.models import Response
 
 pytestmark = pytest.mark.anyio
 
 
-class Watched(MemoryCommits):
+class Watched(MemoryStore):
     """Lets a test wait until something was committed."""
 
     def __init__(self) -> None:
@@ -137,7 +137,7 @@ async def test_a_live_run_goes_on_when_it_is_answered() -> None:
             assert record.status is RunStatus.WAITING
             assert record.waiting is not None
             assert record.waiting.ticket_ids == ("approval_c1",)
-            assert payer.engine.send_decision(id, target, ToolCallResume.approve())
+            assert await payer.engine.send_decision(id, target, ToolCallResume.approve())
 
         assert task.result().termination == NATURAL_END
         assert payer.paid == [("c1", 1)]
@@ -150,7 +150,7 @@ async def test_a_denied_call_is_told_with_its_reason() -> None:
     payer = Payer()
 
     async with payer.waiting():
-        payer.runtime.decide("t", {"c1": ToolCallResume.deny("too expensive")})
+        await payer.runtime.decide("t", {"c1": ToolCallResume.deny("too expensive")})
 
     assert payer.paid == []
     assert results(payer.model.requests[1].messages) == {"c1": "Denied: too expensive"}
@@ -161,7 +161,7 @@ async def test_several_answers_are_one_batch() -> None:
     payer = Payer(calls=2)
 
     async with payer.waiting():
-        assert payer.engine.send_decisions(
+        assert await payer.engine.send_decisions(
             "t", [("c1", ToolCallResume.approve()), ("c2", ToolCallResume.deny())]
         )
 
@@ -176,11 +176,11 @@ async def test_a_run_waits_on_for_what_is_still_undecided() -> None:
     payer = Payer(calls=2)
 
     async with payer.waiting():
-        payer.runtime.decide("t", {"c2": True})
+        await payer.runtime.decide("t", {"c2": True})
         await payer.sink.paused.wait()
         assert payer.paid == [("c2", 2)]
         assert payer.model.calls == 1
-        payer.runtime.decide("t", {"c1": True})
+        await payer.runtime.decide("t", {"c1": True})
 
     assert payer.paid == [("c2", 2), ("c1", 1)]
     assert told(payer.model.requests[1].messages[2:]) == ["tool: paid 1", "tool: paid 2"]
@@ -191,10 +191,10 @@ async def test_a_batch_approval_agent_waits_for_the_last_answer() -> None:
     payer = Payer(calls=2, tool_executor=ToolExecutorKind.PARALLEL_BATCH_APPROVAL)
 
     async with payer.waiting():
-        payer.runtime.decide("t", {"c2": True})
+        await payer.runtime.decide("t", {"c2": True})
         await payer.sink.paused.wait()
         assert payer.paid == []
-        payer.runtime.decide("t", {"c1": True})
+        await payer.runtime.decide("t", {"c1": True})
 
     assert payer.paid == [("c1", 1), ("c2", 2)]
 
@@ -208,10 +208,10 @@ async def test_a_decision_for_an_unknown_call_leaves_the_real_one_alone() -> Non
 
     async with payer.waiting() as task:
         with pytest.raises(UnknownKey, match=r"ghost not found; waiting: c1"):
-            payer.runtime.decide("t", {"ghost": True})
-        assert not payer.engine.send_decision("t", "ghost", ToolCallResume.approve())
+            await payer.runtime.decide("t", {"ghost": True})
+        assert not await payer.engine.send_decision("t", "ghost", ToolCallResume.approve())
         assert not task.done()
-        payer.runtime.decide("t", {"c1": True})
+        await payer.runtime.decide("t", {"c1": True})
 
     assert payer.paid == [("c1", 1)]
 
@@ -247,11 +247,11 @@ async def test_a_batch_with_one_bad_decision_changes_nothing() -> None:
 
     async with payer.waiting():
         with pytest.raises(UnknownKey, match="ghost"):
-            payer.runtime.decide("t", {"c1": True, "ghost": True})
-        assert not payer.engine.send_decisions(
+            await payer.runtime.decide("t", {"c1": True, "ghost": True})
+        assert not await payer.engine.send_decisions(
             "t", [("c2", ToolCallResume.approve()), ("ghost", ToolCallResume.approve())]
         )
-        payer.runtime.decide("t", {"c1": False, "c2": False})
+        await payer.runtime.decide("t", {"c1": False, "c2": False})
 
     assert payer.paid == []
 
@@ -261,9 +261,9 @@ async def test_a_second_answer_to_one_call_is_refused() -> None:
     payer = Payer()
 
     async with payer.waiting() as task:
-        payer.runtime.decide("t", {"c1": True})
+        await payer.runtime.decide("t", {"c1": True})
         with pytest.raises(InvalidResume, match=r"c1.*no longer waits"):
-            payer.runtime.decide("t", {"c1": False})
+            await payer.runtime.decide("t", {"c1": False})
 
     assert task.result().termination == NATURAL_END
     assert payer.paid == [("c1", 1)]
@@ -276,7 +276,7 @@ async def test_the_same_decision_twice_is_one_decision() -> None:
 
     async with payer.waiting():
         for _ in range(3):
-            payer.runtime.decide("t", {"c1": decision})
+            await payer.runtime.decide("t", {"c1": decision})
 
     assert payer.paid == [("c1", 1)]
 
@@ -287,14 +287,14 @@ async def test_an_answer_that_comes_too_late_is_refused() -> None:
     payer.go_on.clear()
 
     async with payer.waiting():
-        payer.runtime.decide("t", {"c1": True})
+        await payer.runtime.decide("t", {"c1": True})
         await payer.inside.wait()
         with pytest.raises(InvalidResume, match=r"'c1' \(pay\) is resuming"):
-            payer.runtime.decide("t", {"c1": False})
+            await payer.runtime.decide("t", {"c1": False})
         payer.go_on.set()
 
     with pytest.raises(InvalidResume, match=r"no live run.*call run\(thread=…, answers=…\)"):
-        payer.runtime.decide("t", {"c1": True})
+        await payer.runtime.decide("t", {"c1": True})
     with pytest.raises(InvalidResume, match=r"'c1' \(pay\) is succeeded"):
         await payer.runtime.run("payer", thread="t", answers={"c1": True})
     assert payer.paid == [("c1", 1)]
@@ -311,10 +311,10 @@ async def test_background_events_do_not_wake_the_model() -> None:
         assert payer.background.inbox is not None
         assert payer.background.inbox.send({"kind": "task_done", "task_id": "job-7", "ok": True})
         await payer.store.until(lambda log: "background-task-event" in log[-1])
-        assert payer.runtime.send("t", "are you there?")
+        assert await payer.runtime.send("t", "are you there?")
         await payer.store.until(lambda log: log[-1] == "user: are you there?")
         assert payer.model.calls == 1
-        payer.runtime.decide("t", {"c1": True})
+        await payer.runtime.decide("t", {"c1": True})
 
     shown = told(payer.model.requests[1].messages)
     assert shown[2] == "tool: paid 1"

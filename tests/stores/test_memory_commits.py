@@ -25,14 +25,14 @@ from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message
 from awaken.domain.run import MessageSeqRange, PersistedState, RunMessageOutput, RunRecord
 from awaken.errors import InvalidRecord, StaleFence, StoreError, VersionConflict
-from awaken.stores.memory import MemoryCommits
+from awaken.stores.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture
 def store() -> Commits:
-    return MemoryCommits()
+    return MemoryStore()
 
 
 def says(*words: str) -> tuple[Message, ...]:

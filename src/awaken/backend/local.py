@@ -20,6 +20,7 @@ from awaken.contract.backend import (
     ExecutionBackend,
     ExecutionFailed,
 )
+from awaken.contract.commits import CallEntry, Fence
 from awaken.contract.control import InboxSender, inbox_channel
 from awaken.contract.profile import ProfileStore
 from awaken.domain.identity import RunIdentity, RunOrigin
@@ -35,6 +36,7 @@ from awaken.domain.lifecycle import (
 )
 from awaken.domain.message import Message
 from awaken.domain.run import RunRecord, RunRequestSnapshot
+from awaken.domain.ticket import Ticket
 from awaken.errors import AgentLoopError, AwakenError, InvalidResume, PhaseError, StateError
 from awaken.ids import UUID7, Ids
 from awaken.loop import (
@@ -58,6 +60,11 @@ class ThreadContextSnapshot(msgspec.Struct, kw_only=True, gc=False):
     log_length: int = 0
     uncommitted: Sequence[Message] = ()
     previous: RunRecord | None = None
+    last_turn: Message | None = None
+    calls: Sequence[CallEntry] = ()
+    acks: Sequence[int] = ()
+    tickets: Sequence[Ticket] = ()
+    fence: Fence | None = None
     request: RunRequestSnapshot | None = None
     owner_inbox: InboxSender | None = None
     profile_store: ProfileStore | None = None
@@ -122,6 +129,11 @@ class LocalBackend(ExecutionBackend):
             uncommitted=context.uncommitted,
             log_length=context.log_length,
             previous=context.previous,
+            last_turn=context.last_turn,
+            calls=context.calls,
+            acks=context.acks,
+            tickets=context.tickets,
+            fence=context.fence,
             request=context.request,
             run_identity=request.run_identity,
             cancellation_token=request.control.cancellation_token,
@@ -206,11 +218,12 @@ async def _read_thread(request: BackendRootRunRequest) -> ThreadContextSnapshot:
     store, identity = request.checkpoint_store, request.run_identity
     if store is None:
         return ThreadContextSnapshot(uncommitted=request.new_messages)
-    thread = await store.load_thread(identity.thread_id)
+    context = await store.load_context(identity.thread_id, tail=0)
+    previous = context.open_run if context is not None else None
     return ThreadContextSnapshot(
-        log_length=thread.message_count if thread else 0,
+        log_length=context.thread.message_count if context is not None else 0,
         uncommitted=request.new_messages,
-        previous=await store.load_run(identity.run_id),
+        previous=previous if previous and previous.run_id == identity.run_id else None,
     )
 
 

@@ -6,8 +6,9 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 from awaken.cli.exits import Exit
 from awaken.cli.interrupt import Interrupts
@@ -45,3 +46,15 @@ def _leave_threads(executor: ThreadPoolExecutor, code: Exit) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+@contextmanager
+def lone_error() -> Iterator[None]:
+    """Around a task group: raise what went wrong in it as it was, not wrapped in a group."""
+    try:
+        yield
+    except BaseExceptionGroup as group:
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        raise error from error.__cause__

@@ -6,20 +6,53 @@ import io
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import click
 
+from awaken.cli.cancel import cancel
+from awaken.cli.chaos import chaos
 from awaken.cli.chat import chat
+from awaken.cli.decide import decide
 from awaken.cli.demo import demo
 from awaken.cli.exits import Exit
+from awaken.cli.fork import fork
+from awaken.cli.gc import gc
 from awaken.cli.options import complain
+from awaken.cli.resume import resume
 from awaken.cli.run import run
+from awaken.cli.runs import runs
+from awaken.cli.send import send
+from awaken.cli.show import show
 from awaken.cli.text import clean
+from awaken.cli.threads import threads
+from awaken.cli.watch import watch
 from awaken.errors import AwakenError, BuildError, ConfigError, ResolveError, RuntimeFault
 
+_SECTIONS: Mapping[str, Sequence[click.Command]] = {
+    "Run agents": (run, chat, resume, demo),
+    "See what they do": (threads, runs, show, watch),
+    "Steer them, from any process": (decide, cancel, send, fork),
+    "Be sure": (chaos,),
+    "Look after the store": (gc,),
+}
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 96})
+
+class Sections(click.Group):
+    """A group whose help lists its commands by what they are for."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, commands in _SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(str(command.name), command.get_short_help_str(72)) for command in commands]
+                )
+
+
+@click.group(
+    cls=Sections,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 96},
+)
 @click.version_option(package_name="awaken", message="awaken %(version)s")
 def cli() -> None:
     """Awaken runs AI agents: typed state, plugins, approvals, hand-overs, and a loop that loses
@@ -30,6 +63,9 @@ def cli() -> None:
                 awaken chat               talk to a built-in agent; no key needed
     Your own    awaken chat app:agent     the `agent` in app.py
                 awaken run app:agent "…"  one question, one answer
+
+    Threads are kept in ./awaken.db unless --store or AWAKEN_STORE says otherwise. An id may be
+    given by its first characters. Every command has --help.
     """
 
 
@@ -40,9 +76,8 @@ class CleanLog(logging.Handler):
         click.echo(clean(self.format(record)), err=True)
 
 
-cli.add_command(run)
-cli.add_command(chat)
-cli.add_command(demo)
+for _command in (command for commands in _SECTIONS.values() for command in commands):
+    cli.add_command(_command)
 
 
 def main(args: Sequence[str] | None = None) -> int:

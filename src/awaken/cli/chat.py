@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import click
 from rich.console import Console
 
+from awaken.cli.address import WayBack, way_back
 from awaken.cli.aio import run_to_exit
 from awaken.cli.builtin import built_in_agent
 from awaken.cli.conversation import Conversation
@@ -20,6 +21,8 @@ from awaken.cli.text import call_words, one_line
 from awaken.cli.transcript import Transcript, open_console
 from awaken.domain.message import Message, Role
 from awaken.ids import UUID7
+
+BUILT_IN = "awaken.cli.builtin:built_in_agent"
 
 HELP = """\
   /history   what was said in this thread so far
@@ -47,13 +50,18 @@ def chat(
 ) -> Exit:
     """Talk with an agent, turn by turn, on one thread.
 
+    \b
+      awaken chat
+      awaken chat app:agent --thread case-7
+
     Without MODULE:AGENT, a small built-in agent answers; it needs no key. Type /help for the few
-    commands there are.
+    commands there are. The thread is kept: --thread goes on with it.
     """
     found = Target("the built-in agent", [built_in_agent()]) if not target else load_target(target)
 
     async def talk(interrupts: Interrupts) -> Exit:
-        lines, room = Lines(), Room(open_console(sys.stdout))
+        back = way_back(target or BUILT_IN, store)
+        lines, room = Lines(), Room(open_console(sys.stdout), back)
         async with found.open(store, model) as runtime:
             conversation = Conversation(
                 runtime=runtime,
@@ -63,7 +71,7 @@ def chat(
                 interrupts=interrupts,
                 lines=lines,
             )
-            room.welcome(conversation.agent, built_in=not target)
+            room.welcome(conversation, built_in=not target)
             return await room.talk(conversation)
 
     return run_to_exit(talk)
@@ -72,12 +80,14 @@ def chat(
 class Room:
     """Where the talking happens: a prompt, the answers, a few commands."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, back: WayBack | None) -> None:
         self.console = console
-        self.transcript = Transcript(console)
+        self.transcript = Transcript(console, back)
+        self._back = back
 
-    def welcome(self, agent: str | None, *, built_in: bool) -> None:
-        self._say(f"Talking with {one_line(agent or '')}. /help for help, /quit to leave.")
+    def welcome(self, conversation: Conversation, *, built_in: bool) -> None:
+        agent, thread = one_line(conversation.agent or ""), one_line(conversation.thread)
+        self._say(f"Talking with {agent} in thread {thread}. /help for help, /quit to leave.")
         if built_in:
             self._say(WELCOME)
 
@@ -104,7 +114,7 @@ class Room:
                 case _ if line.startswith("/"):
                     self._say(f"{one_line(line)} is no command; /help lists them")
                 case _:
-                    self.transcript = Transcript(self.console)
+                    self.transcript = Transcript(self.console, self._back)
                     await conversation.turn(line, self.transcript)
                     # From now on whoever spoke last answers: there may have been a hand-over.
                     conversation.agent = None

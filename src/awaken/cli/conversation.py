@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 
-from awaken.cli.decide import Decider
+import msgspec
+
+from awaken.cli.aio import lone_error
+from awaken.cli.decider import Decider
 from awaken.cli.exits import Exit, exit_of
+from awaken.cli.follow import MOST_TICKETS, pauses
 from awaken.cli.interrupt import Interrupts
 from awaken.cli.lines import Interrupted, Lines
 from awaken.cli.view import View
-from awaken.domain.event import RunEvent, RunFinish
-from awaken.domain.lifecycle import Failed, Suspended
+from awaken.contract.events import EventSink
+from awaken.contract.threads import TicketQuery
+from awaken.domain.identity import RequestOrigin
+from awaken.domain.lifecycle import Failed
+from awaken.domain.run import RunRecord, RunWaitingTicket
 from awaken.domain.suspension import ToolCallResume
-from awaken.errors import AgentLoopError
-from awaken.front import Runtime
+from awaken.errors import AgentLoopError, DecisionRefused, InvalidResume
+from awaken.front import RunResult, RunStream, Runtime
+from awaken.runtime import RunRequest
 
 
 @dataclass(kw_only=True)
@@ -37,56 +47,150 @@ class Conversation:
         Raises:
             RuntimeFault, ResolveError: the run could not start.
         """
-        left = False
-        with self.interrupts.calling(self._stop):
-            try:
-                async with self.runtime.stream(
-                    self.agent, prompt, thread=self.thread, wait=True
-                ) as events:
-                    async for event in events:
-                        view.show(event)
-                        if self.interrupts.hit:
-                            # Pressed before there was a run to cancel; doing it twice is harmless.
-                            self.runtime.cancel(self.thread)
-                        elif not left and _pauses(event):
-                            left = not await self._settle(event.run_id, view)
-            except AgentLoopError as error:
-                view.tally.ending = view.tally.ending or Failed(value=str(error))
+        stream = self.runtime.stream(self.agent, prompt, thread=self.thread, wait=True)
+        return await self._play(stream, view)
+
+    async def take_up(self, run: RunRecord, view: View) -> Exit:
+        """Go on with a run that a process has left, from its last commit, with what was decided
+        meanwhile; show what comes of it, and return how it ended.
+
+        Raises:
+            RuntimeFault, ResolveError: it is alive elsewhere, or its agent is not here.
+        """
+        engine, store = self.runtime.engine, self.runtime.store
+        tickets = await store.list_tickets(TicketQuery(run_id=run.run_id, limit=MOST_TICKETS))
+        view.tally.know(await store.load_calls(run.run_id), tickets.items)
+        request = _going_on(run)
+
+        async def start(sink: EventSink) -> RunResult:
+            return RunResult.of(run.thread_id, await engine.run(request, sink))
+
+        return await self._play(RunStream(start, _spawn, engine.cancel_by_run_id), view)
+
+    async def _play(self, stream: RunStream, view: View) -> Exit:
+        with self.interrupts.calling(self._stop), lone_error():
+            async with asyncio.TaskGroup() as group:
+                try:
+                    async with stream as events:
+                        await self._read(events, view, group)
+                except AgentLoopError as error:
+                    view.tally.ending = view.tally.ending or Failed(value=str(error))
         view.finish()
         return exit_of(view.tally.ending)
 
+    async def _read(self, events: RunStream, view: View, group: asyncio.TaskGroup) -> None:
+        """Show every event; while a run waits, somebody is asked, and may answer elsewhere."""
+        asking: Asking | None = None
+        left = False
+        async for event in events:
+            if asking is not None:
+                left, asking = await asking.over(view), None
+            view.show(event)
+            if self.interrupts.hit:
+                # Pressed before there was a run to cancel; doing it twice is harmless.
+                self.runtime.engine.cancel(self.thread)
+            elif not left and pauses(event):
+                asking = Asking(self, await self._tickets(event.run_id))
+                asking.begin(group, view)
+        if asking is not None:
+            await asking.over(view)
+
     def _stop(self) -> None:
-        self.runtime.cancel(self.thread)
+        self.runtime.engine.cancel(self.thread)
         self.lines.interrupt()
 
-    async def _settle(self, run_id: str, view: View) -> bool:
-        """Have the waiting calls answered; false if the run is left as it waits."""
+    async def _tickets(self, run_id: str) -> Sequence[RunWaitingTicket]:
         record = await self.runtime.find_run(run_id)
-        waiting = record.waiting if record is not None else None
-        answers: dict[str, ToolCallResume] = {}
-        left = False
-        for ticket in waiting.tickets if waiting is not None else ():
-            try:
-                answer = await self.decider.decide(ticket)
-            except Interrupted:
-                return True  # the run was cancelled with the question
-            if answer is None:
-                left = True
-                break
-            view.decided(ticket, answer)
-            answers[ticket.tool_call_id] = answer
-        if answers and not self.interrupts.hit:
-            self.runtime.decide(self.thread, answers)
-        if left or not answers:
-            self._leave()
-        return not left
+        return record.waiting.tickets if record is not None and record.waiting is not None else ()
 
-    def _leave(self) -> None:
+    def leave(self) -> None:
         """No answer will come: let the run end as suspended instead of waiting for one."""
         run = self.runtime.engine.active.find_by_thread(self.thread)
         if run is not None and run.decisions is not None:
             run.decisions.close()
 
 
-def _pauses(event: RunEvent) -> bool:
-    return isinstance(event.event, RunFinish) and isinstance(event.event.termination, Suspended)
+def _going_on(run: RunRecord) -> RunRequest:
+    """The request for a run as it was first asked for, to be carried on while somebody is here."""
+    return RunRequest(
+        thread_id=run.thread_id,
+        continue_run_id=run.run_id,
+        wait_for_decisions=True,
+        parent_run_id=run.parent_run_id,
+        dispatch_id=run.dispatch_id,
+        session_id=run.session_id,
+        transport_request_id=run.transport_request_id,
+        origin=run.request.origin if run.request is not None else RequestOrigin.USER,
+    )
+
+
+def _spawn(work: Awaitable[RunResult]) -> asyncio.Task[RunResult]:
+    """The task of a stream, which waits for it or cancels it when it is left."""
+    task = asyncio.ensure_future(work)
+    assert isinstance(task, asyncio.Task), "runs are coroutines"
+    return task
+
+
+class Asking:
+    """A question that is put to somebody here, while somebody elsewhere may answer it."""
+
+    def __init__(self, conversation: Conversation, tickets: Sequence[RunWaitingTicket]) -> None:
+        self._conversation = conversation
+        self._tickets = tickets
+        self._left = False
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self, group: asyncio.TaskGroup, view: View) -> None:
+        self._task = group.create_task(self._ask(view))
+
+    async def over(self, view: View) -> bool:
+        """The run goes on: take the question back if it still stands.
+
+        Returns whether the run was left to wait.
+        """
+        assert self._task is not None, "it has begun"
+        if not self._task.done():
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        if self._task.cancelled():
+            await self._tell(view)
+        return self._left
+
+    async def _ask(self, view: View) -> None:
+        """Have the waiting calls answered, or leave the run as it waits."""
+        conversation = self._conversation
+        answers: dict[str, ToolCallResume] = {}
+        for ticket in self._tickets:
+            try:
+                answer = await conversation.decider.decide(ticket)
+            except Interrupted:
+                return  # the run was cancelled with the question
+            if answer is None:
+                self._left = True
+                break
+            view.decided(ticket, answer)
+            answers[ticket.tool_call_id] = msgspec.structs.replace(answer, digest=ticket.digest)
+        if answers and not conversation.interrupts.hit:
+            try:
+                await conversation.runtime.decide(
+                    conversation.thread, answers, by=conversation.decider.by
+                )
+            except (InvalidResume, DecisionRefused) as error:
+                view.note(str(error))
+        if self._left or not answers:
+            self._left = True
+            conversation.leave()
+
+    async def _tell(self, view: View) -> None:
+        """Say who has answered meanwhile."""
+        conversation = self._conversation
+        query = TicketQuery(thread_id=conversation.thread, limit=MOST_TICKETS)
+        known = (await conversation.runtime.list_tickets(query)).items
+        for asked in self._tickets:
+            for ticket in known:
+                same = ticket.call_id == asked.tool_call_id and ticket.digest == asked.digest
+                if same and ticket.decision is not None:
+                    view.decided(asked, ticket.decision)
+                    view.note(
+                        f"{asked.tool_name} was answered by {ticket.decision.by or 'another'}"
+                    )

@@ -1,128 +1,254 @@
-"""Who answers when a call waits: a person at the terminal, or nobody."""
+"""`awaken decide`: answer a call that waits, in whichever process its run is, or in none."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from typing import Protocol
+import shlex
+import sys
+from dataclasses import dataclass
 
+import click
 import msgspec
+from rich.console import Console
+from rich.text import Text
 
-from awaken.cli.lines import Interrupted, Lines
-from awaken.cli.text import call_words
-from awaken.cli.transcript import Transcript
-from awaken.codec import Json, loads
+from awaken.cli.decider import AtTerminal, approval, read_value, user_name, wants_value
+from awaken.cli.desk import Desk, Subject, at_desk
+from awaken.cli.exits import Exit, Mistake
+from awaken.cli.lines import Interrupted, Lines, is_terminal
+from awaken.cli.options import print_json, steers
+from awaken.cli.text import ago, call_words, one_line
+from awaken.cli.transcript import Transcript, open_console
+from awaken.codec import Json
+from awaken.contract.threads import TicketQuery
 from awaken.domain.run import RunWaitingTicket
-from awaken.domain.suspension import ToolCallResume, ToolCallResumeMode
+from awaken.domain.suspension import ResumeAction, ToolCallResume
+from awaken.domain.ticket import Ticket, TicketStatus
+from awaken.domain.value import Value
+from awaken.ids import UUID7
 
 LONGEST_QUESTION = 4_000
-NOBODY_THERE = "nobody was there to approve it"
-
-_REFUSAL = re.compile(r"(?:n[\s,:;-]+|no[,:;-]\s*)(?P<reason>.+)", re.IGNORECASE)
-_HALF_YES = re.compile(r"y(es)?\b", re.IGNORECASE)
+_YES, _NO = ("yes", "y"), ("no", "n")
 
 
-class Decider(Protocol):
-    """Answers calls that wait."""
+class Decided(Value, frozen=True, kw_only=True):
+    """What `--json` prints: the ticket as it is now, and whether somebody runs its run."""
 
-    async def decide(self, ticket: RunWaitingTicket) -> ToolCallResume | None:
-        """The answer, or nothing to leave the call waiting.
-
-        Raises:
-            Interrupted: the question was given up.
-        """
-        ...
+    ticket: Ticket
+    live: bool
 
 
-def wants_value(ticket: RunWaitingTicket) -> bool:
-    """Whether the answer itself becomes the call's result, as with tools of a front end."""
-    return ticket.resume_mode is ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT
+@click.command()
+@click.argument("id", metavar="THREAD|RUN")
+@click.argument("words", metavar="[TICKET] [yes|no]", nargs=-1)
+@click.option("--edit", metavar="JSON", help="Yes, with these arguments instead.")
+@click.option("--value", metavar="JSON", help="Yes, and this is the answer; plain text will do.")
+@click.option("--reason", metavar="TEXT", help="Why; the model is told why not.")
+@click.option("--by", metavar="NAME", help="Who decides.  [default: the user of this machine]")
+@steers
+def decide(
+    id: str,
+    words: tuple[str, ...],
+    edit: str | None,
+    value: str | None,
+    reason: str | None,
+    by: str | None,
+    store: str | None,
+    as_json: bool,
+) -> Exit:
+    """Answer a call that waits for a person.
+
+    \b
+      awaken decide case-7 yes
+      awaken decide case-7 no --reason "over the limit"
+      awaken decide case-7 --edit '{"order": 1042, "euros": 12}'
+      awaken decide case-7 call_2 --value '{"colour": "blue"}'
+
+    TICKET, a call's or ticket's id, may be left out if only one waits. Without yes or no, on a
+    terminal, you are asked. The answer holds for exactly what is shown: if the call was answered,
+    replaced or withdrawn meanwhile, it is refused and nothing changes.
+
+    A run that is alive goes on at once, in the process it is in. Otherwise the answer is kept until
+    `awaken resume` takes the run up.
+    """
+    wanted = _read_words(words, edit, value, reason, by or user_name())
+
+    async def work(desk: Desk) -> Exit:
+        subject = await desk.find(id)
+        ticket = await _ticket(desk, subject, wanted.target)
+        console = open_console(sys.stdout)
+        if not as_json:
+            _show(console, ticket, desk.now_ms())
+        answer = await _answer(wanted, ticket, console, ask=is_terminal() and not as_json)
+        if answer is None:
+            console.print(Text("not answered", "dim"))
+            return Exit.SUSPENDED
+        await desk.runtime.decide(ticket.thread_id, {ticket.key: answer}, by=wanted.by)
+        live = ticket.run_id not in await desk.left_behind()
+        if as_json:
+            return print_json(Decided(ticket=await _reload(desk, ticket), live=live))
+        _told(console, subject, answer, wanted.by, live=live)
+        return Exit.DONE
+
+    return at_desk(store, work)
 
 
-def approval(ticket: RunWaitingTicket) -> ToolCallResume:
-    """A yes to the call as it stands."""
-    if ticket.resume_mode is ToolCallResumeMode.PASS_DECISION_TO_TOOL:
-        return ToolCallResume.approve(ticket.arguments)
-    return ToolCallResume.approve()
+# -- what was said ------------------------------------------------------------------------------
 
 
-class Unattended:
-    """Approves everything or nothing, and says so each time. A value cannot be made up."""
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """What the command line asks for; `verdict` is nothing if it does not say."""
 
-    def __init__(self, *, approve: bool, why: str, say: Callable[[str], None]) -> None:
-        self._approve, self._why, self._say = approve, why, say
-
-    async def decide(self, ticket: RunWaitingTicket) -> ToolCallResume | None:
-        words = call_words(ticket.tool_name, ticket.arguments)
-        if wants_value(ticket):
-            self._say(f"{words} wants a value, and there is no terminal to ask: the run waits")
-            return None
-        if self._approve:
-            self._say(f"{words} was approved by itself ({self._why})")
-            return approval(ticket)
-        self._say(f"{words} was denied ({self._why})")
-        return ToolCallResume.deny(NOBODY_THERE)
+    target: str | None
+    verdict: bool | None
+    edit: Json
+    value: Json
+    has_value: bool
+    reason: str | None
+    by: str
 
 
-class AtTerminal:
-    """Asks on the terminal; the end of input leaves the call waiting."""
-
-    def __init__(self, lines: Lines, transcript: Callable[[], Transcript], *, yes: bool) -> None:
-        self._lines, self._transcript, self._yes = lines, transcript, yes
-
-    async def decide(self, ticket: RunWaitingTicket) -> ToolCallResume | None:
-        if self._yes and not wants_value(ticket):
-            words = call_words(ticket.tool_name, ticket.arguments)
-            self._transcript().note(f"{words} was approved by itself (--yes)")
-            return approval(ticket)
-        # An answer typed before its question was an answer to something else.
-        self._lines.forget_typed()
-        try:
-            if wants_value(ticket):
-                return ToolCallResume.approve(read_value(await self._ask("value (text or JSON) ›")))
-            return await self._approval(ticket)
-        except EOFError:
-            self._transcript().break_line()
-            return None
-
-    async def _approval(self, ticket: RunWaitingTicket) -> ToolCallResume:
-        # Nobody can agree to what was cut off: here the arguments are shown at length.
-        words = call_words(ticket.tool_name, ticket.arguments, LONGEST_QUESTION)
-        question = f"approve {words}? [y / n / why not] ›"
-        while True:
-            answer = read_approval(await self._ask(question), ticket)
-            if answer is not None:
-                return answer
-            question = "please answer y, n, or the reason why not ›"
-
-    async def _ask(self, question: str) -> str:
-        transcript = self._transcript()
-        transcript.ask(question)
-        try:
-            while not (line := (await self._lines.next()).strip()):
-                transcript.ask(question)
-        except Interrupted:
-            transcript.break_line()
-            raise
-        return line
+def _read_words(
+    words: tuple[str, ...], edit: str | None, value: str | None, reason: str | None, by: str
+) -> Wanted:
+    """
+    Raises:
+        Mistake: they do not fit together.
+    """
+    *rest, last = words or ("",)
+    verdict: bool | None = None
+    if last.lower() in _YES + _NO:
+        verdict = last.lower() in _YES
+    elif last:
+        rest.append(last)
+    if len(rest) > 1:
+        raise Mistake(f"{rest[-1]!r} is neither yes nor no; write [TICKET] yes or [TICKET] no")
+    if edit is not None and value is not None:
+        raise Mistake("give either --edit, for other arguments, or --value, for the answer itself")
+    if verdict is False and (edit is not None or value is not None):
+        raise Mistake("no leaves nothing to edit and no value to give: leave those options out")
+    arguments = None if edit is None else read_value(edit)
+    if edit is not None and not isinstance(arguments, dict):
+        raise Mistake(f"--edit takes all arguments as a JSON object, not {one_line(edit)}")
+    return Wanted(
+        target=rest[0] if rest else None,
+        verdict=True if edit is not None or value is not None else verdict,
+        edit=arguments,
+        value=None if value is None else read_value(value),
+        has_value=value is not None,
+        reason=reason,
+        by=by,
+    )
 
 
-def read_approval(line: str, ticket: RunWaitingTicket) -> ToolCallResume | None:
-    """Yes, no, or no with a reason; nothing for a yes with conditions, which is neither."""
-    word = line.strip()
-    if word.lower() in ("y", "yes"):
-        return approval(ticket)
-    if word.lower() in ("n", "no"):
-        return ToolCallResume.deny()
-    if _HALF_YES.match(word):
-        return None
-    refusal = _REFUSAL.fullmatch(word)
-    return ToolCallResume.deny(refusal["reason"] if refusal else word)
+async def _ticket(desk: Desk, subject: Subject, target: str | None) -> Ticket:
+    """The one open ticket that is meant.
+
+    Raises:
+        Mistake: there is none, or no telling which.
+    """
+    tickets = await open_tickets(desk, subject)
+    if not tickets:
+        raise Mistake(f"nothing in {subject.words} waits for an answer; `awaken show` tells more")
+    found = [
+        ticket
+        for ticket in tickets
+        if target is None or ticket.answers_to(target) or ticket.key.startswith(target)
+    ]
+    if len(found) == 1:
+        return found[0]
+    waiting = "; ".join(f"{t.call_id}: {call_words(t.tool_name, t.arguments, 80)}" for t in tickets)
+    if not found:
+        raise Mistake(f"no call {target!r} waits in {subject.words}; these do: {waiting}")
+    raise Mistake(f"several calls wait in {subject.words}, say which: {waiting}")
 
 
-def read_value(line: str) -> Json:
-    """What was typed: JSON if it is JSON, else the text."""
+async def open_tickets(desk: Desk, subject: Subject) -> tuple[Ticket, ...]:
+    """What waits for an answer, the oldest first."""
+    run = subject.run.run_id if subject.run is not None else None
+    query = TicketQuery(thread_id=subject.thread.id, run_id=run, status=TicketStatus.OPEN)
+    return (await desk.runtime.list_tickets(query)).items
+
+
+# -- the answer ---------------------------------------------------------------------------------
+
+
+async def _answer(
+    wanted: Wanted, ticket: Ticket, console: Console, *, ask: bool
+) -> ToolCallResume | None:
+    """The answer, bound to what was shown; nothing if somebody who was asked gave none."""
+    verdict = wanted.verdict
+    id, digest, reason = UUID7.new(), ticket.digest, wanted.reason
+    if verdict is None:
+        if not ask:
+            raise Mistake("say yes or no, or give --edit or --value")
+        return await _ask(ticket, console, reason)
+    if not verdict:
+        return ToolCallResume.deny(reason, digest=digest, id=id)
+    if wanted.edit is not None:
+        return ToolCallResume.edit(wanted.edit, reason=reason, digest=digest, id=id)
+    if wanted.has_value:
+        return ToolCallResume.approve(wanted.value, reason=reason, digest=digest, id=id)
+    if wants_value(ticket):
+        raise Mistake(f"{ticket.tool_name} waits for a value: give it with --value")
+    return _bound(approval(ticket), digest, reason)
+
+
+async def _ask(ticket: Ticket, console: Console, reason: str | None) -> ToolCallResume | None:
+    transcript = Transcript(console)
+    asked = RunWaitingTicket(
+        ticket_id=ticket.ticket_id,
+        tool_call_id=ticket.call_id,
+        tool_name=ticket.tool_name,
+        arguments=ticket.arguments,
+        resume_mode=ticket.resume_mode,
+        updated_at=ticket.asked_at,
+    )
     try:
-        return loads(line)
-    except (msgspec.DecodeError, RecursionError):
-        return line
+        answer = await AtTerminal(Lines(), lambda: transcript, yes=False).decide(asked)
+    except Interrupted:
+        return None
+    if answer is None:
+        return None
+    return _bound(answer, ticket.digest, reason)
+
+
+def _bound(answer: ToolCallResume, digest: str, reason: str | None) -> ToolCallResume:
+    """An answer that holds for one question only."""
+    return msgspec.structs.replace(
+        answer, decision_id=UUID7.new(), digest=digest, reason=answer.reason or reason
+    )
+
+
+async def _reload(desk: Desk, ticket: Ticket) -> Ticket:
+    query = TicketQuery(thread_id=ticket.thread_id, run_id=ticket.run_id, limit=1_000)
+    page = await desk.runtime.list_tickets(query)
+    return next((now for now in page.items if now.key == ticket.key), ticket)
+
+
+# -- what is told -------------------------------------------------------------------------------
+
+
+def _show(console: Console, ticket: Ticket, now_ms: int) -> None:
+    """What is being decided, at length: nobody can agree to what was cut off."""
+    console.print(Text(call_words(ticket.tool_name, ticket.arguments, LONGEST_QUESTION), "bold"))
+    if ticket.message:
+        console.print(f"  {one_line(ticket.message, LONGEST_QUESTION)}")
+    until = "" if ticket.expires_at is None else f", expires {ago(now_ms, ticket.expires_at)}"
+    console.print(
+        Text(f"  asked {ago(now_ms, ticket.asked_at)}{until} · digest {ticket.digest}", "dim")
+    )
+
+
+def _told(
+    console: Console, subject: Subject, answer: ToolCallResume, by: str, *, live: bool
+) -> None:
+    words = "approved" if answer.action is ResumeAction.RESUME else "denied"
+    if answer.mode is not None:
+        words += " with other arguments"
+    console.print(Text(f"{words} by {one_line(by)}", "green"))
+    if live:
+        console.print("the process that runs it goes on with it")
+    else:
+        console.print("nobody runs it now; this goes on with it:")
+        console.print(f"  awaken resume MODULE:AGENT {shlex.quote(subject.id)}")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+import click
+
+from awaken.cli.text import clean
 from awaken.domain.lifecycle import (
     BehaviorRequested,
     Blocked,
@@ -24,6 +27,15 @@ class Exit(IntEnum):
     MISUSED = 2
     SUSPENDED = 3
     INTERRUPTED = 130
+
+
+class Mistake(click.ClickException):
+    """Something on the command line cannot work; the message says what to do instead."""
+
+    exit_code = Exit.MISUSED
+
+    def __init__(self, message: str) -> None:
+        super().__init__(clean(message))  # it may quote what the user's own code said
 
 
 def exit_of(ending: TerminationReason | None) -> Exit:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from typing import Any, TextIO, TypeVar
 
 import click
+from rich.console import Console
+from rich.text import Text
 
-from awaken.cli.decide import AtTerminal, Decider, Unattended
+from awaken.cli.address import DEFAULT_STORE, STORE_VARIABLE, WayBack
+from awaken.cli.decider import AtTerminal, Decider, Unattended
+from awaken.cli.exits import Exit
 from awaken.cli.lines import Lines, is_terminal
 from awaken.cli.text import one_line
 from awaken.cli.transcript import Transcript, open_console
 from awaken.cli.view import JsonLines, View
+from awaken.codec import dumps_text
+
+MOST_LISTED = 1_000
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,13 +35,28 @@ model_option = click.option(
     "--model", metavar="NAME", help="Ask this model instead, for example `demo`."
 )
 store_option = click.option(
-    "--store", metavar="ADDRESS", help="Where threads are kept.  [default: memory:]"
+    "--store",
+    metavar="ADDRESS",
+    help=f"Where threads are kept.  [env: {STORE_VARIABLE}; default: {DEFAULT_STORE}]",
 )
 yes_option = click.option(
     "--yes", is_flag=True, help="Approve every call that needs it, without asking."
 )
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print each event as one line of JSON, nothing else."
+)
+json_value_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON value instead."
+)
+limit_option = click.option(
+    "--limit",
+    type=click.IntRange(1, MOST_LISTED),
+    default=20,
+    show_default=True,
+    help="How many at most.",
+)
+cursor_option = click.option(
+    "--cursor", metavar="TEXT", help="Go on where an earlier list ended; it said with which text."
 )
 
 
@@ -44,9 +67,25 @@ def runs_agents(command: F) -> F:
     return command
 
 
-def open_view(as_json: bool, out: TextIO) -> View:
+def lists(command: F) -> F:
+    """The options of a command that lists what is in a store."""
+    for option in (json_value_option, store_option, cursor_option, limit_option):
+        command = option(command)
+    return command
+
+
+def steers(command: F) -> F:
+    """The options of a command that acts on one thread or run of a store."""
+    for option in (json_value_option, store_option):
+        command = option(command)
+    return command
+
+
+def open_view(as_json: bool, out: TextIO, way_back: WayBack | None = None) -> View:
     """A transcript, or lines of JSON."""
-    return JsonLines(out, sys.stderr) if as_json else Transcript(open_console(out))
+    if as_json:
+        return JsonLines(out, sys.stderr, way_back)
+    return Transcript(open_console(out), way_back)
 
 
 def stdout_for_events(as_json: bool) -> AbstractContextManager[object]:
@@ -73,6 +112,21 @@ def open_decider(
         return AtTerminal(lines, transcript, yes=yes)
     why = "--yes" if yes else "no terminal to ask: run it in one, or with --yes"
     return Unattended(approve=yes, why=why, say=say or complain)
+
+
+def print_json(value: object) -> Exit:
+    """Print one value as a line of JSON."""
+    click.echo(dumps_text(value))
+    return Exit.DONE
+
+
+def print_more(console: Console, any_shown: bool, none: str, cursor: str | None) -> Exit:
+    """End a list: say that it is empty, or how to see the rest."""
+    if not any_shown:
+        console.print(Text(none, "dim"))
+    elif cursor is not None:
+        console.print(Text(f"there are more: --cursor {shlex.quote(cursor)}", "dim"))
+    return Exit.DONE
 
 
 def complain(text: str) -> None:

@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from awaken.cli.address import way_back
 from awaken.cli.aio import run_to_exit
 from awaken.cli.conversation import Conversation
 from awaken.cli.exits import Exit
@@ -48,8 +49,9 @@ def run(
       awaken run app:agent "Weather in Paris?"
       awaken run examples/shop.py:agents "Where is order 7?" --json
 
-    Calls that need an approval are asked for on the terminal. Without one, and with --json, they
-    are denied unless --yes is given.
+    The thread is kept: --thread goes on with it, today or after a crash. Calls that need an
+    approval are asked for on the terminal, and any other process may answer them with `awaken
+    decide`. Without a terminal, and with --json, they are denied unless --yes is given.
 
     The exit code is 0 if the agent came to its end, 1 if it failed, was blocked or stopped, 2 if
     the command makes no sense, 3 if a call still waits for an answer, 130 after Ctrl-C.
@@ -59,7 +61,8 @@ def run(
         found = load_target(target)
 
         async def ask(interrupts: Interrupts) -> Exit:
-            view, lines = open_view(as_json, out), Lines()
+            back = way_back(target, store, new_thread=thread is None)
+            view, lines = open_view(as_json, out, back), Lines()
             async with found.open(store, model) as runtime:
                 conversation = Conversation(
                     runtime=runtime,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any
 
 import msgspec
 
 from awaken.codec import Json
+from awaken.contract.commits import CallEntry, CallPhase
 from awaken.domain.event import (
     DURABLE,
     Error,
@@ -23,9 +25,12 @@ from awaken.domain.event import (
     ToolCallResumed,
 )
 from awaken.domain.lifecycle import Failed, Suspended, TerminationReason
+from awaken.domain.recovery import OUTCOME_UNKNOWN
 from awaken.domain.suspension import ResumeAction, ToolCallOutcome, ToolCallResume
+from awaken.domain.ticket import Ticket
 from awaken.domain.tool import ToolError
 from awaken.domain.transcript import INTERRUPTED
+from awaken.ext.handoff.plugin import HANDOFF_TOOL
 from awaken.state.runtime_keys import ACTIVE_AGENT
 
 _CUT_SHORT = (str(ToolError.cancelled("the run was cancelled")), INTERRUPTED)
@@ -40,6 +45,10 @@ class CallState(StrEnum):
     FAILED = "failed"
     DENIED = "denied"
     INTERRUPTED = "interrupted"
+    UNKNOWN = "unknown"
+
+
+_OPEN = {CallPhase.INTENT: CallState.RUNNING, CallPhase.SUSPENDED: CallState.WAITING}
 
 
 class Call(msgspec.Struct):
@@ -95,8 +104,8 @@ class Tally:
     def cut_short(self) -> list[Call]:
         """Calls that began and were not allowed to end."""
         # An approved call is on its way as soon as it is approved; it gets no end if cancelled.
-        cut = (CallState.INTERRUPTED, CallState.RUNNING)
-        return [c for c in self.in_state(*cut) if c.state is cut[0] or c.approved]
+        cut = self.in_state(CallState.INTERRUPTED, CallState.UNKNOWN, CallState.RUNNING)
+        return [call for call in cut if call.state is not CallState.RUNNING or call.approved]
 
     def never_begun(self) -> list[Call]:
         """Calls that were asked for and had no effect."""
@@ -112,6 +121,18 @@ class Tally:
             call.answer = answer
             if call.approved:
                 call.state = CallState.RUNNING
+
+    def know(self, calls: Iterable[CallEntry], tickets: Iterable[Ticket]) -> None:
+        """Learn of calls that were made before the first event, and how they were answered."""
+        for entry in calls:
+            state = _OPEN.get(entry.phase)
+            if state is not None:
+                call = Call(entry.call_id, entry.tool_name, entry.arguments, 0, state=state)
+                self.calls.append(call)
+                self._by_id[call.id] = call
+        for ticket in tickets:
+            if ticket.decision is not None:
+                self.decided(ticket.call_id, ticket.decision)
 
     def add(self, told: RunEvent) -> None:
         """Count one event in."""
@@ -148,8 +169,7 @@ class Tally:
             self.waited_ms += at_ms - self._paused_at_ms
             self._paused_at_ms = None
         for call in self.in_state(CallState.RUNNING):
-            if call.approved:
-                call.began_at_ms = at_ms
+            call.began_at_ms = at_ms
 
     def _keep_state(self, state: dict[str, Any]) -> None:
         self.state = state
@@ -172,6 +192,14 @@ class Tally:
             )
             if found.state is not CallState.WAITING:
                 found.ended_at_ms = at_ms
+            if found.state is CallState.DONE and found.name == HANDOFF_TOOL:
+                self._hand_over(found.arguments)
+
+    def _hand_over(self, arguments: Json) -> None:
+        """Whoever reads what is kept sees no state, and knows it from the call."""
+        match arguments:
+            case {"agent": str(agent)}:
+                self.agent = agent
 
 
 def _state_done(event: ToolCallDone) -> CallState:
@@ -180,8 +208,10 @@ def _state_done(event: ToolCallDone) -> CallState:
             return CallState.DONE
         case ToolCallOutcome.SUSPENDED:
             return CallState.WAITING
+        case ToolCallOutcome.FAILED if event.result.metadata.get(OUTCOME_UNKNOWN):
+            return CallState.UNKNOWN
         case ToolCallOutcome.FAILED:
-            cut = event.result.message in _CUT_SHORT
+            cut = (event.result.message or "").startswith(_CUT_SHORT)
             return CallState.INTERRUPTED if cut else CallState.FAILED
 
 
@@ -191,7 +221,7 @@ def _state_resumed(event: ToolCallResumed, call: Call) -> CallState:
     failure = failure_in(event.result)
     if failure is None:
         return CallState.DONE
-    return CallState.INTERRUPTED if failure in _CUT_SHORT else CallState.FAILED
+    return CallState.INTERRUPTED if failure.startswith(_CUT_SHORT) else CallState.FAILED
 
 
 def failure_in(payload: Json) -> str | None:

@@ -7,29 +7,20 @@ import importlib.util
 import inspect
 import sys
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import click
 import msgspec
 
-from awaken.cli.exits import Exit
-from awaken.cli.text import clean
+from awaken.cli.address import store_address
+from awaken.cli.exits import Mistake
 from awaken.domain.spec import AgentSpec
 from awaken.errors import BuildError, ConfigError, ResolveError
 from awaken.front import Agent, Runtime
 
 _EXPECTED = "an Agent, a list of Agents, or a function without arguments that returns a Runtime"
-
-
-class Mistake(click.ClickException):
-    """Something on the command line cannot work; the message says what to do instead."""
-
-    exit_code = Exit.MISUSED
-
-    def __init__(self, message: str) -> None:
-        super().__init__(clean(message))  # it may quote what the user's own code said
 
 
 class Target:
@@ -53,14 +44,38 @@ class Target:
                         f"leave {option} out, or point at the agents instead"
                     )
             return self._found
-        agents = self._found if model is None else [_OnModel(a, model) for a in self._found]
+        agents = self.agents(model)
         try:
-            return Runtime(agents, store=store or "memory:")
+            # Other threads' runs are not this command's to take up: `awaken resume` does that.
+            return Runtime(agents, store=store_address(store), recover=False)
         except (BuildError, ResolveError) as error:
             hint = "" if len(agents) > 1 else " (agents that work together are given as a list)"
             raise Mistake(f"{self.name} cannot run: {error}{hint}") from error
         except ConfigError as error:
             raise Mistake(str(error)) from error
+
+    def agents(self, model: str | None = None) -> Sequence[Agent]:
+        """The agents themselves, on another model if one is given.
+
+        Raises:
+            Mistake: there is only a runtime, which keeps them.
+        """
+        if isinstance(self._found, Runtime):
+            raise Mistake(
+                f"{self.name} makes its own Runtime: point at the agents it is made of instead"
+            )
+        return self._found if model is None else [_OnModel(agent, model) for agent in self._found]
+
+    @property
+    def makes_runtime(self) -> bool:
+        """Whether the store, and all the rest, was chosen where the runtime was made."""
+        return isinstance(self._found, Runtime)
+
+    def agent_ids(self) -> list[str]:
+        """The agents there are, in the order they were given if they were."""
+        if isinstance(self._found, Runtime):
+            return list(self._found.engine.registry.snapshot().agent_ids())
+        return [agent.id for agent in self._found]
 
     def agent_id(self, wanted: str | None) -> str:
         """The agent to ask: the wanted one, else the first, or the only one of a runtime.
@@ -68,18 +83,12 @@ class Target:
         Raises:
             Mistake: there is no such agent, or no telling which.
         """
-        if isinstance(self._found, Runtime):
-            known = self._found.engine.registry.snapshot().agent_ids()
-            first = known[0] if len(known) == 1 else None
-        else:
-            known = [agent.id for agent in self._found]
-            first = known[0]
+        known = self.agent_ids()
         if wanted is not None and wanted not in known:
             raise Mistake(f"{self.name} has no agent {wanted!r}; it has: {', '.join(known)}")
-        chosen = wanted or first
-        if chosen is None:
+        if wanted is None and self.makes_runtime and len(known) != 1:
             raise Mistake(f"{self.name} has several agents ({', '.join(known)}): pick with --agent")
-        return chosen
+        return wanted or known[0]
 
 
 class _OnModel(Agent):

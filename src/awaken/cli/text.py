@@ -11,6 +11,7 @@ import re
 from awaken.codec import Json, dumps_text
 
 LONGEST = 160
+SHORT_ID = 18
 
 _CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but for tab and newline, DEL, and C1
@@ -64,3 +65,31 @@ def seconds(ms: int) -> str:
 def count(number: int, noun: str) -> str:
     """`1 step`, `2 steps`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def ago(now_ms: int, at_ms: int) -> str:
+    """How long ago, or how far ahead, an instant is: `3 min ago`, `in 2 h`."""
+    away = abs(now_ms - at_ms) // 1000
+    if away < 5:
+        return "just now"
+    words = f"{away} s"
+    for unit, length in (("min", 60), ("h", 3_600), ("d", 86_400)):
+        if away >= length:
+            words = f"{away // length} {unit}"
+    return f"{words} ago" if now_ms >= at_ms else f"in {words}"
+
+
+def size(number: int) -> str:
+    """Bytes for people: `512 bytes`, `3.4 MB`."""
+    if number < 1_000:
+        return count(number, "byte")
+    for unit, length in (("kB", 1e3), ("MB", 1e6), ("GB", 1e9)):
+        words = f"{number / length:.1f} {unit}"
+        if number < 999.5 * length:
+            break
+    return words
+
+
+def short(id: str) -> str:
+    """An id where it is not the point: long ones are cut, and can still be given so."""
+    return id if len(id) <= SHORT_ID else id[:SHORT_ID]

@@ -11,6 +11,7 @@ from rich.padding import Padding
 from rich.spinner import Spinner
 from rich.text import Text
 
+from awaken.cli.address import WayBack
 from awaken.cli.flow import Flow
 from awaken.cli.tally import Call, CallState, Tally, failure_in
 from awaken.cli.text import LONGEST, call_words, clean, one_line, result_words, seconds
@@ -42,6 +43,7 @@ _MARKS = {
     CallState.FAILED: ("✗", "red"),
     CallState.DENIED: ("✗", "red"),
     CallState.INTERRUPTED: ("✗", "yellow"),
+    CallState.UNKNOWN: ("✗", "yellow"),
     CallState.RUNNING: ("→", "cyan"),
 }
 
@@ -58,9 +60,11 @@ class Transcript:
     is plain text, line after line.
     """
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, way_back: WayBack | None = None) -> None:
         self.tally = Tally()
+        self.over = False
         self.console = console
+        self._way_back = way_back
         # FORCE_COLOR makes anything a terminal to rich; it asks for colours, not for a spinner.
         self._watched = console.file.isatty() and not console.is_dumb_terminal
         self._spinner: Live | None = None
@@ -100,14 +104,30 @@ class Transcript:
         self._print("")
         self._print(f"● {one_line(name)}", "bold cyan")
 
+    def said(self, name: str, text: str) -> None:
+        """A whole message of `name`'s."""
+        self._rest()
+        if self._speaker != name:
+            self.speaks(name)
+        elif not self._below_calls:
+            self._print("")
+        self._flow = self._open_flow("")
+        self._flow.feed(clean(text))
+        self._rest()
+
+    def remark(self, mark: str, words: str, style: str = "dim") -> None:
+        """A line of its own among the calls."""
+        self._line(mark, style, words)
+
     def finish(self) -> None:
         self._rest()
+        self.over = True
         ending = self.tally.ending
         style = "green" if isinstance(ending, NaturalEnd) else "yellow"
         self._print("")
-        if words := afterword(self.tally):
+        for words in afterword(self.tally, self._way_back):
             self._print(words, style)
-        self._print(summary(self.tally), f"bold {style}")
+        self._print(summary(self.tally, self._way_back), f"bold {style}")
 
     # -- events -------------------------------------------------------------------------------
 
@@ -177,22 +197,27 @@ class Transcript:
         if self._flow is None or self._flow_style != style:
             self._rest()
             self._header()
-            if self._below_calls:
-                self._print("")
-                self._below_calls = False
             self._flow_style = style
-            self._flow = Flow(
-                lambda text: self._print(text, style, end=""),
-                _INDENT,
-                min(self.console.width, WIDEST) if self._watched else None,
-            )
+            self._flow = self._open_flow(style)
         self._flow.feed(clean(delta))
+
+    def _open_flow(self, style: str) -> Flow:
+        if self._below_calls:
+            self._print("")
+            self._below_calls = False
+        return Flow(
+            lambda text: self._print(text, style, end=""),
+            _INDENT,
+            min(self.console.width, WIDEST) if self._watched else None,
+        )
 
     def _header(self) -> None:
         if self.tally.agent is not None and self._speaker != self.tally.agent:
             self.speaks(self.tally.agent)
 
     def _ended(self, call: Call, result: Json) -> None:
+        if self._speaker is None:
+            self._header()  # the call was made before this transcript began
         if rest := self._tool_output.pop(call.id, ""):
             self._detail("┊", call.name, rest)
         mark, style = _MARKS[call.state]
@@ -207,6 +232,8 @@ class Transcript:
                 return self._line(mark, style, f"{one_line(call.name)} {words}")
             case CallState.INTERRUPTED:
                 words = f"{one_line(call.name)} was interrupted"
+            case CallState.UNKNOWN:
+                words = f"{one_line(call.name)} was interrupted, with an unknown outcome"
             case _:
                 words = f"{one_line(call.name)}: {result_words(result, room)}"
         self._line(mark, style, words, took)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol, TextIO
 
+from awaken.cli.address import WayBack
 from awaken.cli.exits import ending_words
 from awaken.cli.tally import CallState, Tally
 from awaken.cli.text import count, one_line, seconds
@@ -37,9 +38,10 @@ class View(Protocol):
 class JsonLines:
     """Each event as one line of JSON on `out`; whatever else there is to say goes to `err`."""
 
-    def __init__(self, out: TextIO, err: TextIO) -> None:
+    def __init__(self, out: TextIO, err: TextIO, way_back: WayBack | None = None) -> None:
         self.tally = Tally()
         self._out, self._err = out, err
+        self._way_back = way_back
 
     def show(self, event: RunEvent) -> None:
         self.tally.add(event)
@@ -54,12 +56,12 @@ class JsonLines:
         self._err.flush()
 
     def finish(self) -> None:
-        if words := afterword(self.tally):
+        for words in afterword(self.tally, self._way_back):
             self.note(words)
-        self.note(summary(self.tally))
+        self.note(summary(self.tally, self._way_back))
 
 
-def summary(tally: Tally) -> str:
+def summary(tally: Tally, way_back: WayBack | None) -> str:
     """How a turn ended and what it took, in one line."""
     parts = [
         one_line(ending_words(tally.ending), 400),
@@ -70,18 +72,24 @@ def summary(tally: Tally) -> str:
     # A script answers in no time; a person's thinking should not look like the agent's.
     if tally.waited_ms >= 100:
         parts[-1] += f", {seconds(tally.waited_ms)} of it waiting for an answer"
+    if way_back is not None and way_back.new_thread:
+        parts.append(f"thread {tally.thread}")
     return " · ".join(parts)
 
 
-def afterword(tally: Tally) -> str:
-    """What a reader should know about a turn that did not come to its own end."""
+def afterword(tally: Tally, way_back: WayBack | None) -> list[str]:
+    """What a reader should know about a turn that did not come to its own end, line by line."""
     match tally.ending:
         case CancelledEnd():
-            return _what_was_done(tally)
+            return [_what_was_done(tally)]
         case Suspended():
             waiting = ", ".join(one_line(call.name) for call in tally.in_state(CallState.WAITING))
-            return f"still waits for an answer: {waiting} (thread {tally.thread})"
-    return ""
+            lines = [f"still waits for an answer: {waiting} (thread {tally.thread})"]
+            if way_back is not None:
+                lines.append(f"to answer:  {way_back.decide(tally.thread)}")
+                lines.append(f"to go on:   {way_back.resume(tally.thread)}")
+            return lines
+    return []
 
 
 def _what_was_done(tally: Tally) -> str:

@@ -9,10 +9,10 @@ from typing import Protocol
 import msgspec
 
 from awaken.codec import Json
-from awaken.contract.commits import Commits
 from awaken.contract.control import CancellationToken, DecisionQueue, InboxReceiver, InboxSender
 from awaken.contract.events import EventSink
 from awaken.contract.registry import ExecutionResolver
+from awaken.contract.store import Store
 from awaken.domain.identity import RunIdentity
 from awaken.domain.inference import InferenceOverride
 from awaken.domain.lifecycle import RunStatus, TerminationReason, to_run_status
@@ -189,7 +189,7 @@ class BackendRootRunRequest(msgspec.Struct, kw_only=True, gc=False):
     sink: EventSink
     resolver: ExecutionResolver
     run_identity: RunIdentity
-    checkpoint_store: Commits | None = None
+    checkpoint_store: Store | None = None
     control: BackendControl = msgspec.field(default_factory=BackendControl)
     decisions: Sequence[Decision] = ()
     overrides: InferenceOverride | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import StrEnum
 from typing import Protocol
 
@@ -10,15 +9,14 @@ import msgspec
 
 from awaken.codec import Json
 from awaken.domain.event import RunEvent
-from awaken.domain.lifecycle import RunStatus
-from awaken.domain.message import Message, MessageRecord
-from awaken.domain.run import PersistedState, RunRecord
-from awaken.domain.thread import Thread
+from awaken.domain.message import Message
+from awaken.domain.run import RunRecord
+from awaken.domain.ticket import Ticket
 from awaken.domain.value import Value
 
 
 class CallPhase(StrEnum):
-    """What the ledger knows of a call."""
+    """What the ledger knows of a call: `intent` may have started, and has no outcome yet."""
 
     INTENT = "intent"
     SUSPENDED = "suspended"
@@ -28,7 +26,11 @@ class CallPhase(StrEnum):
 
 
 class CallEntry(Value, frozen=True, kw_only=True):
-    """A line of the call ledger: keyed by the assistant message and the call's index in it."""
+    """A line of the call ledger: keyed by the assistant message and the call's index in it.
+
+    A call without a line never started. `held` is the result of a call that ended before an
+    earlier one of its message did: it enters the log behind that one.
+    """
 
     key: str
     run_id: str
@@ -36,6 +38,7 @@ class CallEntry(Value, frozen=True, kw_only=True):
     tool_name: str
     phase: CallPhase
     arguments: Json = None
+    held: Message | None = None
 
 
 def call_key(message_id: str, index: int) -> str:
@@ -44,8 +47,9 @@ def call_key(message_id: str, index: int) -> str:
 
 
 class Fence(Value, frozen=True, kw_only=True):
-    """Who may write the thread now."""
+    """Who may write the thread now: the owner that took it last."""
 
+    thread_id: str
     owner: str
     epoch: int
 
@@ -54,7 +58,10 @@ class ThreadCommit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Everything that becomes true at once.
 
     `messages` follow the `expected_length` messages already there. State is given as JSON text of
-    the keys that changed. Events get their `seq` when the commit is made.
+    the keys that changed. Events get their `seq` when the commit is made. `tickets` are those that
+    opened or closed; `acks` the ids of commands that were carried out. With `release` the writer
+    gives the thread up; a commit whose run is done also drops what was to cancel that run, and
+    closes its tickets that are still open.
     """
 
     thread_id: str
@@ -65,9 +72,12 @@ class ThreadCommit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     thread_state: dict[str, msgspec.Raw] = msgspec.field(default_factory=dict)
     events: tuple[RunEvent, ...] = ()
     calls: tuple[CallEntry, ...] = ()
+    tickets: tuple[Ticket, ...] = ()
+    acks: tuple[int, ...] = ()
     parent_thread_id: str | None = None
     at_ms: int = 0
     fence: Fence | None = None
+    release: bool = False
 
 
 class Committed(msgspec.Struct, frozen=True, gc=False):
@@ -77,59 +87,42 @@ class Committed(msgspec.Struct, frozen=True, gc=False):
     first_event_seq: int
 
 
-class RunQuery(Value, frozen=True, kw_only=True):
-    """Which runs to list, newest first."""
-
-    thread_id: str | None = None
-    agent_id: str | None = None
-    status: RunStatus | None = None
-    limit: int = 50
-    before: str | None = None
-
-
 class Commits(Protocol):
-    """Durable threads: one way to write them, several to read."""
+    """The only way to write a thread, and the right to do so."""
+
+    @property
+    def immediate(self) -> bool:
+        """Whether a commit never waits for anything, so that nothing is gained beside it."""
+        ...
 
     async def commit(self, commit: ThreadCommit) -> Committed:
-        """Write all of `commit` or none of it.
+        """Write all of `commit` or none of it. One without a fence needs a thread nobody owns.
 
         Raises:
             VersionConflict: the log is not `expected_length` long; read again.
             StaleFence: another owner took the thread over.
-            CommitUnknown: the answer was lost; read before retrying.
+            InvalidRecord: it breaks a rule: a run of another thread, a message without an id or
+                with another's of the same commit, a parent that does not exist.
+            Serialization: a value in it cannot be written.
+            CommitUnknown: the answer was lost; ask `settle`.
         """
         ...
 
-    async def load_thread(self, thread_id: str) -> Thread | None: ...
+    async def settle(self, commit: ThreadCommit) -> Committed | None:
+        """What became of a commit whose answer was lost; nothing if it did not happen.
 
-    async def load_messages(
-        self, thread_id: str, *, after: int = 0, limit: int | None = None
-    ) -> Sequence[Message]:
-        """Messages in order, from position `after` + 1."""
+        Told by the run's revision, so only for commits with a run, and before the next one.
+        """
         ...
 
-    async def load_records(
-        self, thread_id: str, *, after: int = 0, limit: int | None = None
-    ) -> Sequence[MessageRecord]: ...
+    async def claim(self, thread_id: str, *, at_ms: int) -> Fence:
+        """Take a thread, which need not exist yet; whoever wrote it before is refused from now on.
 
-    async def load_run(self, run_id: str) -> RunRecord | None:
-        """The record, with its run-scoped and thread-scoped state put together."""
+        Raises:
+            ThreadOwned: its owner is alive.
+        """
         ...
 
-    async def latest_run(self, thread_id: str) -> RunRecord | None: ...
-
-    async def list_runs(self, query: RunQuery) -> Sequence[RunRecord]: ...
-
-    async def load_thread_state(self, thread_id: str) -> PersistedState: ...
-
-    async def load_run_state(self, run_id: str) -> PersistedState: ...
-
-    async def load_events(
-        self, thread_id: str, *, after: int = 0, limit: int | None = None
-    ) -> Sequence[RunEvent]: ...
-
-    async def load_calls(self, run_id: str) -> Sequence[CallEntry]:
-        """The ledger of a run, the latest entry of each call."""
+    async def release(self, fence: Fence) -> None:
+        """Give a thread up; nothing if another owner has it by now."""
         ...
-
-    async def close(self) -> None: ...

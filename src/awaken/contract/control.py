@@ -217,6 +217,11 @@ class InboxSender:
         self._channel.wake()
         return True
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether nobody will read it any more."""
+        return self._channel.receiver_gone
+
     def clone(self) -> InboxSender:
         self._channel.senders += 1
         return InboxSender(self._channel, self._on_closed)
@@ -292,28 +297,32 @@ def inbox_channel(
     return InboxSender(channel, on_closed), InboxReceiver(channel)
 
 
+DecisionBatch = tuple[tuple[Decision, ...], int | None]
+"""Answers that count together, and the command that brought them."""
+
+
 class DecisionQueue:
     """Answers on their way to a waiting run, in batches."""
 
     __slots__ = ("_batches", "_waiter", "closed")
 
     def __init__(self) -> None:
-        self._batches: deque[tuple[Decision, ...]] = deque()
+        self._batches: deque[DecisionBatch] = deque()
         self._waiter: asyncio.Future[None] | None = None
         self.closed = False
 
-    def send(self, decisions: Sequence[Decision]) -> bool:
+    def send(self, decisions: Sequence[Decision], command: int | None = None) -> bool:
         if self.closed or len(self._batches) >= QUEUE_LIMIT:
             return False
-        self._batches.append(tuple(decisions))
+        self._batches.append((tuple(decisions), command))
         self._wake()
         return True
 
-    def drain(self) -> list[Decision]:
-        """All answers that are there, the batches joined."""
-        joined = [decision for batch in self._batches for decision in batch]
+    def drain(self) -> list[DecisionBatch]:
+        """All answers that are there."""
+        batches = list(self._batches)
         self._batches.clear()
-        return joined
+        return batches
 
     def __len__(self) -> int:
         return len(self._batches)

@@ -13,6 +13,7 @@ from awaken.contract.profile import ProfileAccess
 from awaken.domain.event import ActivityDelta, ActivitySnapshot, AgentEvent, ToolCallStreamDelta
 from awaken.domain.identity import RunIdentity
 from awaken.domain.progress import PROGRESS_ACTIVITY, ProgressStatus, ToolCallProgress
+from awaken.domain.recovery import Recover, ToolEffect
 from awaken.domain.spec import AgentSpec
 from awaken.domain.suspension import ToolCallResume
 from awaken.domain.tool import ToolDescriptor
@@ -41,6 +42,7 @@ class ToolCallContext(msgspec.Struct, kw_only=True, gc=False):
     agent_spec: AgentSpec
     snapshot: Snapshot
     idempotency_key: str = ""
+    arguments: Json = None
     activity_sink: ActivityEmitter | None = None
     cancellation_token: CancellationToken | None = None
     resume_input: ToolCallResume | None = None
@@ -124,11 +126,38 @@ class Tool(Protocol):
     async def execute(self, args: Any, ctx: ToolCallContext) -> ToolOutput: ...
 
 
+class AsksFirst(Protocol):
+    """A tool some of whose calls only ask whether they may run."""
+
+    def only_asks(self, args: Json, decision: ToolCallResume | None) -> bool:
+        """Whether the call, with what was decided about it so far, will do nothing but ask."""
+        ...
+
+
 class ToolTraits(msgspec.Struct, frozen=True, kw_only=True):
-    """How a tool wants to be run."""
+    """How a tool wants to be run, and what to do about a call a crash left without an outcome.
+
+    Without a `recover` of its own, a tool that must run once is reported, any other is run again.
+    A tool that says `verify` has an async method `verify(ctx)` that answers `True` (it happened),
+    `False` (it did not, run it), `None` (nobody can tell: report it), or what it returned.
+    """
 
     sequential: bool = False
     timeout: float | None = None
+    effect: ToolEffect = ToolEffect.ONCE
+    recover: Recover | None = None
+
+    @property
+    def recovery(self) -> Recover:
+        if self.recover is not None:
+            return self.recover
+        return Recover.REPORT if self.effect is ToolEffect.ONCE else Recover.RETRY
+
+
+def only_asks(tool: Tool | None, args: Json, decision: ToolCallResume | None) -> bool:
+    """Whether a call of the tool will do nothing but ask; see `AsksFirst`."""
+    asks: AsksFirst | None = tool if hasattr(tool, "only_asks") else None  # type: ignore[assignment]
+    return asks is not None and asks.only_asks(args, decision)
 
 
 def traits_of(tool: Tool) -> ToolTraits:

@@ -108,7 +108,11 @@ class CompactionMode(StrEnum):
 
 
 class ContextWindowPolicy(Value, frozen=True, kw_only=True):
-    """How much of a thread a model is shown."""
+    """How much of a thread a model is shown.
+
+    With `max_messages`, no more than that many of the last messages are even read when a run
+    begins.
+    """
 
     max_context_tokens: int
     max_output_tokens: int
@@ -119,6 +123,7 @@ class ContextWindowPolicy(Value, frozen=True, kw_only=True):
         default_factory=lambda: CompactionMode.KEEP_RECENT_RAW_SUFFIX
     )
     compaction_raw_suffix_messages: int = msgspec.field(default_factory=lambda: 2)
+    max_messages: int | None = None
 
     @classmethod
     def default(cls) -> Self:

@@ -25,10 +25,20 @@ class Suspend(Value, frozen=True, kw_only=True):
     ticket: SuspendTicket
 
     @classmethod
-    def ask(cls, message: str, *, id: str = "", response_schema: Json = None) -> Suspend:
-        """Ask somebody `message`; the call runs with its own arguments if the answer is yes."""
+    def ask(
+        cls,
+        message: str,
+        *,
+        id: str = "",
+        response_schema: Json = None,
+        expires_in: float | None = None,
+    ) -> Suspend:
+        """Ask somebody `message`; the call runs with its own arguments if the answer is yes.
+
+        No answer within `expires_in` seconds is a no.
+        """
         suspension = Suspension(id=id, message=message, response_schema=response_schema)
-        return cls(ticket=SuspendTicket(suspension=suspension))
+        return cls(ticket=SuspendTicket(suspension=suspension, expires_in=expires_in))
 
 
 class SetResult(Value, frozen=True, kw_only=True):

@@ -72,7 +72,10 @@ _WAITING = {
 
 
 class RunWaitingTicket(Value, frozen=True, kw_only=True):
-    """A question somebody has to answer before the run goes on."""
+    """A question somebody has to answer before the run goes on, by `expires_at` if that is given.
+
+    An answer that names the `digest` is refused if something else is asked by then.
+    """
 
     ticket_id: str
     tool_call_id: str
@@ -83,6 +86,8 @@ class RunWaitingTicket(Value, frozen=True, kw_only=True):
     )
     reason: str | None = None
     updated_at: int
+    digest: str | None = None
+    expires_at: int | None = None
 
 
 class RunWaitingState(Value, frozen=True, kw_only=True):
@@ -131,7 +136,8 @@ class PersistedState(Value, frozen=True, kw_only=True):
 class RunRecord(Value, frozen=True, kw_only=True):
     """Everything worth knowing about a run; timestamps are whole seconds.
 
-    `revision` orders records whose seconds are equal. Stores keep the scalars; `state` and
+    `revision` orders records whose seconds are equal. `agent_changes` says what of the agent was
+    another when the run was taken up again. Stores keep the scalars; `state` and
     `output.message_ids` are put together when a record is read.
     """
 
@@ -160,6 +166,8 @@ class RunRecord(Value, frozen=True, kw_only=True):
     output_tokens: int = msgspec.field(default_factory=int)
     state: PersistedState | None = nullable()
     revision: int = 0
+    agent_fingerprint: str | None = None
+    agent_changes: tuple[str, ...] = ()
 
     def waiting_reason(self) -> WaitingReason | None:
         if self.status is RunStatus.WAITING and self.waiting is not None:

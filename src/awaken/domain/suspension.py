@@ -88,33 +88,85 @@ class PendingToolCall(Value, frozen=True, kw_only=True):
 
 
 class SuspendTicket(Value, frozen=True, kw_only=True):
-    """Everything needed to ask, and to go on once answered."""
+    """Everything needed to ask, and to go on once answered; without an answer within `expires_in`
+    seconds, if that is given, the answer is no."""
 
     suspension: Suspension = msgspec.field(default_factory=Suspension)
     pending: PendingToolCall = msgspec.field(default_factory=PendingToolCall)
     resume_mode: ToolCallResumeMode = msgspec.field(
         default_factory=lambda: ToolCallResumeMode.REPLAY_TOOL_CALL
     )
+    expires_in: float | None = None
 
 
 class ToolCallResume(Value, frozen=True, kw_only=True):
-    """An answer to a suspended call."""
+    """An answer to a suspended call; `by` is who gave it.
+
+    `digest` is that of the ticket it answers: given, it must fit; kept, it always does. `mode` says
+    how to take the answer where it is not as the ticket has it.
+    """
 
     decision_id: str = msgspec.field(default_factory=str)
     action: ResumeAction
     result: Json = None
     reason: str | None = None
     updated_at: int = msgspec.field(default_factory=int)
+    by: str | None = None
+    digest: str | None = None
+    mode: ToolCallResumeMode | None = None
 
     @classmethod
-    def approve(cls, result: Json = None, *, reason: str | None = None, id: str = "") -> Self:
+    def approve(
+        cls,
+        result: Json = None,
+        *,
+        reason: str | None = None,
+        by: str | None = None,
+        digest: str | None = None,
+        id: str = "",
+    ) -> Self:
         """Yes. `result` is the answer itself where the ticket asks for one; a call that is run
         again keeps its own arguments, and its gates and tool may read the result."""
-        return cls(decision_id=id, action=ResumeAction.RESUME, result=result, reason=reason)
+        return cls(
+            decision_id=id,
+            action=ResumeAction.RESUME,
+            result=result,
+            reason=reason,
+            by=by,
+            digest=digest,
+        )
 
     @classmethod
-    def deny(cls, reason: str | None = None, *, id: str = "") -> Self:
-        return cls(decision_id=id, action=ResumeAction.CANCEL, reason=reason)
+    def edit(
+        cls,
+        arguments: Json,
+        *,
+        reason: str | None = None,
+        by: str | None = None,
+        digest: str | None = None,
+        id: str = "",
+    ) -> Self:
+        """Yes, with other arguments; they are checked like a model's."""
+        return cls(
+            decision_id=id,
+            action=ResumeAction.RESUME,
+            result=arguments,
+            reason=reason,
+            by=by,
+            digest=digest,
+            mode=ToolCallResumeMode.PASS_DECISION_TO_TOOL,
+        )
+
+    @classmethod
+    def deny(
+        cls,
+        reason: str | None = None,
+        *,
+        by: str | None = None,
+        digest: str | None = None,
+        id: str = "",
+    ) -> Self:
+        return cls(decision_id=id, action=ResumeAction.CANCEL, reason=reason, by=by, digest=digest)
 
 
 Decision = tuple[str, ToolCallResume]

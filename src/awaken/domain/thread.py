@@ -12,7 +12,10 @@ _DONE = RunStatus.DONE
 
 
 class Thread(Value, frozen=True, kw_only=True):
-    """The head of a thread; timestamps are milliseconds."""
+    """The head of a thread; timestamps are milliseconds.
+
+    `owner` is who runs it now, `forked_at` the number of events it was forked with.
+    """
 
     id: str
     parent_thread_id: str | None = None
@@ -20,8 +23,12 @@ class Thread(Value, frozen=True, kw_only=True):
     open_run_id: str | None = None
     active_run_id: str | None = None
     message_count: int = 0
+    event_count: int = 0
     created_at: int = 0
     updated_at: int = 0
+    forked_from: str | None = None
+    forked_at: int | None = None
+    owner: str | None = None
 
 
 def project_run(

@@ -94,15 +94,17 @@ class _Turn:
         self.results[place] = result
 
 
-def effective_view(log: Iterable[Message], open_calls: Collection[str] = ()) -> list[Message]:
-    """The messages a model may see, in order.
+def effective_view(
+    log: Iterable[Message], open_calls: Collection[str] = (), *, skipped: int = 0
+) -> list[Message]:
+    """The messages a model may see, in order; `log` may leave out the first `skipped` ones.
 
     Results stand right behind their call, in call order, however late they came. A call without a
     result is hidden unless it is in `open_calls` (suspended and still to be answered); so is one
     whose result is internal, which is how a call is retracted. Assistant messages left empty at
     the end go too, and intervals covered by a summary give way to the widest one.
     """
-    rows = _fold_summaries(list(log))
+    rows = _fold_summaries(list(log), skipped)
     items: list[Message | _Turn] = []
     waiting: dict[str, _Turn] = {}
     for message in rows:
@@ -152,7 +154,7 @@ def _is_empty_assistant(message: Message) -> bool:
     )
 
 
-def _fold_summaries(log: list[Message]) -> list[Message]:
+def _fold_summaries(log: list[Message], skipped: int) -> list[Message]:
     spans = [
         (interval.from_seq, interval.to_seq, message)
         for message in log
@@ -174,8 +176,9 @@ def _fold_summaries(log: list[Message]) -> list[Message]:
     ]
     starts = {from_seq: message for from_seq, _, message in widest}
     summaries = {id(message) for _, _, message in spans}
-    folded: list[Message] = []
-    for seq, message in enumerate(log, start=1):
+    # A summary of what is not there any more still says what it said.
+    folded: list[Message] = [starts[seq] for seq in sorted(starts) if seq <= skipped]
+    for seq, message in enumerate(log, start=skipped + 1):
         if seq in starts:
             folded.append(starts[seq])
         if id(message) in summaries:

@@ -6,12 +6,15 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from awaken.contract.commits import Commits
 from awaken.contract.llm import LlmExecutor
+from awaken.contract.store import Store
 from awaken.errors import ConfigError
 
 _MODELS = {"demo": ("awaken.llm.demo", "DemoModel")}
-_STORES = {"memory": ("awaken.stores.memory", "MemoryCommits")}
+_STORES = {
+    "memory": ("awaken.stores.memory", "MemoryStore"),
+    "sqlite": ("awaken.stores.sqlite", "SqliteStore"),
+}
 
 
 def load(module: str, name: str) -> Any:
@@ -35,8 +38,8 @@ def open_model(name: str) -> LlmExecutor:
     return make()
 
 
-def open_store(address: str) -> Commits:
-    """The store at an address.
+def open_store(address: str) -> Store:
+    """The store at an address such as `sqlite:///awaken.db`; nothing is opened yet.
 
     Raises:
         ConfigError: nobody knows the scheme.
@@ -47,5 +50,5 @@ def open_store(address: str) -> Commits:
             f"store {address!r}: scheme {scheme!r} is unknown; known: "
             + ", ".join(f"{known}:" for known in _STORES)
         )
-    make: Callable[[], Commits] = load(*_STORES[scheme])
-    return make()
+    store: Store = load(*_STORES[scheme]).from_address(address)
+    return store

@@ -2,11 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Generator
+
 from awaken.domain.inference import TokenUsage
 from awaken.domain.lifecycle import Suspended, TerminationReason
-from awaken.domain.run import RunWaitingTicket
+from awaken.domain.run import RunRecord, RunWaitingTicket
 from awaken.domain.value import Value
 from awaken.loop import AgentRunResult
+
+
+class RecoveredRun:
+    """A run that goes on after its process was gone; awaiting it gives how it ended.
+
+    Raises:
+        ThreadAlreadyRunning: another process was quicker.
+        AgentLoopError: it broke off.
+    """
+
+    def __init__(self, record: RunRecord, task: asyncio.Task[RunResult]) -> None:
+        self.run_id = record.run_id
+        self.thread_id = record.thread_id
+        self.agent_id = record.agent_id
+        self._task = task
+
+    def __await__(self) -> Generator[None, None, RunResult]:
+        return self._task.__await__()
+
+    def __repr__(self) -> str:
+        return f"RecoveredRun({self.run_id!r}, thread_id={self.thread_id!r})"
 
 
 class RunResult(Value, frozen=True, kw_only=True):

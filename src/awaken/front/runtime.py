@@ -4,37 +4,74 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+import logging
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Mapping,
+    Sequence,
+)
+from datetime import timedelta
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import msgspec
 
 from awaken.clock import SYSTEM_CLOCK, Clock
-from awaken.contract.commits import Commits, RunQuery
 from awaken.contract.events import EventSink, NullEventSink
 from awaken.contract.llm import LlmExecutor
 from awaken.contract.profile import ProfileStore
+from awaken.contract.store import Store
+from awaken.contract.threads import (
+    ChildStrategy,
+    Freed,
+    Page,
+    RunQuery,
+    ThreadQuery,
+    TicketQuery,
+)
 from awaken.contract.tool import Tool
+from awaken.domain.event import RunEvent
 from awaken.domain.inference import InferenceOverride
 from awaken.domain.message import Message, as_messages
 from awaken.domain.run import RunRecord, RunWaitingTicket
 from awaken.domain.spec import AgentSpec, ModelSpec
 from awaken.domain.suspension import Decision, ToolCallResume
+from awaken.domain.thread import Thread
+from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.domain.tool import ToolDescriptor
-from awaken.errors import ConfigError, InvalidPluginConfig, InvalidResume, KeyDecode
+from awaken.errors import (
+    AwakenError,
+    ConfigError,
+    InvalidPluginConfig,
+    KeyDecode,
+    ThreadAlreadyRunning,
+)
 from awaken.front.agent import Agent, as_tool_object, listed
-from awaken.front.loading import load, open_model, open_store
-from awaken.front.result import RunResult
+from awaken.front.loading import open_model, open_store
+from awaken.front.result import RecoveredRun, RunResult
 from awaken.front.stream import RunStream
 from awaken.ids import UUID7, Ids
 from awaken.llm.breaker import CircuitBreaker
 from awaken.llm.retry import LlmRetryPolicy, RetryingExecutor
 from awaken.plugin.hook import Plugin
-from awaken.runtime import CANCEL_GRACE, AgentRuntime, AgentRuntimeBuilder, RunRequest
+from awaken.runtime import (
+    CANCEL_GRACE,
+    AgentRuntime,
+    AgentRuntimeBuilder,
+    RunRequest,
+    WhenBusy,
+    steer,
+)
 from awaken.state.key import StateKey
 
 V = TypeVar("V")
+
+_AT_ONCE = 100
+_PAGE = 500
+log = logging.getLogger("awaken.runtime")
 
 Input = str | Message | Iterable[Message | str] | None
 Answers = Mapping[str, bool | ToolCallResume]
@@ -48,18 +85,20 @@ class Runtime:
 
     Args:
         agents: everything that can be asked for, handed to, or delegated to.
-        store: an address such as `memory:`, or a store.
+        store: an address such as `sqlite:///awaken.db` or `memory:`, or a store.
+        recover: when opened, go on with the runs of these agents whose process is gone.
         tools: tools every agent sees.
         plugins: plugins agents given as data (`AgentSpec`) may name.
         models: models agents given as data may name.
-        profiles: where state that outlives threads is kept; in memory if not given.
+        profiles: where state that outlives threads is kept; in the store if not given.
     """
 
     def __init__(
         self,
         agents: Iterable[Agent | AgentSpec],
         *,
-        store: str | Commits = "memory:",
+        store: str | Store = "memory:",
+        recover: bool = True,
         tools: Iterable[Tool | Callable[..., Any]] = (),
         plugins: Iterable[Plugin] = (),
         models: Mapping[str, LlmExecutor] | None = None,
@@ -72,15 +111,20 @@ class Runtime:
         self._models = dict(models or {})
         self._clock, self._ids = clock, ids
         self._breaker = CircuitBreaker(clock=clock)
-        self._tasks: set[asyncio.Task[RunResult]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = False
-        commits = open_store(store) if isinstance(store, str) else store
-        self._profiles = profiles or load("awaken.stores.memory", "MemoryProfiles")(clock)
-        self._engine = self._builder(agents).with_thread_run_store(commits).build()
+        self._recover = recover
+        self.recovered: list[RecoveredRun] = []
+        self._store = open_store(store) if isinstance(store, str) else store
+        self._profiles = profiles or self._store.profiles
+        self._engine = self._builder(agents).with_thread_run_store(self._store).build()
 
     # -- life ---------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
+        await self._store.open()
+        if self._recover:
+            self.recovered = await self.recover()
         return self
 
     async def __aexit__(
@@ -100,12 +144,17 @@ class Runtime:
             for task in self._tasks:
                 task.cancel()
             await asyncio.wait(self._tasks, timeout=CANCEL_GRACE)
-        await self._engine.commits.close()
+        await self._store.close()
 
     @property
     def engine(self) -> AgentRuntime:
         """The full contract beneath: `RunRequest`, control by run and thread id."""
         return self._engine
+
+    @property
+    def store(self) -> Store:
+        """What threads are kept in."""
+        return self._store
 
     def replace(self, agents: Iterable[Agent | AgentSpec]) -> int:
         """Use other agents from now on; runs that are live keep theirs. Returns the version.
@@ -127,18 +176,20 @@ class Runtime:
         on_approval: OnApproval | None = None,
         overrides: InferenceOverride | None = None,
         frontend_tools: Sequence[ToolDescriptor] = (),
+        when_busy: WhenBusy | Literal["refuse", "queue"] = WhenBusy.REFUSE,
         sink: EventSink | None = None,
     ) -> RunResult:
         """Run an agent and return how it ended.
 
         A run that needs an approval returns suspended, with its tickets, unless `on_approval`
-        answers them. Give `answers` with the same thread to go on later.
+        answers them. Give `answers` with the same thread to go on later. A thread that is running,
+        here or in another process, is refused; with `when_busy="queue"` the request waits.
 
         Raises:
             AgentNotFound, ThreadAlreadyRunning, InvalidResume: it could not start.
             AgentLoopError: it broke off.
         """
-        request = self._request(agent, input, thread, answers, overrides, frontend_tools)
+        request = self._request(agent, input, thread, answers, overrides, frontend_tools, when_busy)
         return await self._drive(request, on_approval, sink or NullEventSink())
 
     def stream(
@@ -151,6 +202,7 @@ class Runtime:
         on_approval: OnApproval | None = None,
         overrides: InferenceOverride | None = None,
         frontend_tools: Sequence[ToolDescriptor] = (),
+        when_busy: WhenBusy | Literal["refuse", "queue"] = WhenBusy.REFUSE,
         wait: bool = False,
         detached: bool = False,
     ) -> RunStream:
@@ -159,7 +211,7 @@ class Runtime:
         With `wait`, a suspended run stays, and `decide` answers it; otherwise the stream ends.
         With `detached`, leaving the block early lets the run go on.
         """
-        request = self._request(agent, input, thread, answers, overrides, frontend_tools)
+        request = self._request(agent, input, thread, answers, overrides, frontend_tools, when_busy)
         if wait and on_approval is not None:
             raise ConfigError("give either wait, and call decide, or on_approval, which is called")
         if wait:
@@ -208,6 +260,7 @@ class Runtime:
         answers: Answers | None,
         overrides: InferenceOverride | None,
         frontend_tools: Sequence[ToolDescriptor],
+        when_busy: WhenBusy | str,
     ) -> RunRequest:
         if self._closed:
             raise ConfigError("the runtime is closed: open another one")
@@ -224,42 +277,89 @@ class Runtime:
             overrides=overrides,
             frontend_tools=tuple(frontend_tools),
             wait_for_decisions=False,
+            when_busy=_when_busy(when_busy),
         )
 
-    def _spawn(self, work: Awaitable[RunResult]) -> asyncio.Task[RunResult]:
+    def _spawn(self, work: Awaitable[V]) -> asyncio.Task[V]:
         task = asyncio.ensure_future(work)
         assert isinstance(task, asyncio.Task), "runs are coroutines"
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
+    # -- recovery -----------------------------------------------------------------------------
+
+    async def recover(self) -> list[RecoveredRun]:
+        """Go on with runs of these agents that nobody carries on.
+
+        Their process is gone, or somebody answered or cancelled them while none ran. Each goes
+        on from its last commit, in the background: what was answered is not asked again, what was
+        done is not done again. Await what this returns to know how they ended.
+        """
+        room = asyncio.Semaphore(_AT_ONCE)
+        return [self._carry_on(record, room) for record in await steer.interrupted(self._engine)]
+
+    def _carry_on(self, record: RunRecord, room: asyncio.Semaphore) -> RecoveredRun:
+        task = self._spawn(self._go_on(record, room))
+        # Whoever wants to know awaits it; that nobody did is no news, it was logged.
+        task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        return RecoveredRun(record, task)
+
+    async def _go_on(self, record: RunRecord, room: asyncio.Semaphore) -> RunResult:
+        async with room:
+            try:
+                result = await steer.go_on(self._engine, record)
+            except ThreadAlreadyRunning:
+                log.info("run %s is carried on by another process", record.run_id)
+                raise
+            except AwakenError:
+                log.exception("run %s could not be carried on", record.run_id)
+                raise
+        return RunResult.of(record.thread_id, result)
+
     # -- control ------------------------------------------------------------------------------
 
-    def cancel(self, id: str) -> bool:
-        """Cancel a live run by its run or thread id; false if there is none."""
-        return self._engine.cancel(id)
+    async def cancel(self, id: str) -> bool:
+        """Cancel a run by its run or thread id, wherever it runs, and also one that only waits.
+
+        False if no run is open there. The run ends by itself, soon; `cancel_and_wait` waits for it.
+        """
+        return await steer.cancel(self._engine, id)
 
     async def cancel_and_wait(self, thread: str, timeout: float = CANCEL_GRACE) -> bool:
-        """Cancel a thread's run and wait until it has ended; false if it did not in time."""
+        """Cancel a thread's run in this process and wait for it; false if that takes too long."""
         return await self._engine.cancel_and_wait_by_thread(thread, timeout)
 
-    def decide(self, id: str, answers: Answers) -> None:
-        """Answer suspended calls of a live run (one streamed with `wait`), all or none.
+    async def decide(self, id: str, answers: Answers, *, by: str | None = None) -> bool:
+        """Answer tickets of a run, all or none, by their ticket or call ids.
+
+        The answers are kept first. A run that is live, here or in another process, goes on with
+        them; one that nobody carries on goes on here, in the background, if its agent is here.
+        True if the run goes on; otherwise it does as soon as somebody recovers it.
 
         Raises:
-            InvalidResume: no such run is live, or a call no longer waits.
-            UnknownKey: an id is neither a call nor a ticket of the run.
+            InvalidResume: no such run, or an answer fits no open ticket: nothing was changed.
         """
-        run = self._engine.active.find(id)
-        if run is None:
-            raise InvalidResume(
-                f"no live run has the id '{id}'; for a suspended one, call run(thread=…, answers=…)"
-            )
-        run.decide(_decisions(answers))
+        place = await steer.decide(self._engine, id, _decisions(answers, by))
+        if place.owner is not None:
+            return True
+        room = asyncio.Semaphore(1)
+        waiting = [
+            record
+            for record in await steer.interrupted(self._engine)
+            if record.thread_id == place.thread_id
+        ]
+        for record in waiting if self._recover else ():
+            self._carry_on(record, room)
+        return self._recover and bool(waiting)
 
-    def send(self, id: str, input: Input) -> bool:
-        """Write to a live run; the model reads it at its next step. False if there is none."""
-        return self._engine.send_messages(id, as_messages(input))
+    async def send(self, id: str, input: Input) -> bool:
+        """Write to a run that is live, here or in another process, by its run or thread id.
+
+        The model reads it at its next step; what comes too late for this run is read by the next
+        one of the thread. False if nobody runs the thread.
+        """
+        return await steer.send(self._engine, id, as_messages(input))
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -267,20 +367,84 @@ class Runtime:
         self, thread: str, *, after: int = 0, limit: int | None = None
     ) -> Sequence[Message]:
         """A thread's log, from position `after` + 1."""
-        return await self._engine.commits.load_messages(thread, after=after, limit=limit)
+        return await self._store.load_messages(thread, after=after, limit=limit)
+
+    async def events(
+        self, thread: str, *, after: int = 0, follow: bool = True
+    ) -> AsyncIterator[RunEvent]:
+        """A thread's durable events behind `seq` `after`: first what was, then what comes.
+
+        No gap and no repeat, whichever process writes them, also over its crash; deltas are only
+        seen by whoever streams the run. It ends with the last one there is unless it is to follow.
+        """
+        seen = 0
+        while True:
+            if follow:
+                seen = await self._store.changed(thread, seen)
+            while page := await self._store.load_events(thread, after=after, limit=_PAGE):
+                for event in page:
+                    yield event
+                after += len(page)
+            if not follow:
+                return
+
+    async def fork(self, thread: str, *, at: int | None = None, new: str | None = None) -> Thread:
+        """A new thread that begins as this one was after the step that event `at` belongs to.
+
+        Log, events and thread state are those of then, or of now without `at`; this thread stays
+        as it is. Runs and open tickets are not taken along.
+
+        Raises:
+            NotFound: no such thread or event.
+            AlreadyExists: there is a thread `new`.
+        """
+        name = self._ids.new() if new is None else new
+        return await self._store.fork(thread, name, at=at, at_ms=self._clock.now_ms())
 
     async def state(self, thread: str, key: StateKey[V, Any]) -> V:
         """The value of a state key after the thread's latest run, or its initial value."""
-        latest = await self._engine.commits.latest_run(thread)
-        stored = latest.state.extensions if latest is not None and latest.state else {}
+        context = await self._store.load_context(thread, tail=0)
+        if context is None:
+            return key.initial()
+        stored = {**context.thread_state.extensions, **context.run_state.extensions}
         return key.load(stored[key.name]) if key.name in stored else key.initial()
 
     async def find_run(self, run_id: str) -> RunRecord | None:
-        return await self._engine.commits.load_run(run_id)
+        return await self._store.load_run(run_id)
 
-    async def list_runs(self, query: RunQuery | None = None) -> Sequence[RunRecord]:
-        """Runs, newest first."""
-        return await self._engine.commits.list_runs(query or RunQuery())
+    async def list_runs(self, query: RunQuery | None = None) -> Page[RunRecord]:
+        """Runs, the one created last first."""
+        return await self._store.list_runs(query or RunQuery())
+
+    async def list_threads(self, query: ThreadQuery | None = None) -> Page[Thread]:
+        """Threads, the one changed last first."""
+        return await self._store.list_threads(query or ThreadQuery())
+
+    async def list_tickets(self, query: TicketQuery | None = None) -> Page[Ticket]:
+        """Questions that were put to people, the oldest first; the open ones if nothing is said."""
+        return await self._store.list_tickets(query or TicketQuery(status=TicketStatus.OPEN))
+
+    # -- upkeep -------------------------------------------------------------------------------
+
+    async def delete_thread(
+        self, thread: str, *, children: ChildStrategy = ChildStrategy.REJECT
+    ) -> Freed:
+        """Delete a thread and all that belongs to it.
+
+        Raises:
+            NotFound: no such thread.
+            ThreadOwned: it is running.
+            InvalidRecord: it has children, and `children` does not say what becomes of them.
+        """
+        now = self._clock.now_ms()
+        return await self._store.delete_thread(thread, children=children, at_ms=now)
+
+    async def prune(self, *, older_than: float | timedelta) -> Freed:
+        """Delete threads that were not written for that long (in seconds) and have no open run."""
+        seconds = older_than.total_seconds() if isinstance(older_than, timedelta) else older_than
+        if not seconds >= 0:
+            raise ConfigError(f"older_than is a length of time, not {older_than!r}")
+        return await self._store.prune(before_ms=self._clock.now_ms() - round(seconds * 1000))
 
     # -- building -----------------------------------------------------------------------------
 
@@ -356,15 +520,22 @@ def _register(
     return name
 
 
-def _decisions(answers: Answers) -> tuple[Decision, ...]:
-    return tuple((target, _resume(target, answer)) for target, answer in answers.items())
+def _when_busy(word: str) -> WhenBusy:
+    try:
+        return WhenBusy(word)
+    except ValueError:
+        raise ConfigError(f"when_busy is 'refuse' or 'queue', not {word!r}") from None
 
 
-def _resume(target: str, answer: object) -> ToolCallResume:
+def _decisions(answers: Answers, by: str | None = None) -> tuple[Decision, ...]:
+    return tuple((target, _resume(target, answer, by)) for target, answer in answers.items())
+
+
+def _resume(target: str, answer: object, by: str | None = None) -> ToolCallResume:
     if isinstance(answer, ToolCallResume):
-        return answer
+        return answer if by is None else msgspec.structs.replace(answer, by=by)
     if isinstance(answer, bool):
-        return ToolCallResume.approve() if answer else ToolCallResume.deny()
+        return ToolCallResume.approve(by=by) if answer else ToolCallResume.deny(by=by)
     raise ConfigError(
         f"the answer to {target!r} is True, False or a ToolCallResume, not {answer!r}"
     )
@@ -374,4 +545,6 @@ async def _ask(on_approval: OnApproval, ticket: RunWaitingTicket) -> Decision:
     answer = on_approval(ticket)
     if inspect.isawaitable(answer):
         answer = await answer
-    return ticket.tool_call_id, _resume(ticket.tool_call_id, answer)
+    decision = _resume(ticket.tool_call_id, answer)
+    # It answers what was shown, and nothing else.
+    return ticket.tool_call_id, msgspec.structs.replace(decision, digest=ticket.digest)

@@ -15,17 +15,18 @@ import msgspec
 
 from awaken.contract.commits import CallEntry, CallPhase
 from awaken.contract.control import interruptible
-from awaken.contract.tool import ToolCallContext, ToolOutput, traits_of
+from awaken.contract.tool import ToolCallContext, ToolOutput, only_asks, traits_of
 from awaken.domain.intercept import Block, SetResult, Suspend, ToolInterceptPayload, priority
 from awaken.domain.message import ToolCall
 from awaken.domain.phase import Phase
+from awaken.domain.recovery import OUTCOME_UNKNOWN, Recover
 from awaken.domain.spec import ToolExecutorKind
 from awaken.domain.suspension import (
     ToolCallResumeMode,
 )
 from awaken.domain.tool import ToolError, ToolResult
-from awaken.errors import Cancelled, HookFailed, StateError
-from awaken.loop.complete import Turn, complete, interrupt, tool_fields
+from awaken.errors import Cancelled, HookFailed, StateError, StorageError
+from awaken.loop.complete import Turn, complete, confirmed, interrupt, tool_fields
 from awaken.loop.live import LiveRun
 from awaken.loop.save import persist_checkpoint
 from awaken.phase.gather import is_ours
@@ -36,6 +37,8 @@ from awaken.tool import execute_tool
 _INTENT = CallPhase.INTENT
 _SEQUENTIAL = ToolExecutorKind.SEQUENTIAL
 _BEFORE = Phase.BEFORE_TOOL_EXECUTE
+_RETRY = Recover.RETRY
+_TAKES_DECISION = ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT
 
 log = logging.getLogger("awaken.loop")
 
@@ -48,45 +51,36 @@ async def run_calls(run: LiveRun, message_id: str, calls: Sequence[ToolCall]) ->
         StateError: a hook or gate failed; open calls were answered as interrupted.
     """
     turn = Turn(message_id, calls, {})
-    run.journal.calls.extend(
-        [
-            CallEntry(
-                key=turn.keys[index],
-                run_id=run.identity.run_id,
-                call_id=call.id,
-                tool_name=call.name,
-                phase=_INTENT,
-                arguments=call.arguments,
-            )
-            for index, call in enumerate(calls)
-        ]
-    )
-    await persist_checkpoint(run)
-    try:
-        await _gate_and_execute(run, turn)
-    except BaseException:
-        interrupt(run, turn, turn.open_calls())
-        raise
+    await carry_out(run, turn, range(len(calls)))
     return turn
 
 
-async def _gate_and_execute(run: LiveRun, turn: Turn) -> None:
-    allowed: Sequence[int] = range(len(turn.calls))
-    if run.agent.env.gates:
-        allowed = await _allowed(run, turn)
-    if allowed:
-        await _execute(run, turn, allowed)
-    if turn.suspended or turn.blocked is not None:
+async def carry_out(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> None:
+    """Carry out some of a turn's calls; the same errors.
+
+    The model's answer is committed before anything else happens, with the intents of the calls
+    that start at once.
+    """
+    try:
+        if run.agent.env.gates:
+            await persist_checkpoint(run)
+            indexes = await _allowed(run, turn, indexes)
+        if indexes:
+            await _execute(run, turn, indexes)
+        if turn.suspended or turn.blocked is not None:
+            interrupt(run, turn, turn.open_calls())
+    except BaseException:
         interrupt(run, turn, turn.open_calls())
+        raise
 
 
-async def _allowed(run: LiveRun, turn: Turn) -> list[int]:
+async def _allowed(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> list[int]:
     """Ask the gates about each call in turn, and return those that are still to be executed.
 
     None are once a call was blocked, or one that had to run first was suspended.
     """
     allowed: list[int] = []
-    for index in range(len(turn.calls)):
+    for index in indexes:
         verdict = await gate(run, turn, index)
         if verdict is not None and allowed:
             # What runs first may change the gate's mind.
@@ -159,6 +153,12 @@ async def intercept(run: LiveRun, turn: Turn, index: int, verdict: ToolIntercept
 # -- execution --------------------------------------------------------------------------------
 
 
+def must_wait(run: LiveRun, tool_name: str) -> bool:
+    """Whether a call may start only after its intent is durable."""
+    tool = run.agent.tools.get(tool_name)
+    return tool is not None and traits_of(tool).recovery is not _RETRY
+
+
 def groups(run: LiveRun, turn: Turn, indexes: Iterable[int]) -> list[list[int]]:
     """Which calls run side by side: a resumed call, and a sequential tool's, run alone."""
     together: list[list[int]] = []
@@ -177,23 +177,70 @@ def groups(run: LiveRun, turn: Turn, indexes: Iterable[int]) -> list[list[int]]:
 async def _execute(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> None:
     if run.agent.tool_executor is _SEQUENTIAL:
         waiting = turn.suspended
-        for position, index in enumerate(indexes):
+        for index in indexes:
             await run_alone(run, turn, index)
             if turn.suspended > waiting:
                 return
-            if position + 1 < len(indexes):
-                await persist_checkpoint(run)
         return
     if len(indexes) == 1:
         return await run_alone(run, turn, indexes[0])
-    batches = groups(run, turn, indexes)
-    for position, batch in enumerate(batches):
+    for batch in groups(run, turn, indexes):
         if len(batch) == 1:
             await run_alone(run, turn, batch[0])
         else:
             await _run_together(run, turn, batch)
-        if position + 1 < len(batches):
+
+
+async def _intend(run: LiveRun, turn: Turn, batch: Sequence[int]) -> bool:
+    """Let hooks see calls that are about to start, and begin to commit that they may have started.
+
+    Returns whether some of them must wait for that commit: after a crash they are not simply run
+    again.
+    """
+    if run.is_busy(_BEFORE):
+        if run.has_news():
             await persist_checkpoint(run)
+        for index in batch:
+            await run.phase(_BEFORE, **tool_fields(run, turn, index))
+    turn.writers.clear()
+    waits = False
+    for index in batch:
+        call = turn.calls[index]
+        if not _will_act(run, turn, index):
+            continue
+        waits = waits or must_wait(run, call.name)
+        run.journal.calls.append(
+            CallEntry(
+                key=turn.keys[index],
+                run_id=run.identity.run_id,
+                call_id=call.id,
+                tool_name=call.name,
+                phase=_INTENT,
+                arguments=call.arguments,
+            )
+        )
+    if waits or run.has_news():
+        await persist_checkpoint(run, wait=False)
+    return waits
+
+
+def _will_act(run: LiveRun, turn: Turn, index: int) -> bool:
+    """Whether the tool itself will be run, and not only asked for somebody's approval."""
+    call, resumed = turn.calls[index], turn.resumed.get(index)
+    if resumed is not None and resumed.resume_mode is _TAKES_DECISION:
+        return False
+    decision = resumed.resume_input if resumed is not None else None
+    return not only_asks(run.agent.tools.get(call.name), call.arguments, decision)
+
+
+async def _may_start(run: LiveRun, tool_name: str) -> bool:
+    """Wait until a call may start; false if its intent could not be kept."""
+    if run.journal.is_unsettled and must_wait(run, tool_name):
+        try:
+            await run.journal.settled()
+        except StorageError:
+            return False  # its batch finds out as well
+    return True
 
 
 async def run_alone(run: LiveRun, turn: Turn, index: int) -> None:
@@ -202,9 +249,8 @@ async def run_alone(run: LiveRun, turn: Turn, index: int) -> None:
     Raises:
         Cancelled: somebody cancelled the run before the call ended.
     """
-    if run.is_busy(_BEFORE):
-        await run.phase(_BEFORE, **tool_fields(run, turn, index))
-    turn.writers.clear()
+    if await _intend(run, turn, (index,)) and run.journal.is_unsettled:
+        await run.journal.settled()
     output: ToolOutput | None = None
     try:
         with interruptible(run.token, run.task):
@@ -222,18 +268,16 @@ async def _run_together(run: LiveRun, turn: Turn, batch: Sequence[int]) -> None:
     Raises:
         Cancelled: somebody cancelled the run; the calls that had ended were kept.
     """
-    for index in batch:
-        if run.is_busy(_BEFORE):
-            await run.phase(_BEFORE, **tool_fields(run, turn, index))
-    turn.writers.clear()
+    await _intend(run, turn, batch)
     snapshot = run.store.snapshot()
     ended: list[tuple[int, ToolOutput]] = []
     some_ended = asyncio.Event()
     failure: Exception | None = None
 
     async def one(index: int) -> None:
-        ended.append((index, await invoke(run, turn, index, snapshot)))
-        some_ended.set()
+        if await _may_start(run, turn.calls[index].name):
+            ended.append((index, await invoke(run, turn, index, snapshot)))
+            some_ended.set()
 
     async def keep() -> None:
         some_ended.clear()
@@ -243,6 +287,7 @@ async def _run_together(run: LiveRun, turn: Turn, batch: Sequence[int]) -> None:
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(one(index)) for index in batch]
         try:
+            await run.journal.settled()
             while any(turn.is_open(index) for index in batch):
                 if len(turn.open_calls()) < len(turn.calls) and not ended:
                     await persist_checkpoint(run)
@@ -268,30 +313,35 @@ async def invoke(run: LiveRun, turn: Turn, index: int, snapshot: Snapshot) -> To
     """Run one tool, or take the decision that stands for its result."""
     call, resumed = turn.calls[index], turn.resumed.get(index)
     decision = resumed.resume_input if resumed else None
-    if (
-        decision is not None
-        and resumed is not None
-        and resumed.resume_mode is ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT
-    ):
+    if decision is not None and resumed is not None and resumed.resume_mode is _TAKES_DECISION:
+        if resumed.suspension_reason == OUTCOME_UNKNOWN and decision.result is None:
+            return ToolOutput(confirmed(call.name))
         return ToolOutput(ToolResult.success(call.name, decision.result))
-    ctx = ToolCallContext(
+    turn.started.add(index)
+    try:
+        return await execute_tool(run.agent.tools, call, tool_context(run, turn, index, snapshot))
+    except asyncio.CancelledError as error:
+        if is_ours(error):
+            raise
+        # Nobody cancelled us: something the tool awaited was, and the tool let it pass.
+        return ToolOutput(ToolResult.error(call.name, str(ToolError.cancelled("by the tool"))))
+
+
+def tool_context(run: LiveRun, turn: Turn, index: int, snapshot: Snapshot) -> ToolCallContext:
+    """What a tool may see of its call and the run around it."""
+    call, resumed = turn.calls[index], turn.resumed.get(index)
+    return ToolCallContext(
         call_id=call.id,
         tool_name=call.name,
         run_identity=run.identity,
         agent_spec=run.agent.spec,
         snapshot=snapshot,
         idempotency_key=turn.keys[index],
+        arguments=call.arguments,
         activity_sink=run.journal.tell if run.journal.live else None,
         cancellation_token=run.token,
-        resume_input=decision,
+        resume_input=resumed.resume_input if resumed else None,
         suspension_id=resumed.suspension_id if resumed else None,
         suspension_reason=resumed.suspension_reason if resumed else None,
         profile_access=run.profile,
     )
-    try:
-        return await execute_tool(run.agent.tools, call, ctx)
-    except asyncio.CancelledError as error:
-        if is_ours(error):
-            raise
-        # Nobody cancelled us: something the tool awaited was, and the tool let it pass.
-        return ToolOutput(ToolResult.error(call.name, str(ToolError.cancelled("by the tool"))))

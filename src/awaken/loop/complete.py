@@ -9,11 +9,19 @@ from typing import Any
 import msgspec
 
 from awaken.contract.commits import CallEntry, CallPhase, call_key
-from awaken.contract.tool import ToolOutput
+from awaken.contract.tool import ToolOutput, traits_of
 from awaken.domain.event import ToolCallDone, ToolCallResumed
+from awaken.domain.identity import RunIdentity
 from awaken.domain.message import Message, Role, Text, ToolCall
 from awaken.domain.phase import Phase
-from awaken.domain.suspension import SuspendTicket, ToolCallOutcome, ToolCallStatus
+from awaken.domain.recovery import OUTCOME_UNKNOWN, ToolEffect
+from awaken.domain.suspension import (
+    SuspendTicket,
+    ToolCallOutcome,
+    ToolCallResume,
+    ToolCallStatus,
+)
+from awaken.domain.ticket import Ticket, TicketStatus, call_digest
 from awaken.domain.tool import ToolError, ToolKind, ToolResult, ToolStatus
 from awaken.domain.transcript import INTERRUPTED
 from awaken.errors import StateError
@@ -36,6 +44,7 @@ _STATUS = {
     ToolStatus.ERROR: ToolCallStatus.FAILED,
 }
 _OUTCOME = {status: status.outcome for status in ToolStatus}
+_UNKNOWN = CallPhase.UNKNOWN
 _LEDGER = {
     ToolStatus.SUCCESS: CallPhase.SUCCEEDED,
     _PENDING: CallPhase.SUSPENDED,
@@ -43,8 +52,15 @@ _LEDGER = {
 }
 
 
+_LOGGED: Any = object()
+
+
 class Turn:
-    """An assistant message's calls, and how far each of them is."""
+    """An assistant message's calls, and how far each of them is.
+
+    One that is taken up after a crash is `late`: its results go beside their calls, wherever the
+    log has come to meanwhile.
+    """
 
     __slots__ = (
         "_ended",
@@ -52,8 +68,10 @@ class Turn:
         "blocked",
         "calls",
         "keys",
+        "late",
         "message_id",
         "resumed",
+        "started",
         "suspended",
         "writers",
     )
@@ -66,25 +84,52 @@ class Turn:
         self.keys = [call_key(message_id, index) for index in range(len(calls))]
         self.resumed = resumed
         self.blocked: str | None = None
+        self.late = False
         self.suspended = 0
+        self.started: set[int] = set()
         self.writers: dict[str, str] = {}
         self._ended: dict[int, Message | None] = {}
         self._logged = 0
 
-    def end(self, run: LiveRun, index: int, message: Message | None) -> None:
-        """A call ended; its message, and those that waited for it, enter the log."""
+    def end(self, run: LiveRun, index: int, message: Message | None) -> Message | None:
+        """A call ended; its message, and those that waited for it, enter the log.
+
+        Returns the message if it has to wait itself, for a call before it.
+        """
         self._ended[index] = message
         if message is None:
             self.suspended += 1
         if index in self.resumed:
             if message is not None:
                 run.transcript.answer(self.calls[index].id, message)
-            return
+            return None
+        self.log(run)
+        return message if index >= self._logged else None
+
+    def log(self, run: LiveRun) -> None:
+        """Let messages enter the log, in call order, up to the first call that is open."""
         while self._logged in self._ended:
             ready = self._ended[self._logged]
-            if ready is not None:
-                run.transcript.append(ready)
+            if ready is not None and ready is not _LOGGED:
+                if self.late:
+                    run.transcript.answer(self.calls[self._logged].id, ready)
+                else:
+                    run.transcript.append(ready)
             self._logged += 1
+
+    def restore(self, index: int, message: Message | None, *, logged: bool = False) -> None:
+        """Take over how far a call had come: it waits, or ended with a message."""
+        self._ended[index] = _LOGGED if logged else message
+        if message is None:
+            self.suspended += 1
+
+    @property
+    def has_held(self) -> bool:
+        """Whether a result waits to enter the log."""
+        return any(
+            isinstance(message, Message) and index >= self._logged
+            for index, message in self._ended.items()
+        )
 
     def is_open(self, index: int) -> bool:
         return index not in self._ended
@@ -118,10 +163,10 @@ async def complete(
     result = output.result
     hooked = hooks and run.is_busy(_AFTER)
     if not hooked and not output.command:
-        run.store.update(TOOL_CALL_STATES, _put(run, turn, call, result))
+        run.store.update(TOOL_CALL_STATES, _put(run, turn, index, result))
         _record(run, turn, index, result)
         return
-    put = _put(run, turn, call, result)
+    put = _put(run, turn, index, result)
     command = Command().update(TOOL_CALL_STATES, put)
     if output.command:
         command.extend(output.command)
@@ -181,25 +226,69 @@ def _checked(run: LiveRun, turn: Turn, index: int, output: ToolOutput) -> ToolOu
     )
 
 
-def _put(run: LiveRun, turn: Turn, call: ToolCall, result: ToolResult) -> PutCall:
-    return PutCall(
-        call=_call_state(run, call, result), turn=None if turn.resumed else turn.message_id
-    )
-
-
-def _call_state(run: LiveRun, call: ToolCall, result: ToolResult) -> ToolCallState:
+def _put(run: LiveRun, turn: Turn, index: int, result: ToolResult) -> PutCall:
+    call = turn.calls[index]
     state = ToolCallState(
         call_id=call.id,
         tool_name=call.name,
         arguments=call.arguments,
         status=_STATUS[result.status],
         updated_at=run.clock.now_ms(),
+        key=turn.keys[index],
     )
-    if result.status is not _PENDING:
-        return state
-    ticket = result.suspension or SuspendTicket()
-    return state.with_resume_mode(ticket.resume_mode).with_suspension(
-        ticket.suspension.id, ticket.suspension.action
+    if result.status is _PENDING:
+        state = _question(run, state, result.suspension or SuspendTicket())
+    return PutCall(call=state, turn=None if turn.resumed else turn.message_id)
+
+
+def _question(run: LiveRun, state: ToolCallState, ticket: SuspendTicket) -> ToolCallState:
+    """The state of a call that waits, and the ticket others see of it."""
+    states = run.store.read(TOOL_CALL_STATES)
+    before = states.calls.get(state.call_id) if states else None
+    asked = before.asked if before is not None and before.key == state.key else 0
+    expires = ticket.expires_in
+    state = msgspec.structs.replace(
+        state.with_resume_mode(ticket.resume_mode).with_suspension(
+            ticket.suspension.id, ticket.suspension.action
+        ),
+        asked=asked + 1,
+        digest=call_digest(run.identity.run_id, state.tool_name, state.arguments),
+        expires_at=None if expires is None else state.updated_at + round(expires * 1000),
+    )
+    run.journal.tickets.append(ticket_of(state, run.identity, message=ticket.suspension.message))
+    return state
+
+
+def question_key(state: ToolCallState) -> str:
+    """The unique name of the last question a call has put."""
+    return state.key if state.asked <= 1 else f"{state.key}#{state.asked}"
+
+
+def ticket_of(
+    state: ToolCallState,
+    identity: RunIdentity,
+    *,
+    message: str | None = None,
+    status: TicketStatus = TicketStatus.OPEN,
+    decision: ToolCallResume | None = None,
+) -> Ticket:
+    """The ticket of a call that waits, or waited."""
+    return Ticket(
+        key=question_key(state),
+        thread_id=identity.thread_id,
+        run_id=identity.run_id,
+        ticket_id=state.suspension_id or state.call_id,
+        call_id=state.call_id,
+        tool_name=state.tool_name,
+        digest=state.digest or "",
+        asked_at=state.updated_at,
+        arguments=state.arguments,
+        resume_mode=state.resume_mode,
+        reason=state.suspension_reason,
+        message=message or None,
+        expires_at=state.expires_at,
+        status=status,
+        decision=decision,
     )
 
 
@@ -215,14 +304,15 @@ def _record(run: LiveRun, turn: Turn, index: int, result: ToolResult) -> None:
             tool_call_id=call.id,
             metadata=run.metadata,
         )
-    turn.end(run, index, message)
+    held = turn.end(run, index, message)
     run.journal.calls.append(
         CallEntry(
             key=turn.keys[index],
             run_id=run.identity.run_id,
             call_id=call.id,
             tool_name=call.name,
-            phase=_LEDGER[result.status],
+            phase=_UNKNOWN if OUTCOME_UNKNOWN in result.metadata else _LEDGER[result.status],
+            held=held,
         )
     )
     outcome = _OUTCOME[result.status]
@@ -240,11 +330,40 @@ def _record(run: LiveRun, turn: Turn, index: int, result: ToolResult) -> None:
 
 
 def interrupt(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> None:
-    """Close calls that will not run; no hook sees them."""
+    """Close calls that will not run, or not to their end; no hook sees them."""
     cancelled = run.token is not None and run.token.is_cancelled()
     for index in indexes:
         call = turn.calls[index]
         text = str(ToolError.cancelled("the run was cancelled")) if cancelled else INTERRUPTED
-        result = ToolResult.error(call.name, text)
-        run.store.update(TOOL_CALL_STATES, _put(run, turn, call, result))
-        _record(run, turn, index, result)
+        if index in turn.started and must_run_once(run, call.name):
+            result = unknown_outcome(call.name, text)
+        else:
+            result = ToolResult.error(call.name, text)
+        close_call(run, turn, index, result)
+
+
+def close_call(run: LiveRun, turn: Turn, index: int, result: ToolResult) -> None:
+    """End a call that no tool and no hook has to do with any more."""
+    run.store.update(TOOL_CALL_STATES, _put(run, turn, index, result))
+    _record(run, turn, index, result)
+
+
+def must_run_once(run: LiveRun, tool_name: str) -> bool:
+    tool = run.agent.tools.get(tool_name)
+    return tool is not None and traits_of(tool).effect is ToolEffect.ONCE
+
+
+def confirmed(tool_name: str) -> ToolResult:
+    """What the model is told of a call that took effect, and whose result nobody kept."""
+    text = f"'{tool_name}' took effect; what it returned was lost when the process ended"
+    return ToolResult.success_with_message(tool_name, None, text)
+
+
+def unknown_outcome(tool_name: str, why: str) -> ToolResult:
+    """What the model is told of a call nobody knows the outcome of."""
+    result = ToolResult.error(
+        tool_name,
+        f"{why}; it is unknown whether '{tool_name}' took effect. Do not assume either: find out, "
+        "or say so, before it is called again",
+    )
+    return msgspec.structs.replace(result, metadata={OUTCOME_UNKNOWN: True})

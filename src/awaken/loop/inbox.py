@@ -7,16 +7,17 @@ from collections.abc import Iterable
 import msgspec
 
 from awaken.codec import Json, dumps_text, from_json, to_json
-from awaken.contract.control import InboxReceiver
 from awaken.domain.message import Message
 from awaken.errors import InvalidResume
+from awaken.loop.live import LiveRun
 
 MESSAGES = "messages"
 
 
-def messages_payload(messages: Iterable[Message]) -> Json:
-    """Messages as an inbox carries them."""
-    return {"kind": MESSAGES, "messages": [to_json(message) for message in messages]}
+def messages_payload(messages: Iterable[Message], command: int | None = None) -> Json:
+    """Messages as an inbox carries them, with the id of the command that brought them."""
+    payload = {"kind": MESSAGES, "messages": [to_json(message) for message in messages]}
+    return payload if command is None else {**payload, "command": command}
 
 
 def payload_messages(payload: Json) -> list[Message]:
@@ -53,8 +54,22 @@ def _entry(index: int, entry: Json) -> Message:
         raise InvalidResume(f"inbox message {index} is malformed: {error}") from error
 
 
-def drain(inbox: InboxReceiver | None) -> list[Message]:
-    """Everything the inbox holds, as messages."""
+def read_inbox(run: LiveRun) -> list[Message]:
+    """Everything the run's inbox holds, as messages; commands among it are acknowledged with the
+    next commit.
+
+    Raises:
+        InvalidResume: a payload claims to carry messages and does not.
+    """
+    inbox = run.inbox
     if inbox is None or not len(inbox):
         return []
-    return [message for payload in inbox.drain() for message in payload_messages(payload)]
+    return [message for payload in inbox.drain() for message in take_payload(run, payload)]
+
+
+def take_payload(run: LiveRun, payload: Json) -> list[Message]:
+    """What a payload says; the same errors."""
+    command = payload.get("command") if isinstance(payload, dict) else None
+    if isinstance(command, int):
+        run.journal.acks.append(command)
+    return payload_messages(payload)

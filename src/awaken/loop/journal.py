@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Sequence
 
 import msgspec
 
@@ -13,30 +15,44 @@ from awaken.domain.event import AgentEvent, RunEvent
 from awaken.domain.identity import RunIdentity
 from awaken.domain.message import Message
 from awaken.domain.run import RunRecord
-from awaken.errors import StorageError
+from awaken.domain.ticket import Ticket
+from awaken.errors import CommitUnknown, StorageError
 
+COMMIT_GRACE = 30.0
+"""How long somebody who cancels a run waits for the answer to a commit under way, in seconds."""
+
+_ATTEMPTS = 3
 log = logging.getLogger("awaken.loop")
 _replace = msgspec.structs.replace
 
 
 class Journal:
-    """The only place a run's events and commits come from."""
+    """The only place a run's events and commits come from.
+
+    `calls`, `tickets` and `acks` collect what goes with the next commit.
+    """
 
     __slots__ = (
         "_clock",
         "_commits",
         "_durable",
-        "_fence",
+        "_failure",
+        "_immediate",
         "_later",
         "_now",
         "_parent_run",
         "_parent_thread",
         "_run",
         "_thread",
+        "_under_way",
+        "acks",
         "calls",
+        "fence",
+        "is_unsettled",
         "length",
         "live",
         "sink",
+        "tickets",
     )
 
     def __init__(
@@ -51,17 +67,26 @@ class Journal:
         self.sink = sink
         self.live = not isinstance(sink, NullEventSink)
         self.length = length
+        self.fence = fence
         self.calls: list[CallEntry] = []
+        self.tickets: list[Ticket] = []
+        self.acks: list[int] = []
         self._commits = commits
+        self._immediate = commits is not None and commits.immediate
         self._clock = clock
         self._now = 0
-        self._fence = fence
         self._thread, self._run = identity.thread_id, identity.run_id
         self._parent_run, self._parent_thread = identity.parent_run_id, identity.parent_thread_id
         # What the next commit keeps, and what is sent after it: a place in the former, or an
         # event nobody keeps.
         self._durable: list[RunEvent] = []
         self._later: list[int | RunEvent] = []
+        self._under_way: asyncio.Future[None] | None = None
+        self._failure: StorageError | None = None
+        # Whether a commit is under way, or has failed.
+        self.is_unsettled = False
+
+    # -- events -------------------------------------------------------------------------------
 
     def envelope(self, event: AgentEvent) -> RunEvent:
         now = self._clock.now_ms()
@@ -112,46 +137,133 @@ class Journal:
         """Whether an event of that kind waits for a commit."""
         return any(isinstance(entry.event, kind) for entry in self._durable)
 
+    @property
+    def has_pending(self) -> bool:
+        return bool(self._durable or self.tickets or self.acks)
+
+    # -- commits ------------------------------------------------------------------------------
+
     async def commit(
         self,
         messages: tuple[Message, ...],
         record: RunRecord,
         run_state: dict[str, msgspec.Raw],
         thread_state: dict[str, msgspec.Raw],
+        *,
+        release: bool = False,
+        wait: bool = True,
     ) -> None:
         """Make everything since the last commit true, then send what was noted.
+
+        Without `wait` it may still be under way on return; whatever depends on it, and the next
+        commit, calls `settled` first.
 
         Raises:
             StorageError: the store refused or failed; nothing is claimed.
         """
-        durable, calls, later = tuple(self._durable), tuple(self.calls), self._later
+        if self.is_unsettled:
+            await self.settled()
+        durable, later = tuple(self._durable), self._later
         self._durable.clear()
-        self.calls.clear()
         if later:
             self._later = []
-        first_seq: int | None = None
-        if self._commits is not None:
+        commits = self._commits
+        if commits is None:
+            self.calls.clear()
+            return await self._send_noted(durable, later, None)
+        commit = ThreadCommit(
+            thread_id=self._thread,
+            expected_length=self.length,
+            messages=messages,
+            run=record,
+            run_state=run_state,
+            thread_state=thread_state,
+            events=durable,
+            calls=tuple(self.calls),
+            tickets=tuple(self.tickets),
+            acks=tuple(self.acks),
+            parent_thread_id=self._parent_thread,
+            at_ms=self._now if durable else self._clock.now_ms(),
+            fence=self.fence,
+            release=release,
+        )
+        self.calls.clear()
+        if self.tickets or self.acks:
+            self.tickets.clear()
+            self.acks.clear()
+        if self._immediate:
             try:
-                committed: Committed = await self._commits.commit(
-                    ThreadCommit(
-                        thread_id=self._thread,
-                        expected_length=self.length,
-                        messages=messages,
-                        run=record,
-                        run_state=run_state,
-                        thread_state=thread_state,
-                        events=durable,
-                        calls=calls,
-                        parent_thread_id=self._parent_thread,
-                        at_ms=self._now if durable else self._clock.now_ms(),
-                        fence=self._fence,
-                    )
-                )
+                committed = await commits.commit(commit)
             except Exception as error:
-                self._durable = list(durable)
-                raise StorageError(error) from error
+                committed = await self._after_error(commits, commit, error)
             self.length = committed.length
-            first_seq = committed.first_event_seq
+            if later:
+                await self._send_noted(commit.events, later, committed.first_event_seq)
+            return
+        # A future of its own: nobody who cancels the run may tear it out of a commit.
+        self.is_unsettled = True
+        self._under_way = asyncio.ensure_future(self._keep(commits, commit, later))
+        if wait:
+            await self.settled()
+
+    async def settled(self) -> None:
+        """Wait for the commit that is under way, if there is one.
+
+        Raises:
+            StorageError: the store refused or failed; nothing is claimed.
+        """
+        under_way = self._under_way
+        if under_way is not None:
+            try:
+                await asyncio.wait([under_way])
+            except asyncio.CancelledError:
+                await asyncio.wait([under_way], timeout=COMMIT_GRACE)
+                raise
+            self._under_way = None
+        if self._failure is not None:
+            raise self._failure
+        self.is_unsettled = False
+
+    async def _keep(
+        self, commits: Commits, commit: ThreadCommit, later: list[int | RunEvent]
+    ) -> None:
+        """Commit, as a future of its own: what goes wrong is told by `settled`."""
+        try:
+            try:
+                committed = await commits.commit(commit)
+            except Exception as error:
+                committed = await self._after_error(commits, commit, error)
+        except StorageError:
+            return
+        self.length = committed.length
+        if later:
+            await self._send_noted(commit.events, later, committed.first_event_seq)
+
+    async def _after_error(
+        self, commits: Commits, commit: ThreadCommit, error: Exception
+    ) -> Committed:
+        """What a commit comes to in the end: where the answer was lost, find out.
+
+        Raises:
+            StorageError: nothing can be kept from here on; whoever asks later is told, too.
+        """
+        for _ in range(_ATTEMPTS):
+            if not isinstance(error, CommitUnknown):
+                break
+            log.warning("thread %s: %s; reading back", commit.thread_id, error)
+            try:
+                committed = await commits.settle(commit)
+                return committed if committed is not None else await commits.commit(commit)
+            except Exception as next_error:
+                error = next_error
+        self._durable = [*commit.events, *self._durable]
+        self._failure = StorageError(error)
+        self.is_unsettled = True
+        raise self._failure from error
+
+    async def _send_noted(
+        self, durable: Sequence[RunEvent], later: list[int | RunEvent], first_seq: int | None
+    ) -> None:
         for item in later:
             if self.live:
                 await self.send(

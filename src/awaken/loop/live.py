@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from awaken.clock import SYSTEM_CLOCK, Clock
-from awaken.contract.commits import Commits, Fence
+from awaken.contract.commits import CallEntry, Commits, Fence
 from awaken.contract.control import (
     CancellationToken,
     DecisionQueue,
@@ -26,6 +27,7 @@ from awaken.domain.lifecycle import TerminationReason
 from awaken.domain.message import Message, MessageMetadata
 from awaken.domain.phase import Phase
 from awaken.domain.run import RunRecord, RunRequestSnapshot, RunWaitingTicket
+from awaken.domain.ticket import Ticket
 from awaken.domain.tool import ToolDescriptor
 from awaken.domain.value import Value
 from awaken.errors import Cancelled
@@ -33,10 +35,12 @@ from awaken.ids import UUID7, Ids
 from awaken.loop.journal import Journal
 from awaken.loop.transcript import Transcript
 from awaken.phase.engine import PhaseRuntime
-from awaken.plugin.agent import ResolvedAgent
+from awaken.plugin.agent import ResolvedAgent, changes_since
 from awaken.plugin.context import PhaseContext
 from awaken.state.command import Command
 from awaken.tool import FrontEndTool
+
+log = logging.getLogger("awaken.loop")
 
 
 class AgentRunResult(Value, frozen=True, kw_only=True):
@@ -55,8 +59,10 @@ class AgentLoopParams(msgspec.Struct, kw_only=True, gc=False):
     """What a run is started with.
 
     `messages` is the conversation as the model may see it, this turn's input at its end.
-    `uncommitted` is what the first commit adds to a raw log of `log_length` messages; `previous`
-    is the record of the run if it goes on from an earlier one.
+    `uncommitted` is what the first commit adds to a raw log of `log_length` messages, with `acks`
+    and `tickets`; `previous` is the record of the run if it goes on from an earlier one,
+    `last_turn` the last message with calls as it stands in the log, and `calls` what the ledger
+    knows of it.
     """
 
     resolver: AgentResolver
@@ -82,6 +88,25 @@ class AgentLoopParams(msgspec.Struct, kw_only=True, gc=False):
     clock: Clock = SYSTEM_CLOCK
     ids: Ids = UUID7
     fence: Fence | None = None
+    last_turn: Message | None = None
+    calls: Sequence[CallEntry] = ()
+    acks: Sequence[int] = ()
+    tickets: Sequence[Ticket] = ()
+
+
+def _taken_up(record: RunRecord | None, agent: ResolvedAgent) -> RunRecord | None:
+    """The record of a run that goes on with its agent as it is now."""
+    if record is None or record.agent_id != agent.spec.id:
+        return record
+    changes = changes_since(record.agent_fingerprint, agent)
+    if not changes:
+        return record
+    log.warning("run %s goes on; changed since it began: %s", record.run_id, ", ".join(changes))
+    return msgspec.structs.replace(
+        record,
+        agent_fingerprint=agent.fingerprint,
+        agent_changes=tuple(sorted({*record.agent_changes, *changes})),
+    )
 
 
 class LiveRun:
@@ -102,6 +127,8 @@ class LiveRun:
         "input_count",
         "input_tokens",
         "journal",
+        "last_turn",
+        "ledger",
         "message_id",
         "metadata",
         "output_tokens",
@@ -136,7 +163,7 @@ class LiveRun:
         self.clock, self.ids = params.clock, params.ids
         self.profile_store = params.profile_store
         self.created_at_ms = self.clock.now_ms()
-        self.record = params.previous
+        self.record = _taken_up(params.previous, agent)
         self.request = params.request
         # Counted here too: the lifecycle takes no more steps once a policy has closed it.
         self.steps = params.previous.steps if params.previous else 0
@@ -150,6 +177,10 @@ class LiveRun:
             params.log_length,
             params.fence,
         )
+        self.journal.acks.extend(params.acks)
+        self.journal.tickets.extend(params.tickets)
+        self.last_turn = params.last_turn
+        self.ledger = {entry.key: entry for entry in params.calls}
         self.input_count = len(params.uncommitted)
         self.transcript = Transcript(params.messages, params.uncommitted)
         self.in_step = self.ending = False
@@ -173,11 +204,15 @@ class LiveRun:
         self.agent = agent
         self.profile = agent.env.profile_access(self.profile_store)
 
-    def enter_step(self) -> None:
-        """Begin a step: its message gets an id, and its messages one producer."""
-        self.message_id = self.ids.new()
+    def enter_step(self, message_id: str | None = None) -> None:
+        """Begin a step, or go on with one: its message has an id, its messages one producer."""
+        self.message_id = self.ids.new() if message_id is None else message_id
         self.in_step = True
         self.metadata = MessageMetadata(run_id=self.identity.run_id, step_index=self.steps)
+
+    def has_news(self) -> bool:
+        """Whether something happened that no commit has kept yet."""
+        return self.transcript.has_pending or self.journal.has_pending
 
     def check_token(self) -> None:
         """

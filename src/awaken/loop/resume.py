@@ -8,24 +8,28 @@ from collections.abc import Sequence
 
 import msgspec
 
-from awaken.contract.commits import CallEntry, CallPhase, call_key
-from awaken.contract.control import InboxClosed, first_of, interruptible
+from awaken.contract.commits import CallEntry, CallPhase
+from awaken.contract.control import DecisionQueue, InboxClosed, first_of, interruptible
 from awaken.domain.event import ToolCallResumed
 from awaken.domain.intercept import Suspend, ToolInterceptPayload
 from awaken.domain.message import Message, Role, Text, ToolCall
+from awaken.domain.recovery import OUTCOME_UNKNOWN
 from awaken.domain.spec import ToolExecutorKind
 from awaken.domain.suspension import (
     Decision,
     ResumeAction,
+    ToolCallResume,
     ToolCallResumeMode,
     ToolCallStatus,
 )
-from awaken.domain.tool import ToolError
+from awaken.domain.ticket import TicketStatus, call_digest
+from awaken.domain.tool import ToolError, ToolResult
 from awaken.errors import InvalidResume, StateError, UnknownKey
 from awaken.loop import calls
-from awaken.loop.complete import Turn, interrupt
-from awaken.loop.inbox import drain
+from awaken.loop.complete import Turn, close_call, interrupt, question_key, ticket_of
+from awaken.loop.inbox import read_inbox
 from awaken.loop.live import LiveRun
+from awaken.loop.recover import settle, was_begun
 from awaken.loop.save import persist_checkpoint
 from awaken.state.command import MutationBatch
 from awaken.state.runtime_keys import TOOL_CALL_STATES, PutCall, ToolCallState
@@ -33,27 +37,23 @@ from awaken.state.store import StateStore
 
 log = logging.getLogger("awaken.loop")
 _replace = msgspec.structs.replace
+EXPIRY_GRACE_MS = 1000
+"""How long an answer that was given in time may take to arrive."""
+
+_MISFIT = "the approval was given to another call; ask again"
 
 
-def prepare_resume(
-    store: StateStore,
-    decisions: Sequence[Decision],
-    mode_override: ToolCallResumeMode | None = None,
-) -> None:
+def prepare_resume(store: StateStore, decisions: Sequence[Decision]) -> None:
     """Take answers to suspended calls, all or none; an answer given before is ignored.
 
     Raises:
         UnknownKey: a target is neither a call nor a suspension.
         InvalidResume: a call no longer waits.
     """
-    store.commit(decision_batch(store, decisions, mode_override))
+    store.commit(decision_batch(store, decisions))
 
 
-def decision_batch(
-    store: StateStore,
-    decisions: Sequence[Decision],
-    mode_override: ToolCallResumeMode | None = None,
-) -> MutationBatch:
+def decision_batch(store: StateStore, decisions: Sequence[Decision]) -> MutationBatch:
     """What `prepare_resume` would write; the same errors."""
     states = store.read(TOOL_CALL_STATES)
     known = dict(states.calls) if states else {}
@@ -73,7 +73,7 @@ def decision_batch(
             call,
             status=ToolCallStatus.RESUMING if resume else ToolCallStatus.CANCELLED,
             resume_input=decision,
-            resume_mode=mode_override or call.resume_mode,
+            resume_mode=decision.mode or call.resume_mode,
             updated_at=decision.updated_at or call.updated_at,
         )
         known[call.call_id] = decided
@@ -82,13 +82,18 @@ def decision_batch(
 
 
 def find_call(known: dict[str, ToolCallState], target: str) -> ToolCallState:
-    """The call of that id, or with that suspension id.
+    """The call of that id, or whose question has that id or key.
 
     Raises:
         UnknownKey: there is none.
     """
     call = known.get(target) or next(
-        (call for call in known.values() if call.suspension_id == target), None
+        (
+            call
+            for call in known.values()
+            if call.suspension_id == target or (call.asked and question_key(call) == target)
+        ),
+        None,
     )
     if call is None:
         waiting = sorted(c.call_id for c in known.values() if c.status is ToolCallStatus.SUSPENDED)
@@ -130,11 +135,10 @@ def give_up_suspended(run: LiveRun) -> None:
 
 def _answer(run: LiveRun, call: ToolCallState, error: ToolError) -> None:
     """Settle a call that does not run: in the log, and in the ledger."""
-    if found := run.transcript.find_call(call.call_id):
-        message, index = found
+    if call.key:
         run.journal.calls.append(
             CallEntry(
-                key=call_key(message.id or "", index),
+                key=call.key,
                 run_id=run.identity.run_id,
                 call_id=call.call_id,
                 tool_name=call.tool_name,
@@ -154,6 +158,32 @@ def _answer(run: LiveRun, call: ToolCallState, error: ToolError) -> None:
 
 
 # -- replay -----------------------------------------------------------------------------------
+
+
+def take_expired(run: LiveRun) -> bool:
+    """Answer, with a no, what nobody has answered in time; whether there was any."""
+    now = run.clock.now_ms()
+    late = [
+        call
+        for call in suspended_calls(run.store)
+        if call.expires_at is not None and call.expires_at + EXPIRY_GRACE_MS <= now
+    ]
+    for call in late:
+        no = ToolCallResume.deny(f"nobody decided about '{call.tool_name}' in time")
+        no = _replace(no, updated_at=now)
+        run.journal.tickets.append(
+            ticket_of(call, run.identity, status=TicketStatus.EXPIRED, decision=no)
+        )
+        prepare_resume(run.store, [(question_key(call), no)])
+    return bool(late)
+
+
+def next_expiry(run: LiveRun) -> float | None:
+    """In how many seconds the next question is too old to be answered."""
+    times = [c.expires_at for c in suspended_calls(run.store) if c.expires_at is not None]
+    if not times:
+        return None
+    return max(0.0, (min(times) + EXPIRY_GRACE_MS - run.clock.now_ms()) / 1000)
 
 
 async def detect_and_replay_resume(run: LiveRun) -> str | None:
@@ -189,7 +219,10 @@ def _take_no(run: LiveRun, call: ToolCallState) -> None:
     decision = call.resume_input
     assert decision is not None, "only decided calls are taken up"
     run.journal.note(ToolCallResumed(target_id=call.call_id, result=decision.result))
-    _answer(run, call, ToolError.denied(decision.reason or f"'{call.tool_name}' was not approved"))
+    reason = decision.reason
+    if reason is None and call.suspension_reason == OUTCOME_UNKNOWN:
+        reason = f"somebody found that '{call.tool_name}' did not take effect"
+    _answer(run, call, ToolError.denied(reason or f"'{call.tool_name}' was not approved"))
     settled = _replace(call, resume_input=None, suspension_id=None, suspension_reason=None)
     run.store.update(TOOL_CALL_STATES, PutCall(call=settled))
 
@@ -210,16 +243,32 @@ async def _take_yes(run: LiveRun, call: ToolCallState) -> str | None:
         {index: call},
     )
     try:
-        verdict = await calls.gate(run, turn, index) if run.agent.env.gates else None
-        if verdict is not None and not _was_answered(verdict, call):
-            await calls.intercept(run, turn, index, verdict)
+        if not _fits(run, call):
+            close_call(run, turn, index, ToolResult.error(call.tool_name, _MISFIT))
+        elif was_begun(run, turn, index) and await settle(run, turn, index):
+            pass
         else:
-            await calls.run_alone(run, turn, index)
+            await _run_answered(run, turn, index, call)
     except BaseException:
         if turn.is_open(index):
             interrupt(run, turn, [index])
         raise
     return turn.blocked
+
+
+async def _run_answered(run: LiveRun, turn: Turn, index: int, call: ToolCallState) -> None:
+    verdict = await calls.gate(run, turn, index) if run.agent.env.gates else None
+    if verdict is not None and not _was_answered(verdict, call):
+        await calls.intercept(run, turn, index, verdict)
+    else:
+        await calls.run_alone(run, turn, index)
+
+
+def _fits(run: LiveRun, call: ToolCallState) -> bool:
+    """Whether the answer was given to this call: same run, same tool, same arguments."""
+    given = call.resume_input.digest if call.resume_input else None
+    wanted = call_digest(run.identity.run_id, call.tool_name, call.arguments)
+    return given is None or given == wanted
 
 
 def _was_answered(verdict: ToolInterceptPayload, call: ToolCallState) -> bool:
@@ -246,22 +295,41 @@ async def wait_for_decisions(run: LiveRun) -> bool:
         return False
     while True:
         run.check_token()
-        if decisions := queue.drain():
-            try:
-                prepare_resume(run.store, decisions)
-            except (StateError, InvalidResume) as error:
-                # The door checks decisions too; one that got stale on the way changes nothing.
-                log.warning("decisions were refused: %s", error)
-                continue
+        if take_decisions(run) or take_expired(run):
             return True
         if queue.closed:
             return False
-        if messages := drain(run.inbox):
+        if messages := read_inbox(run):
             run.transcript.extend(messages)
             await persist_checkpoint(run)
             continue
+        if run.journal.has_pending:
+            await persist_checkpoint(run)
+            continue
         with interruptible(run.token):
-            await first_of(queue.ready(), _inbox_ready(run))
+            await _something_comes(run, queue)
+
+
+def take_decisions(run: LiveRun) -> bool:
+    """Take the answers that have come, batch by batch; whether one of them was of use."""
+    taken = False
+    for decisions, command in run.decisions.drain() if run.decisions is not None else ():
+        if command is not None:
+            run.journal.acks.append(command)
+        try:
+            prepare_resume(run.store, decisions)
+            taken = True
+        except (StateError, InvalidResume) as error:
+            # The door checks decisions too; one that got stale on the way changes nothing.
+            log.warning("decisions were refused: %s", error)
+    return taken
+
+
+async def _something_comes(run: LiveRun, queue: DecisionQueue) -> None:
+    waits = [queue.ready(), _inbox_ready(run)]
+    if (seconds := next_expiry(run)) is not None:
+        waits.append(run.clock.sleep(seconds))
+    await first_of(*waits)
 
 
 async def _inbox_ready(run: LiveRun) -> None:

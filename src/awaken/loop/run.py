@@ -32,12 +32,14 @@ from awaken.errors import (
     StateError,
     StorageError,
 )
-from awaken.loop.inbox import drain, payload_messages
+from awaken.loop.inbox import read_inbox, take_payload
 from awaken.loop.live import AgentLoopParams, AgentRunResult, LiveRun
+from awaken.loop.recover import take_up
 from awaken.loop.resume import (
     detect_and_replay_resume,
     give_up_suspended,
     suspended_calls,
+    take_expired,
     wait_for_decisions,
 )
 from awaken.loop.save import check_termination, complete_step, persist_checkpoint
@@ -98,8 +100,15 @@ async def _begin(run: LiveRun, params: AgentLoopParams) -> TerminationReason | N
     run.agent.env.activate(run.store, run.agent.spec)
     await persist_checkpoint(run)
     try:
+        if turn := await take_up(run):
+            await complete_step(run)
+            await persist_checkpoint(run)
+            if turn.blocked is not None:
+                return Blocked(value=turn.blocked)
+        take_expired(run)
         if blocked := await detect_and_replay_resume(run):
             return Blocked(value=blocked)
+        run.check_token()
         if suspended_calls(run.store):
             return await _suspend(run)
         if run.is_busy(Phase.RUN_START):
@@ -135,7 +144,7 @@ async def _next(run: LiveRun, outcome: Outcome | TerminationReason) -> Terminati
         return await _suspend(run)
     if not isinstance(outcome, Outcome):
         return outcome
-    arrived = drain(run.inbox)
+    arrived = read_inbox(run)
     run.transcript.extend(arrived)
     end = check_termination(run.store)
     if end is None and outcome is Outcome.NATURAL_END and not arrived:
@@ -155,8 +164,8 @@ async def _natural_end(run: LiveRun) -> TerminationReason | None:
         payload = await run.inbox.recv_or_cancel(run.token)
         if payload is None:
             return CANCELLED
-        run.transcript.extend(payload_messages(payload))
-        run.transcript.extend(drain(run.inbox))
+        run.transcript.extend(take_payload(run, payload))
+        run.transcript.extend(read_inbox(run))
         return None
     _wait(run, AWAITING_TASKS)
     return NATURAL_END
@@ -185,7 +194,7 @@ async def _suspend(run: LiveRun) -> TerminationReason | None:
         except Cancelled:
             return CANCELLED
         if not suspended_calls(run.store):
-            run.transcript.extend(drain(run.inbox))
+            run.transcript.extend(read_inbox(run))
             await persist_checkpoint(run)
             return check_termination(run.store)
 
@@ -231,13 +240,14 @@ def _close_lifecycle(run: LiveRun, end: TerminationReason) -> None:
 
 def _close_inbox(run: LiveRun) -> None:
     """Nobody may write to a run that is over; what came until now stays in the log."""
-    inbox, run.inbox = run.inbox, None
+    inbox = run.inbox
     if inbox is None:
         return
     try:
-        run.transcript.extend(drain(inbox))
+        run.transcript.extend(read_inbox(run))
     except InvalidResume as error:
         log.warning("what came into the inbox last was dropped: %s", error)
+    run.inbox = None
     inbox.close()
 
 
@@ -251,7 +261,10 @@ async def _commit_end(run: LiveRun, end: TerminationReason) -> None:
         result["status_reason"] = lifecycle.status_reason
     payload = {"message": end.value} if isinstance(end, Failed) else None
     finish = _finish_event(run, end, result)
-    await persist_checkpoint(run, termination=end, error_payload=payload, finish=finish)
+    release = run.journal.fence is not None
+    await persist_checkpoint(
+        run, termination=end, error_payload=payload, finish=finish, release=release
+    )
 
 
 def _finish_event(run: LiveRun, end: TerminationReason, result: Json) -> RunFinish:

@@ -71,20 +71,27 @@ async def persist_checkpoint(
     termination: TerminationReason | None = None,
     error_payload: Json = None,
     finish: RunFinish | None = None,
+    release: bool = False,
+    wait: bool = True,
 ) -> None:
     """Commit everything since the last commit; with `termination`, the end of the run too.
+
+    With `release` the thread is given up; without `wait` the commit may be under way on return,
+    until `run.journal.settled()`.
 
     Raises:
         StorageError: the store refused; nothing is claimed.
         KeyEncode: a state value cannot be written.
     """
+    if run.journal.is_unsettled:
+        await run.journal.settled()
     run_state, thread_state = run.store.take_unsaved()
     lifecycle = run.store.read(RUN_LIFECYCLE) or RunLifecycleState()
     messages, source, output = _own_messages(run, lifecycle)
     record = _next_record(run, lifecycle, source, output, termination, error_payload)
     if finish is not None:
         run.journal.note(finish)
-    await run.journal.commit(messages, record, run_state, thread_state)
+    await run.journal.commit(messages, record, run_state, thread_state, release=release, wait=wait)
     run.record = record
 
 
@@ -160,6 +167,7 @@ def _next_record(
     return _replace(
         record,
         agent_id=run.agent.spec.id,
+        agent_fingerprint=run.agent.fingerprint or record.agent_fingerprint,
         input=source,
         output=output,
         status=lifecycle.status,
@@ -330,6 +338,8 @@ def waiting_tickets_from_store(store: StateStore) -> list[RunWaitingTicket]:
             resume_mode=call.resume_mode,
             reason=call.suspension_reason,
             updated_at=call.updated_at,
+            digest=call.digest,
+            expires_at=call.expires_at,
         )
         for call_id, call in (states.calls if states else {}).items()
         if call.status is ToolCallStatus.SUSPENDED

@@ -25,6 +25,10 @@ class Transcript:
     def response(self) -> str:
         return self._answer.text() if self._answer is not None else ""
 
+    @property
+    def has_pending(self) -> bool:
+        return bool(self._pending)
+
     def view(self) -> MessageView:
         return MessageView(self._items)
 

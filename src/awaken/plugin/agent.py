@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from awaken.codec import digest
 from awaken.contract.backend import (
     ExecutionBackend,
     ExecutionBackendFactory,
@@ -21,7 +22,10 @@ from awaken.plugin.env import ExecutionEnv
 
 
 class ResolvedAgent(msgspec.Struct, frozen=True, kw_only=True):
-    """A specification with everything it names found. `descriptors` are sorted by id."""
+    """A specification with everything it names found. `descriptors` are sorted by id.
+
+    `fingerprint` is that of its prompt, its tools and its model, in this order.
+    """
 
     spec: AgentSpec
     upstream_model: str
@@ -30,6 +34,7 @@ class ResolvedAgent(msgspec.Struct, frozen=True, kw_only=True):
     descriptors: tuple[ToolDescriptor, ...] = ()
     tool_executor: ToolExecutorKind = ToolExecutorKind.PARALLEL_STREAMING
     env: ExecutionEnv = msgspec.field(default_factory=ExecutionEnv)
+    fingerprint: str = ""
 
     @classmethod
     def new(
@@ -40,7 +45,7 @@ class ResolvedAgent(msgspec.Struct, frozen=True, kw_only=True):
         return cls(spec=spec, upstream_model=model, llm_executor=llm_executor)
 
     def with_tool(self, tool: Tool) -> ResolvedAgent:
-        """This agent with one more tool.
+        """This agent with one more tool, which a request brings: its fingerprint stays.
 
         Raises:
             ToolIdConflict: it has one of that id.
@@ -48,11 +53,16 @@ class ResolvedAgent(msgspec.Struct, frozen=True, kw_only=True):
         tool_id = tool.descriptor().id
         if tool_id in self.tools:
             raise ToolIdConflict(tool_id, f"agent {self.spec.id!r} and the request")
-        return self.with_tools({**self.tools, tool_id: tool})
+        more = self.with_tools({**self.tools, tool_id: tool})
+        return msgspec.structs.replace(more, fingerprint=self.fingerprint)
 
     def with_tools(self, tools: Mapping[str, Tool]) -> ResolvedAgent:
         """This agent with exactly these tools."""
-        return msgspec.structs.replace(self, tools=tools, descriptors=sorted_descriptors(tools))
+        descriptors = sorted_descriptors(tools)
+        parts = (digest(self.spec.system_prompt), digest(descriptors), self.upstream_model)
+        return msgspec.structs.replace(
+            self, tools=tools, descriptors=descriptors, fingerprint="|".join(parts)
+        )
 
     def with_env(self, env: ExecutionEnv) -> ResolvedAgent:
         return msgspec.structs.replace(self, env=env)
@@ -90,6 +100,17 @@ class ResolvedBackendAgent:
                     f"failed to build backend '{self._factory.backend()}': {error}"
                 ) from error
         return self._backend
+
+
+_PARTS = ("system_prompt", "tools", "model")
+
+
+def changes_since(fingerprint: str | None, agent: ResolvedAgent) -> tuple[str, ...]:
+    """What of an agent is another than when the fingerprint was taken."""
+    if not fingerprint or not agent.fingerprint:
+        return ()
+    old, new = fingerprint.split("|", 2), agent.fingerprint.split("|", 2)
+    return tuple(part for part, a, b in zip(_PARTS, old, new, strict=False) if a != b)
 
 
 ResolvedExecution = ResolvedAgent | ResolvedBackendAgent

@@ -2,7 +2,7 @@
 
 from awaken.runtime.active import ActiveRun, ActiveRuns
 from awaken.runtime.builder import AgentRuntimeBuilder
-from awaken.runtime.request import RunKind, RunRequest
+from awaken.runtime.request import RunKind, RunRequest, WhenBusy
 from awaken.runtime.runtime import CANCEL_GRACE, AgentRuntime
 
 __all__ = [
@@ -13,4 +13,5 @@ __all__ = [
     "AgentRuntimeBuilder",
     "RunKind",
     "RunRequest",
+    "WhenBusy",
 ]

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
+from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.control import CancellationToken, DecisionQueue, InboxSender
-from awaken.domain.message import Message
-from awaken.domain.suspension import Decision
-from awaken.errors import InvalidResume, StateError, ThreadAlreadyRunning
+from awaken.errors import ThreadAlreadyRunning
 from awaken.loop.inbox import messages_payload
-from awaken.loop.resume import decision_batch
 from awaken.state.store import StateStore
 
 
@@ -18,13 +16,15 @@ class ActiveRun:
     """A live run's slot, and the ways to reach it. Parts are filled in as it starts."""
 
     __slots__ = (
+        "_early",
         "_ended",
+        "_ready",
         "_release",
         "_released",
-        "_sent",
         "decisions",
         "inbox",
         "run_id",
+        "seen",
         "store",
         "task",
         "thread_id",
@@ -39,10 +39,12 @@ class ActiveRun:
         self.inbox: InboxSender | None = None
         self.store: StateStore | None = None
         self.task: asyncio.Future[None] | None = None
+        self.seen = 0
+        self._early: list[ThreadCommand] = []
+        self._ready = False
         self._ended: asyncio.Event | None = None
         self._released = False
         self._release = release
-        self._sent: list[Decision] = []
 
     def release(self) -> None:
         if self.decisions is not None:
@@ -52,7 +54,7 @@ class ActiveRun:
         if self._ended is not None:
             self._ended.set()
 
-    async def wait_ended(self, timeout: float) -> bool:
+    async def wait_ended(self, timeout: float | None) -> bool:
         """Wait until the slot is free; false if that takes longer than `timeout` seconds."""
         if self._released:
             return True
@@ -64,28 +66,35 @@ class ActiveRun:
             return False
         return True
 
-    def decide(self, decisions: Sequence[Decision]) -> None:
-        """Pass answers on, if each of them fits a call that waits.
+    def begin(self, seen: int) -> None:
+        """The run can be reached; commands up to `seen` were read when it was put together."""
+        self.seen = max(self.seen, seen)
+        self._ready = True
+        early, self._early = self._early, []
+        for command in early:
+            self.take(command)
 
-        Raises:
-            UnknownKey: a target is neither a call nor a suspension.
-            InvalidResume: a call no longer waits, or the run takes no decisions.
-        """
-        if self.decisions is None or self.store is None:
-            raise InvalidResume(f"run '{self.run_id}' takes no decisions while it runs")
-        if not len(self.decisions):
-            self._sent.clear()
-        # What is on its way counts too: a second answer must not make the run refuse the first.
-        decision_batch(self.store, [*self._sent, *decisions])
-        if not self.decisions.send(decisions):
-            raise InvalidResume(f"run '{self.run_id}' has ended")
-        self._sent.extend(decisions)
+    def take(self, command: ThreadCommand) -> None:
+        """Pass a command on to the run, once. What it cannot take now stays for the next one."""
+        if not self._ready:
+            self._early.append(command)
+            return
+        if command.id <= self.seen or command.run_id not in (None, self.run_id):
+            return
+        self.seen = command.id
+        if command.kind is CommandKind.CANCEL:
+            self.token.cancel()
+        elif command.kind is CommandKind.MESSAGES and self.inbox is not None:
+            self.inbox.send(messages_payload(command.messages, command.id))
+        elif command.kind is CommandKind.DECISIONS and self.decisions is not None:
+            self.decisions.send(command.decisions, command.id)
 
 
 class ActiveRuns:
-    """Finds live runs by run id or by thread id."""
+    """Finds live runs by run id or by thread id; `when_empty` is called when the last one ended."""
 
-    def __init__(self) -> None:
+    def __init__(self, when_empty: Callable[[], None]) -> None:
+        self._when_empty = when_empty
         self._by_thread: dict[str, ActiveRun] = {}
         self._by_run: dict[str, ActiveRun] = {}
 
@@ -116,6 +125,8 @@ class ActiveRuns:
             del self._by_thread[run.thread_id]
         if run.run_id is not None and self._by_run.get(run.run_id) is run:
             del self._by_run[run.run_id]
+        if not self._by_thread:
+            self._when_empty()
 
     def find(self, id: str) -> ActiveRun | None:
         """The run with that run or thread id; nothing if the id names two different runs."""
@@ -139,19 +150,3 @@ def cancel(run: ActiveRun | None) -> bool:
         return False
     run.token.cancel()
     return True
-
-
-def send_decisions(run: ActiveRun | None, decisions: Sequence[Decision]) -> bool:
-    if run is None or not decisions:
-        return False
-    try:
-        run.decide(decisions)
-    except (StateError, InvalidResume):
-        return False
-    return True
-
-
-def send_messages(run: ActiveRun | None, messages: Sequence[Message]) -> bool:
-    if run is None or run.inbox is None or not messages:
-        return False
-    return run.inbox.send(messages_payload(messages))

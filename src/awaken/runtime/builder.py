@@ -9,10 +9,10 @@ from awaken.backend.delegate import DelegateTool
 from awaken.backend.local import LocalBackend
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.backend import ExecutionBackendFactory
-from awaken.contract.commits import Commits
 from awaken.contract.llm import LlmExecutor
 from awaken.contract.profile import ProfileStore
 from awaken.contract.registry import ExecutionResolver
+from awaken.contract.store import Store
 from awaken.contract.tool import Tool
 from awaken.domain.spec import AgentSpec, ModelSpec
 from awaken.errors import AwakenError, BuildError, ValidationFailed
@@ -34,7 +34,7 @@ class AgentRuntimeBuilder:
         self._registries = RegistrySet()
         self._own_plugins: dict[str, Plugin] = {}
         self._errors: list[BuildError] = []
-        self._commits: Commits | None = None
+        self._store: Store | None = None
         self._profiles: ProfileStore | None = None
         self._wrap_executor: WrapExecutor | None = None
         self._clock, self._ids = clock, ids
@@ -70,8 +70,8 @@ class AgentRuntimeBuilder:
     def with_agent_backend_factory(self, factory: ExecutionBackendFactory) -> AgentRuntimeBuilder:
         return self._register(self._registries.backends, factory.backend(), factory)
 
-    def with_thread_run_store(self, commits: Commits) -> AgentRuntimeBuilder:
-        self._commits = commits
+    def with_thread_run_store(self, store: Store) -> AgentRuntimeBuilder:
+        self._store = store
         return self
 
     def with_profile_store(self, profiles: ProfileStore) -> AgentRuntimeBuilder:
@@ -146,11 +146,11 @@ class AgentRuntimeBuilder:
         return self._build(self.validated_resolver())
 
     def _build(self, resolver: RegistryResolver) -> AgentRuntime:
-        if self._commits is None:
+        if self._store is None:
             raise BuildError("a runtime needs a store: call with_thread_run_store")
         return AgentRuntime(
             RegistryHandle(resolver),
-            self._commits,
+            self._store,
             profiles=self._profiles,
             clock=self._clock,
             ids=self._ids,

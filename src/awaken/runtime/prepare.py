@@ -6,16 +6,21 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from awaken.contract.commits import Commits
+from awaken.codec import from_json, to_json
+from awaken.contract.commands import CommandKind, ThreadCommand
+from awaken.contract.store import Store
+from awaken.contract.threads import ThreadContext
 from awaken.domain.identity import RunIdentity
+from awaken.domain.inference import InferenceOverride
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message, Visibility
 from awaken.domain.run import PersistedState, RunRecord, RunRequestSnapshot
-from awaken.domain.suspension import ToolCallStatus
-from awaken.domain.thread import Thread
+from awaken.domain.suspension import Decision, ToolCallStatus
+from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.domain.transcript import effective_view
 from awaken.errors import InvalidResume
 from awaken.ids import Ids
+from awaken.loop.complete import ticket_of
 from awaken.runtime.request import RunRequest
 from awaken.state.runtime_keys import ACTIVE_AGENT, TOOL_CALL_STATES, PutCall
 from awaken.state.store import StateStore, UnknownKeyPolicy
@@ -23,37 +28,20 @@ from awaken.state.store import StateStore, UnknownKeyPolicy
 SUPERSEDED = "[superseded by a new message]"
 
 
-class ThreadFacts(msgspec.Struct, kw_only=True, gc=False):
-    """What is known of a thread before a run."""
-
-    thread: Thread | None = None
-    latest: RunRecord | None = None
-    state: PersistedState = msgspec.field(default_factory=PersistedState)
-    messages: Sequence[Message] = ()
-
-    @classmethod
-    async def read(cls, commits: Commits, thread_id: str) -> ThreadFacts:
-        thread = await commits.load_thread(thread_id)
-        if thread is None:
-            return cls()
-        return cls(
-            thread=thread,
-            latest=await commits.latest_run(thread_id),
-            state=await commits.load_thread_state(thread_id),
-            messages=await commits.load_messages(thread_id),
-        )
-
-
 class RunChoice(msgspec.Struct, kw_only=True, gc=False):
-    """The run to be: new, or the continuation of a recorded one."""
+    """The run to be: new, or the continuation of a recorded one with its state."""
 
     run_id: str
     previous: RunRecord | None = None
-    is_continuation: bool = False
+    state: PersistedState | None = None
+
+    @property
+    def is_continuation(self) -> bool:
+        return self.state is not None
 
 
 def choose_agent(
-    request: RunRequest, facts: ThreadFacts, agent_ids: Callable[[], Sequence[str]]
+    request: RunRequest, context: ThreadContext, agent_ids: Callable[[], Sequence[str]]
 ) -> str:
     """The agent asked for, else the one that spoke last in the thread, else `default`.
 
@@ -61,63 +49,68 @@ def choose_agent(
 
     Decisions belong to the agent whose calls wait, whoever was asked for first.
     """
-    if request.agent_id is not None and not (request.decisions and facts.latest is not None):
+    latest = context.open_run
+    if request.agent_id is not None and not (request.decisions and latest is not None):
         return request.agent_id
-    active = facts.state.extensions.get(ACTIVE_AGENT.name)
+    active = context.thread_state.extensions.get(ACTIVE_AGENT.name)
     if isinstance(active, str):
         return active
-    if facts.latest is not None:
-        return facts.latest.agent_id
+    if latest is not None:
+        return latest.agent_id
     known = agent_ids()
     return known[0] if len(known) == 1 else "default"
 
 
 async def choose_run(
-    request: RunRequest, facts: ThreadFacts, commits: Commits, ids: Ids
+    request: RunRequest, context: ThreadContext, store: Store, ids: Ids
 ) -> RunChoice:
-    """The first rule that applies: continue, hint, dispatch, a waiting run, a new id.
+    """The first rule that applies: continue, hint, dispatch, an open run, a new id.
+
+    Whoever asks owns the thread by now: a run that is said to be running was left by a process
+    that is gone, and goes on like one that waits.
 
     Raises:
         InvalidResume: the run named does not exist, exists already, or is another thread's.
     """
     if request.continue_run_id is not None:
-        return await _named(request.continue_run_id, request.thread_id, commits)
+        return await _named(request.continue_run_id, request.thread_id, context, store)
     hint = (request.run_id_hint or "").strip()
     if hint:
-        known = await commits.load_run(hint)
+        known = await store.load_run(hint)
         if known is not None and known.status is not RunStatus.CREATED:
             raise InvalidResume(f"run_id_hint '{hint}' already exists as a run")
-        return RunChoice(run_id=hint, previous=known)
+        return RunChoice(run_id=hint, previous=_scalars(known) if known else None)
     hint = (request.dispatch_id_hint or "").strip()
     if hint:
-        if await commits.load_run(hint) is not None:
+        if await store.load_run(hint) is not None:
             raise InvalidResume(f"dispatch_id_hint '{hint}' already exists as a run")
         return RunChoice(run_id=hint)
-    waiting = await _waiting_run(facts, commits)
-    if waiting is not None:
-        return RunChoice(run_id=waiting.run_id, previous=waiting, is_continuation=True)
+    run = context.open_run
+    if run is not None and (run.status is RunStatus.RUNNING or run.is_resumable_waiting()):
+        return RunChoice(run_id=run.run_id, previous=run, state=context.run_state)
     return RunChoice(run_id=ids.new())
 
 
-async def _named(run_id: str, thread_id: str, commits: Commits) -> RunChoice:
-    record = await commits.load_run(run_id)
-    if record is None:
-        raise InvalidResume(f"continue_run_id '{run_id}' does not reference an existing run")
+async def _named(run_id: str, thread_id: str, context: ThreadContext, store: Store) -> RunChoice:
+    run = context.open_run
+    if run is not None and run.run_id == run_id:
+        record, state = run, context.run_state
+    else:
+        found = await store.load_run(run_id)
+        if found is None:
+            raise InvalidResume(f"continue_run_id '{run_id}' does not reference an existing run")
+        record, state = _scalars(found), await store.load_run_state(run_id)
     if record.thread_id != thread_id:
         raise InvalidResume(f"continue_run_id '{run_id}' belongs to thread '{record.thread_id}'")
     if record.status is RunStatus.DONE:
         raise InvalidResume(f"continue_run_id '{run_id}' is done; start a new run instead")
-    return RunChoice(run_id=run_id, previous=record, is_continuation=True)
+    return RunChoice(run_id=run_id, previous=record, state=state)
 
 
-async def _waiting_run(facts: ThreadFacts, commits: Commits) -> RunRecord | None:
-    if facts.thread is None:
-        return None
-    record = facts.latest
-    open_id = facts.thread.open_run_id
-    if open_id is not None and (record is None or record.run_id != open_id):
-        record = await commits.load_run(open_id)
-    return record if record is not None and record.is_resumable_waiting() else None
+def _scalars(record: RunRecord) -> RunRecord:
+    """A record without what stores put together on reading."""
+    output = record.output and msgspec.structs.replace(record.output, message_ids=())
+    return msgspec.structs.replace(record, state=None, output=output)
 
 
 def run_identity(request: RunRequest, run_id: str, agent_id: str) -> RunIdentity:
@@ -139,29 +132,77 @@ def run_identity(request: RunRequest, run_id: str, agent_id: str) -> RunIdentity
 
 
 def request_snapshot(request: RunRequest) -> RunRequestSnapshot:
+    overrides = request.overrides
     return RunRequestSnapshot(
         origin=request.origin,
         input_message_ids=tuple([message.id for message in request.messages if message.id]),
         input_message_count=len(request.messages),
+        request_extras=None if overrides is None else {"overrides": to_json(overrides)},
+        frontend_tools=request.frontend_tools,
         parent_thread_id=request.parent_thread_id,
         transport_request_id=request.transport_request_id,
     )
 
 
-def restore_state(store: StateStore, facts: ThreadFacts, choice: RunChoice) -> None:
+def as_asked_before(request: RunRequest, previous: RunRecord | None) -> RunRequest:
+    """A request that goes on with a run, with the front-end tools and overrides that run has."""
+    asked = previous.request if previous is not None else None
+    if asked is None:
+        return request
+    if not request.frontend_tools and asked.frontend_tools:
+        request = msgspec.structs.replace(request, frontend_tools=asked.frontend_tools)
+    extras = asked.request_extras
+    if request.overrides is None and isinstance(extras, dict) and "overrides" in extras:
+        overrides = from_json(extras["overrides"], InferenceOverride)
+        request = msgspec.structs.replace(request, overrides=overrides)
+    return request
+
+
+class Sent(msgspec.Struct, kw_only=True, gc=False):
+    """What other callers have asked of the thread, and that it is done by doing this run."""
+
+    messages: tuple[Message, ...] = ()
+    decisions: tuple[Decision, ...] = ()
+    acks: tuple[int, ...] = ()
+    cancelled: bool = False
+
+
+def take_commands(commands: Sequence[ThreadCommand], choice: RunChoice) -> Sent:
+    """Read what was sent while nobody ran the thread.
+
+    Answers, and a cancel, that were meant for a run that is over are done with.
+    """
+    messages: list[Message] = []
+    decisions: list[Decision] = []
+    acks: list[int] = []
+    cancelled = False
+    for command in commands:
+        mine = choice.is_continuation and command.run_id in (None, choice.run_id)
+        if command.kind is CommandKind.CANCEL and mine:
+            cancelled = True
+            continue  # it goes with the end of the run
+        acks.append(command.id)
+        if command.kind is CommandKind.MESSAGES:
+            messages.extend(command.messages)
+        elif command.kind is CommandKind.DECISIONS and mine:
+            decisions.extend(command.decisions)
+    return Sent(
+        messages=tuple(messages),
+        decisions=tuple(decisions),
+        acks=tuple(acks),
+        cancelled=cancelled,
+    )
+
+
+def restore_state(store: StateStore, context: ThreadContext, choice: RunChoice) -> None:
     """Bring back the thread's state and, for a continuation, the run's own.
 
     Raises:
         KeyDecode: a stored value does not fit its key any more.
     """
-    store.restore_thread_scoped(facts.state, UnknownKeyPolicy.SKIP)
-    if choice.is_continuation and choice.previous is not None and choice.previous.state:
-        run_state = {
-            name: value
-            for name, value in choice.previous.state.extensions.items()
-            if name not in facts.state.extensions
-        }
-        store.apply_seed(PersistedState(extensions=run_state), UnknownKeyPolicy.SKIP)
+    store.restore_thread_scoped(context.thread_state, UnknownKeyPolicy.SKIP)
+    if choice.state is not None:
+        store.restore_run_scoped(choice.state, UnknownKeyPolicy.SKIP)
 
 
 def hand_to(store: StateStore, request: RunRequest, agent_id: str) -> None:
@@ -171,33 +212,49 @@ def hand_to(store: StateStore, request: RunRequest, agent_id: str) -> None:
         store.update(ACTIVE_AGENT, agent_id)
 
 
-def supersede(request: RunRequest, store: StateStore, ids: Ids) -> list[Message]:
+def supersede(
+    request: RunRequest, store: StateStore, identity: RunIdentity, ids: Ids
+) -> tuple[list[Message], list[Ticket]]:
     """Give up suspended calls that a new user message has overtaken.
 
-    Returns the marks that retract them in the log. With decisions, nothing is given up.
+    Returns the marks that retract them in the log, and their tickets, closed. With decisions,
+    nothing is given up.
     """
     if request.decisions or not any(message.is_visible_user() for message in request.messages):
-        return []
+        return [], []
     states = store.read(TOOL_CALL_STATES)
     marks: list[Message] = []
+    tickets: list[Ticket] = []
     for call in list(states.calls.values()) if states else ():
         if call.status is not ToolCallStatus.SUSPENDED:
             continue
+        tickets.append(ticket_of(call, identity, status=TicketStatus.CLOSED))
         cancelled = msgspec.structs.replace(
             call, status=ToolCallStatus.CANCELLED, suspension_id=None, suspension_reason=None
         )
         store.update(TOOL_CALL_STATES, PutCall(call=cancelled))
         mark = Message.tool(call.call_id, SUPERSEDED, id=ids.new())
         marks.append(msgspec.structs.replace(mark, visibility=Visibility.INTERNAL))
-    return marks
+    return marks, tickets
 
 
-def visible_messages(log: Sequence[Message], store: StateStore) -> list[Message]:
-    """What the model may see of the log, calls that still wait included."""
+def last_turn(context: ThreadContext, choice: RunChoice) -> Message | None:
+    """The last message with calls, if the run that goes on has made it."""
+    if not choice.is_continuation:
+        return None
+    found = next((m for m in reversed(context.messages) if m.tool_calls), None)
+    return found if found is not None and found.produced_by_run_id() == choice.run_id else None
+
+
+def visible_messages(
+    log: Sequence[Message], store: StateStore, turn: Message | None, *, skipped: int = 0
+) -> list[Message]:
+    """What the model may see of the log, calls that still wait or were cut short included."""
     states = store.read(TOOL_CALL_STATES)
     waiting = {
         call.call_id
         for call in (states.calls.values() if states else ())
         if call.status is ToolCallStatus.SUSPENDED or call.resume_input is not None
     }
-    return effective_view(log, waiting)
+    waiting.update(call.id for call in (turn.tool_calls or () if turn else ()))
+    return effective_view(log, waiting, skipped=skipped)

@@ -22,13 +22,21 @@ class RunKind(StrEnum):
     CONTINUATION = "continuation"
 
 
+class WhenBusy(StrEnum):
+    """What becomes of a request whose thread is running, here or in another process."""
+
+    REFUSE = "refuse"
+    QUEUE = "queue"
+
+
 class RunRequest(Value, frozen=True, kw_only=True):
     """One run, asked for.
 
     Intent: `thread_id`, `agent_id`, `continue_run_id`. Input: `messages`, `decisions`. Options:
     `overrides`, `frontend_tools`, `wait_for_decisions` (stay in memory while suspended, so that
     decisions can be sent to the live run; otherwise a suspended run ends and is taken up by a
-    later request). The rest says where the request came from.
+    later request), `when_busy` (be refused, or wait, while the thread runs). The rest says where
+    the request came from.
     """
 
     thread_id: str
@@ -39,6 +47,7 @@ class RunRequest(Value, frozen=True, kw_only=True):
     decisions: tuple[Decision, ...] = ()
     frontend_tools: tuple[ToolDescriptor, ...] = ()
     wait_for_decisions: bool = True
+    when_busy: WhenBusy = WhenBusy.REFUSE
     origin: RequestOrigin = RequestOrigin.USER
     run_mode: RunMode = RunMode.FOREGROUND
     adapter: Adapter = Adapter.INTERNAL

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Collection, Sequence
+
+import msgspec
 
 from awaken.backend.local import LocalBackend, ThreadContextSnapshot, new_phase_runtime
 from awaken.clock import SYSTEM_CLOCK, Clock
@@ -14,41 +17,59 @@ from awaken.contract.backend import (
     BackendRootRunRequest,
     ExecutionBackendError,
 )
-from awaken.contract.commits import Commits
+from awaken.contract.commands import CommandKind, ThreadCommand
+from awaken.contract.commits import Fence
 from awaken.contract.control import DecisionQueue, InboxSender, inbox_channel
 from awaken.contract.events import EventSink, NullEventSink
 from awaken.contract.profile import ProfileStore
+from awaken.contract.registry import ExecutionResolver
+from awaken.contract.store import Store
+from awaken.contract.threads import ThreadContext
 from awaken.domain.message import Message
 from awaken.domain.suspension import Decision, ToolCallResume
+from awaken.domain.thread import Thread
 from awaken.errors import (
+    DecisionRefused,
     InvalidResume,
+    NotFound,
     PhaseError,
     ResolveError,
     ResolveFailed,
     StateError,
-    UnknownKey,
+    StoreError,
+    ThreadAlreadyRunning,
+    ThreadOwned,
 )
 from awaken.ids import UUID7, Ids
 from awaken.loop import AgentRunResult
 from awaken.plugin.agent import ResolvedAgent
-from awaken.registry import RegistryHandle, RegistryResolver
+from awaken.registry import RegistryHandle
 from awaken.runtime import active
 from awaken.runtime.active import ActiveRun, ActiveRuns
 from awaken.runtime.prepare import (
     RunChoice,
-    ThreadFacts,
+    Sent,
+    as_asked_before,
     choose_agent,
     choose_run,
     hand_to,
+    last_turn,
     request_snapshot,
     restore_state,
     run_identity,
     supersede,
+    take_commands,
     visible_messages,
 )
-from awaken.runtime.request import RunRequest
+from awaken.runtime.request import RunRequest, WhenBusy
 
 CANCEL_GRACE = 5.0
+OWNER_CHECK = 0.2
+"""How often a queued request looks whether the thread's owner has died, in seconds."""
+
+LISTEN_AFTER = 0.05
+RETRY_LISTENING = 1.0
+log = logging.getLogger("awaken.runtime")
 
 
 class AgentRuntime:
@@ -56,19 +77,21 @@ class AgentRuntime:
 
     def __init__(
         self,
-        registry: RegistryHandle[RegistryResolver],
-        commits: Commits,
+        registry: RegistryHandle[ExecutionResolver],
+        store: Store,
         *,
         profiles: ProfileStore | None = None,
         clock: Clock = SYSTEM_CLOCK,
         ids: Ids = UUID7,
     ) -> None:
         self.registry = registry
-        self.commits = commits
+        self.store = store
         self.profiles = profiles
         self.clock = clock
         self.ids = ids
-        self.active = ActiveRuns()
+        self.active = ActiveRuns(self._stop_listening)
+        self._reachable: asyncio.TimerHandle | None = None
+        self._listening: asyncio.Task[None] | None = None
 
     # -- running ------------------------------------------------------------------------------
 
@@ -76,12 +99,13 @@ class AgentRuntime:
         """Run an agent to its end, or until it waits for somebody who is not there.
 
         Raises:
-            ThreadAlreadyRunning: the thread, or the run, is live.
+            ThreadAlreadyRunning: the thread, or the run, is live, here or in another process.
             AgentNotFound, ResolveFailed: the agent cannot run.
             InvalidResume: the run to continue, or a decision, does not fit.
             AgentLoopError: the run broke off; its record says so.
         """
-        slot = self.active.reserve(request.thread_id)
+        slot = await self._slot(request)
+        self._be_reachable()
         ended: asyncio.Future[AgentRunResult] = asyncio.get_running_loop().create_future()
         # A task of its own: a caller who is cancelled must not tear the run out of a commit.
         task = asyncio.ensure_future(self._own(request, slot, sink or NullEventSink(), ended))
@@ -119,39 +143,115 @@ class AgentRuntime:
             if not ended.done():
                 ended.set_result(result)
 
+    async def _slot(self, request: RunRequest) -> ActiveRun:
+        while True:
+            try:
+                return self.active.reserve(request.thread_id)
+            except ThreadAlreadyRunning:
+                holder = self.active.find_by_thread(request.thread_id)
+                if request.when_busy is not WhenBusy.QUEUE or holder is None:
+                    raise
+                await holder.wait_ended(None)
+
     async def _run(self, request: RunRequest, slot: ActiveRun, sink: EventSink) -> AgentRunResult:
-        backend_request, context = await self._prepare(request, slot, sink)
+        fence = await self._claim(request)
         try:
+            backend_request, context = await self._prepare(request, slot, sink, fence)
             return await LocalBackend().execute_root_with_thread_context(backend_request, context)
-        except BackendLoopError as error:
-            cause = error.error.cause
-            if request.decisions and isinstance(cause, UnknownKey):
-                raise InvalidResume(cause) from cause
-            raise error.error from error.error.__cause__
-        except ExecutionBackendError as error:
-            raise ResolveFailed(error.message) from error
+        except BaseException as error:
+            # A run that ends gives its thread up with its last commit; this one may not have.
+            await self._give_up(fence)
+            if isinstance(error, BackendLoopError):
+                raise error.error from error.error.__cause__
+            if isinstance(error, ExecutionBackendError):
+                raise ResolveFailed(error.message) from error
+            raise
+
+    async def _claim(self, request: RunRequest) -> Fence:
+        """Own the thread, from before it is read until the run is over.
+
+        Raises:
+            ThreadAlreadyRunning: another process runs it, and the request is not to wait.
+        """
+        seen = 0
+        while True:
+            try:
+                return await self.store.claim(request.thread_id, at_ms=self.clock.now_ms())
+            except ThreadOwned as owned:
+                if request.when_busy is not WhenBusy.QUEUE:
+                    raise ThreadAlreadyRunning(request.thread_id, owned.owner) from owned
+            try:
+                # A killed owner writes nothing, so whoever waits looks for himself now and then.
+                async with asyncio.timeout(OWNER_CHECK):
+                    seen = await self.store.changed(request.thread_id, seen)
+            except TimeoutError:
+                continue
+
+    async def _give_up(self, fence: Fence) -> None:
+        """Leave the thread to others."""
+        try:
+            await self.store.release(fence)
+        except StoreError:
+            log.exception("thread %s could not be given up", fence.thread_id)
 
     async def _prepare(
-        self, request: RunRequest, slot: ActiveRun, sink: EventSink
+        self, request: RunRequest, slot: ActiveRun, sink: EventSink, fence: Fence
     ) -> tuple[BackendRootRunRequest, ThreadContextSnapshot]:
         """Read the thread, find the agent, and choose the run."""
-        facts = await ThreadFacts.read(self.commits, request.thread_id)
-        if request.decisions and facts.latest is None:
-            raise InvalidResume(f"thread '{request.thread_id}' has no run that waits for an answer")
+        if request.decisions:
+            try:
+                await self.store.decide(
+                    request.thread_id, request.decisions, at_ms=self.clock.now_ms()
+                )
+            except DecisionRefused as error:
+                raise InvalidResume(error) from error
         resolver = self.registry.snapshot()
-        agent = _resolve(resolver, choose_agent(request, facts, resolver.agent_ids))
-        choice = await choose_run(request, facts, self.commits, self.ids)
+        agent, context = await self._read(request, resolver)
+        choice = await choose_run(request, context, self.store, self.ids)
         self.active.name(slot, choice.run_id)
-        return self._assemble(request, slot, sink, facts, choice, resolver, agent)
+        sent = take_commands(context.commands, choice)
+        request = as_asked_before(request, choice.previous)
+        request = msgspec.structs.replace(request, decisions=sent.decisions)
+        prepared = self._assemble(
+            request, slot, sink, fence, context, choice, sent, resolver, agent
+        )
+        slot.begin(max([command.id for command in context.commands], default=0))
+        if sent.cancelled:
+            slot.token.cancel()
+        return prepared
+
+    async def _read(
+        self, request: RunRequest, resolver: ExecutionResolver
+    ) -> tuple[ResolvedAgent, ThreadContext]:
+        """The agent, and as much of the thread as it wants to see."""
+        context = await self.store.load_context(request.thread_id, tail=0)
+        if context is None:
+            context = ThreadContext(thread=Thread(id=request.thread_id))
+        agent = _resolve(resolver, choose_agent(request, context, resolver.agent_ids))
+        policy = agent.spec.context_policy
+        tail = policy.max_messages if policy is not None else None
+        while context.skipped:
+            read = await self.store.load_context(request.thread_id, tail=tail)
+            assert read is not None, "the thread is ours, so nobody has deleted it"
+            context = read
+            if tail is None or any(message.tool_calls for message in context.messages):
+                break
+            if not context.calls:
+                break
+            # The calls of the last turn are further back than the agent looks.
+            tail *= 2
+        return agent, context
 
     def _assemble(
         self,
         request: RunRequest,
         slot: ActiveRun,
         sink: EventSink,
-        facts: ThreadFacts,
+        fence: Fence,
+        context: ThreadContext,
         choice: RunChoice,
-        resolver: RegistryResolver,
+        sent: Sent,
+        resolver: ExecutionResolver,
         agent: ResolvedAgent,
     ) -> tuple[BackendRootRunRequest, ThreadContextSnapshot]:
         """Everything the run needs: its state, its conversation, its controls."""
@@ -163,13 +263,20 @@ class AgentRuntime:
             sender, receiver = None, request.run_inbox
         try:
             agent.env.bind(phases.store, sender)
-            restore_state(phases.store, facts, choice)
+            restore_state(phases.store, context, choice)
         except StateError as error:
             raise PhaseError(error) from error
         hand_to(phases.store, request, agent.spec.id)
-        marks = supersede(request, phases.store, self.ids)
-        fresh = () if request.messages_already_persisted else request.messages
-        history = visible_messages([*facts.messages, *marks], phases.store)
+        identity = run_identity(request, choice.run_id, agent.spec.id)
+        marks, tickets = supersede(request, phases.store, identity, self.ids)
+        fresh = (
+            *sent.messages,
+            *(() if request.messages_already_persisted else request.messages),
+        )
+        turn = last_turn(context, choice)
+        history = visible_messages(
+            [*context.messages, *marks], phases.store, turn, skipped=context.skipped
+        )
         slot.store, slot.inbox = phases.store, sender
         slot.decisions = DecisionQueue() if request.wait_for_decisions else None
         backend_request = BackendRootRunRequest(
@@ -178,8 +285,8 @@ class AgentRuntime:
             new_messages=request.messages,
             sink=sink,
             resolver=resolver,
-            run_identity=run_identity(request, choice.run_id, agent.spec.id),
-            checkpoint_store=self.commits,
+            run_identity=identity,
+            checkpoint_store=self.store,
             control=BackendControl(cancellation_token=slot.token, decision_rx=slot.decisions),
             decisions=request.decisions,
             overrides=request.overrides,
@@ -188,18 +295,23 @@ class AgentRuntime:
             inbox=receiver,
             is_continuation=choice.is_continuation,
         )
-        context = ThreadContextSnapshot(
+        thread_context = ThreadContextSnapshot(
             agent=agent,
-            log_length=len(facts.messages),
+            log_length=context.thread.message_count,
             uncommitted=[*marks, *fresh],
             previous=choice.previous,
+            last_turn=turn,
+            calls=context.calls,
+            acks=sent.acks,
+            tickets=tickets,
+            fence=fence,
             request=request_snapshot(request),
             owner_inbox=sender,
             profile_store=self.profiles,
             clock=self.clock,
             ids=self.ids,
         )
-        return backend_request, context
+        return backend_request, thread_context
 
     # -- control ------------------------------------------------------------------------------
 
@@ -233,17 +345,80 @@ class AgentRuntime:
             _, stuck = await asyncio.wait(tasks, timeout=CANCEL_GRACE)
             await _tear_down(stuck)
 
-    def send_decision(self, id: str, target: str, decision: ToolCallResume) -> bool:
+    async def send_decision(self, id: str, target: str, decision: ToolCallResume) -> bool:
         """Answer a suspended call of a live run; false, and nothing changed, if it does not fit."""
-        return active.send_decisions(self.active.find(id), [(target, decision)])
+        run = self.active.find(id)
+        return run is not None and await self.send_decisions(run.thread_id, [(target, decision)])
 
-    def send_decisions(self, thread_id: str, decisions: Sequence[Decision]) -> bool:
-        """Answer several calls at once: all of them, or none."""
-        return active.send_decisions(self.active.find_by_thread(thread_id), decisions)
+    async def send_decisions(self, thread_id: str, decisions: Sequence[Decision]) -> bool:
+        """Answer several calls of a live run at once: all of them, or none."""
+        run = self.active.find_by_thread(thread_id)
+        if run is None or run.decisions is None or not decisions:
+            return False
+        try:
+            await self.store.decide(thread_id, decisions, at_ms=self.clock.now_ms())
+        except DecisionRefused:
+            return False
+        await self.deliver(thread_id)
+        return True
 
-    def send_messages(self, id: str, messages: Sequence[Message]) -> bool:
-        """Write to a live run; the model reads it at its next step."""
-        return active.send_messages(self.active.find(id), messages)
+    async def send_messages(self, id: str, messages: Sequence[Message]) -> bool:
+        """Write to a live run; the model reads it at its next step. False if nobody reads it."""
+        run = self.active.find(id)
+        if run is None or not messages or run.inbox is None or run.inbox.is_closed:
+            return False
+        command = ThreadCommand(
+            thread_id=run.thread_id,
+            kind=CommandKind.MESSAGES,
+            messages=tuple(messages),
+            at_ms=self.clock.now_ms(),
+        )
+        try:
+            await self.store.send(command)
+        except NotFound:
+            return False  # it has not begun
+        await self.deliver(run.thread_id)
+        return True
+
+    # -- commands -----------------------------------------------------------------------------
+
+    async def deliver(self, thread_id: str) -> None:
+        """Pass on what waits for a thread, if it is live here."""
+        run = self.active.find_by_thread(thread_id)
+        if run is not None:
+            for command in await self.store.load_commands(thread_id):
+                run.take(command)
+
+    def _be_reachable(self) -> None:
+        """Listen to other processes from soon on; most runs of a test are over by then."""
+        if self._reachable is None:
+            self._reachable = asyncio.get_running_loop().call_later(LISTEN_AFTER, self._listen)
+
+    def _listen(self) -> None:
+        self._listening = asyncio.ensure_future(self._pass_commands_on())
+
+    def _stop_listening(self) -> None:
+        """Nothing is live, so nobody can be meant."""
+        if self._reachable is not None:
+            self._reachable.cancel()
+        if self._listening is not None:
+            self._listening.cancel()
+        self._reachable = self._listening = None
+
+    async def _pass_commands_on(self) -> None:
+        after = 0
+        while True:
+            try:
+                commands = await self.store.next_commands(after)
+            except StoreError:
+                log.exception("commands from other processes cannot be read; trying again")
+                await asyncio.sleep(RETRY_LISTENING)
+                continue
+            for command in commands:
+                run = self.active.find_by_thread(command.thread_id)
+                if run is not None:
+                    run.take(command)
+            after = commands[-1].id
 
 
 async def _cancel(run: asyncio.Future[None], slot: ActiveRun) -> None:
@@ -263,7 +438,7 @@ async def _tear_down(tasks: Collection[asyncio.Future[None]]) -> None:
         await asyncio.wait(tasks, timeout=CANCEL_GRACE)
 
 
-def _resolve(resolver: RegistryResolver, agent_id: str) -> ResolvedAgent:
+def _resolve(resolver: ExecutionResolver, agent_id: str) -> ResolvedAgent:
     try:
         execution = resolver.resolve_execution(agent_id)
     except ResolveError as error:

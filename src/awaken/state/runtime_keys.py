@@ -115,7 +115,11 @@ RUN_LIFECYCLE: StateKey[RunLifecycleState, LifecycleUpdate] = StateKey(
 
 
 class ToolCallState(Value, frozen=True, kw_only=True):
-    """Where one call stands."""
+    """Where one call stands.
+
+    `key` is its line in the ledger, `asked` how many questions it has put; `digest` and
+    `expires_at` are those of the last one.
+    """
 
     call_id: str
     tool_name: str
@@ -128,6 +132,10 @@ class ToolCallState(Value, frozen=True, kw_only=True):
     suspension_id: str | None = None
     suspension_reason: str | None = None
     resume_input: ToolCallResume | None = None
+    key: str = ""
+    asked: int = 0
+    digest: str | None = None
+    expires_at: int | None = None
 
     def with_resume_mode(self, mode: ToolCallResumeMode) -> ToolCallState:
         return _replace(self, resume_mode=mode)

@@ -369,6 +369,10 @@ class StateStore:
         """Merge the thread-scoped keys of `state` into the current one, all or nothing."""
         self._merge(self._load(state, policy, Scope.THREAD))
 
+    def restore_run_scoped(self, state: PersistedState, policy: UnknownKeyPolicy) -> None:
+        """Merge the run-scoped keys of `state` into the current one, all or nothing."""
+        self._merge(self._load(state, policy, Scope.RUN))
+
     def apply_seed(self, state: PersistedState, policy: UnknownKeyPolicy) -> None:
         """Merge all keys of `state` into the current one, all or nothing.
 

@@ -9,6 +9,7 @@ from awaken.domain.suspension import (
     PendingToolCall,
     SuspendTicket,
     Suspension,
+    ToolCallResume,
     ToolCallResumeMode,
 )
 from awaken.domain.tool import ToolDescriptor, ToolResult
@@ -32,6 +33,9 @@ class FrontEndTool:
         given = {} if args is None else args
         validate_against_schema(self._descriptor.parameters, given)
         return given
+
+    def only_asks(self, args: Json, decision: ToolCallResume | None) -> bool:
+        return decision is None
 
     async def execute(self, args: Json, ctx: ToolCallContext) -> ToolOutput:
         """A suspension that carries `args`, or, once resumed, the decision's result untouched."""

@@ -7,12 +7,14 @@ import functools
 import inspect
 import re
 from collections.abc import Callable
-from typing import Any, Generic, ParamSpec, TypedDict, TypeVar, Unpack, overload
+from enum import StrEnum
+from typing import Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
 import msgspec
 
 from awaken.codec import Json
 from awaken.contract.tool import ToolCallContext, ToolOutput, ToolTraits
+from awaken.domain.recovery import Recover, ToolEffect
 from awaken.domain.suspension import (
     PendingToolCall,
     ResumeAction,
@@ -44,6 +46,10 @@ class ToolOptions(TypedDict, total=False):
     sequential: bool
     timeout: float | None
     needs_approval: bool | Callable[..., bool]
+    approval_expires_in: float | None
+    effect: ToolEffect | Literal["read", "idempotent", "once"]
+    recover: Recover | Literal["retry", "verify", "ask", "report"] | None
+    verify: Callable[[ToolCallContext], Any] | None
 
 
 class FunctionTool(Generic[P, R]):
@@ -58,6 +64,13 @@ class FunctionTool(Generic[P, R]):
             what it returns is dropped.
         needs_approval: ask before running, always or when the function of the decoded arguments
             says so.
+        approval_expires_in: seconds after which an approval nobody gave counts as a no.
+        effect: what it does to the world: `read`, `idempotent` or `once`. A call that must run
+            once starts only after its intent is on disk.
+        recover: what to do with a call a crash left without an outcome: `retry`, `verify`, `ask`
+            or `report`; see `ToolTraits`.
+        verify: a function of the call's context (`ctx.idempotency_key`, `ctx.arguments`), async or
+            not, that says whether it happened; see `ToolTraits`.
 
     Raises:
         ConfigError: the function cannot be a tool; the text names the parameter and the remedy.
@@ -75,6 +88,10 @@ class FunctionTool(Generic[P, R]):
         sequential: bool = False,
         timeout: float | None = None,
         needs_approval: bool | Callable[..., bool] = False,
+        approval_expires_in: float | None = None,
+        effect: ToolEffect | Literal["read", "idempotent", "once"] = ToolEffect.ONCE,
+        recover: Recover | Literal["retry", "verify", "ask", "report"] | None = None,
+        verify: Callable[[ToolCallContext], Any] | None = None,
     ) -> None:
         plain = plain_function(fn)
         if plain is None or not callable(fn):
@@ -83,15 +100,24 @@ class FunctionTool(Generic[P, R]):
         self.name = _checked_name(plain.__name__ if name is None else name)
         if inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
             raise ConfigError(f"tool {self.name!r} yields: return a list, or one text, instead")
-        if timeout is not None and not timeout > 0:
-            raise ConfigError(f"tool {self.name!r}: timeout {timeout!r} is not above 0 seconds")
+        for option, seconds in (("timeout", timeout), ("approval_expires_in", approval_expires_in)):
+            if seconds is not None and not seconds > 0:
+                wrong = f"tool {self.name!r}: {option} {seconds!r} is not above 0 seconds"
+                raise ConfigError(wrong)
         self._fn = fn
         self._is_async = inspect.iscoroutinefunction(fn)
         parameters, self._context = read_signature(fn, self.name)
         text = parse_docstring(plain.__doc__)
         self._reader = FunctionReader(self.name, parameters, text.parameters)
-        self.traits = ToolTraits(sequential=sequential, timeout=timeout)
+        self.traits = ToolTraits(
+            sequential=sequential,
+            timeout=timeout,
+            effect=_checked_word(self.name, "effect", effect, ToolEffect),
+            recover=_checked_recovery(self.name, recover, verify),
+        )
         self.needs_approval = needs_approval
+        self._expires_in = approval_expires_in
+        self._verify = verify
         self._descriptor = ToolDescriptor(
             id=self.name if id is None else id,
             name=self.name,
@@ -141,6 +167,24 @@ class FunctionTool(Generic[P, R]):
                 value = await value
         return to_output(self.name, value)
 
+    def only_asks(self, args: Json, decision: ToolCallResume | None) -> bool:
+        """Whether a call with these arguments will only ask for an approval."""
+        if not self.needs_approval or decision is not None:
+            return False
+        if not callable(self.needs_approval):
+            return True
+        try:
+            return bool(self.needs_approval(**msgspec.structs.asdict(self._reader.read(args))))
+        except Exception:
+            return False  # the call itself will say what is wrong
+
+    async def verify(self, ctx: ToolCallContext) -> Any:
+        """Whether a call whose outcome is unknown took effect; see `ToolTraits`."""
+        if self._verify is None:
+            return None
+        answer = self._verify(ctx)
+        return await answer if inspect.isawaitable(answer) else answer
+
     def _approved(self, values: dict[str, Any], decision: ToolCallResume | None) -> bool:
         if decision is None:
             return callable(self.needs_approval) and not self.needs_approval(**values)
@@ -158,6 +202,7 @@ class FunctionTool(Generic[P, R]):
                 parameters=given,
             ),
             pending=PendingToolCall(id=ctx.call_id, name=self.name, arguments=given),
+            expires_in=self._expires_in,
         )
         return ToolResult.suspended_with(self.name, question, ticket)
 
@@ -168,6 +213,31 @@ def _call(fn: Callable[..., Any], values: dict[str, Any]) -> Any:
     except StopIteration as error:
         # A future cannot carry this one: whoever awaits the thread would wait for ever.
         raise RuntimeError(f"the function raised StopIteration({error})") from error
+
+
+W = TypeVar("W", bound=StrEnum)
+
+
+def _checked_word(tool: str, option: str, word: str, kind: type[W]) -> W:
+    try:
+        return kind(word)
+    except ValueError:
+        known = ", ".join(repr(member.value) for member in kind)
+        raise ConfigError(f"tool {tool!r}: {option} is one of {known}, not {word!r}") from None
+
+
+def _checked_recovery(
+    tool: str, recover: str | None, verify: Callable[[ToolCallContext], Any] | None
+) -> Recover | None:
+    if recover is None:
+        return Recover.VERIFY if verify is not None else None
+    policy = _checked_word(tool, "recover", recover, Recover)
+    if (policy is Recover.VERIFY) != (verify is not None):
+        raise ConfigError(
+            f"tool {tool!r}: recover='verify' and verify=<function of the call's context> "
+            "belong together"
+        )
+    return policy
 
 
 def _checked_name(name: str) -> str:
@@ -197,6 +267,9 @@ def tool(fn: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
         needs_approval: ask somebody before it runs; or a function of the arguments that says so.
         timeout: seconds it may take; the model is told when it took longer.
         sequential: never side by side with other calls of its step.
+        effect: `"read"`, `"idempotent"` or `"once"`, which decides what happens after a crash.
+        recover, verify: how a call is settled whose outcome a crash left open.
+        approval_expires_in: seconds after which an approval nobody gave counts as a no.
         id, category, kind: see `ToolDescriptor`.
 
     Raises:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from awaken.codec import Json
 from awaken.contract.tool import ToolCallContext, ToolOutput, ToolTraits
 from awaken.domain.phase import Phase
+from awaken.domain.recovery import ToolEffect
 from awaken.domain.tool import ToolDescriptor, ToolError, ToolResult
 from awaken.ext.handoff.state import HANDOFF, Activate, HandoffState, Request
 from awaken.plugin.context import PhaseContext
@@ -58,7 +59,7 @@ class HandoffPlugin:
 class HandoffTool:
     """`handoff`: the model names the agent that should go on."""
 
-    traits = ToolTraits()
+    traits = ToolTraits(effect=ToolEffect.READ)
 
     def __init__(self, agents: Sequence[str], descriptions: Mapping[str, str]) -> None:
         self._agents = tuple(agents)

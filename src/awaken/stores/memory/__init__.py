@@ -1,6 +1,6 @@
 """Threads in memory: the contract without a file."""
 
-from awaken.stores.memory.commits import MemoryCommits
 from awaken.stores.memory.profile import MemoryProfiles
+from awaken.stores.memory.store import MemoryStore
 
-__all__ = ["MemoryCommits", "MemoryProfiles"]
+__all__ = ["MemoryProfiles", "MemoryStore"]

@@ -1,223 +1,193 @@
-"""The commit door in memory: append-only logs, small heads, state by changed key."""
+"""The commit door in memory."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import islice
-
 import msgspec
 
-from awaken.codec import loads
-from awaken.contract.commits import CallEntry, Committed, RunQuery, ThreadCommit
-from awaken.domain.event import RunEvent
-from awaken.domain.message import Message, MessageRecord
-from awaken.domain.run import PersistedState, RunMessageOutput, RunRecord
-from awaken.domain.thread import Thread, project_run
-from awaken.errors import InvalidRecord, StaleFence, VersionConflict
+from awaken.contract.commands import CommandKind
+from awaken.contract.commits import Committed, Fence, ThreadCommit
+from awaken.domain.lifecycle import RunStatus
+from awaken.domain.message import Message
+from awaken.domain.run import RunRecord
+from awaken.domain.thread import project_run
+from awaken.domain.ticket import Ticket, TicketStatus
+from awaken.errors import InvalidRecord, StaleFence, ThreadOwned, VersionConflict
+from awaken.stores.memory.tables import RunRow, Tables, ThreadRow
 
 _replace = msgspec.structs.replace
+# Bound once: on Python 3.11 reaching a member through its enum costs as much as a call.
+_RUNNING = RunStatus.RUNNING
+_DONE = RunStatus.DONE
 
 
-class _Thread:
-    """One thread: its head, its log, its events, its state."""
+class MemoryWrites(Tables):
+    """Commits, and the right to make them. Nothing here ever waits."""
 
-    __slots__ = (
-        "active_run_id",
-        "created_at",
-        "epoch",
-        "events",
-        "id",
-        "latest_run_id",
-        "messages",
-        "open_run_id",
-        "parent_thread_id",
-        "state",
-        "updated_at",
-    )
+    immediate = True
+    owner = "memory"
 
-    def __init__(self, thread_id: str, created_at: int) -> None:
-        self.id = thread_id
-        self.created_at = self.updated_at = created_at
-        self.parent_thread_id: str | None = None
-        self.latest_run_id: str | None = None
-        self.open_run_id: str | None = None
-        self.active_run_id: str | None = None
-        self.messages: list[Message] = []
-        self.events: list[RunEvent] = []
-        self.state: dict[str, msgspec.Raw] = {}
-        self.epoch = 0
-
-    def head(self) -> Thread:
-        return Thread(
-            id=self.id,
-            parent_thread_id=self.parent_thread_id,
-            latest_run_id=self.latest_run_id,
-            open_run_id=self.open_run_id,
-            active_run_id=self.active_run_id,
-            message_count=len(self.messages),
-            created_at=self.created_at,
-            updated_at=self.updated_at,
-        )
-
-
-class _Run:
-    """One run: its record, its state, its calls."""
-
-    __slots__ = ("calls", "order", "record", "state")
-
-    def __init__(self, record: RunRecord) -> None:
-        self.record = record
-        self.order = 0
-        self.state: dict[str, msgspec.Raw] = {}
-        self.calls: dict[str, CallEntry] = {}
-
-
-class MemoryCommits:
-    """Everything a process knows, as long as it lives. A commit never waits for anything."""
-
-    def __init__(self) -> None:
-        self._threads: dict[str, _Thread] = {}
-        self._runs: dict[str, _Run] = {}
-        self._order = 0
-
-    # -- writing ------------------------------------------------------------------------------
+    # -- commits ------------------------------------------------------------------------------
 
     async def commit(self, commit: ThreadCommit) -> Committed:
         thread = self._checked(commit)
-        self._threads[commit.thread_id] = thread
-        thread.messages.extend(commit.messages)
-        first_seq = len(thread.events) + 1
-        thread.events.extend(commit.events)
-        if commit.thread_state:
-            thread.state.update(commit.thread_state)
+        events, messages, state = thread.events, thread.messages, commit.thread_state
+        first_seq = len(events) + 1
+        messages.extend(commit.messages)
+        events.extend(commit.events)
+        length = len(messages)
+        thread.event_ends.append(len(events))
+        thread.message_ends.append(length)
+        if state:
+            thread.state.update(state)
+            thread.state_changes.append((len(thread.event_ends), state))
         thread.updated_at = commit.at_ms
-        if commit.parent_thread_id is not None and thread.parent_thread_id is None:
-            thread.parent_thread_id = commit.parent_thread_id
-        if commit.run is not None:
-            thread.latest_run_id = commit.run.run_id
-            thread.open_run_id, thread.active_run_id = project_run(
-                commit.run, thread.open_run_id, thread.active_run_id
-            )
-            self._write_run(commit, commit.run)
-        return Committed(len(thread.messages), first_seq)
+        if commit.tickets:
+            self._write_tickets(thread, commit.tickets)
+        if commit.acks:
+            self._drop_commands(thread, commit.acks)
+        record = commit.run
+        if record is not None:
+            run_id = thread.latest_run_id = record.run_id
+            run = self._runs.get(run_id) or self._new_run(thread, record)
+            run.record = record
+            if commit.run_state:
+                run.state.update(commit.run_state)
+            if commit.calls:
+                thread.call_lines.append((len(thread.event_ends), commit.calls))
+            if record.status is not _RUNNING or thread.active_run_id != run_id:
+                self._turn_head(thread, record)
+        if commit.release:
+            self._owners.pop(thread.id, None)
+        if self._changes.waiting:
+            self._changes.tell(thread.id)
+        return Committed(length, first_seq)
 
-    def _checked(self, commit: ThreadCommit) -> _Thread:
+    def _checked(self, commit: ThreadCommit) -> ThreadRow:
         """The thread to write, after every refusal has had its chance."""
-        thread = self._threads.get(commit.thread_id)
-        if thread is None:
-            thread = _Thread(commit.thread_id, commit.at_ms)
-        actual = len(thread.messages)
+        thread_id, fence, run = commit.thread_id, commit.fence, commit.run
+        held = self._owners.get(thread_id)
+        if fence is not held and fence != held:
+            raise self._stale(thread_id, fence, held)
+        thread = self._threads.get(thread_id)
+        actual = len(thread.messages) if thread is not None else 0
         if commit.expected_length != actual:
-            raise VersionConflict(commit.thread_id, expected=commit.expected_length, actual=actual)
-        fence = commit.fence
-        if fence is not None and fence.epoch < thread.epoch:
-            raise StaleFence(commit.thread_id, epoch=fence.epoch, current=thread.epoch)
-        run = commit.run
+            raise VersionConflict(thread_id, expected=commit.expected_length, actual=actual)
         if run is not None:
             known = self._runs.get(run.run_id)
-            if run.thread_id != commit.thread_id or (
-                known is not None and known.record.thread_id != commit.thread_id
+            if run.thread_id != thread_id or (
+                known is not None and known.record.thread_id != thread_id
             ):
                 raise InvalidRecord(f"run {run.run_id!r} belongs to another thread")
         elif commit.run_state or commit.calls:
             raise InvalidRecord("run state and calls need the run's record beside them")
-        if fence is not None:
-            thread.epoch = fence.epoch
+        messages = commit.messages
+        if messages and (len(messages) > 1 or not messages[0].id):
+            _check_ids(messages)
+        if commit.tickets:
+            _check_tickets(commit.tickets, thread_id)
+        if thread is None:
+            return self._new_thread(commit)
+        if commit.parent_thread_id is not None and thread.parent_thread_id is None:
+            thread.parent_thread_id = self._parent(commit)
         return thread
 
-    def _write_run(self, commit: ThreadCommit, record: RunRecord) -> None:
-        run = self._runs.get(record.run_id)
-        if run is None:
-            run = self._runs[record.run_id] = _Run(record)
-        self._order += 1
-        run.record, run.order = record, self._order
-        run.state.update(commit.run_state)
-        for entry in commit.calls:
-            known = run.calls.get(entry.key)
-            if known is not None and entry.arguments is None:
-                entry = _replace(entry, arguments=known.arguments)
-            run.calls[entry.key] = entry
+    def _new_thread(self, commit: ThreadCommit) -> ThreadRow:
+        parent_id = self._parent(commit)
+        thread = self._threads[commit.thread_id] = ThreadRow(
+            commit.thread_id, commit.at_ms, self._first_version
+        )
+        thread.parent_thread_id = parent_id
+        return thread
 
-    # -- reading ------------------------------------------------------------------------------
+    def _parent(self, commit: ThreadCommit) -> str | None:
+        """The parent a thread without one gets; it exists, and is no descendant."""
+        ancestor = commit.parent_thread_id
+        while ancestor is not None:
+            if ancestor == commit.thread_id:
+                raise InvalidRecord(f"thread {ancestor!r} cannot be its own ancestor")
+            row = self._threads.get(ancestor)
+            if row is None:
+                raise InvalidRecord(f"parent thread not found: {ancestor}")
+            ancestor = row.parent_thread_id
+        return commit.parent_thread_id
 
-    async def load_thread(self, thread_id: str) -> Thread | None:
-        thread = self._threads.get(thread_id)
-        return thread.head() if thread else None
+    def _new_run(self, thread: ThreadRow, record: RunRecord) -> RunRow:
+        self._runs_made += 1
+        run = RunRow(record, self._runs_made, len(thread.event_ends))
+        self._runs[record.run_id] = run
+        return run
 
-    async def load_messages(
-        self, thread_id: str, *, after: int = 0, limit: int | None = None
-    ) -> Sequence[Message]:
-        thread = self._threads.get(thread_id)
-        stop = None if limit is None else after + limit
-        return thread.messages[after:stop] if thread else []
+    def _turn_head(self, thread: ThreadRow, record: RunRecord) -> None:
+        """Follow a run that starts, pauses or ends; at its end, nobody needs to stop or ask it."""
+        thread.open_run_id, thread.active_run_id = project_run(
+            record, thread.open_run_id, thread.active_run_id
+        )
+        if record.status is _DONE and (thread.tickets or thread.commands):
+            self._finish_run(thread, record.run_id)
 
-    async def load_records(
-        self, thread_id: str, *, after: int = 0, limit: int | None = None
-    ) -> Sequence[MessageRecord]:
-        messages = await self.load_messages(thread_id, after=after, limit=limit)
-        return [
-            MessageRecord.from_message(thread_id, seq, message)
-            for seq, message in enumerate(messages, start=after + 1)
+    def _finish_run(self, thread: ThreadRow, run_id: str) -> None:
+        """Drop what was to cancel the run, and close what it asked."""
+        cancels = [
+            command.id
+            for command in thread.commands.values()
+            if command.kind is CommandKind.CANCEL and command.run_id in (None, run_id)
         ]
+        self._drop_commands(thread, cancels)
+        for key, ticket in thread.tickets.items():
+            if ticket.run_id == run_id and ticket.status is TicketStatus.OPEN:
+                thread.tickets[key] = _replace(ticket, status=TicketStatus.CLOSED)
 
-    async def load_run(self, run_id: str) -> RunRecord | None:
-        run = self._runs.get(run_id)
-        return self._assembled(run) if run else None
+    def _write_tickets(self, thread: ThreadRow, tickets: tuple[Ticket, ...]) -> None:
+        for ticket in tickets:
+            known = thread.tickets.get(ticket.key)
+            if known is None or known.status is not TicketStatus.ANSWERED:
+                thread.tickets[ticket.key] = ticket
 
-    async def latest_run(self, thread_id: str) -> RunRecord | None:
-        thread = self._threads.get(thread_id)
-        run = self._runs.get(thread.latest_run_id or "") if thread else None
-        return self._assembled(run) if run else None
+    def _stale(self, thread_id: str, fence: Fence | None, held: Fence | None) -> StaleFence:
+        return StaleFence(
+            thread_id,
+            epoch=fence.epoch if fence else 0,
+            current=held.epoch if held else self._epoch,
+        )
 
-    async def list_runs(self, query: RunQuery) -> Sequence[RunRecord]:
-        newest_first = sorted(self._runs.values(), key=lambda run: run.order, reverse=True)
-        found = [
-            run.record
-            for run in newest_first
-            if query.thread_id in (None, run.record.thread_id)
-            and query.agent_id in (None, run.record.agent_id)
-            and query.status in (None, run.record.status)
-        ]
-        ids = [record.run_id for record in found]
-        start = ids.index(query.before) + 1 if query.before in ids else 0
-        return found[start : start + query.limit]
+    async def settle(self, commit: ThreadCommit) -> Committed | None:
+        if commit.run is None:
+            raise InvalidRecord("a commit without a run cannot be told from others")
+        run = self._runs.get(commit.run.run_id)
+        if run is None or run.record.revision != commit.run.revision:
+            return None
+        thread = self._threads[run.record.thread_id]
+        return Committed(len(thread.messages), len(thread.events) - len(commit.events) + 1)
 
-    def _assembled(self, run: _Run) -> RunRecord:
-        """The record with its state, and the ids of the messages it wrote."""
-        record = run.record
-        thread = self._threads[record.thread_id]
-        output = record.output
-        if output is not None and output.range is not None:
-            window = islice(thread.messages, output.range.from_seq - 1, output.range.to_seq)
-            ids = tuple(m.id for m in window if m.id and m.produced_by_run_id() == record.run_id)
-            output = RunMessageOutput(
-                thread_id=output.thread_id, range=output.range, message_ids=ids
-            )
-        return _replace(record, output=output, state=_state({**thread.state, **run.state}))
+    # -- owners -------------------------------------------------------------------------------
 
-    async def load_thread_state(self, thread_id: str) -> PersistedState:
-        thread = self._threads.get(thread_id)
-        return _state(thread.state if thread else {})
+    async def claim(self, thread_id: str, *, at_ms: int) -> Fence:
+        held = self._owners.get(thread_id)
+        if held is not None:
+            raise ThreadOwned(thread_id, held.owner)
+        self._epoch += 1
+        fence = Fence(thread_id=thread_id, owner=self.owner, epoch=self._epoch)
+        self._owners[thread_id] = fence
+        return fence
 
-    async def load_run_state(self, run_id: str) -> PersistedState:
-        run = self._runs.get(run_id)
-        return _state(run.state if run else {})
+    async def release(self, fence: Fence) -> None:
+        if self._owners.get(fence.thread_id) == fence:
+            del self._owners[fence.thread_id]
 
-    async def load_events(
-        self, thread_id: str, *, after: int = 0, limit: int | None = None
-    ) -> Sequence[RunEvent]:
-        thread = self._threads.get(thread_id)
-        stop = None if limit is None else after + limit
-        events = thread.events[after:stop] if thread else []
-        return [_replace(event, seq=seq) for seq, event in enumerate(events, start=after + 1)]
-
-    async def load_calls(self, run_id: str) -> Sequence[CallEntry]:
-        run = self._runs.get(run_id)
-        return list(run.calls.values()) if run else []
-
-    async def close(self) -> None:
-        return
+    def forsake(self) -> None:
+        """As if whoever holds threads had died: their runs are interrupted, and free to claim."""
+        self._owners.clear()
 
 
-def _state(raw: dict[str, msgspec.Raw]) -> PersistedState:
-    return PersistedState(extensions={name: loads(value) for name, value in sorted(raw.items())})
+def _check_ids(messages: tuple[Message, ...]) -> None:
+    ids = {message.id for message in messages}
+    if None in ids or "" in ids:
+        raise InvalidRecord("a message needs an id before it is written")
+    if len(ids) < len(messages):
+        raise InvalidRecord(f"messages of one commit share an id: {sorted(map(str, ids))}")
+
+
+def _check_tickets(tickets: tuple[Ticket, ...], thread_id: str) -> None:
+    for ticket in tickets:
+        if ticket.thread_id != thread_id:
+            raise InvalidRecord(f"ticket {ticket.key!r} belongs to another thread")

@@ -1,20 +1,22 @@
 """What `awaken demo` plays: a small shop, two agents, and a broken mug.
 
 Only the words are scripted. Each answer follows from the conversation so far, so that a refusal
-leads to another ending; tools, state, approval and hand-over are the runtime's own.
+leads to another ending, and a process that starts in the middle says what comes next; tools, state,
+approval, hand-over and recovery are the runtime's own.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 
 import msgspec
 
+from awaken.cli.demo.books import Books, Entry
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.codec import Json, dumps_text
 from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop, Usage
-from awaken.contract.tool import ToolOutput
+from awaken.contract.tool import ToolCallContext, ToolOutput
 from awaken.domain.event import TextDelta, ToolCallDelta, ToolCallStart
 from awaken.domain.inference import StopReason, TokenUsage
 from awaken.domain.message import Message, Role
@@ -62,11 +64,26 @@ CASE: StateKey[CaseFile, Finding] = StateKey(
 # -- the tools --------------------------------------------------------------------------------
 
 
+class Crossing(msgspec.Struct, frozen=True):
+    """What happens around a call that changes the world.
+
+    `done` is called, with the tool's name, when the world is changed and the call has not ended
+    yet: the worst moment to die. `found` is called when a later process finds the change in the
+    books.
+    """
+
+    done: Callable[[str, Entry], Awaitable[None]]
+    found: Callable[[str, Entry], None]
+
+
 class Shop:
     """The tools; `speed` 0 makes them answer at once."""
 
-    def __init__(self, speed: float, clock: Clock = SYSTEM_CLOCK) -> None:
+    def __init__(
+        self, speed: float, books: Books, crossing: Crossing, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
         self._speed, self._clock = speed, clock
+        self._books, self._crossing = books, crossing
 
     async def find_order(self, number: int) -> ToolOutput:
         """Look an order up."""
@@ -80,20 +97,33 @@ class Shop:
         """Read the shop's rules."""
         return await self._look("read_policy", "rules", "refund within 30 days", 1)
 
-    async def refund(self, order: int, euros: float) -> str:
+    async def refund(self, order: int, euros: float, ctx: ToolCallContext) -> str:
         """Pay a customer back."""
-        await self._pause(0.7)
-        return f"{euros:.2f} € paid back for order {order}"
+        return await self._change(ctx, f"{euros:.2f} € paid back for order {order}")
 
     async def book_pickup(self, order: int, day: str) -> str:
         """Have the carrier fetch a parcel."""
         await self._pause(0.6)
         return f"pick-up booked for {day}, label sent"
 
-    async def send_again(self, order: int) -> str:
+    async def send_again(self, order: int, ctx: ToolCallContext) -> str:
         """Send an order once more, free of charge."""
-        await self._pause(0.6)
-        return f"order {order} sent again, arrives on Friday"
+        return await self._change(ctx, f"order {order} sent again, arrives on Friday")
+
+    async def verify(self, ctx: ToolCallContext) -> str | bool:
+        """What a call that was cut short had answered, or that it never happened."""
+        entry = self._books.find(ctx.idempotency_key)
+        if entry is None:
+            return False
+        self._crossing.found(ctx.tool_name, entry)
+        return entry.what
+
+    async def _change(self, ctx: ToolCallContext, what: str) -> str:
+        await self._pause(0.4)
+        self._books.enter(ctx.idempotency_key, what)
+        await self._crossing.done(ctx.tool_name, Entry(ctx.idempotency_key, what))
+        await self._pause(0.3)
+        return what
 
     async def _look(self, tool: str, source: str, fact: str, cents: int) -> ToolOutput:
         await self._pause(LOOKUPS[tool])
@@ -189,18 +219,18 @@ class Storyteller:
         yield Stop(reason=StopReason.TOOL_USE if calls else StopReason.END_TURN)
 
 
-def story_agents(speed: float) -> list[Agent]:
+def story_agents(speed: float, books: Books, crossing: Crossing) -> list[Agent]:
     """The two agents, ready to run; `speed` 1 is for watching, 0 for tests."""
-    shop = Shop(speed)
+    shop = Shop(speed, books, crossing)
     return [
         Agent(
             "support",
             model=Storyteller(support, speed),
             tools=[
-                tool(shop.find_order),
-                tool(shop.track_parcel),
-                tool(shop.read_policy),
-                tool(shop.refund, needs_approval=True),
+                tool(shop.find_order, effect="read"),
+                tool(shop.track_parcel, effect="read"),
+                tool(shop.read_policy, effect="read"),
+                tool(shop.refund, needs_approval=True, verify=shop.verify),
             ],
             state=[CASE],
             handoffs=["shipping"],
@@ -208,7 +238,7 @@ def story_agents(speed: float) -> list[Agent]:
         Agent(
             "shipping",
             model=Storyteller(shipping, speed),
-            tools=[tool(shop.book_pickup), tool(shop.send_again)],
+            tools=[tool(shop.book_pickup), tool(shop.send_again, verify=shop.verify)],
             state=[CASE],
         ),
     ]

@@ -1,0 +1,170 @@
+"""`awaken chaos`: what the user's own agent survives."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Iterator, Sequence
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from awaken.cli.chaos.life import Life, live
+from awaken.cli.chaos.report import print_report, report_on
+from awaken.cli.chaos.trial import Trial, Trials, python_command
+from awaken.cli.exits import Exit, Mistake, ending_words, exit_of
+from awaken.cli.options import (
+    agent_option,
+    complain,
+    model_option,
+    print_json,
+    stdout_for_events,
+)
+from awaken.cli.target import Target, load_target
+from awaken.cli.transcript import open_console
+from awaken.codec import loads
+from awaken.contract.tool import Tool, traits_of
+from awaken.domain.recovery import ToolEffect
+from awaken.domain.value import Value
+from awaken.front import Agent, Runtime
+from awaken.testing.chaos import Damage
+
+
+class KillLine(Value, frozen=True, kw_only=True):
+    """What `--json` prints of each kill; `at` is nothing if the point was not reached this time."""
+
+    at: str | None
+    damage: Damage
+    trouble: str | None
+
+    @classmethod
+    def of(cls, trial: Trial) -> KillLine:
+        return cls(at=trial.killed_at, damage=trial.damage, trouble=trial.trouble)
+
+
+@click.command(short_help="Kill an agent of yours again and again, and see what it survives.")
+@click.argument("target", metavar="MODULE:AGENT")
+@click.argument("prompt")
+@click.option(
+    "--kills", type=click.IntRange(1), metavar="N", help="Kill at N points only; else at every one."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Which N points those are.")
+@click.option("--yes", is_flag=True, help="Approve every call that needs it; else they are denied.")
+@click.option("--json", "as_json", is_flag=True, help="Print a line for each kill, and the report.")
+@agent_option
+@model_option
+@click.option("--life", hidden=True, help="Be one of the processes that are killed.")
+def chaos(
+    target: str,
+    prompt: str,
+    kills: int | None,
+    seed: int,
+    yes: bool,
+    as_json: bool,
+    agent: str | None,
+    model: str | None,
+    life: str | None,
+) -> Exit:
+    """Run an agent in processes of its own, kill them with SIGKILL, recover, and compare.
+
+    First the agent runs undisturbed. Then it runs again and again, each time on an empty store in a
+    temporary file, and is killed before or after a commit, at the start or at the end of a tool;
+    a new process recovers it. The report says, tool by tool, what was cut short, run again,
+    reported as unknown, verified or asked, and what was lost or done twice.
+
+    \b
+      awaken chaos app:agent "Refund order 7" --yes
+      awaken chaos examples/shop.py:agents "Where is order 7?" --kills 10
+
+    TOOLS REALLY RUN, and the model is really asked, about twice for each kill: use a test account,
+    and a model that costs nothing (`--model demo`) or little.
+
+    The exit code is 0 if nothing was lost or doubled, 1 if something was, 2 if the command makes no
+    sense.
+    """
+    with stdout_for_events(as_json):
+        found = load_target(target)
+    agents = _agents(found)
+    if life is not None:
+        live(loads(life, Life), agents, model)
+        return Exit.DONE
+    asked, tools = found.agent_id(agent), _tools(found, agents, model)
+    trials = Trials(
+        life=Life(home="", agent=asked, prompt=prompt, approve=yes),
+        command=python_command(target, model),
+        once={name for name, tool in tools.items() if traits_of(tool).effect is ToolEffect.ONCE},
+    )
+    complain("tools really run and the model is really asked, about twice for each kill")
+    complain(f"calls that need an approval are {'approved' if yes else 'denied; --yes approves'}")
+    first = trials.undisturbed()
+    if wrong := _broken(first):
+        complain(f"undisturbed, {asked!r} does not come to its end, so nothing was killed: {wrong}")
+        return Exit.FAILED
+    done = []
+    for trial in _killed(trials, _chosen(len(first.points), kills, seed)):
+        done.append(trial)
+        if as_json:
+            print_json(KillLine.of(trial))
+    report = report_on(first, done, tools.values())
+    if as_json:
+        print_json(report)
+    else:
+        print_report(open_console(sys.stdout), report)
+    return Exit.DONE if report.whole else Exit.FAILED
+
+
+def _agents(found: Target) -> list[Agent]:
+    """
+    Raises:
+        Mistake: they are inside a runtime, where their tools cannot be watched.
+    """
+    agents = found._found
+    if isinstance(agents, Runtime):
+        raise Mistake(
+            f"{found.name} makes its own Runtime, whose store and tools cannot be watched: "
+            "point at the agents instead"
+        )
+    return agents
+
+
+def _tools(found: Target, agents: Sequence[Agent], model: str | None) -> dict[str, Tool]:
+    """Every tool of every agent, those of plugins and delegates too.
+
+    Raises:
+        Mistake: the agents do not fit together.
+    """
+    resolver = found.open("memory:", model).engine.registry.snapshot()
+    return {
+        name: tool for agent in agents for name, tool in resolver.resolve(agent.id).tools.items()
+    }
+
+
+def _broken(trial: Trial) -> str | None:
+    """Why a conversation cannot be compared with, if it cannot."""
+    if trial.trouble is not None or not trial.final.runs:
+        return trial.trouble or "it never started"
+    ending = trial.final.runs[0].termination_reason
+    return None if exit_of(ending) is Exit.DONE else ending_words(ending)
+
+
+def _chosen(points: int, kills: int | None, seed: int) -> list[int]:
+    everything = range(1, points + 1)
+    if kills is None or kills >= points:
+        return list(everything)
+    return sorted(random.Random(seed).sample(everything, kills))
+
+
+def _killed(trials: Trials, points: Sequence[int]) -> Iterator[Trial]:
+    """A trial for each point, with a bar for whoever watches."""
+    console = Console(stderr=True)
+    with Progress(
+        TextColumn("killing"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        console=console,
+        transient=True,
+        disable=not sys.stderr.isatty(),
+    ) as progress:
+        for point in progress.track(points):
+            yield trials.killed_at(point)

@@ -1,0 +1,130 @@
+"""One process of a trial: the user's agent, watched, until it is done or killed."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from awaken.contract.llm import LlmExecutor
+from awaken.contract.store import Store
+from awaken.contract.threads import TicketQuery
+from awaken.domain.lifecycle import RunStatus
+from awaken.domain.recovery import OUTCOME_UNKNOWN
+from awaken.domain.suspension import ToolCallResume, ToolCallResumeMode
+from awaken.domain.ticket import Ticket, TicketStatus
+from awaken.domain.value import Value
+from awaken.front import Agent, Runtime
+from awaken.front.loading import open_model, open_store
+from awaken.plugin.hook import Plugin
+from awaken.plugin.registrar import Registrar
+from awaken.testing.chaos import (
+    KillSwitch,
+    NoteKind,
+    Witness,
+    watched_model,
+    watched_store,
+    watched_tool,
+)
+
+THREAD = "chaos"
+MOST_QUESTIONS = 100
+_NOBODY = "nobody was there to approve it"
+
+
+class Life(Value, frozen=True, kw_only=True):
+    """What a process is told: where everything is, whom to ask, and when to die."""
+
+    home: str
+    agent: str
+    prompt: str
+    approve: bool = False
+    kill_at: int | None = None
+
+    @property
+    def witness(self) -> Witness:
+        return Witness(Path(self.home) / "witness")
+
+    def store(self) -> Store:
+        return open_store(f"sqlite:///{Path(self.home).resolve() / 'awaken.db'}")
+
+
+def live(life: Life, agents: Sequence[Agent], model: str | None) -> None:
+    """Bring the conversation to its end: start it, take it up, answer what it asks."""
+    asyncio.run(_live(life, agents, model))
+
+
+async def _live(life: Life, agents: Sequence[Agent], model: str | None) -> None:
+    switch = KillSwitch(life.witness, () if life.kill_at is None else (life.kill_at,))
+    store = watched_store(life.store(), switch)
+    watched = watched_agents(agents, switch, model)
+    async with Runtime(watched, store=store, recover=False) as runtime:
+        if await store.latest_run(THREAD) is None:
+            await runtime.run(life.agent, life.prompt, thread=THREAD)
+        for _ in range(MOST_QUESTIONS):
+            for recovered in await runtime.recover():
+                await recovered
+            latest = await store.latest_run(THREAD)
+            if latest is None or latest.status is RunStatus.DONE:
+                return
+            waiting = TicketQuery(thread_id=THREAD, status=TicketStatus.OPEN)
+            for ticket in (await store.list_tickets(waiting)).items:
+                await runtime.decide(THREAD, {ticket.key: _answer(ticket, life)})
+
+
+def _answer(ticket: Ticket, life: Life) -> ToolCallResume:
+    if ticket.reason == OUTCOME_UNKNOWN:
+        ended = any(
+            note.kind is NoteKind.END and ticket.key.startswith(note.key)
+            for note in life.witness.notes()
+        )
+        return ToolCallResume.approve() if ended else ToolCallResume.deny("it did not happen")
+    # A value that only a person or a front end has cannot be made up.
+    if not life.approve or ticket.resume_mode is ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT:
+        return ToolCallResume.deny(_NOBODY)
+    if ticket.resume_mode is ToolCallResumeMode.PASS_DECISION_TO_TOOL:
+        return ToolCallResume.approve(ticket.arguments)
+    return ToolCallResume.approve()
+
+
+# -- watching ---------------------------------------------------------------------------------
+
+
+def watched_agents(
+    agents: Sequence[Agent], switch: KillSwitch, model: str | None = None
+) -> list[Agent]:
+    """The same agents, with everything they call watched, and on another model if one is given."""
+    plugins: dict[int, Plugin] = {}
+    return [_watched(agent, switch, plugins, model or agent.model) for agent in agents]
+
+
+def _watched(
+    agent: Agent, switch: KillSwitch, plugins: dict[int, Plugin], model: str | LlmExecutor
+) -> Agent:
+    watched = copy.copy(agent)
+    executor = open_model(model) if isinstance(model, str) else model
+    watched.model = watched_model(executor, switch.witness)
+    watched.tools = [watched_tool(tool, switch) for tool in agent.tools]
+    # A plugin that two agents share stays one.
+    watched.plugins = tuple(
+        plugins.setdefault(id(plugin), _WatchedPlugin(plugin, switch)) for plugin in agent.plugins
+    )
+    return watched
+
+
+class _WatchedPlugin:
+    """A plugin whose tools are watched."""
+
+    def __init__(self, plugin: Plugin, switch: KillSwitch) -> None:
+        self._plugin, self._switch = plugin, switch
+        self.id = plugin.id
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._plugin, name)
+
+    def register(self, registrar: Registrar) -> None:
+        self._plugin.register(registrar)
+        for name, tool in registrar.tools.items():
+            registrar.tools[name] = watched_tool(tool, self._switch)

@@ -1,0 +1,189 @@
+"""What the trials add up to, tool by tool."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from awaken.cli.chaos.trial import Trial
+from awaken.cli.tables import print_table
+from awaken.cli.text import count, one_line
+from awaken.contract.commits import CallEntry, CallPhase
+from awaken.contract.tool import Tool, traits_of
+from awaken.domain.recovery import OUTCOME_UNKNOWN, Recover, ToolEffect
+from awaken.domain.value import Value
+from awaken.testing.chaos import Damage, NoteKind
+
+MOST_SHOWN = 20
+
+
+class ToolReport(Value, frozen=True, kw_only=True):
+    """What the kills did to one tool's calls, over all trials.
+
+    `called_again` is how often the model made more calls than in the undisturbed run after it was
+    told that an outcome is unknown.
+    """
+
+    name: str
+    effect: ToolEffect
+    recover: Recover
+    calls: int = 0
+    interrupted: int = 0
+    ran_again: int = 0
+    reported_unknown: int = 0
+    verified: int = 0
+    asked: int = 0
+    called_again: int = 0
+
+    def remarks(self) -> list[str]:
+        """What its author should think about."""
+        found = []
+        if self.ran_again and self.recover is Recover.RETRY:
+            found.append(f"ran again {_times(self.ran_again)}: is it really {self.effect.value}?")
+        if self.reported_unknown:
+            found.append(
+                f"nobody knew whether it had happened {_times(self.reported_unknown)}, and the "
+                "model was told so: give it verify=… if that can be looked up"
+            )
+        if self.called_again:
+            found.append(
+                f"the model called it once more {_times(self.called_again)} after it was told so: "
+                "each such call is a new one, and runs"
+            )
+        return found
+
+
+class Report(Value, frozen=True, kw_only=True):
+    """What `--json` prints at the end."""
+
+    points: int
+    kills: int
+    tools: tuple[ToolReport, ...]
+    damage: Damage
+    troubles: tuple[str, ...] = ()
+
+    @property
+    def whole(self) -> bool:
+        return not self.damage and not self.troubles
+
+
+def report_on(undisturbed: Trial, trials: Sequence[Trial], tools: Iterable[Tool]) -> Report:
+    killed = [trial for trial in trials if trial.at_kill is not None]
+    return Report(
+        points=len(undisturbed.points),
+        kills=len(killed),
+        tools=tuple(_tool_report(tool, undisturbed, killed) for tool in tools),
+        damage=Damage(
+            lost=tuple(text for trial in trials for text in trial.damage.lost),
+            doubled=tuple(text for trial in trials for text in trial.damage.doubled),
+            invalid=tuple(text for trial in trials for text in trial.damage.invalid),
+            left_open=tuple(text for trial in trials for text in trial.damage.left_open),
+        ),
+        troubles=tuple(trial.trouble for trial in trials if trial.trouble is not None),
+    )
+
+
+def _tool_report(tool: Tool, undisturbed: Trial, trials: Sequence[Trial]) -> ToolReport:
+    name, traits = tool.descriptor().id, traits_of(tool)
+    usual = len(_calls(undisturbed, name))
+    sums: Counter[str] = Counter()
+    for trial in trials:
+        calls = _calls(trial, name)
+        unknown = sum(call.phase is CallPhase.UNKNOWN for call in calls)
+        interrupted = trial.at_kill.open_calls() if trial.at_kill else ()
+        sums["calls"] += len(calls)
+        sums["interrupted"] += sum(call.key in interrupted for call in calls)
+        sums["ran_again"] += _ran_again(trial, name)
+        sums["reported_unknown"] += unknown
+        sums["verified"] += len(_keys(trial, name, NoteKind.VERIFIED))
+        sums["asked"] += sum(
+            ticket.tool_name == name and ticket.reason == OUTCOME_UNKNOWN
+            for ticket in trial.final.tickets
+        )
+        sums["called_again"] += max(0, len(calls) - usual) if unknown else 0
+    return ToolReport(name=name, effect=traits.effect, recover=traits.recovery, **sums)
+
+
+def _calls(trial: Trial, name: str) -> list[CallEntry]:
+    return [call for call in trial.final.calls if call.tool_name == name]
+
+
+def _keys(trial: Trial, name: str, kind: NoteKind) -> list[str]:
+    return [note.key for note in trial.notes if note.name == name and note.kind is kind]
+
+
+def _ran_again(trial: Trial, name: str) -> int:
+    """How often a call's body was entered once more; asking for an approval is not running."""
+    runs = Counter(_keys(trial, name, NoteKind.START))
+    runs.subtract(_keys(trial, name, NoteKind.ASKED))
+    return sum(times - 1 for times in runs.values() if times > 1)
+
+
+# -- for people -------------------------------------------------------------------------------
+
+
+def print_report(console: Console, report: Report) -> None:
+    """The tools in a table, what to think about, what went wrong, and the verdict."""
+    columns = ("TOOL", "EFFECT", "RECOVER", "CALLS:", "CUT SHORT:", "RAN AGAIN:", "UNKNOWN:")
+    print_table(
+        console,
+        (*columns, "VERIFIED:", "ASKED:"),
+        [
+            (
+                tool.name,
+                tool.effect.value,
+                tool.recover.value,
+                *(
+                    str(number)
+                    for number in (
+                        tool.calls,
+                        tool.interrupted,
+                        tool.ran_again,
+                        tool.reported_unknown,
+                        tool.verified,
+                        tool.asked,
+                    )
+                ),
+            )
+            for tool in report.tools
+        ],
+    )
+    console.print()
+    for tool in report.tools:
+        for remark in tool.remarks():
+            console.print(Text("  · ").append(tool.name, "bold").append(f" {remark}"))
+    wrong = Counter([*report.troubles, *report.damage.sentences()])
+    for text, times in wrong.most_common(MOST_SHOWN):
+        again = f" ({_times(times)})" if times > 1 else ""
+        console.print(Text("  ✗ ", "red").append(one_line(text, 400) + again))
+    damage = report.damage
+    console.print(
+        f"points {report.points}, kills {report.kills}, lost results {len(damage.lost)}, "
+        f"doubled once effects {len(damage.doubled)}, invalid transcripts {len(damage.invalid)}, "
+        f"runs left open {len(damage.left_open)}"
+    )
+    console.print(Text(verdict(report), "bold green" if report.whole else "bold red"))
+
+
+def verdict(report: Report) -> str:
+    """The last line."""
+    if report.troubles:
+        return f"{count(len(report.troubles), 'process')} did not end as expected; see above"
+    if not report.whole:
+        return "killing this agent loses or doubles something; see above"
+    if not report.kills:
+        return "nothing was killed, so nothing was shown"
+    repeated = [tool.name for tool in report.tools if tool.ran_again]
+    if repeated:
+        return (
+            "nothing was lost; nothing that must happen once happened twice, if "
+            f"{' and '.join(repeated)} may really be repeated"
+        )
+    return "nothing was lost, nothing happened twice"
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"

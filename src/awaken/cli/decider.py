@@ -1,0 +1,156 @@
+"""Who answers when a call waits: a person at the terminal, or nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import os
+import re
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+
+from awaken.cli.lines import Interrupted, Lines
+from awaken.cli.text import call_words
+from awaken.cli.transcript import Transcript
+from awaken.codec import Json, loads
+from awaken.domain.recovery import OUTCOME_UNKNOWN
+from awaken.domain.run import RunWaitingTicket
+from awaken.domain.suspension import ToolCallResume, ToolCallResumeMode
+from awaken.domain.ticket import Ticket
+
+LONGEST_QUESTION = 4_000
+NOBODY_THERE = "nobody was there to approve it"
+
+_REFUSAL = re.compile(r"(?:n[\s,:;-]+|no[,:;-]\s*)(?P<reason>.+)", re.IGNORECASE)
+_HALF_YES = re.compile(r"y(es)?\b", re.IGNORECASE)
+
+
+class Decider(Protocol):
+    """Answers calls that wait; `by` is whose answers they are."""
+
+    by: str
+
+    async def decide(self, ticket: RunWaitingTicket) -> ToolCallResume | None:
+        """The answer, or nothing to leave the call waiting.
+
+        Raises:
+            Interrupted: the question was given up.
+        """
+        ...
+
+
+def user_name() -> str:
+    """Who sits here, as far as the operating system knows."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may run as somebody who has no name
+        return f"uid {os.getuid()}"
+
+
+def asks_outcome(ticket: RunWaitingTicket | Ticket) -> bool:
+    """Whether somebody has to say what became of a call that a crash has cut short."""
+    return ticket.ticket_id.startswith(f"{OUTCOME_UNKNOWN}:")
+
+
+def wants_value(ticket: RunWaitingTicket | Ticket) -> bool:
+    """Whether the answer itself becomes the call's result, as with tools of a front end."""
+    mode = ticket.resume_mode
+    return mode is ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT and not asks_outcome(ticket)
+
+
+def approval(ticket: RunWaitingTicket | Ticket) -> ToolCallResume:
+    """A yes to the call as it stands."""
+    if ticket.resume_mode is ToolCallResumeMode.PASS_DECISION_TO_TOOL:
+        return ToolCallResume.approve(ticket.arguments)
+    return ToolCallResume.approve()
+
+
+class Unattended:
+    """Approves everything or nothing, and says so each time. A value cannot be made up."""
+
+    def __init__(self, *, approve: bool, why: str, say: Callable[[str], None]) -> None:
+        self.by = f"nobody ({why})"
+        self._approve, self._why, self._say = approve, why, say
+
+    async def decide(self, ticket: RunWaitingTicket) -> ToolCallResume | None:
+        words = call_words(ticket.tool_name, ticket.arguments)
+        if asks_outcome(ticket):
+            self._say(f"nobody knows whether {words} took effect: the run waits")
+            return None
+        if wants_value(ticket):
+            self._say(f"{words} wants a value, and there is no terminal to ask: the run waits")
+            return None
+        if self._approve:
+            self._say(f"{words} was approved by itself ({self._why})")
+            return approval(ticket)
+        self._say(f"{words} was denied ({self._why})")
+        return ToolCallResume.deny(NOBODY_THERE)
+
+
+class AtTerminal:
+    """Asks on the terminal; the end of input leaves the call waiting."""
+
+    def __init__(self, lines: Lines, transcript: Callable[[], Transcript], *, yes: bool) -> None:
+        self.by = user_name()
+        self._lines, self._transcript, self._yes = lines, transcript, yes
+
+    async def decide(self, ticket: RunWaitingTicket) -> ToolCallResume | None:
+        if self._yes and not wants_value(ticket) and not asks_outcome(ticket):
+            words = call_words(ticket.tool_name, ticket.arguments)
+            self._transcript().note(f"{words} was approved by itself (--yes)")
+            return approval(ticket)
+        # An answer typed before its question was an answer to something else.
+        self._lines.forget_typed()
+        try:
+            if wants_value(ticket):
+                return ToolCallResume.approve(read_value(await self._ask("value (text or JSON) ›")))
+            return await self._approval(ticket)
+        except EOFError:
+            self._transcript().break_line()
+            return None
+
+    async def _approval(self, ticket: RunWaitingTicket) -> ToolCallResume:
+        # Nobody can agree to what was cut off: here the arguments are shown at length.
+        words = call_words(ticket.tool_name, ticket.arguments, LONGEST_QUESTION)
+        question = f"approve {words}? [y / n / why not] ›"
+        if asks_outcome(ticket):
+            question = f"{words} was cut short by a crash. Did it take effect? [y / n] ›"
+        while True:
+            answer = read_approval(await self._ask(question), ticket)
+            if answer is not None:
+                return answer
+            question = "please answer y, n, or the reason why not ›"
+
+    async def _ask(self, question: str) -> str:
+        transcript = self._transcript()
+        transcript.ask(question)
+        try:
+            while not (line := (await self._lines.next()).strip()):
+                transcript.ask(question)
+        except (Interrupted, asyncio.CancelledError):
+            transcript.break_line()
+            raise
+        return line
+
+
+def read_approval(line: str, ticket: RunWaitingTicket) -> ToolCallResume | None:
+    """Yes, no, or no with a reason; nothing for a yes with conditions, which is neither."""
+    word = line.strip()
+    if word.lower() in ("y", "yes"):
+        return approval(ticket)
+    if word.lower() in ("n", "no"):
+        return ToolCallResume.deny()
+    if _HALF_YES.match(word):
+        return None
+    refusal = _REFUSAL.fullmatch(word)
+    return ToolCallResume.deny(refusal["reason"] if refusal else word)
+
+
+def read_value(line: str) -> Json:
+    """What was typed: JSON if it is JSON, else the text."""
+    try:
+        return loads(line)
+    except (msgspec.DecodeError, RecursionError):
+        return line

@@ -1,0 +1,81 @@
+"""The end of the demo: what was just shown, read back from the store, and what to try next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.text import Text
+
+from awaken.cli.demo.books import Books
+from awaken.cli.demo.story import CASE, LOOKUPS, CaseFile
+from awaken.cli.tally import Tally
+from awaken.cli.text import count, seconds
+from awaken.contract.threads import TicketQuery
+from awaken.domain.suspension import ResumeAction
+from awaken.domain.ticket import Ticket
+from awaken.front import Runtime
+
+NEXT = (
+    ("awaken chat", "talk to a built-in agent; no key needed"),
+    ("awaken threads", "what you said there is still known tomorrow"),
+    ("awaken demo --json", "the same events as a program reads them"),
+    ("examples/", "small programs to start from"),
+    ("README.md", "your own agent in ten lines"),
+)
+
+
+async def close(
+    console: Console, runtime: Runtime, thread: str, books: Books, *, killed: bool
+) -> None:
+    """Say what was just shown, and what to try next."""
+    tally = Tally()
+    async for event in runtime.events(thread, follow=False):
+        tally.add(event)
+    console.print()
+    console.print(Text("What you saw", "bold"))
+    tickets = (await runtime.list_tickets(TicketQuery(thread_id=thread))).items
+    lines = [
+        *_seen(tally, tickets),
+        _case(await runtime.state(thread, CASE)),
+        _crash(books, killed=killed),
+    ]
+    for line in lines:
+        console.print(Text("  · ").append(line))
+    console.print()
+    console.print(Text("Try next", "bold"))
+    for command, what in NEXT:
+        console.print(Text("  ").append(f"{command:<20}", "cyan").append(what, "dim"))
+
+
+def _seen(tally: Tally, tickets: Sequence[Ticket]) -> list[str]:
+    lookups = [call for call in tally.calls if call.name in LOOKUPS]
+    together, apart = max(c.took_ms for c in lookups), sum(c.took_ms for c in lookups)
+    answer = next(ticket.decision for ticket in tickets if ticket.tool_name == "refund")
+    denied = answer is not None and answer.action is ResumeAction.CANCEL
+    return [
+        f"{count(len(lookups), 'tool')} side by side: {seconds(together)} instead of "
+        f"{seconds(apart)}",
+        f"a refund that waited for an approval, and was {'denied' if denied else 'approved'}",
+        f"a hand-over: support began, {tally.agent} finished, on one thread",
+        f"{count(tally.events, 'event')} kept in the thread, each committed together with what it "
+        "tells",
+    ]
+
+
+def _case(case: CaseFile) -> str:
+    facts = "".join(f"\n      {source:<8}{fact}" for source, fact in case.facts.items())
+    cost = f"\n      {'cost':<8}{case.cost_cents} cents"
+    return f"what the tools wrote to one state key, merged into one typed value:{facts}{cost}"
+
+
+def _crash(books: Books, *, killed: bool) -> str:
+    entries = books.entries()
+    kept = "; ".join(f"{entry.what}, key {entry.key}" for entry in entries)
+    if not killed:
+        return f"one change to the world, noted before it was made: {kept}"
+    times = "once" if len(entries) == 1 else f"{len(entries)} times"
+    return (
+        "a process killed after it had changed the world and before it knew: the next one went on "
+        f"from the last commit, and it happened {times}:\n      {kept}"
+    )

@@ -1,0 +1,156 @@
+"""The command, and the process that plays the story: a first one, or one that takes it up."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import click
+from rich.text import Text
+
+from awaken.cli.aio import run_to_exit
+from awaken.cli.conversation import Conversation
+from awaken.cli.decider import Decider, Unattended
+from awaken.cli.demo.books import Books, Entry
+from awaken.cli.demo.closing import close
+from awaken.cli.demo.story import PROMPT, Crossing, story_agents
+from awaken.cli.demo.supervise import HOME_OPTION, supervise
+from awaken.cli.exits import Exit
+from awaken.cli.interrupt import Interrupts
+from awaken.cli.lines import Interrupted, Lines, is_terminal
+from awaken.cli.options import json_option, open_decider, open_view, stdout_for_events, yes_option
+from awaken.cli.transcript import Transcript
+from awaken.cli.view import View
+from awaken.contract.commits import CallPhase
+from awaken.front import Runtime
+
+THREAD = "case-1042"
+_OFFER = "[k: kill this process (pid {pid}) with SIGKILL, it comes back / Enter: go on] ›"
+
+
+@click.command(short_help="Watch two agents settle a case, and kill them in the middle.")
+@yes_option
+@json_option
+@click.option("--fast", is_flag=True, help="Without the pauses that make it pleasant to watch.")
+@click.option(HOME_OPTION, type=click.Path(path_type=Path), hidden=True)
+def demo(yes: bool, as_json: bool, fast: bool, home: Path | None) -> Exit:
+    """Watch two agents settle a case: parallel tools, typed state, an approval, a hand-over, and a
+    process that is killed in the middle and comes back.
+
+    The model is scripted, everything else is real. It needs no key and no network, and keeps its
+    thread in a temporary SQLite file. Say no to the refund and the story ends differently. Without
+    a terminal it approves the refund by itself, and kills itself.
+    """
+    if home is None:
+        given = (("--yes", yes), ("--json", as_json), ("--fast", fast))
+        return supervise([name for name, is_set in given if is_set], as_json=as_json)
+    out = sys.stdout
+    with stdout_for_events(as_json):
+
+        async def play(interrupts: Interrupts) -> Exit:
+            player = Player(home, open_view(as_json, out), interrupts, yes=yes, as_json=as_json)
+            return await player.play(0.0 if fast else 1.0)
+
+        return run_to_exit(play)
+
+
+class Player:
+    """One process that plays the story, from the beginning or from where the last one died."""
+
+    def __init__(
+        self, home: Path, view: View, interrupts: Interrupts, *, yes: bool, as_json: bool
+    ) -> None:
+        self._home, self._view, self._interrupts = home, view, interrupts
+        self._lines = Lines()
+        self._books = Books(home / "books.jsonl")
+        self._attended = is_terminal() and not as_json
+        self._yes, self._as_json = yes, as_json
+        self._again = False
+
+    async def play(self, speed: float) -> Exit:
+        """Run the story to its end."""
+        agents = story_agents(speed, self._books, Crossing(self._offer_to_die, self._found))
+        async with Runtime(
+            agents, store=f"sqlite:///{self._home / 'demo.db'}", recover=False
+        ) as runtime:
+            conversation = Conversation(
+                runtime=runtime,
+                thread=THREAD,
+                agent="support",
+                decider=self._decider(),
+                interrupts=self._interrupts,
+                lines=self._lines,
+            )
+            left = await runtime.store.latest_run(THREAD)
+            self._again = left is not None
+            if left is not None:
+                await self._come_back(runtime, left.run_id)
+                code = await conversation.take_up(left, self._view)
+            else:
+                self._open()
+                code = await conversation.turn(PROMPT, self._view)
+            if isinstance(self._view, Transcript) and code is Exit.DONE:
+                await close(self._view.console, runtime, THREAD, self._books, killed=self._again)
+        return code
+
+    def _decider(self) -> Decider:
+        if self._attended and not self._yes:
+            return open_decider(self._lines, lambda: self._view, yes=False)
+        why = "--yes" if self._yes else "--json" if self._as_json else "there is no terminal to ask"
+        return Unattended(approve=True, why=why, say=self._view.note)
+
+    def _open(self) -> None:
+        if not isinstance(self._view, Transcript):
+            return
+        console = self._view.console
+        console.print(Text("awaken demo", "bold"))
+        words = "Two agents, six tools, one approval, one crash. The model is scripted, the rest is"
+        console.print(Text(f"{words} real.", "dim"))
+        self._view.said("you", PROMPT)
+
+    # -- the crash ----------------------------------------------------------------------------
+
+    async def _offer_to_die(self, tool: str, entry: Entry) -> None:
+        """The world is changed and the call has not ended: die here, if somebody wants that."""
+        if self._again:
+            return
+        self._view.note(
+            f"{tool} has just changed the world ({entry.what}) and has not answered yet: "
+            "no worse moment to die"
+        )
+        if not self._attended:
+            self._view.note(
+                f"there is no terminal to ask, so process {os.getpid()} kills itself with SIGKILL"
+            )
+        elif not await self._wants_to_kill():
+            return
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    async def _wants_to_kill(self) -> bool:
+        assert isinstance(self._view, Transcript), "questions are asked in transcripts only"
+        self._lines.forget_typed()
+        self._view.ask(_OFFER.format(pid=os.getpid()))
+        try:
+            answer = await self._lines.next()
+        except (EOFError, Interrupted):
+            self._view.break_line()
+            return False
+        return answer.strip().lower() in ("k", "kill")
+
+    async def _come_back(self, runtime: Runtime, run_id: str) -> None:
+        """Say what is known, and will not be done again."""
+        calls = await runtime.store.load_calls(run_id)
+        done = [call.tool_name for call in calls if call.phase is CallPhase.SUCCEEDED]
+        begun = [call.tool_name for call in calls if call.phase is CallPhase.INTENT]
+        if done:
+            self._view.note(f"kept, so not done again: {', '.join(done)}, and what was said")
+        if begun:
+            self._view.note(f"begun, with an unknown outcome: {', '.join(begun)}")
+
+    def _found(self, tool: str, entry: Entry) -> None:
+        self._view.note(
+            f"{tool} finds in the books: {entry.what}. So it is not done again "
+            f"(idempotency key {entry.key})"
+        )

@@ -1,0 +1,64 @@
+"""The parent of the demo: starts the process that plays it, and again when that is killed."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import click
+from rich.text import Text
+
+from awaken.cli.exits import Exit
+from awaken.cli.options import complain
+from awaken.cli.transcript import open_console
+
+MOST_LIVES = 10
+HOME_OPTION = "--home"
+_SHOW_CURSOR = "\x1b[?25h"
+
+
+def supervise(options: Sequence[str], *, as_json: bool) -> Exit:
+    """Play the demo in a process of its own, which may be killed and goes on in the next one."""
+    with TemporaryDirectory(prefix="awaken-demo-") as home, _not_interrupted():
+        for _ in range(MOST_LIVES):
+            worker = subprocess.Popen(
+                [sys.executable, "-m", "awaken.cli", "demo", *options, HOME_OPTION, home]
+            )
+            code = worker.wait()
+            if code != -signal.SIGKILL:
+                return Exit(code) if code in tuple(Exit) else Exit.FAILED
+            _mourn(worker.pid, Path(home), as_json=as_json)
+    complain(f"killed {MOST_LIVES} times; enough for today")
+    return Exit.FAILED
+
+
+@contextmanager
+def _not_interrupted() -> Iterator[None]:
+    """Leave Ctrl-C, which reaches both of us, to the process that plays."""
+    # A handler that does nothing, since a signal that is ignored would be so in the child, too.
+    before = signal.signal(signal.SIGINT, lambda *_: None)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _mourn(pid: int, home: Path, *, as_json: bool) -> None:
+    killed = f"process {pid} is dead: SIGKILL lets nobody save anything on the way out"
+    again = (
+        f"a new process opens the same file, {home / 'demo.db'}, and goes on from the last commit"
+    )
+    if as_json:
+        complain(killed)
+        return complain(again)
+    if sys.stdout.isatty():
+        click.echo(_SHOW_CURSOR, nl=False)
+    console = open_console(sys.stdout)
+    console.print()
+    console.print(Text(f"✗ {killed}", "bold red"))
+    console.print(Text(f"↻ {again}", "bold green"))

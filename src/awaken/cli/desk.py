@@ -1,0 +1,169 @@
+"""A store opened to look at what runs in it and to steer it; no agents are needed for that."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from awaken.cli.address import existing_store
+from awaken.cli.exits import Exit, Mistake, ending_words
+from awaken.clock import SYSTEM_CLOCK, Clock
+from awaken.contract.store import Store
+from awaken.contract.threads import RunQuery, ThreadQuery
+from awaken.domain.lifecycle import RunStatus
+from awaken.domain.run import RunRecord
+from awaken.domain.thread import Thread
+from awaken.front import Runtime
+
+SHORTEST_PREFIX = 4
+MOST_NAMED = 8
+TO_RESUME = "to resume"
+_PAGE = 1_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """A thread, and the one run of it that was meant, if it was a run."""
+
+    thread: Thread
+    run: RunRecord | None = None
+
+    @property
+    def id(self) -> str:
+        return self.thread.id if self.run is None else self.run.run_id
+
+    @property
+    def words(self) -> str:
+        return f"thread {self.thread.id}" if self.run is None else f"run {self.run.run_id}"
+
+
+class Desk:
+    """Where somebody sits who looks and steers."""
+
+    def __init__(self, runtime: Runtime, address: str, clock: Clock = SYSTEM_CLOCK) -> None:
+        self.runtime = runtime
+        self.address = address
+        self._clock = clock
+
+    @property
+    def store(self) -> Store:
+        return self.runtime.store
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms()
+
+    async def find(self, text: str) -> Subject:
+        """What an id, or the beginning of one, stands for.
+
+        Raises:
+            Mistake: nothing, or several things.
+        """
+        if thread := await self.store.load_thread(text):
+            return Subject(thread=thread)
+        if run := await self.runtime.find_run(text):
+            return await self._subject_of(run)
+        if len(text) < SHORTEST_PREFIX:
+            raise Mistake(
+                f"{self.address} has no thread or run {text!r}; the beginning of an id has at "
+                f"least {SHORTEST_PREFIX} characters"
+            )
+        threads, runs = await self._threads(text), await self._runs(text)
+        # A thread and its first run are often made in one instant, and begin alike.
+        if len(threads) == 1 and all(run.thread_id == threads[0].id for run in runs):
+            return Subject(thread=threads[0])
+        if len(runs) == 1 and not threads:
+            return await self._subject_of(runs[0])
+        raise self._unclear(text, [t.id for t in threads], [r.run_id for r in runs])
+
+    async def find_thread(self, text: str) -> Thread:
+        """The thread an id, or the beginning of one, stands for.
+
+        Raises:
+            Mistake: none, or several.
+        """
+        if thread := await self.store.load_thread(text):
+            return thread
+        found = await self._threads(text) if len(text) >= SHORTEST_PREFIX else []
+        if len(found) == 1:
+            return found[0]
+        raise self._unclear(text, [thread.id for thread in found])
+
+    async def left_behind(self) -> frozenset[str]:
+        """The runs nobody carries on though somebody should: their process is gone, or they were
+        answered while nobody ran them."""
+        runs = await self.store.list_interrupted(now_ms=self.now_ms())
+        return frozenset(run.run_id for run in runs)
+
+    async def _subject_of(self, run: RunRecord) -> Subject:
+        thread = await self.store.load_thread(run.thread_id)
+        assert thread is not None, "a run belongs to a thread"
+        return Subject(thread=thread, run=run)
+
+    async def _threads(self, prefix: str) -> Sequence[Thread]:
+        query = ThreadQuery(prefix=prefix, limit=MOST_NAMED + 1)
+        return (await self.store.list_threads(query)).items
+
+    async def _runs(self, prefix: str) -> list[RunRecord]:
+        found: list[RunRecord] = []
+        cursor: str | None = None
+        while len(found) <= MOST_NAMED:
+            page = await self.store.list_runs(RunQuery(limit=_PAGE, cursor=cursor))
+            found += [run for run in page.items if run.run_id.startswith(prefix)]
+            if (cursor := page.cursor) is None:
+                break
+        return found
+
+    def _unclear(self, text: str, threads: Sequence[str], runs: Sequence[str] = ()) -> Mistake:
+        named = [f"thread {id}" for id in threads] + [f"run {id}" for id in runs]
+        if not named:
+            return Mistake(
+                f"{self.address} has nothing that begins with {text!r}: `awaken threads` and "
+                "`awaken runs` list what there is"
+            )
+        more = ", …" if len(named) > MOST_NAMED else ""
+        return Mistake(
+            f"{text!r} can be several: {', '.join(named[:MOST_NAMED])}{more}. Give more of the id"
+        )
+
+
+@asynccontextmanager
+async def open_desk(store: str | None) -> AsyncIterator[Desk]:
+    """A store that is there already.
+
+    Raises:
+        Mistake: it is not.
+        StoreUnavailable: it cannot be used.
+    """
+    address = existing_store(store)
+    async with Runtime([], store=address, recover=False) as runtime:
+        yield Desk(runtime, address)
+
+
+def at_desk(store: str | None, work: Callable[[Desk], Awaitable[Exit]]) -> Exit:
+    """Open a store that is there already, do something with it, and return the exit code."""
+
+    async def main() -> Exit:
+        async with open_desk(store) as desk:
+            return await work(desk)
+
+    return asyncio.run(main())
+
+
+def standing(run: RunRecord, left_behind: frozenset[str]) -> str:
+    """How a run stands, in a word or a few."""
+    if run.run_id in left_behind:
+        return TO_RESUME
+    if run.status is RunStatus.DONE:
+        return ending_words(run.termination_reason)
+    return run.status.value
+
+
+def thread_standing(thread: Thread, left_behind: frozenset[str]) -> str:
+    """How the open run of a thread stands, if it has one."""
+    if thread.open_run_id is None:
+        return "idle"
+    if thread.open_run_id in left_behind:
+        return TO_RESUME
+    return (RunStatus.RUNNING if thread.active_run_id else RunStatus.WAITING).value

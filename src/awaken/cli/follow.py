@@ -1,0 +1,134 @@
+"""A thread as a transcript, read from what is kept of it: durable events, and the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Console
+
+from awaken.cli.address import WayBack
+from awaken.cli.transcript import Transcript
+from awaken.contract.threads import TicketQuery
+from awaken.domain.event import (
+    RunEvent,
+    RunFinish,
+    RunStart,
+    StepEnd,
+    StepStart,
+    ToolCallResumed,
+    is_terminal,
+)
+from awaken.domain.lifecycle import Suspended, TerminationReason
+from awaken.domain.message import Message, Role
+from awaken.front import Runtime
+
+MOST_TICKETS = 1_000
+_PAGE = 200
+
+
+def pauses(event: RunEvent) -> bool:
+    """Whether a run waits for somebody from here on."""
+    return isinstance(event.event, RunFinish) and isinstance(event.event.termination, Suspended)
+
+
+def is_over(event: RunEvent) -> bool:
+    """Whether a run comes to its end here."""
+    return is_terminal(event.event) and not pauses(event)
+
+
+class Reader:
+    """Prints one thread, run after run.
+
+    Pieces of text are not kept, so what was said comes from the log: a step's answer is the message
+    that its `step_start` names, and a user's words are those that stand before it.
+
+    Args:
+        position: how much of the log the reader knows already.
+        numbered: mark where steps end, for those who want to fork or go on from there.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        thread: str,
+        console: Console,
+        *,
+        position: int = 0,
+        numbered: bool = False,
+        way_back: WayBack | None = None,
+    ) -> None:
+        self.view = Transcript(console, way_back)
+        self.ending: TerminationReason | None = None
+        self._runtime, self._thread = runtime, thread
+        self._way_back = way_back
+        self._position = position
+        self._numbered = numbered
+        self._ahead: list[Message] = []
+        self._answer: str | None = None
+
+    async def show(self, event: RunEvent) -> None:
+        """Print what an event tells; events come in order."""
+        if self.view.over:
+            self.view = Transcript(self.view.console, self._way_back)
+        if self.view.tally.agent is None and not isinstance(event.event, RunStart):
+            record = await self._runtime.find_run(event.run_id)
+            self.view.tally.agent = record.agent_id if record is not None else "assistant"
+        if isinstance(event.event, StepStart):
+            self._answer = event.event.message_id
+        if isinstance(event.event, ToolCallResumed):
+            await self._learn(event, event.event.target_id)
+        await self._say()
+        self.view.show(event)
+        if self._numbered and isinstance(event.event, StepEnd):
+            self.view.remark("·", f"step ended · seq {event.seq}")
+        self.ending = self.view.tally.ending
+        if is_over(event):
+            self.view.finish()
+
+    async def _learn(self, event: RunEvent, call_id: str) -> None:
+        """How the call that goes on was answered, which its event does not tell."""
+        query = TicketQuery(thread_id=self._thread, run_id=event.run_id, limit=MOST_TICKETS)
+        for ticket in (await self._runtime.list_tickets(query)).items:
+            answer = ticket.decision if ticket.call_id == call_id else None
+            if answer is not None and answer.updated_at <= event.at_ms:
+                self.view.tally.decided(call_id, answer)
+
+    async def _say(self) -> None:
+        """Print what was said up to the answer of this step, once it is there."""
+        if self._answer is None:
+            return
+        place = await self._place_of(self._answer)
+        if place is None:
+            place = next(_places(self._ahead, Role.ASSISTANT), len(self._ahead))
+            self._ask(self._ahead[:place])
+            del self._ahead[:place]
+            return
+        answer, before = self._ahead[place], self._ahead[:place]
+        del self._ahead[: place + 1]
+        self._answer = None
+        self._ask(before[max((p + 1 for p in _places(before, Role.ASSISTANT)), default=0) :])
+        if text := answer.text():
+            self.view.said(self.view.tally.agent or "assistant", text)
+
+    def _ask(self, messages: list[Message]) -> None:
+        for message in messages:
+            if message.is_visible_user():
+                self.view.said("you", message.text())
+
+    async def _place_of(self, message_id: str) -> int | None:
+        """Where in what lies ahead a message is; reads on until it is found."""
+        looked = 0
+        while True:
+            for place in range(looked, len(self._ahead)):
+                if self._ahead[place].id == message_id:
+                    return place
+            looked = len(self._ahead)
+            more = await self._runtime.messages(self._thread, after=self._position, limit=_PAGE)
+            if not more:
+                return None
+            self._position += len(more)
+            self._ahead += more
+
+
+def _places(messages: list[Message], role: Role) -> Iterator[int]:
+    return (place for place, message in enumerate(messages) if message.role is role)

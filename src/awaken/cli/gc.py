@@ -1,0 +1,161 @@
+"""`awaken gc`: let go of what is old."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import click
+from rich.console import Console
+
+from awaken.cli.desk import Desk, at_desk
+from awaken.cli.exits import Exit, Mistake
+from awaken.cli.options import print_json, steers
+from awaken.cli.tables import print_table
+from awaken.cli.text import ago, count, size
+from awaken.cli.transcript import open_console
+from awaken.contract.threads import ChildStrategy, Freed, ThreadQuery
+from awaken.domain.thread import Thread
+from awaken.domain.value import Value
+from awaken.stores.sqlite import Compacted, SqliteStore
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|h|d|w)")
+_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+_PAGE = 1_000
+
+
+def read_duration(ctx: click.Context, param: click.Parameter, text: str) -> float:
+    """Seconds from `30d`, `12h` or `90m`.
+
+    Raises:
+        BadParameter: it is none of these.
+    """
+    found = _DURATION.fullmatch(text.strip())
+    if found is None:
+        raise click.BadParameter(
+            f"{text!r} is no length of time: write a number and s, m, h, d or w, as in 30d"
+        )
+    return float(found[1]) * _UNITS[found[2]]
+
+
+class Collected(Value, frozen=True, kw_only=True):
+    """What `--json` prints: what was freed, or would be, and what packing the file gave."""
+
+    freed: Freed | None = None
+    would_free: tuple[Thread, ...] | None = None
+    compacted: Compacted | None = None
+
+
+@click.command(short_help="Delete old threads, and say what was freed.")
+@click.option(
+    "--older-than",
+    callback=read_duration,
+    metavar="AGE",
+    default="30d",
+    show_default=True,
+    help="Threads not changed for so long: 30d, 12h, 90m.",
+)
+@click.option("--thread", metavar="ID", help="This thread instead, whatever its age.")
+@click.option(
+    "--children",
+    type=click.Choice([strategy.value for strategy in ChildStrategy]),
+    default=ChildStrategy.REJECT.value,
+    show_default=True,
+    help="What to do with --thread if it has started others.",
+)
+@click.option("--dry-run", is_flag=True, help="Say what would go, and let nothing go.")
+@click.option("--vacuum", is_flag=True, help="Give the space back to the disk as well.")
+@steers
+def gc(
+    older_than: float,
+    thread: str | None,
+    children: str,
+    dry_run: bool,
+    vacuum: bool,
+    store: str | None,
+    as_json: bool,
+) -> Exit:
+    """Delete old threads, with their runs, messages and events, and say what was freed.
+
+    \b
+      awaken gc --older-than 90d --dry-run
+      awaken gc --older-than 90d --vacuum
+      awaken gc --thread case-7 --children cascade
+
+    A thread stays that is alive somewhere, whose run waits or is to be resumed, or that has started
+    one that stays.
+    """
+
+    async def work(desk: Desk) -> Exit:
+        before_ms = desk.now_ms() - int(older_than * 1_000)
+        console = open_console(sys.stdout)
+        if dry_run:
+            found = (await desk.find_thread(thread),) if thread else await _old(desk, before_ms)
+            if as_json:
+                return print_json(Collected(would_free=found))
+            return _show(console, found, desk.now_ms())
+        if thread:
+            head = await desk.find_thread(thread)
+            strategy = ChildStrategy(children)
+            freed = await desk.runtime.delete_thread(head.id, children=strategy)
+        else:
+            freed = await desk.runtime.prune(older_than=older_than)
+        compacted = await _compact(desk) if vacuum else None
+        if as_json:
+            return print_json(Collected(freed=freed, compacted=compacted))
+        console.print(_words(freed))
+        if compacted is not None:
+            before, after = size(compacted.before), size(compacted.after)
+            console.print(f"the file had {before} and has {after} now")
+        return Exit.DONE
+
+    return at_desk(store, work)
+
+
+async def _compact(desk: Desk) -> Compacted:
+    """
+    Raises:
+        Mistake: the store cannot.
+    """
+    if not isinstance(desk.store, SqliteStore):
+        raise Mistake(f"{desk.address} has nothing to vacuum: leave --vacuum out")
+    return await desk.store.compact()
+
+
+async def _old(desk: Desk, before_ms: int) -> tuple[Thread, ...]:
+    """What `prune` would delete, but for threads that somebody takes up meanwhile."""
+    old: dict[str, Thread] = {}
+    needed: set[str | None] = set()
+    cursor: str | None = None
+    while True:
+        page = await desk.runtime.list_threads(ThreadQuery(limit=_PAGE, cursor=cursor))
+        for thread in page.items:
+            if thread.updated_at < before_ms and thread.open_run_id is None:
+                old[thread.id] = thread
+            else:
+                needed.add(thread.parent_thread_id)
+        if (cursor := page.cursor) is None:
+            break
+    while kept := needed & old.keys():
+        needed |= {old.pop(id).parent_thread_id for id in kept if id is not None}
+    return tuple(old.values())
+
+
+def _show(console: Console, found: tuple[Thread, ...], now_ms: int) -> Exit:
+    if found:
+        rows = [(t.id, f"{t.message_count:,}", ago(now_ms, t.updated_at)) for t in found]
+        print_table(console, ("THREAD", "MESSAGES:", "CHANGED"), rows)
+    console.print(f"{count(len(found), 'thread')} would go; nothing was deleted")
+    return Exit.DONE
+
+
+def _words(freed: Freed) -> str:
+    if not freed.threads:
+        return "nothing to delete"
+    parts = (
+        count(freed.threads, "thread"),
+        count(freed.runs, "run"),
+        count(freed.commits, "commit"),
+        size(freed.bytes),
+    )
+    return "deleted " + ", ".join(parts)

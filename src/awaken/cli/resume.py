@@ -1,0 +1,145 @@
+"""`awaken resume`: go on with what a process has left behind."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+import click
+
+from awaken.cli.address import WayBack, existing_store
+from awaken.cli.aio import run_to_exit
+from awaken.cli.conversation import Conversation
+from awaken.cli.desk import Desk, Subject
+from awaken.cli.exits import Exit, Mistake
+from awaken.cli.interrupt import Interrupts
+from awaken.cli.lines import Lines
+from awaken.cli.options import (
+    complain,
+    json_option,
+    model_option,
+    open_decider,
+    open_view,
+    stdout_for_events,
+    store_option,
+    yes_option,
+)
+from awaken.cli.target import load_target
+from awaken.cli.text import count
+from awaken.cli.view import View
+from awaken.contract.threads import RunQuery
+from awaken.domain.lifecycle import RunStatus
+from awaken.domain.run import RunRecord
+from awaken.errors import ResolveError, RuntimeFault
+from awaken.front import Runtime
+
+
+@click.command(short_help="Go on with what a process has left behind.")
+@click.argument("target", metavar="MODULE:AGENT")
+@click.argument("id", metavar="[THREAD|RUN]", required=False)
+@model_option
+@store_option
+@yes_option
+@json_option
+def resume(
+    target: str, id: str | None, model: str | None, store: str | None, yes: bool, as_json: bool
+) -> Exit:
+    """Go on with runs whose process is gone, and with those that were answered meanwhile.
+
+    \b
+      awaken resume app:agent            all of them, one after another
+      awaken resume app:agent case-7     this one, also if it still waits for an answer
+
+    A run goes on from its last commit: an answer of the model is not asked for again, a call that
+    has ended is not run again, and one whose outcome is unknown is settled as its tool says.
+    Only runs of the agents that MODULE:AGENT brings are taken up. Approvals are asked for as
+    `awaken run` does.
+
+    The exit code is that of the first run that did not come to its end, as for `awaken run`.
+    """
+    out = sys.stdout
+    with stdout_for_events(as_json):
+        found = load_target(target)
+
+        async def work(interrupts: Interrupts) -> Exit:
+            address = store if found.makes_runtime else existing_store(store)
+            async with found.open(address, model) as runtime:
+                resumer = Resumer(
+                    runtime=runtime,
+                    agents=found.agent_ids(),
+                    interrupts=interrupts,
+                    new_view=lambda: open_view(as_json, out, WayBack(target, store)),
+                    yes=yes,
+                )
+                desk = Desk(runtime, address or target)
+                if id is not None:
+                    return await resumer.one(await desk.find(id))
+                return await resumer.all(desk)
+
+        return run_to_exit(work)
+
+
+@dataclass(kw_only=True)
+class Resumer:
+    """Takes runs up, one after another, each with a transcript of its own."""
+
+    runtime: Runtime
+    agents: Collection[str]
+    interrupts: Interrupts
+    new_view: Callable[[], View]
+    yes: bool
+
+    async def one(self, subject: Subject) -> Exit:
+        """Go on with the open run of a thread, or with a run.
+
+        Raises:
+            Mistake: it is over.
+        """
+        run_id = subject.run.run_id if subject.run is not None else subject.thread.open_run_id
+        run = await self.runtime.find_run(run_id) if run_id is not None else None
+        if run is None or run.status.is_terminal:
+            raise Mistake(f"{subject.words} has nothing to go on with: no run of it is open")
+        return await self._take_up(run)
+
+    async def all(self, desk: Desk) -> Exit:
+        """Go on with everything that was left behind and whose agents are here."""
+        left = await desk.store.list_interrupted(now_ms=desk.now_ms())
+        mine = [run for run in left if run.agent_id in self.agents]
+        codes: list[Exit] = []
+        for run in mine:
+            if self.interrupts.ever_hit:
+                break
+            codes.append(await self._try(run))
+        others = sorted({run.agent_id for run in left} - set(self.agents))
+        if others:
+            complain(f"runs of other agents were left, too: {', '.join(others)}")
+        if not mine:
+            complain(f"nothing to resume{await self._waiting()}")
+        return next((code for code in codes if code is not Exit.DONE), Exit.DONE)
+
+    async def _try(self, run: RunRecord) -> Exit:
+        try:
+            return await self._take_up(run)
+        except (RuntimeFault, ResolveError) as error:
+            complain(f"run {run.run_id}: {error}")
+            return Exit.FAILED
+
+    async def _take_up(self, run: RunRecord) -> Exit:
+        view, lines = self.new_view(), Lines()
+        conversation = Conversation(
+            runtime=self.runtime,
+            thread=run.thread_id,
+            agent=None,
+            decider=open_decider(lines, lambda: view, yes=self.yes),
+            interrupts=self.interrupts,
+            lines=lines,
+        )
+        view.note(
+            f"thread {run.thread_id}: {run.agent_id} goes on after {count(run.steps, 'step')}"
+        )
+        return await conversation.take_up(run, view)
+
+    async def _waiting(self) -> str:
+        page = await self.runtime.list_runs(RunQuery(status=RunStatus.WAITING, limit=1))
+        return "; some wait for an answer: awaken runs --status waiting" if page.items else ""

@@ -1,0 +1,52 @@
+"""`awaken send`: tell a run something while it runs."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+
+import click
+
+from awaken.cli.desk import Desk, at_desk
+from awaken.cli.exits import Exit
+from awaken.cli.options import complain, print_json, steers
+from awaken.cli.transcript import open_console
+from awaken.domain.value import Value
+
+
+class Sent(Value, frozen=True, kw_only=True):
+    """What `--json` prints."""
+
+    thread_id: str
+    run_id: str | None = None
+    text: str
+
+
+@click.command(short_help="Write to a run that is under way.")
+@click.argument("id", metavar="THREAD|RUN")
+@click.argument("text")
+@steers
+def send(id: str, text: str, store: str | None, as_json: bool) -> Exit:
+    """Write to a run that is under way, in any process; the model reads it at its next step.
+
+    \b
+      awaken send case-7 "The customer prefers a voucher."
+
+    The exit code is 1 if no run is open to read it.
+    """
+
+    async def work(desk: Desk) -> Exit:
+        subject = await desk.find(id)
+        if not await desk.runtime.send(subject.id, text):
+            complain(
+                f"no run of {subject.words} is open to read it; this starts one: "
+                f"awaken run MODULE:AGENT … --thread {shlex.quote(subject.thread.id)}"
+            )
+            return Exit.FAILED
+        if as_json:
+            run_id = subject.run.run_id if subject.run is not None else subject.thread.open_run_id
+            return print_json(Sent(thread_id=subject.thread.id, run_id=run_id, text=text))
+        open_console(sys.stdout).print("sent; the model reads it at its next step")
+        return Exit.DONE
+
+    return at_desk(store, work)

@@ -1,0 +1,243 @@
+"""`awaken show`: everything there is to know about a thread or a run."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+
+import click
+from rich.console import Console
+from rich.text import Text
+
+from awaken.cli.decide import open_tickets
+from awaken.cli.desk import Desk, Subject, at_desk, standing, thread_standing
+from awaken.cli.exits import Exit
+from awaken.cli.options import print_json, steers
+from awaken.cli.runs import COLUMNS, run_row
+from awaken.cli.tables import print_fields, print_table
+from awaken.cli.text import ago, call_words, count, one_line, result_words
+from awaken.cli.transcript import Transcript, open_console
+from awaken.contract.commits import CallEntry, CallPhase, call_key
+from awaken.contract.threads import RunQuery
+from awaken.domain.message import MessageRecord, Role
+from awaken.domain.run import RunRecord
+from awaken.domain.thread import Thread
+from awaken.domain.ticket import Ticket
+from awaken.domain.value import Value
+from awaken.ext.handoff.plugin import HANDOFF_TOOL
+
+_PHASES = {
+    CallPhase.INTENT: ("→", "cyan", "under way: it may have begun, its outcome is not known yet"),
+    CallPhase.SUSPENDED: ("?", "yellow", "waits for an answer"),
+    CallPhase.SUCCEEDED: ("✓", "green", "done"),
+    CallPhase.FAILED: ("✗", "red", "failed"),
+    CallPhase.UNKNOWN: ("!", "bold yellow", "outcome unknown: it may have happened, check"),
+}
+
+
+class Shown(Value, frozen=True, kw_only=True):
+    """What `--json` prints; `runs` is all of a thread's, or the one that was asked for."""
+
+    thread: Thread
+    runs: tuple[RunRecord, ...]
+    messages: tuple[MessageRecord, ...]
+    tickets: tuple[Ticket, ...]
+    calls: tuple[CallEntry, ...]
+
+
+@click.command(short_help="Show a thread or a run: what was said, done, and waits.")
+@click.argument("id", metavar="THREAD|RUN")
+@click.option(
+    "--limit",
+    type=click.IntRange(0),
+    default=50,
+    show_default=True,
+    help="The last so many messages; 0 for all.",
+)
+@steers
+def show(id: str, limit: int, store: str | None, as_json: bool) -> Exit:
+    """Show a thread or a run: what was said, which calls were made, and what waits.
+
+    \b
+      awaken show case-7
+      awaken show 0199f3a2 --limit 0
+      awaken show case-7 --json | jq .tickets
+
+    The calls are those of the thread's latest run, or of the run that was asked for.
+    """
+
+    async def work(desk: Desk) -> Exit:
+        subject = await desk.find(id)
+        shown = await _gather(desk, subject, limit)
+        if as_json:
+            return print_json(shown)
+        console = open_console(sys.stdout)
+        left_behind, now = await desk.left_behind(), desk.now_ms()
+        if subject.run is None:
+            _thread(console, shown, left_behind, now)
+        else:
+            _run(console, subject.run, left_behind, now)
+        _messages(console, shown)
+        _tickets(console, subject, shown.tickets, now)
+        _calls(console, shown)
+        return Exit.DONE
+
+    return at_desk(store, work)
+
+
+# -- what there is ------------------------------------------------------------------------------
+
+
+async def _gather(desk: Desk, subject: Subject, limit: int) -> Shown:
+    thread, run = subject.thread, subject.run
+    latest = run.run_id if run is not None else thread.open_run_id or thread.latest_run_id
+    runs: tuple[RunRecord, ...]
+    if run is not None:
+        runs, messages = (run,), (await _messages_of(desk, run))[-limit:]
+    else:
+        runs = (await desk.runtime.list_runs(RunQuery(thread_id=thread.id))).items
+        after = max(0, thread.message_count - limit) if limit else 0
+        messages = tuple(await desk.store.load_records(thread.id, after=after))
+    return Shown(
+        thread=thread,
+        runs=runs,
+        messages=messages,
+        tickets=await open_tickets(desk, subject),
+        calls=tuple(await desk.store.load_calls(latest)) if latest is not None else (),
+    )
+
+
+async def _messages_of(desk: Desk, run: RunRecord) -> tuple[MessageRecord, ...]:
+    """What a run was asked and what it wrote."""
+    asked = run.request.input_message_ids if run.request is not None else ()
+    wrote = run.output.range if run.output is not None else None
+    if wrote is None and run.input is not None:
+        wrote = run.input.range
+    if wrote is None:
+        return ()
+    after = max(0, wrote.from_seq - 1 - len(asked))
+    records = await desk.store.load_records(run.thread_id, after=after, limit=wrote.to_seq - after)
+    return tuple(
+        record
+        for record in records
+        if record.produced_by_run_id == run.run_id or record.message_id in asked
+    )
+
+
+# -- for people ---------------------------------------------------------------------------------
+
+
+def _thread(console: Console, shown: Shown, left_behind: frozenset[str], now_ms: int) -> None:
+    thread = shown.thread
+    holds = f"{count(thread.message_count, 'message')}, {count(thread.event_count, 'event')}"
+    forked = f"{thread.forked_from} at event {thread.forked_at}" if thread.forked_from else ""
+    console.print(Text(f"thread {thread.id}", "bold"))
+    fields = (
+        ("state", thread_standing(thread, left_behind)),
+        ("holds", holds),
+        ("changed", f"{ago(now_ms, thread.updated_at)}, begun {ago(now_ms, thread.created_at)}"),
+        ("started by", thread.parent_thread_id or ""),
+        ("forked from", forked),
+    )
+    print_fields(console, fields)
+    if shown.runs:
+        console.print()
+        print_table(
+            console, COLUMNS[:-1], [run_row(r, left_behind, now_ms)[:-1] for r in shown.runs]
+        )
+
+
+def _run(console: Console, run: RunRecord, left_behind: frozenset[str], now_ms: int) -> None:
+    console.print(Text(f"run {run.run_id}", "bold"))
+    fields = (
+        ("thread", run.thread_id),
+        ("agent", run.agent_id),
+        ("state", standing(run, left_behind)),
+        ("took", f"{count(run.steps, 'step')}, {run.input_tokens + run.output_tokens:,} tokens"),
+        ("begun", ago(now_ms, run.created_at * 1_000)),
+        ("ended", ago(now_ms, run.finished_at * 1_000) if run.finished_at else ""),
+        ("started by", run.parent_run_id or ""),
+        ("changed", _changes(run)),
+    )
+    print_fields(console, fields)
+
+
+def _changes(run: RunRecord) -> str:
+    if not run.agent_changes:
+        return ""
+    return f"its agent, before it went on: {', '.join(run.agent_changes)}"
+
+
+def _messages(console: Console, shown: Shown) -> None:
+    speakers = {run.run_id: run.agent_id for run in shown.runs}
+    names: dict[str, str] = {}
+    transcript = Transcript(console)
+    if shown.messages and shown.messages[0].seq > 1 and len(shown.runs) != 1:
+        console.print(Text(f"\n… {shown.messages[0].seq - 1:,} messages before", "dim"))
+    for record in shown.messages:
+        _message(transcript, record, speakers, names)
+
+
+def _message(
+    transcript: Transcript, record: MessageRecord, speakers: dict[str, str], names: dict[str, str]
+) -> None:
+    """Print one message; `speakers` and `names` (of calls) learn from it."""
+    message, run_id = record.message, record.produced_by_run_id or ""
+    text = message.text()
+    match message.role:
+        case Role.USER if message.is_visible_user():
+            transcript.said("you", text)
+        case Role.ASSISTANT:
+            speaker = speakers.get(run_id, "assistant")
+            transcript.said(speaker, text)
+            for call in message.tool_calls or ():
+                names[call.id] = call.name
+                transcript.remark("→", call_words(call.name, call.arguments), "cyan")
+                if call.name == HANDOFF_TOOL and isinstance(call.arguments, Mapping):
+                    speakers[run_id] = str(call.arguments.get("agent"))
+        case Role.TOOL:
+            name = names.get(message.tool_call_id or "", "a tool")
+            transcript.remark("←", f"{one_line(name)}: {result_words(text)}")
+        case _:
+            pass  # what the runtime told the model is not part of the conversation
+
+
+def _tickets(console: Console, subject: Subject, tickets: Sequence[Ticket], now_ms: int) -> None:
+    if not tickets:
+        return
+    console.print(Text("\nwaits for an answer", "bold yellow"))
+    for ticket in tickets:
+        words = call_words(ticket.tool_name, ticket.arguments, 1_000)
+        until = ago(now_ms, ticket.expires_at) if ticket.expires_at is not None else ""
+        console.print(f"  ? {words}")
+        fields = (
+            ("  asks", ticket.message or ticket.reason or ""),
+            ("  ticket", f"{ticket.key} (call {ticket.call_id})"),
+            ("  digest", ticket.digest),
+            ("  asked", ago(now_ms, ticket.asked_at)),
+            ("  expires", until),
+        )
+        print_fields(console, fields)
+    which = f" {shlex.quote(tickets[0].call_id)}" if len(tickets) > 1 else ""
+    console.print(f"  awaken decide {shlex.quote(subject.id)}{which} yes")
+
+
+def _calls(console: Console, shown: Shown) -> None:
+    if not shown.calls:
+        return
+    # A call that waited before it began has no line with its arguments.
+    asked = {
+        call_key(record.message_id, index): call.arguments
+        for record in shown.messages
+        for index, call in enumerate(record.message.tool_calls or ())
+    }
+    console.print(Text("\ncalls", "bold"))
+    for call in shown.calls:
+        mark, style, words = _PHASES[call.phase]
+        arguments = call.arguments if call.arguments is not None else asked.get(call.key)
+        line = Text("  ").append(f"{mark} ", style)
+        line.append(call_words(call.tool_name, arguments, 100)).append(f"  {words}", "dim")
+        console.print(line)
+        if call.phase in (CallPhase.UNKNOWN, CallPhase.INTENT):
+            console.print(Text(f"      idempotency key {call.key}", "dim"))

@@ -1,0 +1,73 @@
+"""What other processes ask of a thread's owner, kept until it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Protocol
+
+import msgspec
+
+from awaken.domain.message import Message
+from awaken.domain.suspension import Decision
+from awaken.domain.value import Value
+
+
+class CommandKind(StrEnum):
+    """Stop, read this, or go on with these answers."""
+
+    CANCEL = "cancel"
+    MESSAGES = "messages"
+    DECISIONS = "decisions"
+
+
+class ThreadCommand(Value, frozen=True, kw_only=True):
+    """Something to be done by whoever runs the thread. Ids grow in the order of sending.
+
+    It is there until a commit acknowledges it; a cancel goes with the end of its run.
+    """
+
+    id: int = msgspec.field(default_factory=int)
+    thread_id: str
+    kind: CommandKind
+    run_id: str | None = None
+    messages: tuple[Message, ...] = ()
+    decisions: tuple[Decision, ...] = ()
+    at_ms: int = msgspec.field(default_factory=int)
+
+
+class Commands(Protocol):
+    """Commands and answers, from any process to the one that owns the thread."""
+
+    async def send(self, command: ThreadCommand) -> int:
+        """Keep a command, and return the id it got (that of the argument is not looked at).
+
+        Raises:
+            NotFound: no such thread.
+            InvalidRecord: decisions are not sent but decided.
+        """
+        ...
+
+    async def decide(
+        self, thread_id: str, decisions: Sequence[Decision], *, at_ms: int
+    ) -> int | None:
+        """Answer tickets of a thread, all or none, and keep the command that says so.
+
+        A target is a ticket's key, ticket id or call id. Each decision is stamped with the time and
+        with its ticket's digest, and names its ticket by key in the command. A decision that was
+        taken before (same non-empty `decision_id`, same answer) is left out; returns nothing
+        if none is left.
+
+        Raises:
+            DecisionRefused: no open ticket fits, it was answered or expired, or the digest given
+                is not the ticket's. Nothing was changed.
+        """
+        ...
+
+    async def load_commands(self, thread_id: str) -> Sequence[ThreadCommand]:
+        """What is still to be done in a thread, oldest first."""
+        ...
+
+    async def next_commands(self, after: int) -> Sequence[ThreadCommand]:
+        """Wait for commands, of any thread, with ids above `after`; at least one."""
+        ...

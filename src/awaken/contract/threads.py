@@ -1,0 +1,211 @@
+"""Reading threads and runs back, and looking after them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from typing import Generic, Protocol, TypeVar
+
+import msgspec
+
+from awaken.contract.commands import ThreadCommand
+from awaken.contract.commits import CallEntry
+from awaken.domain.event import RunEvent
+from awaken.domain.lifecycle import RunStatus
+from awaken.domain.message import Message, MessageRecord
+from awaken.domain.run import PersistedState, RunRecord
+from awaken.domain.thread import Thread
+from awaken.domain.ticket import Ticket, TicketStatus
+from awaken.domain.value import Value
+
+T = TypeVar("T")
+
+
+class Page(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
+    """Some of a list, and where the rest begins: give `cursor` to get it, if there is one."""
+
+    items: tuple[T, ...]
+    cursor: str | None = None
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+
+class RunQuery(Value, frozen=True, kw_only=True):
+    """Which runs to list, the one created last first."""
+
+    thread_id: str | None = None
+    agent_id: str | None = None
+    status: RunStatus | None = None
+    limit: int = 50
+    cursor: str | None = None
+
+
+class ThreadQuery(Value, frozen=True, kw_only=True):
+    """Which threads to list, the one changed last first.
+
+    `root` leaves out threads that have a parent; `prefix` those whose id begins otherwise.
+    """
+
+    parent_thread_id: str | None = None
+    root: bool = False
+    prefix: str = ""
+    limit: int = 50
+    cursor: str | None = None
+
+
+class TicketQuery(Value, frozen=True, kw_only=True):
+    """Which tickets to list, the oldest first."""
+
+    thread_id: str | None = None
+    run_id: str | None = None
+    status: TicketStatus | None = None
+    limit: int = 50
+    cursor: str | None = None
+
+
+class ThreadContext(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """All that a run of the thread starts from, read at one instant.
+
+    `messages` are the last ones of the log, behind the first `skipped`. `open_run` is the run that
+    runs or waits, else the latest, with `output.message_ids` left out. `calls` is the ledger of
+    the last assistant message with calls.
+    """
+
+    thread: Thread
+    messages: Sequence[Message] = ()
+    skipped: int = 0
+    open_run: RunRecord | None = None
+    thread_state: PersistedState = msgspec.field(default_factory=PersistedState)
+    run_state: PersistedState = msgspec.field(default_factory=PersistedState)
+    calls: Sequence[CallEntry] = ()
+    commands: Sequence[ThreadCommand] = ()
+
+
+class ChildStrategy(StrEnum):
+    """What becomes of a deleted thread's children."""
+
+    REJECT = "reject"
+    DETACH = "detach"
+    CASCADE = "cascade"
+
+
+class Freed(Value, frozen=True, kw_only=True):
+    """What was deleted; `bytes` is the size of the commits, as far as the store can tell."""
+
+    threads: int = msgspec.field(default_factory=int)
+    runs: int = msgspec.field(default_factory=int)
+    commits: int = msgspec.field(default_factory=int)
+    bytes: int = msgspec.field(default_factory=int)
+
+
+class Threads(Protocol):
+    """Everything that was committed. Unknown ids give nothing, not an error, when loaded."""
+
+    async def load_thread(self, thread_id: str) -> Thread | None: ...
+
+    async def list_threads(self, query: ThreadQuery) -> Page[Thread]:
+        """
+        Raises:
+            InvalidRecord: the cursor belongs to another list, or to none.
+        """
+        ...
+
+    async def load_context(
+        self, thread_id: str, *, tail: int | None = None
+    ) -> ThreadContext | None:
+        """What a run starts from, with the last `tail` messages only if that is given.
+
+        What it costs depends on `tail` and not on the thread's length.
+        """
+        ...
+
+    async def load_messages(
+        self, thread_id: str, *, after: int = 0, limit: int | None = None
+    ) -> Sequence[Message]:
+        """Messages in order, from position `after` + 1."""
+        ...
+
+    async def load_records(
+        self, thread_id: str, *, after: int = 0, limit: int | None = None
+    ) -> Sequence[MessageRecord]: ...
+
+    async def load_events(
+        self, thread_id: str, *, after: int = 0, limit: int | None = None
+    ) -> Sequence[RunEvent]:
+        """Durable events in order, from `seq` `after` + 1."""
+        ...
+
+    async def changed(self, thread_id: str, since: int) -> int:
+        """Wait until the thread was written, by anybody, since a call answered `since` (0: ever).
+
+        Whoever reads after a call has answered sees what was written before it answered. It may
+        answer early, never late by more than a fraction of a second.
+        """
+        ...
+
+    async def load_run(self, run_id: str) -> RunRecord | None:
+        """The record, with the ids of the messages it wrote and with its run-scoped and the
+        thread's state put together."""
+        ...
+
+    async def latest_run(self, thread_id: str) -> RunRecord | None: ...
+
+    async def list_runs(self, query: RunQuery) -> Page[RunRecord]:
+        """Records without their state and message ids.
+
+        Raises:
+            InvalidRecord: the cursor belongs to another list, or to none.
+        """
+        ...
+
+    async def list_interrupted(self, *, now_ms: int) -> Sequence[RunRecord]:
+        """Runs nobody carries on though somebody should, oldest first.
+
+        Their owner is gone and they run, or they wait, nobody owns their thread, and a command is
+        there for them or one of their tickets is past its time.
+        """
+        ...
+
+    async def load_thread_state(self, thread_id: str) -> PersistedState: ...
+
+    async def load_run_state(self, run_id: str) -> PersistedState: ...
+
+    async def load_calls(self, run_id: str) -> Sequence[CallEntry]:
+        """The ledger of a run in order of appearance, the latest line of each call; arguments are
+        those of the line that had some."""
+        ...
+
+    async def list_tickets(self, query: TicketQuery) -> Page[Ticket]: ...
+
+    async def fork(
+        self, thread_id: str, new_id: str, *, at: int | None = None, at_ms: int
+    ) -> Thread:
+        """A new thread with the log, events and thread state as they were after the commit that
+        holds event `at`; as they are now without it. Runs and tickets are not copied.
+
+        Raises:
+            NotFound: no such thread, or no such event in it.
+            AlreadyExists: `new_id` is taken.
+        """
+        ...
+
+    async def delete_thread(
+        self, thread_id: str, *, children: ChildStrategy = ChildStrategy.REJECT, at_ms: int
+    ) -> Freed:
+        """Delete a thread with its runs, tickets and commands, all in one go.
+
+        Raises:
+            NotFound: no such thread.
+            ThreadOwned: it, or a child that would go with it, has a live owner.
+            InvalidRecord: it has children, and `children` says reject.
+        """
+        ...
+
+    async def prune(self, *, before_ms: int) -> Freed:
+        """Delete threads last changed before then that have no open run, no live owner, and no
+        children that stay."""
+        ...

@@ -1,0 +1,52 @@
+"""Questions that wait for a person, and how they were answered."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from awaken.codec import Json, digest
+from awaken.domain.suspension import ToolCallResume, ToolCallResumeMode
+from awaken.domain.value import Value
+
+
+class TicketStatus(StrEnum):
+    """A ticket is open until it is answered, once, or nobody needs the answer any more."""
+
+    OPEN = "open"
+    ANSWERED = "answered"
+    EXPIRED = "expired"
+    CLOSED = "closed"
+
+
+class Ticket(Value, frozen=True, kw_only=True):
+    """One suspended call, as whoever decides sees it; instants are milliseconds.
+
+    `key` is unique: the call's key in the ledger and, if the call asks again, which question it is.
+    `ticket_id` and `call_id` come from the tool and the model and may repeat in other turns.
+    `digest` binds the answer to what was asked: `call_digest` of tool, arguments and run.
+    """
+
+    key: str
+    thread_id: str
+    run_id: str
+    ticket_id: str
+    call_id: str
+    tool_name: str
+    digest: str
+    asked_at: int
+    arguments: Json = None
+    resume_mode: ToolCallResumeMode = ToolCallResumeMode.REPLAY_TOOL_CALL
+    reason: str | None = None
+    message: str | None = None
+    expires_at: int | None = None
+    status: TicketStatus = TicketStatus.OPEN
+    decision: ToolCallResume | None = None
+
+    def answers_to(self, target: str) -> bool:
+        """Whether somebody who says `target` means this ticket."""
+        return target in (self.key, self.ticket_id, self.call_id)
+
+
+def call_digest(run_id: str, tool_name: str, arguments: Json) -> str:
+    """What an approval is bound to: this tool, with these arguments, in this run."""
+    return digest([run_id, tool_name, arguments])

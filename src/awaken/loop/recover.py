@@ -1,0 +1,155 @@
+"""Going on after a crash: calls that had begun and have no outcome.
+
+A call with an outcome is done and never run again. One without is settled by its tool's policy.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from awaken.contract.commits import CallPhase, call_key
+from awaken.contract.tool import Tool, ToolOutput, traits_of
+from awaken.domain.message import Message, Role
+from awaken.domain.recovery import OUTCOME_UNKNOWN, Recover
+from awaken.domain.suspension import (
+    PendingToolCall,
+    SuspendTicket,
+    Suspension,
+    ToolCallResumeMode,
+)
+from awaken.domain.tool import ToolResult
+from awaken.loop import calls
+from awaken.loop.complete import Turn, close_call, complete, confirmed, unknown_outcome
+from awaken.loop.live import LiveRun
+from awaken.state.runtime_keys import TOOL_CALL_STATES
+from awaken.tool.answer import to_output
+
+log = logging.getLogger("awaken.loop")
+
+_ENDED = (CallPhase.SUCCEEDED, CallPhase.FAILED, CallPhase.UNKNOWN)
+_WHY = "the process ended while the call was under way"
+
+
+async def take_up(run: LiveRun) -> Turn | None:
+    """Finish the turn that was cut short, as far as its calls do not wait for somebody.
+
+    Raises:
+        Cancelled: somebody cancelled the run; open calls were answered so.
+        StateError: a hook or gate failed; open calls were answered as interrupted.
+    """
+    turn = interrupted_turn(run)
+    if turn is None:
+        return None
+    run.enter_step(turn.message_id)
+    turn.log(run)
+    fresh = []
+    for index in turn.open_calls():
+        if not was_begun(run, turn, index) or not await settle(run, turn, index):
+            fresh.append(index)
+    run.check_token()
+    await calls.carry_out(run, turn, fresh)
+    return turn
+
+
+def interrupted_turn(run: LiveRun) -> Turn | None:
+    """The last turn, with what the log and the ledger know of its calls, if one is open."""
+    message = run.last_turn
+    if message is None or message.produced_by_run_id() != run.identity.run_id:
+        return None
+    shown, results = _as_shown(run, message)
+    assert message.tool_calls, "a turn has calls"
+    states = run.store.read(TOOL_CALL_STATES)
+    waiting = {
+        call.call_id
+        for call in (states.calls.values() if states else ())
+        if call.resume_input is not None
+    }
+    turn = Turn(message.id or "", message.tool_calls, {})
+    turn.late = True
+    for index, call in enumerate(message.tool_calls):
+        entry = run.ledger.get(turn.keys[index])
+        if call.id in results or call.id not in shown:
+            turn.restore(index, message, logged=True)
+        elif call.id in waiting or (entry is not None and entry.phase is CallPhase.SUSPENDED):
+            turn.restore(index, None)
+        elif entry is not None and entry.phase in _ENDED and entry.held is not None:
+            turn.restore(index, entry.held)
+    if not turn.open_calls() and not turn.has_held:
+        return None
+    return turn
+
+
+def _as_shown(run: LiveRun, turn: Message) -> tuple[set[str], set[str]]:
+    """Which calls of a message the model may still see, and which of them have a result."""
+    results: set[str] = set()
+    for message in reversed(run.transcript.view()):
+        if message.role is Role.TOOL and message.tool_call_id is not None:
+            results.add(message.tool_call_id)
+        elif message.id == turn.id:
+            return {call.id for call in message.tool_calls or ()}, results
+    return set(), results
+
+
+def was_begun(run: LiveRun, turn: Turn, index: int) -> bool:
+    """Whether a process that is gone may have begun the call."""
+    entry = run.ledger.get(turn.keys[index])
+    return entry is not None and entry.phase is CallPhase.INTENT
+
+
+async def settle(run: LiveRun, turn: Turn, index: int) -> bool:
+    """Settle a call that was begun, by its tool's policy; false if it is to be run again."""
+    call = turn.calls[index]
+    run.ledger.pop(turn.keys[index], None)
+    tool = run.agent.tools.get(call.name)
+    policy = Recover.REPORT if tool is None else traits_of(tool).recovery
+    log.info("call %s of %r was cut short: %s", turn.keys[index], call.name, policy.value)
+    if policy is Recover.RETRY:
+        return False
+    if policy is Recover.VERIFY and tool is not None:
+        answer = await _verified(run, turn, index, tool)
+        if answer is False:
+            return False
+        if answer is not None:
+            output = (
+                ToolOutput(confirmed(call.name)) if answer is True else to_output(call.name, answer)
+            )
+            await complete(run, turn, index, output)
+            return True
+    if policy is Recover.ASK:
+        close_call(run, turn, index, _ask(turn, index))
+        return True
+    close_call(run, turn, index, unknown_outcome(call.name, _WHY))
+    return True
+
+
+async def _verified(run: LiveRun, turn: Turn, index: int, tool: Tool) -> Any:
+    """What the tool itself says became of the call; nothing if it cannot tell."""
+    verify = getattr(tool, "verify", None)
+    if verify is None:
+        log.error("tool %r is to verify and has no method verify(ctx)", turn.calls[index].name)
+        return None
+    try:
+        return await verify(calls.tool_context(run, turn, index, run.store.snapshot()))
+    except Exception:
+        log.exception("tool %r could not verify call %s", turn.calls[index].name, turn.keys[index])
+        return None
+
+
+def _ask(turn: Turn, index: int) -> ToolResult:
+    call = turn.calls[index]
+    question = (
+        f"'{call.name}' was under way when the process ended. Did it take effect? Yes, or its "
+        "result, if it did; no if it did not."
+    )
+    ticket = SuspendTicket(
+        suspension=Suspension(
+            id=f"{OUTCOME_UNKNOWN}:{call_key(turn.message_id, index)}",
+            action=OUTCOME_UNKNOWN,
+            message=question,
+            parameters=call.arguments,
+        ),
+        pending=PendingToolCall(id=call.id, name=call.name, arguments=call.arguments),
+        resume_mode=ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT,
+    )
+    return ToolResult.suspended_with(call.name, question, ticket)

@@ -1,0 +1,203 @@
+"""Steering runs wherever they are: live here, live in another process, or waiting in the store."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Sequence
+
+import msgspec
+
+from awaken.contract.commands import CommandKind, ThreadCommand
+from awaken.contract.events import EventSink
+from awaken.contract.llm import InferenceRequest, LlmStreamEvent
+from awaken.contract.registry import ExecutionResolver
+from awaken.domain.identity import RequestOrigin
+from awaken.domain.lifecycle import RunStatus
+from awaken.domain.message import Message
+from awaken.domain.run import RunRecord
+from awaken.domain.suspension import Decision
+from awaken.errors import (
+    ConfigError,
+    DecisionRefused,
+    InvalidResume,
+    NotFound,
+    ThreadAlreadyRunning,
+)
+from awaken.loop import AgentRunResult
+from awaken.plugin.agent import ResolvedAgent
+from awaken.registry import RegistryHandle
+from awaken.runtime.request import RunRequest
+from awaken.runtime.runtime import AgentRuntime
+
+log = logging.getLogger("awaken.runtime")
+
+
+class Whereabouts(msgspec.Struct, frozen=True, gc=False):
+    """A thread, the run that is open in it, and whether somebody carries it on."""
+
+    thread_id: str
+    run: RunRecord | None
+    owner: str | None
+
+
+async def find(runtime: AgentRuntime, id: str) -> Whereabouts | None:
+    """Where the run of a run or thread id is; nothing if nobody knows the id."""
+    context = await runtime.store.load_context(id, tail=0)
+    if context is None:
+        record = await runtime.store.load_run(id)
+        if record is None:
+            return None
+        context = await runtime.store.load_context(record.thread_id, tail=0)
+        if context is None:
+            return None
+        if context.open_run is None or context.open_run.run_id != id:
+            return Whereabouts(record.thread_id, record, None)
+    run = context.open_run
+    return Whereabouts(context.thread.id, run, context.thread.owner)
+
+
+def _is_open(run: RunRecord | None) -> bool:
+    return run is not None and run.status is not RunStatus.DONE
+
+
+async def cancel(runtime: AgentRuntime, id: str) -> bool:
+    """Cancel a run by its run or thread id, also one nobody carries on; false if none is open.
+
+    The wish is kept first: a run whose process dies on the way ends as cancelled all the same.
+    """
+    live = runtime.active.find(id)
+    place = await find(runtime, live.thread_id if live is not None else id)
+    if place is None or place.run is None or not _is_open(place.run):
+        # A run that has not committed anything yet is known here alone.
+        return runtime.cancel(id)
+    command = ThreadCommand(
+        thread_id=place.thread_id,
+        kind=CommandKind.CANCEL,
+        run_id=place.run.run_id,
+        at_ms=runtime.clock.now_ms(),
+    )
+    await runtime.store.send(command)
+    if not runtime.cancel_by_run_id(place.run.run_id):
+        await _close(runtime, place.run)
+    return True
+
+
+async def _close(runtime: AgentRuntime, run: RunRecord) -> None:
+    """End a run that nobody carries on; the cancel that waits for it does the rest."""
+    known = run.agent_id in runtime.registry.snapshot().agent_ids()
+    closer = runtime if known else _stand_in(runtime, run.agent_id)
+    try:
+        await go_on(closer, run, agent_id=None if known else run.agent_id)
+    except ThreadAlreadyRunning:
+        return  # its owner is alive, and has the cancel
+    except InvalidResume as over:
+        log.info("run %s ended by itself: %s", run.run_id, over)
+
+
+class _Nobody:
+    """The model of an agent this process does not have: good for ending its runs."""
+
+    name = "nobody"
+
+    async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
+        raise ConfigError("an agent this process does not have cannot be asked")
+        yield
+
+
+class _StandIn:
+    """Knows one agent, by name only."""
+
+    def __init__(self, agent_id: str) -> None:
+        self._agent = ResolvedAgent.new(agent_id, _Nobody.name, "", _Nobody())
+
+    def agent_ids(self) -> list[str]:
+        return [self._agent.spec.id]
+
+    def resolve(self, agent_id: str) -> ResolvedAgent:
+        return self._agent
+
+    resolve_execution = resolve
+
+
+def _stand_in(runtime: AgentRuntime, agent_id: str) -> AgentRuntime:
+    registry: RegistryHandle[ExecutionResolver] = RegistryHandle(_StandIn(agent_id))
+    return AgentRuntime(registry, runtime.store, clock=runtime.clock, ids=runtime.ids)
+
+
+async def send(runtime: AgentRuntime, id: str, messages: Sequence[Message]) -> bool:
+    """Write to a run that somebody carries on; the model reads it at its next step.
+
+    What comes too late for this run is read by the next one of its thread. False if nobody runs.
+    """
+    if not messages:
+        return False
+    if runtime.active.find(id) is not None:
+        return await runtime.send_messages(id, messages)
+    place = await find(runtime, id)
+    if place is None or place.owner is None or not _is_open(place.run):
+        return False
+    command = ThreadCommand(
+        thread_id=place.thread_id,
+        kind=CommandKind.MESSAGES,
+        messages=tuple(messages),
+        at_ms=runtime.clock.now_ms(),
+    )
+    await runtime.store.send(command)
+    return True
+
+
+async def decide(runtime: AgentRuntime, id: str, decisions: Sequence[Decision]) -> Whereabouts:
+    """Answer tickets of a run, all or none; whoever carries the run on is told.
+
+    Raises:
+        InvalidResume: no such run, or an answer fits no open ticket. Nothing was changed.
+    """
+    live = runtime.active.find(id)
+    place = await find(runtime, live.thread_id if live is not None else id)
+    if place is None:
+        raise InvalidResume(f"no run or thread has the id '{id}'")
+    try:
+        await runtime.store.decide(place.thread_id, decisions, at_ms=runtime.clock.now_ms())
+    except (DecisionRefused, NotFound) as error:
+        raise InvalidResume(error) from error
+    await runtime.deliver(place.thread_id)
+    return place
+
+
+async def interrupted(runtime: AgentRuntime) -> list[RunRecord]:
+    """Runs that nobody carries on, of agents this runtime has."""
+    known = set(runtime.registry.snapshot().agent_ids())
+    found = await runtime.store.list_interrupted(now_ms=runtime.clock.now_ms())
+    return [
+        record
+        for record in found
+        if record.agent_id in known and runtime.active.find_by_thread(record.thread_id) is None
+    ]
+
+
+async def go_on(
+    runtime: AgentRuntime,
+    run: RunRecord,
+    sink: EventSink | None = None,
+    *,
+    agent_id: str | None = None,
+) -> AgentRunResult:
+    """Carry a run on from its last commit, with the agent that spoke last unless one is named.
+
+    Raises:
+        ThreadAlreadyRunning: somebody else does so by now.
+        AgentLoopError: it broke off.
+    """
+    asked = run.request
+    request = RunRequest(
+        thread_id=run.thread_id,
+        continue_run_id=run.run_id,
+        agent_id=agent_id,
+        wait_for_decisions=False,
+        parent_run_id=run.parent_run_id,
+        dispatch_id=run.dispatch_id,
+        session_id=run.session_id,
+        transport_request_id=run.transport_request_id,
+        origin=asked.origin if asked is not None else RequestOrigin.USER,
+    )
+    return await runtime.run(request, sink)

@@ -1,0 +1,43 @@
+"""The call ledger of a thread, from the lines its commits brought."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+
+import msgspec
+
+from awaken.contract.commits import CallEntry, call_key
+from awaken.stores.memory.tables import ThreadRow
+
+
+def calls_since(thread: ThreadRow, commit: int) -> Sequence[CallEntry]:
+    """The latest line of each call in order of appearance, from a commit on; arguments are those
+    of the line that had some."""
+    ledger: dict[str, CallEntry] = {}
+    start = bisect_left(thread.call_lines, commit, key=lambda lines: lines[0])
+    for _, lines in thread.call_lines[start:]:
+        for entry in lines:
+            known = ledger.get(entry.key)
+            if known is not None and entry.arguments is None:
+                entry = msgspec.structs.replace(entry, arguments=known.arguments)
+            ledger[entry.key] = entry
+    return list(ledger.values())
+
+
+def calls_of_last_turn(thread: ThreadRow) -> Sequence[CallEntry]:
+    """The ledger of the last message with calls."""
+    _find_turn(thread)
+    if thread.turn is None:
+        return []
+    message, commit = thread.turn
+    keys = {call_key(message.id or "", index) for index in range(len(message.tool_calls or ()))}
+    return [entry for entry in calls_since(thread, commit) if entry.key in keys]
+
+
+def _find_turn(thread: ThreadRow) -> None:
+    """Bring `turn` up to date. Each message is looked at once, and never while it is written."""
+    for seq, message in enumerate(thread.messages[thread.scanned :], start=thread.scanned + 1):
+        if message.tool_calls:
+            thread.turn = message, bisect_left(thread.message_ends, seq) + 1
+    thread.scanned = len(thread.messages)

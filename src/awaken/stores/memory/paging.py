@@ -1,0 +1,48 @@
+"""Lists in pages: a cursor holds the last place that was given, and fits one list only."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterable
+from typing import TypeVar
+
+import msgspec
+
+from awaken.codec import digest, dumps, loads
+from awaken.contract.threads import Page, RunQuery, ThreadQuery, TicketQuery
+from awaken.errors import InvalidRecord
+
+T = TypeVar("T")
+Query = RunQuery | ThreadQuery | TicketQuery
+Place = tuple[int, str, str]
+"""Where an item stands in its list, the first one lowest."""
+
+
+def cut_page(rows: Iterable[tuple[Place, T]], query: Query) -> Page[T]:
+    """The page that `query` asks for, out of everything that fits its filter."""
+    start = _read(query) if query.cursor is not None else None
+    rest = sorted((row for row in rows if start is None or row[0] > start), key=lambda row: row[0])
+    some = rest[: query.limit]
+    return Page(
+        items=tuple(item for _, item in some),
+        cursor=_write(query, some[-1][0]) if some and len(some) < len(rest) else None,
+    )
+
+
+def _write(query: Query, place: Place) -> str:
+    """A cursor that tells its list, whatever the size of the pages, from all others."""
+    every = msgspec.structs.replace(query, cursor=None, limit=0)
+    seal = digest((type(query).__name__, every, place))
+    return urlsafe_b64encode(dumps((seal, place))).decode()
+
+
+def _read(query: Query) -> Place:
+    try:
+        _, place = loads(urlsafe_b64decode(query.cursor or ""), tuple[str, Place])
+    except (ValueError, msgspec.DecodeError):
+        place = None
+    if place is None or query.cursor != _write(query, place):
+        raise InvalidRecord(
+            f"cursor {query.cursor!r} does not belong to this list: start without one"
+        )
+    return place

@@ -1,0 +1,126 @@
+"""What the store in memory holds: append-only logs, small heads, state by changed key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from awaken.clock import SYSTEM_CLOCK, Clock
+from awaken.codec import loads
+from awaken.contract.commands import ThreadCommand
+from awaken.contract.commits import CallEntry, Fence
+from awaken.domain.event import RunEvent
+from awaken.domain.message import Message
+from awaken.domain.run import PersistedState, RunRecord
+from awaken.domain.ticket import Ticket
+from awaken.stores.changes import Waiters
+from awaken.stores.memory.profile import MemoryProfiles
+
+State = dict[str, msgspec.Raw]
+
+
+class ThreadRow:
+    """One thread.
+
+    `event_ends` and `message_ends` say how many there were after each commit, `state_changes` and
+    `call_lines` what came in which commit, counted from 1. `turn` is the last message with calls
+    among those `scanned`, and its commit. `touches` counts writes that were no commits.
+    """
+
+    __slots__ = (
+        "active_run_id",
+        "call_lines",
+        "commands",
+        "created_at",
+        "event_ends",
+        "events",
+        "forked_at",
+        "forked_from",
+        "id",
+        "latest_run_id",
+        "message_ends",
+        "messages",
+        "open_run_id",
+        "parent_thread_id",
+        "scanned",
+        "state",
+        "state_changes",
+        "tickets",
+        "touches",
+        "turn",
+        "updated_at",
+    )
+
+    def __init__(self, thread_id: str, created_at: int, touches: int) -> None:
+        self.id = thread_id
+        self.created_at = self.updated_at = created_at
+        self.parent_thread_id: str | None = None
+        self.latest_run_id: str | None = None
+        self.open_run_id: str | None = None
+        self.active_run_id: str | None = None
+        self.forked_from: str | None = None
+        self.forked_at: int | None = None
+        self.messages: list[Message] = []
+        self.events: list[RunEvent] = []
+        self.state: State = {}
+        self.message_ends: list[int] = []
+        self.event_ends: list[int] = []
+        self.state_changes: list[tuple[int, State]] = []
+        self.call_lines: list[tuple[int, tuple[CallEntry, ...]]] = []
+        self.turn: tuple[Message, int] | None = None
+        self.scanned = 0
+        self.tickets: dict[str, Ticket] = {}
+        self.commands: dict[int, ThreadCommand] = {}
+        self.touches = touches
+
+    @property
+    def version(self) -> int:
+        """A number that grows with every write."""
+        return len(self.event_ends) + self.touches
+
+
+class RunRow:
+    """One run: its record, its place among all runs, the commit it came with, its state."""
+
+    __slots__ = ("first_commit", "number", "record", "state")
+
+    def __init__(self, record: RunRecord, number: int, first_commit: int) -> None:
+        self.record = record
+        self.number = number
+        self.first_commit = first_commit
+        self.state: State = {}
+
+
+class Tables:
+    """All there is; what is done with it stands in the modules beside this one.
+
+    `_owners` has the threads somebody holds. Epochs, command ids and versions do not come back when
+    a thread is deleted and made again: the first two are counted for the whole store, the last goes
+    on from `_first_version`.
+    """
+
+    def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+        self.profiles = MemoryProfiles(clock)
+        self._threads: dict[str, ThreadRow] = {}
+        self._runs: dict[str, RunRow] = {}
+        self._commands: dict[int, ThreadCommand] = {}
+        self._owners: dict[str, Fence] = {}
+        self._runs_made = self._commands_sent = self._epoch = 0
+        self._first_version = 0
+        self._changes = Waiters()
+        self._sent = Waiters()
+
+    def _touch(self, thread: ThreadRow) -> None:
+        """Note that the thread was written, and tell whoever waits for that."""
+        thread.touches += 1
+        self._changes.tell(thread.id)
+
+    def _drop_commands(self, thread: ThreadRow, ids: Iterable[int]) -> None:
+        for number in ids:
+            if thread.commands.pop(number, None) is not None:
+                del self._commands[number]
+
+
+def persisted(raw: State) -> PersistedState:
+    return PersistedState(extensions={name: loads(value) for name, value in sorted(raw.items())})

@@ -1,0 +1,213 @@
+"""Reading back what was committed to memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+
+import msgspec
+
+from awaken.contract.commits import CallEntry
+from awaken.contract.threads import (
+    Page,
+    RunQuery,
+    ThreadContext,
+    ThreadQuery,
+    TicketQuery,
+)
+from awaken.domain.event import RunEvent
+from awaken.domain.lifecycle import RunStatus
+from awaken.domain.message import Message, MessageRecord
+from awaken.domain.run import PersistedState, RunMessageOutput, RunRecord
+from awaken.domain.thread import Thread
+from awaken.domain.ticket import Ticket, TicketStatus
+from awaken.stores.memory.calls import calls_of_last_turn, calls_since
+from awaken.stores.memory.paging import cut_page
+from awaken.stores.memory.tables import RunRow, Tables, ThreadRow, persisted
+from awaken.stores.memory.tickets import is_past
+
+_replace = msgspec.structs.replace
+
+
+class MemoryReads(Tables):
+    """What a reader gets is its own: later commits do not change it."""
+
+    # -- threads ------------------------------------------------------------------------------
+
+    async def load_thread(self, thread_id: str) -> Thread | None:
+        thread = self._threads.get(thread_id)
+        return self._head(thread) if thread else None
+
+    def _head(self, thread: ThreadRow) -> Thread:
+        held = self._owners.get(thread.id)
+        return Thread(
+            id=thread.id,
+            parent_thread_id=thread.parent_thread_id,
+            latest_run_id=thread.latest_run_id,
+            open_run_id=thread.open_run_id,
+            active_run_id=thread.active_run_id,
+            message_count=len(thread.messages),
+            event_count=len(thread.events),
+            created_at=thread.created_at,
+            updated_at=thread.updated_at,
+            forked_from=thread.forked_from,
+            forked_at=thread.forked_at,
+            owner=held.owner if held else None,
+        )
+
+    async def list_threads(self, query: ThreadQuery) -> Page[Thread]:
+        rows = (
+            ((-thread.updated_at, thread.id, ""), self._head(thread))
+            for thread in self._threads.values()
+            if query.parent_thread_id in (None, thread.parent_thread_id)
+            and not (query.root and thread.parent_thread_id is not None)
+            and thread.id.startswith(query.prefix)
+        )
+        return cut_page(rows, query)
+
+    async def load_context(
+        self, thread_id: str, *, tail: int | None = None
+    ) -> ThreadContext | None:
+        thread = self._threads.get(thread_id)
+        if thread is None:
+            return None
+        run = self._runs.get(thread.open_run_id or thread.latest_run_id or "")
+        skipped = 0 if tail is None else max(0, len(thread.messages) - tail)
+        return ThreadContext(
+            thread=self._head(thread),
+            messages=thread.messages[skipped:],
+            skipped=skipped,
+            open_run=_bare(run.record) if run else None,
+            thread_state=persisted(thread.state),
+            run_state=persisted(run.state if run else {}),
+            calls=calls_of_last_turn(thread),
+            commands=list(thread.commands.values()),
+        )
+
+    async def load_messages(
+        self, thread_id: str, *, after: int = 0, limit: int | None = None
+    ) -> Sequence[Message]:
+        thread = self._threads.get(thread_id)
+        return thread.messages[_span(after, limit)] if thread else []
+
+    async def load_records(
+        self, thread_id: str, *, after: int = 0, limit: int | None = None
+    ) -> Sequence[MessageRecord]:
+        messages = await self.load_messages(thread_id, after=after, limit=limit)
+        return [
+            MessageRecord.from_message(thread_id, seq, message)
+            for seq, message in enumerate(messages, start=after + 1)
+        ]
+
+    async def load_events(
+        self, thread_id: str, *, after: int = 0, limit: int | None = None
+    ) -> Sequence[RunEvent]:
+        thread = self._threads.get(thread_id)
+        events = thread.events[_span(after, limit)] if thread else []
+        # Those of a fork were another thread's, and have their place in this one now.
+        return [
+            _replace(event, thread_id=thread_id, seq=seq)
+            for seq, event in enumerate(events, start=after + 1)
+        ]
+
+    async def load_thread_state(self, thread_id: str) -> PersistedState:
+        thread = self._threads.get(thread_id)
+        return persisted(thread.state if thread else {})
+
+    async def changed(self, thread_id: str, since: int) -> int:
+        while True:
+            thread = self._threads.get(thread_id)
+            # Whoever knew a thread that is gone is told so, once.
+            gone = self._first_version if since else 0
+            version = thread.version if thread else gone
+            if version > since:
+                return version
+            await self._changes.wait(thread_id)
+
+    # -- runs ---------------------------------------------------------------------------------
+
+    async def load_run(self, run_id: str) -> RunRecord | None:
+        run = self._runs.get(run_id)
+        return self._assembled(run) if run else None
+
+    async def latest_run(self, thread_id: str) -> RunRecord | None:
+        thread = self._threads.get(thread_id)
+        run = self._runs.get(thread.latest_run_id or "") if thread else None
+        return self._assembled(run) if run else None
+
+    def _assembled(self, run: RunRow) -> RunRecord:
+        """The record with its state, and the ids of the messages it wrote."""
+        record = _bare(run.record)
+        thread = self._threads[record.thread_id]
+        output = record.output
+        if output is not None and output.range is not None:
+            window = islice(thread.messages, output.range.from_seq - 1, output.range.to_seq)
+            ids = tuple(m.id for m in window if m.id and m.produced_by_run_id() == record.run_id)
+            output = RunMessageOutput(
+                thread_id=output.thread_id, range=output.range, message_ids=ids
+            )
+        return _replace(record, output=output, state=persisted({**thread.state, **run.state}))
+
+    async def list_runs(self, query: RunQuery) -> Page[RunRecord]:
+        rows = (
+            ((-run.number, "", ""), _bare(run.record))
+            for run in self._runs.values()
+            if query.thread_id in (None, run.record.thread_id)
+            and query.agent_id in (None, run.record.agent_id)
+            and query.status in (None, run.record.status)
+        )
+        return cut_page(rows, query)
+
+    async def list_interrupted(self, *, now_ms: int) -> Sequence[RunRecord]:
+        return [
+            _bare(run.record)
+            for run in self._runs.values()
+            if run.record.thread_id not in self._owners and self._is_due(run.record, now_ms)
+        ]
+
+    def _is_due(self, run: RunRecord, now_ms: int) -> bool:
+        """Whether somebody should carry on a run that nobody does."""
+        if run.status is not RunStatus.WAITING:
+            return run.status is not RunStatus.DONE
+        thread = self._threads[run.thread_id]
+        return any(c.run_id in (None, run.run_id) for c in thread.commands.values()) or any(
+            ticket.run_id == run.run_id
+            and ticket.status is TicketStatus.OPEN
+            and is_past(ticket, now_ms)
+            for ticket in thread.tickets.values()
+        )
+
+    async def load_run_state(self, run_id: str) -> PersistedState:
+        run = self._runs.get(run_id)
+        return persisted(run.state if run else {})
+
+    async def load_calls(self, run_id: str) -> Sequence[CallEntry]:
+        run = self._runs.get(run_id)
+        if run is None:
+            return []
+        ledger = calls_since(self._threads[run.record.thread_id], run.first_commit)
+        return [entry for entry in ledger if entry.run_id == run_id]
+
+    async def list_tickets(self, query: TicketQuery) -> Page[Ticket]:
+        rows = (
+            ((ticket.asked_at, ticket.thread_id, ticket.key), ticket)
+            for thread in self._threads.values()
+            if query.thread_id in (None, thread.id)
+            for ticket in thread.tickets.values()
+            if query.run_id in (None, ticket.run_id) and query.status in (None, ticket.status)
+        )
+        return cut_page(rows, query)
+
+
+def _span(after: int, limit: int | None) -> slice:
+    return slice(after, None if limit is None else after + limit)
+
+
+def _bare(record: RunRecord) -> RunRecord:
+    """The record without what is put together when it is read."""
+    output = record.output
+    if output is not None and output.message_ids:
+        output = _replace(output, message_ids=())
+    elif record.state is None:
+        return record
+    return _replace(record, output=output, state=None)

@@ -1,0 +1,114 @@
+"""Threads in memory as a whole: forked, deleted, pruned."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable
+
+from awaken.contract.threads import ChildStrategy, Freed
+from awaken.domain.thread import Thread
+from awaken.errors import AlreadyExists, InvalidRecord, NotFound, ThreadOwned
+from awaken.stores.memory.tables import ThreadRow
+from awaken.stores.memory.threads import MemoryReads
+
+
+class MemoryUpkeep(MemoryReads):
+    """What is done to whole threads, each in one go."""
+
+    async def fork(
+        self, thread_id: str, new_id: str, *, at: int | None = None, at_ms: int
+    ) -> Thread:
+        origin = self._existing(thread_id)
+        commits = len(origin.event_ends) if at is None else _commits_until(origin, at)
+        if new_id in self._threads or new_id in self._owners:
+            raise AlreadyExists("thread", new_id)
+        copy = ThreadRow(new_id, at_ms, self._first_version)
+        copy.event_ends = origin.event_ends[:commits]
+        copy.message_ends = origin.message_ends[:commits]
+        copy.state_changes = [change for change in origin.state_changes if change[0] <= commits]
+        copy.call_lines = [lines for lines in origin.call_lines if lines[0] <= commits]
+        copy.events = origin.events[: copy.event_ends[-1]]
+        copy.messages = origin.messages[: copy.message_ends[-1]]
+        for _, changed in copy.state_changes:
+            copy.state.update(changed)
+        copy.forked_from, copy.forked_at = thread_id, len(copy.events)
+        self._threads[new_id] = copy
+        self._touch(copy)
+        return self._head(copy)
+
+    async def delete_thread(
+        self, thread_id: str, *, children: ChildStrategy = ChildStrategy.REJECT, at_ms: int
+    ) -> Freed:
+        thread = self._existing(thread_id)
+        families = self._children()
+        mine = families[thread_id]
+        if mine and children is ChildStrategy.REJECT:
+            raise InvalidRecord(
+                f"thread {thread_id!r} has {len(mine)} child threads: "
+                "delete it with children='detach' or 'cascade'"
+            )
+        doomed = [thread]
+        if children is ChildStrategy.CASCADE:
+            for row in doomed:  # grows as it goes
+                doomed.extend(families[row.id])
+        for row in doomed:
+            if row.id in self._owners:
+                raise ThreadOwned(row.id, self._owners[row.id].owner)
+        if children is ChildStrategy.DETACH:
+            for child in mine:
+                child.parent_thread_id, child.updated_at = None, at_ms
+                self._touch(child)
+        return self._delete(doomed)
+
+    async def prune(self, *, before_ms: int) -> Freed:
+        families = self._children()
+        doomed = {
+            thread.id
+            for thread in self._threads.values()
+            if thread.updated_at < before_ms
+            and thread.open_run_id is None
+            and thread.id not in self._owners
+        }
+        while kept := [
+            name for name in doomed if any(child.id not in doomed for child in families[name])
+        ]:
+            doomed.difference_update(kept)
+        return self._delete([self._threads[name] for name in doomed])
+
+    def _existing(self, thread_id: str) -> ThreadRow:
+        thread = self._threads.get(thread_id)
+        if thread is None:
+            raise NotFound("thread", thread_id)
+        return thread
+
+    def _children(self) -> defaultdict[str, list[ThreadRow]]:
+        families: defaultdict[str, list[ThreadRow]] = defaultdict(list)
+        for thread in self._threads.values():
+            if thread.parent_thread_id is not None:
+                families[thread.parent_thread_id].append(thread)
+        return families
+
+    def _delete(self, threads: Iterable[ThreadRow]) -> Freed:
+        """Take threads and all that belongs to them away. Sizes are not known here."""
+        doomed = {thread.id: thread for thread in threads}
+        runs = [name for name, run in self._runs.items() if run.record.thread_id in doomed]
+        for name in runs:
+            del self._runs[name]
+        for thread in doomed.values():
+            self._drop_commands(thread, list(thread.commands))
+            del self._threads[thread.id]
+            self._first_version = max(self._first_version, thread.version + 1)
+            self._changes.tell(thread.id)
+        return Freed(
+            threads=len(doomed),
+            runs=len(runs),
+            commits=sum(len(thread.event_ends) for thread in doomed.values()),
+        )
+
+
+def _commits_until(thread: ThreadRow, at: int) -> int:
+    """How many commits it took until there was event `at`."""
+    if not 0 < at <= len(thread.events):
+        raise NotFound("event", str(at))
+    return bisect_left(thread.event_ends, at) + 1

@@ -1,0 +1,32 @@
+"""Numbered migrations, read from the package. The number of the last one is the file's version."""
+
+from __future__ import annotations
+
+import functools
+import re
+from importlib.resources import files
+from typing import NamedTuple
+
+_NAME = re.compile(r"(\d{4})_\w+\.sql")
+
+
+class Migration(NamedTuple):
+    """The step from version `number - 1` to `number`."""
+
+    number: int
+    name: str
+    script: str
+
+
+@functools.cache
+def load_migrations(dialect: str) -> tuple[Migration, ...]:
+    """Every step of a dialect, in order and without a gap."""
+    found = sorted(
+        Migration(int(match[1]), file.name, file.read_text("utf-8"))
+        for file in files(__package__).joinpath(dialect).iterdir()
+        if (match := _NAME.fullmatch(file.name))
+    )
+    numbers = [step.number for step in found]
+    if numbers != list(range(1, len(found) + 1)):
+        raise RuntimeError(f"migrations of {dialect} are not numbered 1, 2, 3, …: {numbers}")
+    return tuple(found)

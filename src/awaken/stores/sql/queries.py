@@ -1,0 +1,155 @@
+"""Every statement of the SQL stores that does not depend on what is asked for.
+
+Texts are constants, so that a connection prepares each once. `?` stands for a parameter; a dialect
+that writes them otherwise translates the texts as it loads them.
+"""
+
+from __future__ import annotations
+
+# -- one commit ---------------------------------------------------------------------------------
+
+# Always one row: what is not there is null. All that a commit may be refused for is in it.
+HEAD_AND_RUN = """
+SELECT t.pk, t.parent, t.created_at, t.length, t.events, t.position, t.snapshot, t.epoch, t.owner,
+       t.open_run, t.active_run, t.latest_run, r.pk, r.thread, r.status, r.agent
+FROM (SELECT 1) LEFT JOIN threads AS t ON t.id = ? LEFT JOIN runs AS r ON r.id = ?
+"""
+ADD_THREAD = """
+INSERT INTO threads (id, created_at, updated_at, epoch) SELECT ?, ?, ?, floor FROM epochs
+"""
+# Nothing in it is indexed, so it changes one page.
+ADVANCE_THREAD = """
+UPDATE threads SET created_at = ?, updated_at = ?, length = ?, events = ?, position = ?,
+       snapshot = ?, owner = ?, latest_run = ?, open_run = ?, active_run = ?
+WHERE pk = ?
+"""
+SET_PARENT = "UPDATE threads SET parent = ? WHERE pk = ?"
+ADD_COMMIT = """
+INSERT INTO commits (id, first_seq, first_event, at_ms, run, delta) VALUES (?, ?, ?, ?, ?, ?)
+"""
+ADD_RUN = """
+INSERT INTO runs (id, thread, agent, status, first_position, last_position, record)
+VALUES (?, ?, ?, ?, ?, ?, ?)
+"""
+# The same without and with what is indexed: most commits leave status and agent as they are.
+ADVANCE_RUN = "UPDATE runs SET last_position = ?, record = ? WHERE pk = ?"
+CHANGE_RUN = """
+UPDATE runs SET last_position = ?, record = ?, status = ?, agent = ? WHERE pk = ?
+"""
+DROP_CANCELS = """
+DELETE FROM commands WHERE thread = ? AND kind = 'cancel' AND (run_id IS NULL OR run_id = ?)
+"""
+CLOSE_TICKETS = """
+UPDATE tickets SET status = 'closed' WHERE status = 'open' AND thread = ? AND run_id = ?
+"""
+ACKNOWLEDGE = "DELETE FROM commands WHERE id = ? AND thread = ?"
+
+# -- ownership ----------------------------------------------------------------------------------
+
+OWNER = "SELECT pk, owner, epoch, position FROM threads WHERE id = ?"
+TAKE = "UPDATE threads SET owner = ?, epoch = ? WHERE pk = ?"
+RELEASE = "UPDATE threads SET owner = NULL WHERE id = ? AND owner = ? AND epoch = ?"
+RELEASE_OWNED = "UPDATE threads SET owner = NULL WHERE id = ? AND owner = ?"
+
+# -- threads ------------------------------------------------------------------------------------
+
+# A thread that was claimed and never written is not there for readers.
+THREAD_COLUMNS = """
+pk, id, parent, created_at, updated_at, length, events, position, snapshot, owner, latest_run,
+open_run, active_run, forked_from, forked_at
+"""
+THREAD = f"SELECT {THREAD_COLUMNS} FROM threads WHERE id = ? AND position > 0"
+THREAD_BY_PK = f"SELECT {THREAD_COLUMNS} FROM threads WHERE pk = ?"
+PARENT = "SELECT parent FROM threads WHERE id = ? AND position > 0"
+CHILDREN = f"SELECT {THREAD_COLUMNS} FROM threads WHERE parent = ?"
+DETACH = "UPDATE threads SET parent = NULL, updated_at = ? WHERE parent = ?"
+
+# -- commits ------------------------------------------------------------------------------------
+
+FIRST_SEQ = "SELECT first_seq FROM commits WHERE id = ?"
+FIRST_EVENT = "SELECT first_event FROM commits WHERE id = ?"
+COMMITS = """
+SELECT id, first_seq, first_event, run, delta FROM commits WHERE id BETWEEN ? AND ? ORDER BY id
+"""
+COMMITS_OF_RUN = """
+SELECT id, first_seq, first_event, run, delta FROM commits
+WHERE id BETWEEN ? AND ? AND run = ? ORDER BY id
+"""
+ADD_SNAPSHOT = "INSERT OR REPLACE INTO snapshots (id, state) VALUES (?, ?)"
+SNAPSHOTS = "SELECT id, state FROM snapshots WHERE id BETWEEN ? AND ? ORDER BY id DESC"
+
+# -- runs ---------------------------------------------------------------------------------------
+
+RUN_COLUMNS = "pk, thread, status, first_position, last_position, record"
+RUN = f"SELECT {RUN_COLUMNS} FROM runs WHERE id = ?"
+RUN_STATUS = "SELECT status FROM runs WHERE pk = ?"
+RUN_BEGIN = "SELECT first_position FROM runs WHERE pk = ?"
+OPEN_RUNS = """
+SELECT r.id, r.status, r.record, t.owner, t.pk
+FROM runs AS r JOIN threads AS t ON t.pk = r.thread WHERE r.status <> 'done' ORDER BY r.pk
+"""
+
+# -- tickets and commands -----------------------------------------------------------------------
+
+TICKET = "SELECT pk, status FROM tickets WHERE thread = ? AND key = ?"
+TICKETS = "SELECT pk, status, record FROM tickets WHERE thread = ? ORDER BY asked_at, pk"
+ADD_TICKET = """
+INSERT INTO tickets (thread, key, run_id, status, asked_at, expires_at, record)
+VALUES (?, ?, ?, ?, ?, ?, ?)
+"""
+CHANGE_TICKET = """
+UPDATE tickets SET run_id = ?, status = ?, asked_at = ?, expires_at = ?, record = ? WHERE pk = ?
+"""
+ANSWER_TICKET = "UPDATE tickets SET status = 'answered', record = ? WHERE pk = ?"
+HAS_EXPIRED_TICKET = """
+SELECT 1 FROM tickets WHERE status = 'open' AND thread = ? AND run_id = ? AND expires_at < ?
+"""
+ADD_COMMAND = "INSERT INTO commands (thread, run_id, kind, body) VALUES (?, ?, ?, ?)"
+COMMANDS = "SELECT id, body FROM commands WHERE thread = ? ORDER BY id"
+COMMANDS_AFTER = "SELECT id, body FROM commands WHERE id > ? ORDER BY id"
+HAS_COMMAND = "SELECT 1 FROM commands WHERE thread = ? AND (run_id IS NULL OR run_id = ?)"
+
+# -- upkeep -------------------------------------------------------------------------------------
+
+# A position is the lower half of an id.
+COPY_COMMITS = """
+INSERT INTO commits (id, first_seq, first_event, at_ms, run, delta)
+SELECT id - ? + ?, first_seq, first_event, at_ms, NULL, delta FROM commits
+WHERE id BETWEEN ? AND ?
+"""
+COPY_SNAPSHOTS = """
+INSERT INTO snapshots (id, state) SELECT id - ? + ?, state FROM snapshots WHERE id BETWEEN ? AND ?
+"""
+FORKED = """
+UPDATE threads SET created_at = ?, updated_at = ?, length = ?, events = ?, position = ?,
+       snapshot = ?, forked_from = ?, forked_at = ?
+WHERE pk = ?
+"""
+SIZE_OF_COMMITS = """
+SELECT count(*), coalesce(sum(length(delta)), 0) FROM commits WHERE id BETWEEN ? AND ?
+"""
+DELETE_COMMITS = "DELETE FROM commits WHERE id BETWEEN ? AND ?"
+DELETE_SNAPSHOTS = "DELETE FROM snapshots WHERE id BETWEEN ? AND ?"
+DELETE_RUNS = "DELETE FROM runs WHERE thread = ?"
+DELETE_TICKETS = "DELETE FROM tickets WHERE thread = ?"
+DELETE_COMMANDS = "DELETE FROM commands WHERE thread = ?"
+DELETE_THREAD = "DELETE FROM threads WHERE pk = ?"
+RAISE_EPOCHS = """
+UPDATE epochs SET floor = max(floor, (SELECT epoch FROM threads WHERE pk = ?))
+"""
+OLD_THREADS = f"""
+SELECT {THREAD_COLUMNS} FROM threads WHERE updated_at < ? AND open_run IS NULL
+"""
+CHILD_IDS = "SELECT id FROM threads WHERE parent = ?"
+
+# -- profiles -----------------------------------------------------------------------------------
+
+PROFILE = "SELECT key, value, version, updated_at FROM profiles WHERE owner = ? AND key = ?"
+PROFILES = "SELECT key, value, version, updated_at FROM profiles WHERE owner = ? ORDER BY key"
+SET_PROFILE = """
+INSERT INTO profiles (owner, key, value, version, updated_at) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (owner, key) DO UPDATE
+SET value = excluded.value, version = excluded.version, updated_at = excluded.updated_at
+"""
+DELETE_PROFILE = "DELETE FROM profiles WHERE owner = ? AND key = ?"
+CLEAR_PROFILES = "DELETE FROM profiles WHERE owner = ?"

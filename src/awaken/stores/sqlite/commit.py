@@ -1,0 +1,224 @@
+"""One commit, from its checks to its rows; and the right to make it.
+
+Every refusal comes before the first write, so commits of one transaction fail one by one.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import NamedTuple
+
+from awaken.contract.commits import Committed, Fence, ThreadCommit
+from awaken.domain.lifecycle import RunStatus
+from awaken.domain.run import RunRecord
+from awaken.domain.thread import project_run
+from awaken.errors import InvalidRecord, StaleFence, ThreadOwned, VersionConflict
+from awaken.stores.sql import queries
+from awaken.stores.sqlite.delta import Packed
+from awaken.stores.sqlite.owners import Owners
+from awaken.stores.sqlite.rows import commit_id, find_run
+from awaken.stores.sqlite.state import SNAPSHOT_EVERY, save_snapshot
+from awaken.stores.sqlite.tickets import write_ticket
+
+_DONE = RunStatus.DONE
+
+
+class _Head(NamedTuple):
+    """What `HEAD_AND_RUN` reads. Of a thread that is not there, everything is nothing."""
+
+    pk: int | None
+    parent: str | None
+    created_at: int | None
+    length: int | None
+    events: int | None
+    position: int | None
+    snapshot: int | None
+    epoch: int | None
+    owner: str | None
+    open_run: str | None
+    active_run: str | None
+    latest_run: str | None
+    run: int | None
+    run_thread: int | None
+    run_status: str | None
+    run_agent: str | None
+
+
+def write_commit(db: sqlite3.Connection, packed: Packed) -> Committed:
+    """Check a commit against the head of its thread, and write it."""
+    commit, run = packed.commit, packed.commit.run
+    row = db.execute(queries.HEAD_AND_RUN, (commit.thread_id, run.run_id if run else None))
+    head = _Head._make(row.fetchone())
+    adopted = _check(db, commit, head)
+    thread = head.pk
+    if thread is None:
+        added = db.execute(queries.ADD_THREAD, (commit.thread_id, commit.at_ms, commit.at_ms))
+        thread = added.lastrowid or 0
+    if adopted is not None:
+        db.execute(queries.SET_PARENT, (adopted, thread))
+    position = (head.position or 0) + 1
+    run_pk = _write_run(db, packed, run, head, thread, position) if run else None
+    length, events = head.length or 0, head.events or 0
+    db.execute(
+        queries.ADD_COMMIT,
+        (
+            commit_id(thread, position),
+            length + 1,
+            events + 1,
+            commit.at_ms,
+            run_pk,
+            packed.delta,
+        ),
+    )
+    snapshot = head.snapshot or 0
+    if position - snapshot >= SNAPSHOT_EVERY:
+        snapshot = position
+        save_snapshot(db, thread, position, run_pk)
+    _advance(db, commit, head, thread, position, snapshot)
+    _settle_questions(db, packed, thread)
+    return Committed(length + len(commit.messages), events + 1)
+
+
+def _check(db: sqlite3.Connection, commit: ThreadCommit, head: _Head) -> str | None:
+    """Refuse what cannot be written; returns the parent the thread is to have from now on."""
+    fence = commit.fence
+    if fence is None:
+        if head.owner is not None:
+            raise StaleFence(commit.thread_id, epoch=0, current=head.epoch or 0)
+    elif fence.thread_id != commit.thread_id or (fence.owner, fence.epoch) != (
+        head.owner,
+        head.epoch,
+    ):
+        raise StaleFence(commit.thread_id, epoch=fence.epoch, current=head.epoch or 0)
+    actual = head.length or 0
+    if commit.expected_length != actual:
+        raise VersionConflict(commit.thread_id, expected=commit.expected_length, actual=actual)
+    if head.run is not None and head.run_thread != head.pk:
+        raise InvalidRecord(
+            f"run {commit.run.run_id if commit.run else ''!r} belongs to another thread"
+        )
+    if commit.parent_thread_id is None or head.parent is not None:
+        return None
+    _check_parent(db, commit.thread_id, commit.parent_thread_id)
+    return commit.parent_thread_id
+
+
+def _check_parent(db: sqlite3.Connection, thread_id: str, parent: str) -> None:
+    ancestor: str | None = parent
+    while ancestor is not None:
+        if ancestor == thread_id:
+            raise InvalidRecord(f"thread {thread_id!r} cannot descend from itself")
+        row = db.execute(queries.PARENT, (ancestor,)).fetchone()
+        if row is None and ancestor == parent:
+            raise InvalidRecord(f"parent thread not found: {parent}")
+        ancestor = row[0] if row else None
+
+
+def _write_run(
+    db: sqlite3.Connection,
+    packed: Packed,
+    run: RunRecord,
+    head: _Head,
+    thread: int,
+    position: int,
+) -> int:
+    if head.run is None:
+        added = db.execute(
+            queries.ADD_RUN,
+            (
+                run.run_id,
+                thread,
+                run.agent_id,
+                run.status.value,
+                position,
+                position,
+                packed.record,
+            ),
+        )
+        return added.lastrowid or 0
+    if (head.run_status, head.run_agent) == (run.status.value, run.agent_id):
+        db.execute(queries.ADVANCE_RUN, (position, packed.record, head.run))
+    else:
+        db.execute(
+            queries.CHANGE_RUN,
+            (position, packed.record, run.status.value, run.agent_id, head.run),
+        )
+    return head.run
+
+
+def _advance(
+    db: sqlite3.Connection,
+    commit: ThreadCommit,
+    head: _Head,
+    thread: int,
+    position: int,
+    snapshot: int,
+) -> None:
+    """Bring the thread's head up to the commit."""
+    run, latest = commit.run, head.latest_run
+    open_run, active_run = head.open_run, head.active_run
+    if run is not None:
+        latest = run.run_id
+        open_run, active_run = project_run(run, open_run, active_run)
+    db.execute(
+        queries.ADVANCE_THREAD,
+        (
+            # A thread that was claimed first begins with its first commit all the same.
+            head.created_at if head.position else commit.at_ms,
+            commit.at_ms,
+            (head.length or 0) + len(commit.messages),
+            (head.events or 0) + len(commit.events),
+            position,
+            snapshot,
+            None if commit.release else head.owner,
+            latest,
+            open_run,
+            active_run,
+            thread,
+        ),
+    )
+
+
+def _settle_questions(db: sqlite3.Connection, packed: Packed, thread: int) -> None:
+    """Tickets and commands: what opened, what is over, what was carried out."""
+    commit = packed.commit
+    for ticket, record in zip(commit.tickets, packed.tickets, strict=True):
+        write_ticket(db, thread, ticket, record)
+    for command in commit.acks:
+        db.execute(queries.ACKNOWLEDGE, (command, thread))
+    run = commit.run
+    if run is not None and run.status is _DONE:
+        db.execute(queries.DROP_CANCELS, (thread, run.run_id))
+        db.execute(queries.CLOSE_TICKETS, (thread, run.run_id))
+
+
+def find_committed(db: sqlite3.Connection, commit: ThreadCommit) -> Committed | None:
+    """The answer to a commit that was made, told by its run's revision; nothing if it was not."""
+    if commit.run is None:
+        raise InvalidRecord("a commit without a run cannot be found again: read its thread")
+    row = find_run(db, commit.run.run_id)
+    if row is None or row.record().revision != commit.run.revision:
+        return None
+    at = db.execute(queries.FIRST_EVENT, (commit_id(row.thread, row.last_position),)).fetchone()
+    return Committed(commit.expected_length + len(commit.messages), at[0])
+
+
+# -- ownership --------------------------------------------------------------------------------
+
+
+def write_claim(db: sqlite3.Connection, owners: Owners, thread_id: str, at_ms: int) -> Fence:
+    """Make this owner the one who writes the thread.
+
+    Raises:
+        ThreadOwned: somebody who is alive, perhaps this owner itself, has it.
+    """
+    row = db.execute(queries.OWNER, (thread_id,)).fetchone()
+    if row is not None and row[1] is not None and owners.is_alive(row[1]):
+        raise ThreadOwned(thread_id, row[1])
+    owners.take()
+    if row is None:
+        db.execute(queries.ADD_THREAD, (thread_id, at_ms, at_ms))
+        row = db.execute(queries.OWNER, (thread_id,)).fetchone()
+    pk, _, epoch, _ = row
+    db.execute(queries.TAKE, (owners.me, epoch + 1, pk))
+    return Fence(thread_id=thread_id, owner=owners.me, epoch=epoch + 1)

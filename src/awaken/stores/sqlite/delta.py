@@ -1,0 +1,190 @@
+"""What a commit adds, packed for its row, and the parts of it that readers ask for.
+
+Every part is a type of its own: a reader of messages never builds an event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+
+from awaken.codec import dumps, loads
+from awaken.contract.commits import CallEntry, ThreadCommit
+from awaken.domain.event import AgentEvent, RunEvent
+from awaken.domain.message import Message, Role
+from awaken.domain.run import RunMessageOutput, RunRecord
+from awaken.domain.value import Value
+from awaken.errors import InvalidRecord, Serialization
+
+_replace = msgspec.structs.replace
+
+
+class StoredEvent(Value, frozen=True, kw_only=True):
+    """An event without what its row knows: thread, `seq`, and the run if it is the commit's."""
+
+    at_ms: int
+    run_id: str | None = None
+    parent_run_id: str | None = None
+    event: AgentEvent
+
+
+class Delta(Value, frozen=True, kw_only=True):
+    """A commit's row, as it is written."""
+
+    run: str | None = None
+    parent_run: str | None = None
+    messages: tuple[Message, ...] = ()
+    run_state: dict[str, msgspec.Raw] = msgspec.field(default_factory=dict)
+    thread_state: dict[str, msgspec.Raw] = msgspec.field(default_factory=dict)
+    calls: tuple[CallEntry, ...] = ()
+    events: tuple[StoredEvent, ...] = ()
+
+
+class Packed(msgspec.Struct, frozen=True, gc=False):
+    """A commit that passed all checks that need no store, and the texts of its rows."""
+
+    commit: ThreadCommit
+    delta: bytes
+    record: bytes | None
+    tickets: tuple[bytes, ...]
+
+
+def pack(commit: ThreadCommit) -> Packed:
+    """
+    Raises:
+        InvalidRecord: it breaks a rule that can be seen without a store.
+        Serialization: a value in it cannot be written.
+    """
+    run = commit.run
+    _check(commit, run)
+    delta = Delta(
+        run=run.run_id if run else None,
+        parent_run=run.parent_run_id if run else None,
+        messages=commit.messages,
+        run_state=commit.run_state,
+        thread_state=commit.thread_state,
+        calls=commit.calls,
+        events=tuple([_stored(event, run) for event in commit.events]),
+    )
+    with writable(f"commit to thread {commit.thread_id!r}"):
+        return Packed(
+            commit,
+            dumps(delta),
+            dumps(_scalars(run)) if run else None,
+            tuple([dumps(ticket) for ticket in commit.tickets]),
+        )
+
+
+@contextmanager
+def writable(what: str) -> Iterator[None]:
+    """
+    Raises:
+        Serialization: a value met inside cannot be written as JSON.
+    """
+    try:
+        yield
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise Serialization(f"{what}: {error}") from error
+
+
+def _check(commit: ThreadCommit, run: RunRecord | None) -> None:
+    ids = [message.id for message in commit.messages if message.id and message.id.strip()]
+    if len(ids) != len(commit.messages):
+        raise InvalidRecord("a message without an id: give every message one")
+    if len(set(ids)) != len(ids):
+        twice = next(name for name in ids if ids.count(name) > 1)
+        raise InvalidRecord(f"message {twice!r} is twice in one commit: ids are unique")
+    if run is None and (commit.run_state or commit.calls):
+        raise InvalidRecord("run state and calls need the run's record beside them")
+    if run is not None and run.thread_id != commit.thread_id:
+        raise InvalidRecord(
+            f"run {run.run_id!r} belongs to thread {run.thread_id!r}, not to {commit.thread_id!r}"
+        )
+    for ticket in commit.tickets:
+        if ticket.thread_id != commit.thread_id:
+            raise InvalidRecord(f"ticket {ticket.key!r} belongs to thread {ticket.thread_id!r}")
+
+
+def _scalars(run: RunRecord) -> RunRecord:
+    """The record without what is read from the commits."""
+    output = run.output
+    if output is not None and output.message_ids:
+        output = RunMessageOutput(thread_id=output.thread_id, range=output.range)
+    if run.state is None and output is run.output:
+        return run
+    return _replace(run, state=None, output=output)
+
+
+def _stored(event: RunEvent, run: RunRecord | None) -> StoredEvent:
+    if run is not None and (event.run_id, event.parent_run_id) == (run.run_id, run.parent_run_id):
+        return StoredEvent(at_ms=event.at_ms, event=event.event)
+    return StoredEvent(
+        at_ms=event.at_ms,
+        run_id=event.run_id,
+        parent_run_id=event.parent_run_id,
+        event=event.event,
+    )
+
+
+# -- parts ------------------------------------------------------------------------------------
+
+
+class _Messages(Value, frozen=True):
+    messages: tuple[Message, ...] = ()
+
+
+class _Events(Value, frozen=True):
+    run: str | None = None
+    parent_run: str | None = None
+    events: tuple[StoredEvent, ...] = ()
+
+
+class _Calls(Value, frozen=True):
+    calls: tuple[CallEntry, ...] = ()
+
+
+class Asking(Value, frozen=True):
+    """As much of a message as tells whether it asks for calls."""
+
+    id: str
+    role: Role
+    tool_calls: tuple[msgspec.Raw, ...] | None = None
+
+
+class Changes(Value, frozen=True):
+    """What a commit changed in state and ledger."""
+
+    messages: tuple[Asking, ...] = ()
+    run_state: dict[str, msgspec.Raw] = msgspec.field(default_factory=dict)
+    thread_state: dict[str, msgspec.Raw] = msgspec.field(default_factory=dict)
+    calls: tuple[CallEntry, ...] = ()
+
+
+def messages_in(delta: bytes) -> tuple[Message, ...]:
+    return loads(delta, _Messages).messages
+
+
+def calls_in(delta: bytes) -> tuple[CallEntry, ...]:
+    return loads(delta, _Calls).calls
+
+
+def changes_in(delta: bytes) -> Changes:
+    return loads(delta, Changes)
+
+
+def events_in(delta: bytes, thread_id: str, first_event: int) -> list[RunEvent]:
+    """The events of a row, complete again."""
+    part = loads(delta, _Events)
+    return [
+        RunEvent(
+            thread_id=thread_id,
+            run_id=stored.run_id if stored.run_id is not None else part.run or "",
+            parent_run_id=(stored.parent_run_id if stored.run_id is not None else part.parent_run),
+            at_ms=stored.at_ms,
+            seq=seq,
+            event=stored.event,
+        )
+        for seq, stored in enumerate(part.events, start=first_event)
+    ]

@@ -1,0 +1,137 @@
+"""Lists, a page at a time. A cursor holds the last row's place, and belongs to one query only."""
+
+from __future__ import annotations
+
+import base64
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from awaken.codec import digest, dumps, loads, to_json
+from awaken.contract.threads import Page, RunQuery, ThreadQuery, TicketQuery
+from awaken.domain.run import RunRecord
+from awaken.domain.thread import Thread
+from awaken.domain.ticket import Ticket
+from awaken.errors import InvalidRecord
+from awaken.stores.sql.queries import RUN_COLUMNS, THREAD_COLUMNS
+from awaken.stores.sqlite.rows import RunRow, ThreadRow
+from awaken.stores.sqlite.tickets import read_ticket
+
+_replace = msgspec.structs.replace
+_Query = RunQuery | ThreadQuery | TicketQuery
+
+
+def list_threads(db: sqlite3.Connection, query: ThreadQuery) -> Page[Thread]:
+    where = _Where("position > 0")
+    where.equals("parent", query.parent_thread_id)
+    if query.root:
+        where.add("parent IS NULL")
+    if query.prefix:
+        where.add("substr(id, 1, ?) = ?", len(query.prefix), query.prefix)
+    if (last := _place(query, int, str)) is not None:
+        where.add("(updated_at < ? OR (updated_at = ? AND id > ?))", last[0], *last)
+    rows = where.rows(db, f"{THREAD_COLUMNS} FROM threads", "updated_at DESC, id", query)
+    heads = [ThreadRow._make(row) for row in rows[: query.limit]]
+    return Page(
+        items=tuple(head.thread() for head in heads),
+        cursor=_cursor(query, rows, heads[-1].updated_at, heads[-1].id) if heads else None,
+    )
+
+
+def list_runs(db: sqlite3.Connection, query: RunQuery) -> Page[RunRecord]:
+    where = _Where()
+    if query.thread_id is not None:
+        where.add("thread = (SELECT pk FROM threads WHERE id = ?)", query.thread_id)
+    where.equals("agent", query.agent_id)
+    if query.status is not None:
+        where.equals("status", query.status.value)
+        if not query.status.is_terminal:
+            where.add("status <> 'done'")  # tells SQLite that the index of open runs will do
+    if (last := _place(query, int)) is not None:
+        where.add("pk < ?", *last)
+    rows = where.rows(db, f"{RUN_COLUMNS} FROM runs", "pk DESC", query)
+    heads = [RunRow._make(row) for row in rows[: query.limit]]
+    return Page(
+        items=tuple(head.record() for head in heads),
+        cursor=_cursor(query, rows, heads[-1].pk) if heads else None,
+    )
+
+
+def list_tickets(db: sqlite3.Connection, query: TicketQuery) -> Page[Ticket]:
+    where = _Where()
+    if query.thread_id is not None:
+        where.add("thread = (SELECT pk FROM threads WHERE id = ?)", query.thread_id)
+    where.equals("run_id", query.run_id)
+    where.equals("status", query.status.value if query.status else None)
+    if (last := _place(query, int, int)) is not None:
+        where.add("(asked_at > ? OR (asked_at = ? AND pk > ?))", last[0], *last)
+    columns = "asked_at, pk, status, record FROM tickets"
+    rows = where.rows(db, columns, "asked_at, pk", query)
+    shown = rows[: query.limit]
+    return Page(
+        items=tuple(read_ticket(status, record) for _, _, status, record in shown),
+        cursor=_cursor(query, rows, *shown[-1][:2]) if shown else None,
+    )
+
+
+class _Where:
+    """Conditions and their parameters. There are few combinations, so few texts to prepare."""
+
+    def __init__(self, *conditions: str) -> None:
+        self._conditions = list(conditions)
+        self._values: list[Any] = []
+
+    def add(self, condition: str, *values: Any) -> None:
+        self._conditions.append(condition)
+        self._values.extend(values)
+
+    def equals(self, column: str, value: str | None) -> None:
+        if value is not None:
+            self.add(f"{column} = ?", value)
+
+    def rows(
+        self, db: sqlite3.Connection, columns: str, order: str, query: _Query
+    ) -> list[tuple[Any, ...]]:
+        """A page, and one row more if there is one."""
+        if query.limit < 1:
+            raise InvalidRecord(f"a page of {query.limit} is no page: give a limit of 1 or more")
+        where = f"WHERE {' AND '.join(self._conditions)}" if self._conditions else ""
+        text = f"SELECT {columns} {where} ORDER BY {order} LIMIT ?"
+        return db.execute(text, (*self._values, query.limit + 1)).fetchall()
+
+
+# -- cursors ----------------------------------------------------------------------------------
+
+
+def _cursor(query: _Query, rows: Sequence[Any], *place: int | str) -> str | None:
+    if len(rows) <= query.limit:
+        return None
+    return base64.urlsafe_b64encode(dumps([_name(query), *place])).decode()
+
+
+def _place(query: _Query, *types: type) -> list[Any] | None:
+    """Where the page before ended.
+
+    Raises:
+        InvalidRecord: the cursor is not one this query gave.
+    """
+    if query.cursor is None:
+        return None
+    try:
+        text = base64.b64decode(query.cursor, b"-_", validate=True)
+        name, *place = loads(text, list[Any])
+    except (ValueError, msgspec.DecodeError) as error:
+        raise InvalidRecord(f"{query.cursor!r} is not a cursor: use the one a page gave") from error
+    if name != _name(query) or [type(value) for value in place] != list(types):
+        raise InvalidRecord(
+            f"cursor {query.cursor!r} belongs to another list: use it with the query that gave it"
+        )
+    return list(place)
+
+
+def _name(query: _Query) -> str:
+    """Which list it is, and what is asked of it; the size of the page may change."""
+    asked = to_json(_replace(query, limit=1, cursor=None))
+    return digest([type(query).__name__, asked])

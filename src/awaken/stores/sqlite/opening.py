@@ -1,0 +1,198 @@
+"""From a path to a connection: the file is made, checked, or brought up to this version.
+
+A file of somebody else, or of a later version, is refused before anything is written to it.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from urllib.parse import quote
+
+from awaken.errors import StoreUnavailable
+from awaken.stores.sql.migrations import Migration
+from awaken.stores.sqlite.address import MEMORY, Address
+from awaken.stores.sqlite.faults import code_of, explain, why_not_opened
+
+APPLICATION_ID = 0x41574B4E  # "AWKN", in the file's header: this database is ours
+
+# A commit changes a few small rows. With pages of 1 KB it writes 6 to 8 KB of log instead of 16 to
+# 27 with SQLite's own 4 KB, at the same CPU time; longer rows go on in pages of their own.
+_PAGE_SIZE = 1024
+_CLOSED_TO_US = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+_CHECKPOINT_PAGES = 4096
+_LOG_BYTES = 16 * 1024 * 1024  # what is left of the log's file after a very large commit
+
+
+def open_writer(address: Address, migrations: Sequence[Migration]) -> sqlite3.Connection:
+    """A connection to a file of this version.
+
+    Raises:
+        StoreUnavailable: the text says what is in the way.
+    """
+    path = address.path
+    if path != MEMORY and not os.path.isdir(os.path.dirname(path)):
+        raise StoreUnavailable(why_not_opened(path))
+    try:
+        connection = _connect(address)
+        try:
+            _prepare(connection, address, migrations)
+        except BaseException:
+            connection.close()
+            raise
+    except sqlite3.Error as error:
+        raise explain(path, error, doing="opened") from error
+    return connection
+
+
+def open_reader(address: Address) -> sqlite3.Connection:
+    """A second connection to a file a writer has opened; it cannot write."""
+    try:
+        connection = _connect(address)
+        connection.execute("PRAGMA query_only = 1")
+    except sqlite3.Error as error:
+        raise explain(address.path, error, doing="opened") from error
+    return connection
+
+
+def _connect(address: Address) -> sqlite3.Connection:
+    try:
+        return _configured(address, address.path)
+    except sqlite3.OperationalError as error:
+        if code_of(error) not in _CLOSED_TO_US or not _is_still(address.path):
+            raise
+        # Nothing may be written beside the file, not even what readers share: nobody writes here.
+        return _configured(address, f"file:{quote(address.path)}?immutable=1", uri=True)
+
+
+def _is_still(path: str) -> bool:
+    """Whether the file is whole by itself and this process could not write to it anyway."""
+    return (
+        os.access(path, os.R_OK)
+        and not os.access(os.path.dirname(path), os.W_OK)
+        and not os.path.exists(f"{path}-wal")
+    )
+
+
+def _configured(address: Address, name: str, *, uri: bool = False) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        name,
+        timeout=address.busy_timeout,
+        isolation_level=None,  # transactions are ours to begin and end
+        check_same_thread=False,  # one thread at a time is enough: another may close it
+        cached_statements=256,
+        uri=uri,
+    )
+    try:
+        connection.execute(f"PRAGMA synchronous = {address.synchronous}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+# -- versions ---------------------------------------------------------------------------------
+
+
+def _prepare(db: sqlite3.Connection, address: Address, migrations: Sequence[Migration]) -> None:
+    latest = len(migrations)
+    db.execute("BEGIN")  # all of it at one instant: another process may be making the file
+    try:
+        version = _version(db, address.path, latest)
+    finally:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+    if version == latest and not os.access(address.path, os.W_OK):
+        return  # it can be read; whoever tries to write will be told
+    if version == 0:
+        db.execute(f"PRAGMA page_size = {_PAGE_SIZE}")
+    _use_wal(db, address)
+    db.execute(f"PRAGMA wal_autocheckpoint = {_CHECKPOINT_PAGES}")
+    db.execute(f"PRAGMA journal_size_limit = {_LOG_BYTES}")
+    if version == latest:
+        return
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        # Another process may have come first while this one waited for the lock.
+        version = _version(db, address.path, latest)
+        if 0 < version < latest:
+            _copy(address, f"{address.path}.v{version}.bak")
+        for step in migrations[version:]:
+            for statement in _statements(step.script):
+                db.execute(statement)
+        db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        db.execute(f"PRAGMA user_version = {latest}")
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+
+
+def _version(db: sqlite3.Connection, path: str, latest: int) -> int:
+    """The version of the file; 0 if there is nothing in it yet.
+
+    Raises:
+        StoreUnavailable: it is not ours, or later than this code.
+    """
+    (application,) = db.execute("PRAGMA application_id").fetchone()
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    if application != APPLICATION_ID:
+        (tables,) = db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        if application or version or tables:
+            raise StoreUnavailable(
+                f"{path} is an SQLite database of another program: it was left as it is; "
+                "name another file"
+            )
+        return 0
+    if version > latest:
+        raise StoreUnavailable(
+            f"database {path} has version {version}, this awaken knows versions up to {latest}: "
+            "upgrade awaken, or name another file"
+        )
+    return int(version)
+
+
+def _use_wal(db: sqlite3.Connection, address: Address) -> None:
+    """Switch to the write-ahead log, if that was not done before."""
+    if address.path == MEMORY or db.execute("PRAGMA journal_mode").fetchone()[0] == "wal":
+        return
+    # SQLite does not wait by itself where two processes make the same file at once.
+    deadline = time.monotonic() + address.busy_timeout
+    while True:
+        try:
+            (mode,) = db.execute("PRAGMA journal_mode = WAL").fetchone()
+        except sqlite3.OperationalError as error:
+            if code_of(error) != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.005)
+        else:
+            break
+    if mode != "wal":
+        raise StoreUnavailable(
+            f"the file system of {address.path} cannot keep a write-ahead log (mode {mode}): "
+            "use a local disk"
+        )
+
+
+def _copy(address: Address, target: str) -> None:
+    """A consistent copy of the file beside it, complete or not there at all."""
+    unfinished = f"{target}.part"
+    if os.path.exists(unfinished):
+        os.unlink(unfinished)
+    with closing(_connect(address)) as source, closing(sqlite3.connect(unfinished)) as copy:
+        source.backup(copy)
+    os.replace(unfinished, target)
+
+
+def _statements(script: str) -> Iterator[str]:
+    """The statements of a script; `executescript` would end the transaction around them."""
+    statement = ""
+    for part in script.split(";"):
+        statement += f"{part};"
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""

@@ -1,0 +1,120 @@
+"""Who is alive: an owner holds an operating-system lock on a file beside the database.
+
+The kernel drops the lock when the process ends, however it ends, so nobody ever waits for a lease.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import re
+import socket
+import sys
+import time
+
+from awaken.errors import StoreUnavailable
+from awaken.ids import Ids
+from awaken.stores.sqlite.address import MEMORY
+
+if sys.platform == "win32":
+    import msvcrt
+
+    _LOOK = os.O_RDWR
+
+    def _try_lock(fd: int) -> bool:
+        try:
+            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+else:
+    import fcntl
+
+    _LOOK = os.O_RDONLY  # the lock can be tried on another user's file, too
+
+    def _try_lock(fd: int) -> bool:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+def new_owner(ids: Ids) -> str:
+    """A name for one opened store; it says where to look for the process."""
+    host = re.sub(r"[^A-Za-z0-9.]+", "_", socket.gethostname()) or "localhost"
+    return f"{host}-{os.getpid()}-{ids.new()[-12:]}"
+
+
+class Owners:
+    """The lock file of this owner, and a look at those of others."""
+
+    def __init__(self, path: str, me: str) -> None:
+        self._path = path
+        self.me = me
+        self._fd: int | None = None
+
+    def _file(self, owner: str) -> str:
+        return f"{self._path}-owner-{owner}"
+
+    def take(self) -> None:
+        """Show others that this owner is alive; must come before its name is in the database."""
+        if self._fd is not None or self._path == MEMORY:
+            return
+        name = self._file(self.me)
+        for _ in range(100):
+            fd = os.open(name, os.O_CREAT | os.O_RDWR, 0o644)
+            # Whoever tidies up may have unlinked the file between our opening and locking it.
+            if _try_lock(fd) and _is_same(fd, name):
+                self._fd = fd
+                return
+            os.close(fd)
+            time.sleep(0.001)
+        raise StoreUnavailable(f"{name} is locked, though it is this store's own: remove it")
+
+    def give_up(self) -> None:
+        if self._fd is None:
+            return
+        os.close(self._fd)
+        self._fd = None
+        with contextlib.suppress(OSError):
+            os.unlink(self._file(self.me))
+
+    def is_alive(self, owner: str) -> bool:
+        """Whether the owner still holds its lock; the file of a dead one is removed."""
+        if owner == self.me:
+            return True
+        if self._path == MEMORY:
+            return False
+        return self._look(self._file(owner))
+
+    def tidy(self) -> int:
+        """Remove the files of all dead owners, and say how many there were."""
+        names = glob.glob(f"{glob.escape(self._path)}-owner-*")
+        return sum(name != self._file(self.me) and not self._look(name) for name in names)
+
+    def _look(self, name: str) -> bool:
+        try:
+            fd = os.open(name, _LOOK)
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True  # it is there, and not ours to try
+        try:
+            if not _try_lock(fd):
+                return True
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+            return False
+        finally:
+            os.close(fd)
+
+
+def _is_same(fd: int, name: str) -> bool:
+    try:
+        there = os.stat(name)
+    except FileNotFoundError:
+        return False
+    mine = os.fstat(fd)
+    return (mine.st_dev, mine.st_ino) == (there.st_dev, there.st_ino)

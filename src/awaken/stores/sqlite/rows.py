@@ -1,0 +1,119 @@
+"""Rows of the head tables as values, and the places of commits."""
+
+from __future__ import annotations
+
+import bisect
+import sqlite3
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from awaken.codec import loads
+from awaken.domain.run import RunRecord
+from awaken.domain.thread import Thread
+from awaken.stores.sql import queries
+
+_replace = msgspec.structs.replace
+
+
+def commit_id(thread: int, position: int) -> int:
+    """The key of a commit: those of a thread lie together, in order."""
+    return thread << 32 | position
+
+
+class ThreadRow(NamedTuple):
+    """The head of a thread, as `THREAD_COLUMNS` has it."""
+
+    pk: int
+    id: str
+    parent: str | None
+    created_at: int
+    updated_at: int
+    length: int
+    events: int
+    position: int
+    snapshot: int
+    owner: str | None
+    latest_run: str | None
+    open_run: str | None
+    active_run: str | None
+    forked_from: str | None
+    forked_at: int | None
+
+    def thread(self) -> Thread:
+        return Thread(
+            id=self.id,
+            parent_thread_id=self.parent,
+            latest_run_id=self.latest_run,
+            open_run_id=self.open_run,
+            active_run_id=self.active_run,
+            message_count=self.length,
+            event_count=self.events,
+            created_at=self.created_at,
+            updated_at=self.updated_at,
+            forked_from=self.forked_from,
+            forked_at=self.forked_at,
+            owner=self.owner,
+        )
+
+
+class RunRow(NamedTuple):
+    """The head of a run, as `RUN_COLUMNS` has it."""
+
+    pk: int
+    thread: int
+    status: str
+    first_position: int
+    last_position: int
+    data: bytes
+
+    def record(self) -> RunRecord:
+        return loads(self.data, RunRecord)
+
+
+class CommitRow(NamedTuple):
+    """A commit, as `COMMITS` has it."""
+
+    id: int
+    first_seq: int
+    first_event: int
+    run: int | None
+    delta: bytes
+
+
+def find_thread(db: sqlite3.Connection, thread_id: str) -> ThreadRow | None:
+    row = db.execute(queries.THREAD, (thread_id,)).fetchone()
+    return ThreadRow._make(row) if row else None
+
+
+def thread_of(db: sqlite3.Connection, pk: int) -> ThreadRow:
+    return ThreadRow._make(db.execute(queries.THREAD_BY_PK, (pk,)).fetchone())
+
+
+def find_run(db: sqlite3.Connection, run_id: str | None) -> RunRow | None:
+    row = db.execute(queries.RUN, (run_id,)).fetchone()
+    return RunRow._make(row) if row else None
+
+
+def commits(
+    db: sqlite3.Connection, thread: int, first: int, last: int, run: int | None = None
+) -> Iterator[CommitRow]:
+    """The commits of a thread from position `first` to `last`; with `run`, that run's only."""
+    between = (commit_id(thread, first), commit_id(thread, last))
+    if run is None:
+        return map(CommitRow._make, db.execute(queries.COMMITS, between))
+    return map(CommitRow._make, db.execute(queries.COMMITS_OF_RUN, (*between, run)))
+
+
+def position_of(db: sqlite3.Connection, thread: ThreadRow, query: str, number: int) -> int:
+    """The position of the commit that holds a message or event; `query` reads the first of one.
+
+    Such numbers never decrease along a thread, so a few rows tell without a second index.
+    """
+
+    def first_of(position: int) -> int:
+        (first,) = db.execute(query, (commit_id(thread.pk, position),)).fetchone()
+        return int(first)
+
+    return bisect.bisect_right(range(1, thread.position + 1), number, key=first_of)

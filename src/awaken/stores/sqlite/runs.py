@@ -1,0 +1,80 @@
+"""Reading runs back: put together from their head, their commits, and their thread."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+import msgspec
+
+from awaken.codec import loads
+from awaken.contract.commits import CallEntry
+from awaken.domain.lifecycle import RunStatus
+from awaken.domain.run import PersistedState, RunMessageOutput, RunRecord
+from awaken.stores.sql import queries
+from awaken.stores.sqlite.delta import calls_in
+from awaken.stores.sqlite.owners import Owners
+from awaken.stores.sqlite.read import messages_between
+from awaken.stores.sqlite.rows import commits, find_run, find_thread, thread_of
+from awaken.stores.sqlite.state import enter, fold_at, persisted, run_state
+
+_replace = msgspec.structs.replace
+
+
+def load_run(db: sqlite3.Connection, run_id: str | None) -> RunRecord | None:
+    row = find_run(db, run_id)
+    if row is None:
+        return None
+    record = row.record()
+    thread = thread_of(db, row.thread)
+    output = record.output
+    if output is not None and output.range is not None:
+        stop = min(output.range.to_seq, thread.length)
+        written = messages_between(db, thread, output.range.from_seq - 1, stop)
+        ids = tuple(m.id for m in written if m.id and m.produced_by_run_id() == record.run_id)
+        output = RunMessageOutput(thread_id=output.thread_id, range=output.range, message_ids=ids)
+    state = {**fold_at(db, thread.pk, thread.position).thread, **run_state(db, row)}
+    return _replace(record, output=output, state=persisted(state))
+
+
+def latest_run(db: sqlite3.Connection, thread_id: str) -> RunRecord | None:
+    thread = find_thread(db, thread_id)
+    return load_run(db, thread.latest_run) if thread else None
+
+
+def load_run_state(db: sqlite3.Connection, run_id: str) -> PersistedState:
+    row = find_run(db, run_id)
+    return persisted(run_state(db, row) if row else {})
+
+
+def load_calls(db: sqlite3.Connection, run_id: str) -> Sequence[CallEntry]:
+    row = find_run(db, run_id)
+    ledger: dict[str, CallEntry] = {}
+    if row is not None:
+        for commit in commits(db, row.thread, row.first_position, row.last_position, row.pk):
+            for entry in calls_in(commit.delta):
+                enter(ledger, entry)
+    return tuple(ledger.values())
+
+
+def list_interrupted(db: sqlite3.Connection, owners: Owners, now_ms: int) -> Sequence[RunRecord]:
+    """Open runs whose thread has no owner who is alive, and that have a reason to go on."""
+    alive: dict[str, bool] = {}
+    found: list[RunRecord] = []
+    for run_id, status, record, owner, thread in db.execute(queries.OPEN_RUNS).fetchall():
+        if owner is not None:
+            if owner not in alive:
+                alive[owner] = owners.is_alive(owner)
+            if alive[owner]:
+                continue
+        if status != RunStatus.WAITING or _is_called(db, thread, run_id, now_ms):
+            found.append(loads(record, RunRecord))
+    return found
+
+
+def _is_called(db: sqlite3.Connection, thread: int, run_id: str, now_ms: int) -> bool:
+    """Whether somebody wants something of a waiting run, or an answer did not come in time."""
+    return (
+        db.execute(queries.HAS_COMMAND, (thread, run_id)).fetchone() is not None
+        or db.execute(queries.HAS_EXPIRED_TICKET, (thread, run_id, now_ms)).fetchone() is not None
+    )

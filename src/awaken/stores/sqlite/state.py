@@ -1,0 +1,133 @@
+"""State and ledger, folded from the last snapshot and the commits behind it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+
+import msgspec
+
+from awaken.codec import dumps, loads
+from awaken.contract.commits import CallEntry
+from awaken.domain.message import Role
+from awaken.domain.run import PersistedState
+from awaken.domain.value import Value
+from awaken.stores.sql import queries
+from awaken.stores.sqlite.delta import Changes, changes_in
+from awaken.stores.sqlite.rows import RunRow, commit_id, commits
+
+SNAPSHOT_EVERY = 100
+"""Commits between two snapshots of a thread: how many rows a reader of its state has to fold."""
+
+_replace = msgspec.structs.replace
+_State = dict[str, msgspec.Raw]
+
+
+class Snapshot(Value, frozen=True, kw_only=True):
+    """Everything that is folded, as it was after a commit.
+
+    `runs` has the state of those that were not done, by the run's number. `asked` is the last
+    assistant message with calls, `calls` their ledger.
+    """
+
+    thread: dict[str, msgspec.Raw] = msgspec.field(default_factory=dict)
+    runs: dict[int, dict[str, msgspec.Raw]] = msgspec.field(default_factory=dict)
+    asked: str = ""
+    calls: tuple[CallEntry, ...] = ()
+
+
+class Fold:
+    """A snapshot that goes on, commit by commit."""
+
+    def __init__(self, base: Snapshot) -> None:
+        self.thread: _State = dict(base.thread)
+        self.runs: dict[int, _State] = {run: dict(state) for run, state in base.runs.items()}
+        self._asked = base.asked
+        self._calls = {entry.key: entry for entry in base.calls}
+
+    @property
+    def calls(self) -> tuple[CallEntry, ...]:
+        """The ledger of the last message with calls, in their order."""
+        # All keys begin alike, so the shorter one has the smaller index.
+        return tuple(self._calls[key] for key in sorted(self._calls, key=lambda k: (len(k), k)))
+
+    def add(self, run: int | None, changes: Changes) -> None:
+        self.thread.update(changes.thread_state)
+        if run is not None:
+            self.runs[run].update(changes.run_state)
+        for message in changes.messages:
+            if message.role is Role.ASSISTANT and message.tool_calls:
+                self._asked, self._calls = message.id, {}
+        for entry in changes.calls:
+            if entry.key.rpartition(":")[0] == self._asked:
+                enter(self._calls, entry)
+
+    def snapshot(self, runs: frozenset[int]) -> Snapshot:
+        kept = {run: state for run, state in self.runs.items() if run in runs}
+        return Snapshot(thread=self.thread, runs=kept, asked=self._asked, calls=self.calls)
+
+
+def enter(ledger: dict[str, CallEntry], entry: CallEntry) -> None:
+    """The latest line counts; its arguments are those of the line that had some."""
+    known = ledger.get(entry.key)
+    if known is not None and entry.arguments is None and known.arguments is not None:
+        entry = _replace(entry, arguments=known.arguments)
+    ledger[entry.key] = entry
+
+
+def fold_at(db: sqlite3.Connection, thread: int, position: int) -> Fold:
+    """State and ledger of a thread after the commit at `position`."""
+    at, base = next(_snapshots(db, thread, 1, position), (0, Snapshot()))
+    fold = Fold(base)
+    for row in commits(db, thread, at + 1, position):
+        if row.run is not None and row.run not in fold.runs:
+            fold.runs[row.run] = _state_before(db, thread, row.run, at)
+        fold.add(row.run, changes_in(row.delta))
+    return fold
+
+
+def run_state(db: sqlite3.Connection, run: RunRow) -> _State:
+    """The state of a run after its last commit."""
+    return _run_state(db, run.thread, run.pk, run.first_position, run.last_position)
+
+
+def _state_before(db: sqlite3.Connection, thread: int, run: int, at: int) -> _State:
+    """The state of a run a snapshot at `at` left out: new, or done and then written again."""
+    (first,) = db.execute(queries.RUN_BEGIN, (run,)).fetchone()
+    return _run_state(db, thread, run, first, at)
+
+
+def _run_state(db: sqlite3.Connection, thread: int, run: int, first: int, last: int) -> _State:
+    state: _State = {}
+    for at, snapshot in _snapshots(db, thread, first, last):
+        if run in snapshot.runs:
+            first, state = at + 1, dict(snapshot.runs[run])
+            break
+    for row in commits(db, thread, first, last, run):
+        state.update(changes_in(row.delta).run_state)
+    return state
+
+
+def save_snapshot(db: sqlite3.Connection, thread: int, position: int, run: int | None) -> None:
+    """Write down what is folded, with the state of open runs and of the one just written."""
+    fold = fold_at(db, thread, position)
+    kept = frozenset(pk for pk in fold.runs if pk == run or _is_open(db, pk))
+    db.execute(queries.ADD_SNAPSHOT, (commit_id(thread, position), dumps(fold.snapshot(kept))))
+
+
+def persisted(state: _State) -> PersistedState:
+    return PersistedState(extensions={name: loads(state[name]) for name in sorted(state)})
+
+
+def _snapshots(
+    db: sqlite3.Connection, thread: int, first: int, last: int
+) -> Iterator[tuple[int, Snapshot]]:
+    """Snapshots from position `last` down to `first`."""
+    base = commit_id(thread, 0)
+    for id, state in db.execute(queries.SNAPSHOTS, (base + first, base + last)):
+        yield id - base, loads(state, Snapshot)
+
+
+def _is_open(db: sqlite3.Connection, run: int) -> bool:
+    row = db.execute(queries.RUN_STATUS, (run,)).fetchone()
+    return row is not None and row[0] != "done"

@@ -1,0 +1,294 @@
+"""The store itself: each operation of the contract, handed to the thread it belongs to."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Sequence
+from functools import partial
+from typing import Self
+
+from awaken.clock import SYSTEM_CLOCK, Clock
+from awaken.codec import dumps
+from awaken.contract.commands import ThreadCommand
+from awaken.contract.commits import CallEntry, Committed, Fence, ThreadCommit
+from awaken.contract.threads import (
+    ChildStrategy,
+    Freed,
+    Page,
+    RunQuery,
+    ThreadContext,
+    ThreadQuery,
+    TicketQuery,
+)
+from awaken.domain.event import RunEvent
+from awaken.domain.message import Message, MessageRecord
+from awaken.domain.run import PersistedState, RunRecord
+from awaken.domain.suspension import Decision
+from awaken.domain.thread import Thread
+from awaken.domain.ticket import Ticket
+from awaken.errors import StoreUnavailable
+from awaken.ids import UUID7, Ids
+from awaken.stores.sql import queries
+from awaken.stores.sqlite import commands, listing, read, runs, tickets, upkeep
+from awaken.stores.sqlite.address import MEMORY, address_of, parse_address
+from awaken.stores.sqlite.commit import find_committed, write_claim, write_commit
+from awaken.stores.sqlite.delta import pack, writable
+from awaken.stores.sqlite.engine import Engine
+from awaken.stores.sqlite.owners import new_owner
+from awaken.stores.sqlite.profile import SqliteProfiles
+from awaken.stores.sqlite.rows import find_thread
+from awaken.stores.sqlite.watch import COMMANDS, Watch, thread_channel
+from awaken.stores.sqlite.writer import ALL
+
+
+class SqliteStore:
+    """Threads, runs, tickets, commands and profiles in one file.
+
+    Making one touches nothing; the first operation opens the file. It may be used from several
+    event loops, one after the other or at once. A thread that was claimed and never written is not
+    there, but for whoever wants to claim it or to write it without a fence.
+    """
+
+    immediate = False
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        synchronous: str = "full",
+        busy_timeout: float = 5.0,
+        clock: Clock = SYSTEM_CLOCK,
+        ids: Ids = UUID7,
+    ) -> None:
+        name = os.fspath(path)
+        if name != MEMORY:
+            name = os.path.abspath(name)
+        self._address = address_of(name, synchronous, busy_timeout)
+        self._ids = ids
+        self._owner = new_owner(ids)
+        self._watch = Watch()
+        self._lock = threading.Lock()
+        self._engine: Engine | None = None
+        self._closed = False
+        self._profiles = SqliteProfiles(self._ready, clock)
+
+    @classmethod
+    def from_address(cls, address: str, *, clock: Clock = SYSTEM_CLOCK, ids: Ids = UUID7) -> Self:
+        """
+        Raises:
+            ConfigError: the address is not one of SQLite's; the text says how one is written.
+        """
+        path, synchronous, busy_timeout = parse_address(address)
+        return cls(path, synchronous=synchronous, busy_timeout=busy_timeout, clock=clock, ids=ids)
+
+    @property
+    def path(self) -> str:
+        """The file, or `:memory:`."""
+        return self._address.path
+
+    @property
+    def owner(self) -> str:
+        return self._owner
+
+    @property
+    def profiles(self) -> SqliteProfiles:
+        return self._profiles
+
+    async def open(self) -> None:
+        with self._lock:
+            if self._closed:
+                # Another owner: the one before gave up all it had, and may not be gone yet.
+                self._owner, self._closed = new_owner(self._ids), False
+        await self._ready().read(lambda db: None)
+
+    async def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            engine = self._engine
+        if engine is not None:
+            await engine.close()
+
+    def _ready(self) -> Engine:
+        """The threads of the open store; started anew if opening failed before."""
+        with self._lock:
+            if self._closed:
+                raise StoreUnavailable(f"the store of {self.path} was closed: open it again")
+            if self._engine is None or self._engine.writer.over:
+                # By its true name: owners find each other's locks beside the file.
+                path = self.path if self.path == MEMORY else os.path.realpath(self.path)
+                address = self._address._replace(path=path)
+                self._engine = Engine(address, self._owner, self._watch)
+            return self._engine
+
+    # -- commits ------------------------------------------------------------------------------
+
+    async def commit(self, commit: ThreadCommit) -> Committed:
+        packed = pack(commit)
+        engine = self._ready()
+
+        def write(db: sqlite3.Connection) -> Committed:
+            committed = write_commit(db, packed)
+            if commit.release:
+                engine.held.discard(commit.thread_id)
+            return committed
+
+        return await engine.write(
+            write,
+            channels=(thread_channel(commit.thread_id),),
+            lost=partial(find_committed, commit=commit),
+        )
+
+    async def settle(self, commit: ThreadCommit) -> Committed | None:
+        # Behind everything that waits to be written: the commit itself may still be among it.
+        return await self._ready().write(partial(find_committed, commit=commit))
+
+    async def claim(self, thread_id: str, *, at_ms: int) -> Fence:
+        engine = self._ready()
+
+        def write(db: sqlite3.Connection) -> Fence:
+            fence = write_claim(db, engine.owners, thread_id, at_ms)
+            engine.held.add(thread_id)
+            return fence
+
+        return await engine.write(write)
+
+    async def release(self, fence: Fence) -> None:
+        engine = self._ready()
+
+        def write(db: sqlite3.Connection) -> None:
+            values = (fence.thread_id, fence.owner, fence.epoch)
+            if db.execute(queries.RELEASE, values).rowcount:
+                engine.held.discard(fence.thread_id)
+
+        await engine.write(write)
+
+    # -- threads ------------------------------------------------------------------------------
+
+    async def load_thread(self, thread_id: str) -> Thread | None:
+        def load(db: sqlite3.Connection) -> Thread | None:
+            row = find_thread(db, thread_id)
+            return row.thread() if row else None
+
+        return await self._ready().read(load)
+
+    async def list_threads(self, query: ThreadQuery) -> Page[Thread]:
+        return await self._ready().read(lambda db: listing.list_threads(db, query))
+
+    async def load_context(
+        self, thread_id: str, *, tail: int | None = None
+    ) -> ThreadContext | None:
+        return await self._ready().read(lambda db: read.load_context(db, thread_id, tail))
+
+    async def load_messages(
+        self, thread_id: str, *, after: int = 0, limit: int | None = None
+    ) -> Sequence[Message]:
+        return await self._ready().read(lambda db: read.load_messages(db, thread_id, after, limit))
+
+    async def load_records(
+        self, thread_id: str, *, after: int = 0, limit: int | None = None
+    ) -> Sequence[MessageRecord]:
+        messages = await self.load_messages(thread_id, after=after, limit=limit)
+        return [
+            MessageRecord.from_message(thread_id, seq, message)
+            for seq, message in enumerate(messages, start=max(after, 0) + 1)
+        ]
+
+    async def load_events(
+        self, thread_id: str, *, after: int = 0, limit: int | None = None
+    ) -> Sequence[RunEvent]:
+        return await self._ready().read(lambda db: read.load_events(db, thread_id, after, limit))
+
+    async def changed(self, thread_id: str, since: int) -> int:
+        return await self._ready().wait(thread_channel(thread_id), since)
+
+    async def load_thread_state(self, thread_id: str) -> PersistedState:
+        return await self._ready().read(lambda db: read.load_thread_state(db, thread_id))
+
+    async def fork(
+        self, thread_id: str, new_id: str, *, at: int | None = None, at_ms: int
+    ) -> Thread:
+        return await self._ready().write(
+            lambda db: upkeep.fork(db, thread_id, new_id, at, at_ms),
+            channels=(thread_channel(new_id),),
+        )
+
+    async def delete_thread(
+        self, thread_id: str, *, children: ChildStrategy = ChildStrategy.REJECT, at_ms: int
+    ) -> Freed:
+        engine = self._ready()
+        is_alive = engine.owners.is_alive
+        return await engine.write(
+            lambda db: upkeep.delete_thread(db, is_alive, thread_id, children, at_ms),
+            channels=(ALL,),
+        )
+
+    async def prune(self, *, before_ms: int) -> Freed:
+        engine = self._ready()
+        is_alive = engine.owners.is_alive
+        return await engine.write(lambda db: upkeep.prune(db, is_alive, before_ms), channels=(ALL,))
+
+    async def compact(self) -> upkeep.Compacted:
+        """Give the space of deleted threads back to the disk, and tidy up after dead owners."""
+        engine = self._ready()
+        path, tidy = engine.address.path, engine.owners.tidy
+        return await engine.write(lambda db: upkeep.compact(db, path, tidy), alone=True)
+
+    # -- runs ---------------------------------------------------------------------------------
+
+    async def load_run(self, run_id: str) -> RunRecord | None:
+        return await self._ready().read(lambda db: runs.load_run(db, run_id))
+
+    async def latest_run(self, thread_id: str) -> RunRecord | None:
+        return await self._ready().read(lambda db: runs.latest_run(db, thread_id))
+
+    async def list_runs(self, query: RunQuery) -> Page[RunRecord]:
+        return await self._ready().read(lambda db: listing.list_runs(db, query))
+
+    async def list_interrupted(self, *, now_ms: int) -> Sequence[RunRecord]:
+        engine = self._ready()
+        return await engine.read(lambda db: runs.list_interrupted(db, engine.owners, now_ms))
+
+    async def load_run_state(self, run_id: str) -> PersistedState:
+        return await self._ready().read(lambda db: runs.load_run_state(db, run_id))
+
+    async def load_calls(self, run_id: str) -> Sequence[CallEntry]:
+        return await self._ready().read(lambda db: runs.load_calls(db, run_id))
+
+    # -- tickets and commands -----------------------------------------------------------------
+
+    async def list_tickets(self, query: TicketQuery) -> Page[Ticket]:
+        return await self._ready().read(lambda db: listing.list_tickets(db, query))
+
+    async def send(self, command: ThreadCommand) -> int:
+        body = commands.pack_command(command)
+        return await self._ready().write(
+            lambda db: commands.send(db, command, body), channels=(COMMANDS,)
+        )
+
+    async def decide(
+        self, thread_id: str, decisions: Sequence[Decision], *, at_ms: int
+    ) -> int | None:
+        with writable(f"decisions for thread {thread_id!r}"):
+            dumps(decisions)
+        return await self._ready().write(
+            lambda db: tickets.decide(db, thread_id, decisions, at_ms),
+            channels=(COMMANDS, thread_channel(thread_id)),
+        )
+
+    async def load_commands(self, thread_id: str) -> Sequence[ThreadCommand]:
+        def load(db: sqlite3.Connection) -> Sequence[ThreadCommand]:
+            thread = find_thread(db, thread_id)
+            return commands.load_commands(db, thread.pk) if thread else ()
+
+        return await self._ready().read(load)
+
+    async def next_commands(self, after: int) -> Sequence[ThreadCommand]:
+        engine = self._ready()
+        while True:
+            number = engine.watch.number(COMMANDS)
+            found = await engine.read(lambda db: commands.commands_after(db, after))
+            if found:
+                return found
+            await engine.wait(COMMANDS, number)

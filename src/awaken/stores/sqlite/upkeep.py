@@ -1,0 +1,163 @@
+"""Looking after threads: copies, deletion, and giving space back."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterable
+
+from awaken.contract.threads import ChildStrategy, Freed
+from awaken.domain.thread import Thread
+from awaken.domain.value import Value
+from awaken.errors import AlreadyExists, InvalidRecord, NotFound, ThreadOwned
+from awaken.stores.sql import queries
+from awaken.stores.sqlite.rows import ThreadRow, commit_id, find_thread, position_of, thread_of
+
+IsAlive = Callable[[str], bool]
+
+
+class Compacted(Value, frozen=True, kw_only=True):
+    """The size of the database's files before and after, in bytes, and what was tidied away."""
+
+    before: int
+    after: int
+    dead_owners: int
+
+
+# -- fork -------------------------------------------------------------------------------------
+
+
+def fork(db: sqlite3.Connection, thread_id: str, new_id: str, at: int | None, at_ms: int) -> Thread:
+    source = find_thread(db, thread_id)
+    if source is None:
+        raise NotFound("thread", thread_id)
+    position, length, events = _place(db, source, at)
+    pk = _new_thread(db, new_id, at_ms)
+    first, last = commit_id(source.pk, 1), commit_id(source.pk, position)
+    shift = (commit_id(source.pk, 0), commit_id(pk, 0))
+    db.execute(queries.COPY_COMMITS, (*shift, first, last))
+    db.execute(queries.COPY_SNAPSHOTS, (*shift, first, last))
+    newest = db.execute(queries.SNAPSHOTS, (first, last)).fetchone()
+    snapshot = newest[0] - shift[0] if newest else 0
+    db.execute(
+        queries.FORKED, (at_ms, at_ms, length, events, position, snapshot, thread_id, events, pk)
+    )
+    return thread_of(db, pk).thread()
+
+
+def _place(db: sqlite3.Connection, source: ThreadRow, at: int | None) -> tuple[int, int, int]:
+    """The position to copy up to, and the numbers of messages and events up to there."""
+    if at is None:
+        return source.position, source.length, source.events
+    if not 1 <= at <= source.events:
+        raise NotFound("event", f"{at} of thread {source.id}")
+    position = position_of(db, source, queries.FIRST_EVENT, at)
+    if position == source.position:
+        return position, source.length, source.events
+    behind = commit_id(source.pk, position + 1)
+    (next_seq,) = db.execute(queries.FIRST_SEQ, (behind,)).fetchone()
+    (next_event,) = db.execute(queries.FIRST_EVENT, (behind,)).fetchone()
+    return position, next_seq - 1, next_event - 1
+
+
+def _new_thread(db: sqlite3.Connection, thread_id: str, at_ms: int) -> int:
+    row = db.execute(queries.OWNER, (thread_id,)).fetchone()
+    if row is not None:
+        pk, owner, _, position = row
+        if position or owner is not None:
+            raise AlreadyExists("thread", thread_id)
+        return int(pk)  # left by somebody who claimed the thread and gave it up unwritten
+    return db.execute(queries.ADD_THREAD, (thread_id, at_ms, at_ms)).lastrowid or 0
+
+
+# -- deletion ---------------------------------------------------------------------------------
+
+
+def delete_thread(
+    db: sqlite3.Connection,
+    is_alive: IsAlive,
+    thread_id: str,
+    children: ChildStrategy,
+    at_ms: int,
+) -> Freed:
+    thread = find_thread(db, thread_id)
+    if thread is None:
+        raise NotFound("thread", thread_id)
+    family = [thread]
+    if children is ChildStrategy.CASCADE:
+        for member in family:
+            family.extend(_children(db, member))
+    elif children is ChildStrategy.REJECT and (born := _children(db, thread)):
+        names = ", ".join(repr(child.id) for child in born[:3])
+        raise InvalidRecord(
+            f"thread {thread_id!r} has children ({names}{', …' if len(born) > 3 else ''}): "
+            "delete it with children='detach' to keep them, or 'cascade' to delete them too"
+        )
+    for member in family:
+        if member.owner is not None and is_alive(member.owner):
+            raise ThreadOwned(member.id, member.owner)
+    if children is ChildStrategy.DETACH:
+        db.execute(queries.DETACH, (at_ms, thread_id))
+    return _delete(db, family)
+
+
+def _children(db: sqlite3.Connection, thread: ThreadRow) -> list[ThreadRow]:
+    return [ThreadRow._make(row) for row in db.execute(queries.CHILDREN, (thread.id,))]
+
+
+def prune(db: sqlite3.Connection, is_alive: IsAlive, before_ms: int) -> Freed:
+    rows = [ThreadRow._make(row) for row in db.execute(queries.OLD_THREADS, (before_ms,))]
+    alive = {owner: is_alive(owner) for owner in {row.owner for row in rows} if owner is not None}
+    going = {row.id: row for row in rows if not alive.get(row.owner or "", False)}
+    # A parent stays while a child stays, and then its own parent stays as well.
+    while staying := [row for row in going.values() if _has_child_outside(db, row, going)]:
+        for row in staying:
+            del going[row.id]
+    return _delete(db, going.values())
+
+
+def _has_child_outside(
+    db: sqlite3.Connection, thread: ThreadRow, going: dict[str, ThreadRow]
+) -> bool:
+    rows = db.execute(queries.CHILD_IDS, (thread.id,)).fetchall()
+    return any(child not in going for (child,) in rows)
+
+
+def _delete(db: sqlite3.Connection, threads: Iterable[ThreadRow]) -> Freed:
+    freed = Freed()
+    for thread in threads:
+        between = (commit_id(thread.pk, 0), commit_id(thread.pk + 1, 0) - 1)
+        commits, size = db.execute(queries.SIZE_OF_COMMITS, between).fetchone()
+        db.execute(queries.DELETE_COMMITS, between)
+        db.execute(queries.DELETE_SNAPSHOTS, between)
+        runs = db.execute(queries.DELETE_RUNS, (thread.pk,)).rowcount
+        db.execute(queries.DELETE_TICKETS, (thread.pk,))
+        db.execute(queries.DELETE_COMMANDS, (thread.pk,))
+        db.execute(queries.RAISE_EPOCHS, (thread.pk,))
+        db.execute(queries.DELETE_THREAD, (thread.pk,))
+        freed = Freed(
+            # One that was claimed and never written is swept along, and was nobody's thread.
+            threads=freed.threads + (thread.position > 0),
+            runs=freed.runs + runs,
+            commits=freed.commits + commits,
+            bytes=freed.bytes + size,
+        )
+    return freed
+
+
+# -- space ------------------------------------------------------------------------------------
+
+
+def compact(db: sqlite3.Connection, path: str, tidy: Callable[[], int]) -> Compacted:
+    """Write the database anew without its gaps; needs as much free space again."""
+    before = _size(path)
+    dead = tidy()
+    db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    db.execute("VACUUM")
+    db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    return Compacted(before=before, after=_size(path), dead_owners=dead)
+
+
+def _size(path: str) -> int:
+    names = (path, f"{path}-wal")
+    return sum(os.path.getsize(name) for name in names if os.path.exists(name))

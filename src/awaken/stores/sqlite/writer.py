@@ -1,0 +1,293 @@
+"""The one thread that writes: all who wait go into one transaction, and each may fail alone."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from awaken.errors import AwakenError, CommitUnknown, StoreUnavailable
+from awaken.stores.sqlite.faults import code_of, explain
+from awaken.stores.sqlite.jobs import Job, Post
+from awaken.stores.sqlite.watch import Watch
+
+ALL = "*"
+"""The channel of a job after which anything may have changed."""
+
+_LARGEST_BATCH = 500
+_POLL_SECONDS = 0.07
+
+
+class Writer:
+    """Owns the connection that writes. Everything here but `put` runs on its thread."""
+
+    def __init__(
+        self,
+        path: str,
+        watch: Watch,
+        open: Callable[[], sqlite3.Connection],
+        finish: Callable[[sqlite3.Connection], None],
+    ) -> None:
+        self._path = path
+        self._watch = watch
+        self._open = open
+        self._finish = finish
+        self._queue: queue.SimpleQueue[Job[Any] | None] = queue.SimpleQueue()
+        self._kept: Job[Any] | None = None
+        self._lock = threading.Lock()
+        self._stopping = False
+        self._opened = threading.Event()
+        self._over: Exception | None = None
+        self._ended: list[asyncio.Future[None]] = []
+        self._damage: Exception | None = None
+        self._seen = 0
+        self._next_poll = 0.0
+        self._thread = threading.Thread(
+            target=self._main, name=f"awaken writes {path}", daemon=True
+        )
+        self._thread.start()
+
+    @property
+    def over(self) -> bool:
+        """Whether it ended, is about to, or failed to begin."""
+        return self._over is not None or self._stopping
+
+    def put(self, job: Job[Any]) -> None:
+        """
+        Raises:
+            StoreUnavailable: the writer ended, or could not begin.
+        """
+        with self._lock:
+            self.check()
+            self._queue.put(job)
+
+    def check(self) -> None:
+        """
+        Raises:
+            StoreUnavailable: the writer ended, or could not begin.
+        """
+        if self.over:
+            raise StoreUnavailable(str(self._over or self._closed())) from self._over
+
+    def wait_until_open(self) -> None:
+        """Block until the file is ready, on a thread that may.
+
+        Raises:
+            StoreUnavailable: it never will be.
+        """
+        self._opened.wait()
+        if self._over is not None:
+            raise StoreUnavailable(str(self._over)) from self._over
+
+    def nudge(self) -> None:
+        """Look for changes of other processes now, and again while anybody waits.
+
+        Raises:
+            StoreUnavailable: the writer ended, or could not begin.
+        """
+        with self._lock:
+            self.check()
+            self._queue.put(None)
+
+    def note(self, error: Exception) -> None:
+        """Write nothing more once anybody has seen that the file is damaged."""
+        if code_of(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            self._damage = error
+
+    def stop(self) -> asyncio.Future[None]:
+        """Finish what was put, then end; the answer comes when that is done."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        with self._lock:
+            if self._over is not None:
+                future.set_result(None)
+                return future
+            self._ended.append(future)
+            self._stopping = True
+            self._queue.put(None)
+        return future
+
+    def _closed(self) -> StoreUnavailable:
+        return StoreUnavailable(f"the store of {self._path} was closed: open it again")
+
+    # -- the thread ---------------------------------------------------------------------------
+
+    def _main(self) -> None:
+        try:
+            db = self._open()
+            (self._seen,) = db.execute("PRAGMA data_version").fetchone()
+        except Exception as error:
+            self._end(explain(self._path, error, doing="opened"))
+            return
+        self._tell_all()  # what others wrote while the file was closed
+        self._opened.set()
+        while (batch := self._take(db)) is not None:
+            post = Post()
+            if batch and batch[0].alone:
+                self._run_bare(db, batch[0])
+            elif batch:
+                self._run(db, batch)
+            for job in batch:
+                post.add(job.future, job.value, job.error)
+            self._tell(batch, post)
+            post.send()
+        try:
+            self._finish(db)
+        finally:
+            db.close()
+            self._end(self._closed())
+
+    def _end(self, error: Exception) -> None:
+        """Answer everybody who is left, so that nobody waits for a thread that is gone."""
+        post = Post()
+        with self._lock:
+            self._over = error
+            while (job := self._take_one(0)) is not _NOTHING:
+                if isinstance(job, Job):
+                    post.add(job.future, error=error)
+            for future in self._ended:
+                post.add(future)
+        self._opened.set()
+        self._watch.mark_all(post, error)
+        post.send()
+
+    def _take(self, db: sqlite3.Connection) -> list[Job[Any]] | None:
+        """The jobs that wait, in order; nothing once the writer is to stop and has none left."""
+        first = self._kept
+        self._kept = None
+        while first is None:
+            if self._stopping and self._queue.empty():
+                return None
+            taken = self._take_one(_POLL_SECONDS if self._watch.busy else None)
+            first = taken if isinstance(taken, Job) else None
+            self._poll(db, now=taken is None)
+        batch = [first]
+        while not first.alone and len(batch) < _LARGEST_BATCH:
+            job = self._take_one(0)
+            if not isinstance(job, Job):
+                if job is _NOTHING:
+                    break
+                continue
+            if job.alone:
+                self._kept = job
+                break
+            batch.append(job)
+        return batch
+
+    def _take_one(self, timeout: float | None) -> Job[Any] | object | None:
+        try:
+            return self._queue.get(timeout=timeout) if timeout != 0 else self._queue.get_nowait()
+        except queue.Empty:
+            return _NOTHING
+
+    def _poll(self, db: sqlite3.Connection, *, now: bool) -> None:
+        """Notice what other processes wrote; this connection's own commits do not count."""
+        clock = time.monotonic()
+        if not self._watch.busy or (clock < self._next_poll and not now):
+            return
+        self._next_poll = clock + _POLL_SECONDS
+        try:
+            (seen,) = db.execute("PRAGMA data_version").fetchone()
+        except sqlite3.Error:
+            return  # the next job will meet the same, and has somebody to tell
+        if seen != self._seen:
+            self._seen = seen
+            self._tell_all()
+
+    def _tell_all(self) -> None:
+        post = Post()
+        self._watch.mark_all(post)
+        post.send()
+
+    def _tell(self, batch: Sequence[Job[Any]], post: Post) -> None:
+        channels = [name for job in batch if job.error is None for name in job.channels]
+        if ALL in channels:
+            self._watch.mark_all(post)
+        else:
+            self._watch.mark(channels, post)
+
+    # -- transactions -------------------------------------------------------------------------
+
+    def _run(self, db: sqlite3.Connection, batch: list[Job[Any]]) -> None:
+        """Everything in one transaction; if that goes wrong, each job in its own."""
+        if self._damage is not None:
+            self._fail(batch, self._damage)
+            return
+        try:
+            db.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error as error:
+            self._fail(batch, error)
+            return
+        try:
+            for job in batch:
+                self._work(db, job)
+        except Exception as error:
+            self._undo(db)
+            self._retry(db, batch, error)
+            return
+        try:
+            db.execute("COMMIT")
+        except sqlite3.Error as error:
+            if db.in_transaction:
+                self._undo(db)
+                self._retry(db, batch, error)
+            else:
+                self._find_out(db, batch, error)
+
+    def _work(self, db: sqlite3.Connection, job: Job[Any]) -> None:
+        before = db.total_changes
+        try:
+            job.value, job.error = job.work(db), None
+        except AwakenError as error:
+            job.error = error
+            if db.total_changes != before:
+                raise  # it had begun to write, and must not leave half of that to the others
+
+    def _retry(self, db: sqlite3.Connection, batch: list[Job[Any]], error: Exception) -> None:
+        if len(batch) == 1:
+            self._fail(batch, error)
+            return
+        for job in batch:
+            self._run(db, [job])
+
+    def _fail(self, batch: Sequence[Job[Any]], error: Exception) -> None:
+        self.note(error)
+        for job in batch:
+            job.error = explain(self._path, error, doing="written")
+
+    def _find_out(
+        self, db: sqlite3.Connection, batch: Sequence[Job[Any]], error: Exception
+    ) -> None:
+        """SQLite ended the transaction and did not say how: read what became of each job."""
+        for job in batch:
+            if job.error is not None:
+                continue
+            try:
+                found = job.lost(db) if job.lost is not None else _NOTHING
+            except (sqlite3.Error, AwakenError):
+                found = _NOTHING
+            if found is None:
+                self._fail([job], error)
+            elif found is _NOTHING:
+                job.error = CommitUnknown(error)
+                job.error.__cause__ = error
+            else:
+                job.value = found
+
+    def _undo(self, db: sqlite3.Connection) -> None:
+        # SQLite may have rolled back by itself: a full disk does that.
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+
+    def _run_bare(self, db: sqlite3.Connection, job: Job[Any]) -> None:
+        """Work that cannot be done inside a transaction."""
+        try:
+            job.value = job.work(db)
+        except Exception as error:
+            self._fail([job], error)
+
+
+_NOTHING = object()

@@ -1,0 +1,139 @@
+"""Stores, tools and models as they are, but watched.
+
+Each stands in for what it wraps in every respect: what is not watched is passed on.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, cast
+
+from awaken.codec import digest
+from awaken.contract.commits import Committed, Fence, ThreadCommit
+from awaken.contract.llm import InferenceRequest, LlmExecutor, LlmStreamEvent
+from awaken.contract.store import Store
+from awaken.contract.tool import Tool, ToolCallContext, ToolOutput
+from awaken.domain.suspension import Decision
+from awaken.domain.tool import ToolResult, ToolStatus
+from awaken.testing.chaos.review import transcript_faults
+from awaken.testing.chaos.switch import KillSwitch
+from awaken.testing.chaos.witness import NoteKind, Witness
+
+
+def watched_store(store: Store, switch: KillSwitch) -> Store:
+    """`store`, with a point before and after everything it makes durable."""
+    return cast("Store", _WatchedStore(store, switch))
+
+
+def watched_tool(tool: Tool, switch: KillSwitch) -> Tool:
+    """`tool`, with a point right before and right after its body."""
+    return cast("Tool", _WatchedTool(tool, switch))
+
+
+def watched_model(model: LlmExecutor, witness: Witness) -> LlmExecutor:
+    """`model`, with a note of every question, and of what is wrong with what it is shown."""
+    return cast("LlmExecutor", _WatchedModel(model, witness))
+
+
+class _Watched:
+    """Passes on what it does not know itself, and looks like what it wraps to `isinstance`."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+
+    @property  # type: ignore[misc]  # the runtime treats tools of its own classes better
+    def __class__(self) -> Any:
+        return type(self._inner)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+class _WatchedStore(_Watched):
+    def __init__(self, store: Store, switch: KillSwitch) -> None:
+        super().__init__(store)
+        self._switch = switch
+
+    async def commit(self, commit: ThreadCommit) -> Committed:
+        self._switch.reach("before a commit")
+        committed: Committed = await self._inner.commit(commit)
+        self._switch.witness.note(
+            NoteKind.COMMIT,
+            commit.thread_id,
+            detail={
+                "length": committed.length,
+                "messages": [[message.id, digest(message)] for message in commit.messages],
+                "answers": [m.id for m in commit.messages if m.role == "assistant"],
+                "calls": [[call.key, call.phase] for call in commit.calls],
+            },
+        )
+        self._switch.reach("after a commit")
+        return committed
+
+    async def claim(self, thread_id: str, *, at_ms: int) -> Fence:
+        self._switch.reach("before a claim")
+        fence: Fence = await self._inner.claim(thread_id, at_ms=at_ms)
+        self._switch.reach("after a claim")
+        return fence
+
+    async def decide(
+        self, thread_id: str, decisions: Sequence[Decision], *, at_ms: int
+    ) -> int | None:
+        self._switch.reach("before an answer")
+        command: int | None = await self._inner.decide(thread_id, decisions, at_ms=at_ms)
+        self._switch.reach("after an answer")
+        return command
+
+
+class _WatchedTool(_Watched):
+    def __init__(self, tool: Tool, switch: KillSwitch) -> None:
+        super().__init__(tool)
+        self._switch, self._witness = switch, switch.witness
+        self._name = tool.descriptor().id
+
+    async def execute(self, args: Any, ctx: ToolCallContext) -> ToolOutput:
+        name, key = self._name, ctx.idempotency_key
+        self._switch.reach(f"start of {name}")
+        self._witness.note(NoteKind.START, name, key)
+        try:
+            output: ToolOutput = await self._inner.execute(args, ctx)
+        except Exception as error:
+            self._witness.note(NoteKind.END, name, key, detail=type(error).__name__)
+            self._switch.reach(f"end of {name}")
+            raise
+        self._witness.note(NoteKind.ASKED if _asks(output) else NoteKind.END, name, key)
+        self._switch.reach(f"end of {name}")
+        return output
+
+    async def verify(self, ctx: ToolCallContext) -> Any:
+        answer = self._inner.verify(ctx)
+        if inspect.isawaitable(answer):
+            answer = await answer
+        self._witness.note(NoteKind.VERIFIED, self._name, ctx.idempotency_key, repr(answer))
+        return answer
+
+
+def _asks(output: object) -> bool:
+    result = output.result if isinstance(output, ToolOutput) else output
+    return isinstance(result, ToolResult) and result.status is ToolStatus.PENDING
+
+
+class _WatchedModel(_Watched):
+    def __init__(self, model: LlmExecutor, witness: Witness) -> None:
+        super().__init__(model)
+        self._witness = witness
+
+    async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
+        shown = tuple(request.messages)
+        for fault in transcript_faults(shown):
+            self._witness.note(NoteKind.FAULT, self._inner.name, detail=fault)
+        self._witness.note(NoteKind.MODEL, self._inner.name, detail=digest(shown))
+        answer = self._inner.execute_stream(request)
+        try:
+            async for event in answer:
+                yield event
+        finally:
+            close = getattr(answer, "aclose", None)
+            if close is not None:
+                await close()

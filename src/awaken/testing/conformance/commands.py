@@ -1,0 +1,299 @@
+"""Commands: kept until a commit acknowledges them, and never lost on their way."""
+
+from __future__ import annotations
+
+import asyncio
+
+from awaken.contract.commands import CommandKind, ThreadCommand
+from awaken.contract.store import Store
+from awaken.domain.suspension import ToolCallResume
+from awaken.errors import InvalidRecord, NotFound, VersionConflict
+from awaken.testing.conformance.making import (
+    DONE,
+    RUNNING,
+    WAITING,
+    StoreCheck,
+    Suite,
+    names,
+    record,
+    refused_in_vain,
+    says,
+    texts,
+    ticket,
+    write,
+)
+
+check = Suite[StoreCheck]()
+
+PATIENCE = 10.0
+
+
+def cancel(thread_id: str = "t", run_id: str | None = None) -> ThreadCommand:
+    return ThreadCommand(thread_id=thread_id, kind=CommandKind.CANCEL, run_id=run_id)
+
+
+def tell(*words: str, thread_id: str = "t") -> ThreadCommand:
+    return ThreadCommand(thread_id=thread_id, kind=CommandKind.MESSAGES, messages=says(*words))
+
+
+async def _left(store: Store, thread_id: str = "t") -> list[int]:
+    return [command.id for command in await store.load_commands(thread_id)]
+
+
+# -- keeping ----------------------------------------------------------------------------------
+
+
+@check
+async def a_command_is_kept_as_it_was_sent(store: Store) -> None:
+    await write(store)
+    sent = ThreadCommand(
+        id=77,
+        thread_id="t",
+        kind=CommandKind.MESSAGES,
+        run_id="r",
+        messages=says("a", "ü"),
+        at_ms=5,
+    )
+    number = await store.send(sent)
+
+    (kept,) = await store.load_commands("t")
+
+    assert (kept.id, kept.thread_id, kept.kind) == (number, "t", CommandKind.MESSAGES)
+    assert (kept.run_id, kept.messages, kept.at_ms) == ("r", sent.messages, 5)
+    assert kept.decisions == ()
+
+
+@check
+async def ids_grow_in_the_order_of_sending(store: Store) -> None:
+    await write(store, "t")
+    await write(store, "u")
+    numbers = [await store.send(cancel(name)) for name in ("t", "u", "t", "u")]
+
+    assert numbers == sorted(set(numbers))
+    assert numbers[0] > 0
+    assert await _left(store, "t") == [numbers[0], numbers[2]]
+    assert await _left(store, "u") == [numbers[1], numbers[3]]
+
+
+@check
+async def a_command_needs_a_thread(store: Store) -> None:
+    await refused_in_vain(store, NotFound, store.send(cancel("ghost")))
+
+
+@check
+async def decisions_are_decided_not_sent(store: Store) -> None:
+    await write(store, run=record("r", status=WAITING), tickets=(ticket(),))
+    forged = ThreadCommand(
+        thread_id="t",
+        kind=CommandKind.DECISIONS,
+        decisions=(("m:0", ToolCallResume.approve()),),
+    )
+    await refused_in_vain(store, InvalidRecord, store.send(forged))
+
+
+@check
+async def a_commit_acknowledges_what_was_done(store: Store) -> None:
+    """Commands of its own thread; others' ids, and unknown ones, are nothing to it."""
+    await write(store, "t")
+    await write(store, "u")
+    first, second = await store.send(tell("a")), await store.send(tell("b"))
+    elsewhere = await store.send(tell("c", thread_id="u"))
+
+    await write(store, acks=(first, elsewhere, 10**9))
+
+    assert await _left(store, "t") == [second]
+    assert await _left(store, "u") == [elsewhere]
+    await write(store, acks=(first, second))
+    assert await _left(store, "t") == []
+
+
+@check
+async def a_refused_commit_acknowledges_nothing(store: Store) -> None:
+    await write(store)
+    number = await store.send(cancel())
+    deed = write(store, expected_length=5, acks=(number,))
+    await refused_in_vain(store, VersionConflict, deed)
+
+
+@check
+async def ids_are_never_used_again(store: Store) -> None:
+    """Not after an acknowledgement, and not after their thread is gone."""
+    await write(store)
+    first = await store.send(cancel())
+    await write(store, acks=(first,))
+    second = await store.send(cancel())
+    await store.delete_thread("t", at_ms=1)
+    await write(store)
+    third = await store.send(cancel())
+
+    assert first < second < third
+    assert await _left(store) == [third]
+
+
+@check
+async def a_cancel_goes_with_its_run(store: Store) -> None:
+    """With the run it names, or with any if it names none; other commands stay."""
+    await write(store, run=record("r"))
+    await store.send(cancel(run_id="r"))
+    await store.send(cancel())
+    other = await store.send(cancel(run_id="other"))
+    message = await store.send(tell("a"))
+
+    await write(store, run=record("r", status=WAITING))
+    await write(store, run=record("r", status=RUNNING))
+    assert len(await _left(store)) == 4
+    await write(store, run=record("r", status=DONE))
+
+    assert await _left(store) == [other, message]
+
+
+@check
+async def a_waiting_run_with_a_command_is_interrupted(store: Store) -> None:
+    """If nobody owns its thread, somebody should take it and carry on."""
+    await write(store, run=record("r", status=WAITING), tickets=(ticket(),))
+
+    async def interrupted() -> list[str]:
+        return names(await store.list_interrupted(now_ms=0))
+
+    assert await interrupted() == []
+    await store.send(cancel(run_id="another"))
+    assert await interrupted() == [], "it is for another run"
+    number = await store.decide("t", [("m:0", ToolCallResume.approve())], at_ms=1)
+    assert await interrupted() == ["r"]
+    fence = await store.claim("t", at_ms=2)
+    assert await interrupted() == []
+    done = record("r", status=DONE)
+    await write(store, run=done, acks=(number,), fence=fence, release=True)
+    assert await interrupted() == []
+
+
+# -- waiting ----------------------------------------------------------------------------------
+
+
+@check
+async def next_commands_are_those_above_a_number(store: Store) -> None:
+    await write(store, "t")
+    await write(store, "u")
+    numbers = [await store.send(cancel(name)) for name in ("t", "u", "t")]
+
+    for after, expected in ((0, numbers), (numbers[0], numbers[1:]), (numbers[1], numbers[2:])):
+        found = await store.next_commands(after)
+        assert [command.id for command in found] == expected
+    assert [command.thread_id for command in await store.next_commands(0)] == ["t", "u", "t"]
+
+
+@check
+async def whoever_waits_for_commands_is_woken(store: Store) -> None:
+    """By a command, and by a decision."""
+    await write(store, run=record("r", status=WAITING), tickets=(ticket(),))
+    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
+        waiting = [tasks.create_task(store.next_commands(0)) for _ in range(3)]
+        await asyncio.sleep(0)
+        first = await store.send(cancel())
+        found = [await task for task in waiting]
+        assert [[command.id for command in each] for each in found] == [[first]] * 3
+
+        later = tasks.create_task(store.next_commands(first))
+        await asyncio.sleep(0)
+        second = await store.decide("t", [("m:0", ToolCallResume.approve())], at_ms=1)
+        assert [command.id for command in await later] == [second]
+
+
+@check
+async def a_reader_of_commands_misses_none(store: Store) -> None:
+    """However sending and reading fall together."""
+    for name in ("t", "u"):
+        await write(store, name)
+    seen: list[int] = []
+
+    async def read(count: int) -> None:
+        while len(seen) < count:
+            found = await store.next_commands(seen[-1] if seen else 0)
+            assert found
+            seen.extend(command.id for command in found)
+
+    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
+        tasks.create_task(read(20))
+        sent = [tasks.create_task(store.send(cancel("tu"[n % 2]))) for n in range(20)]
+
+    assert sorted(task.result() for task in sent) == seen
+
+
+@check
+async def somebody_who_stops_waiting_keeps_nobody_else_from_it(store: Store) -> None:
+    await write(store)
+    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
+        gone = [
+            tasks.create_task(store.next_commands(0)),
+            tasks.create_task(store.changed("ghost", 0)),
+        ]
+        stays = tasks.create_task(store.next_commands(0))
+        await asyncio.sleep(0)
+        for task in gone:
+            task.cancel()
+        await asyncio.wait(gone)
+        number = await store.send(cancel())
+        assert [command.id for command in await stays] == [number]
+
+
+# -- changes of a thread ----------------------------------------------------------------------
+
+
+@check
+async def a_thread_that_was_written_has_changed(store: Store) -> None:
+    await write(store, messages=says("a"))
+    async with asyncio.timeout(PATIENCE):
+        version = await store.changed("t", 0)
+        assert version > 0
+        await write(store, messages=says("b"))
+        assert await store.changed("t", version) > version
+
+
+@check
+async def whoever_waits_for_a_change_is_woken_and_sees_it(store: Store) -> None:
+    """Also of a thread that is not there yet."""
+    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
+        version = 0
+        for length in range(1, 4):
+
+            async def see(since: int, length: int) -> int:
+                number = since
+                while len(await store.load_messages("t")) < length:
+                    number = await store.changed("t", number)
+                return number
+
+            waiting = [tasks.create_task(see(version, length)) for _ in range(2)]
+            await asyncio.sleep(0)
+            await write(store, messages=says(f"{length}"))
+            version = max([await task for task in waiting])
+
+
+@check
+async def a_reader_of_changes_misses_none(store: Store) -> None:
+    """However writing and reading fall together, the last word is read."""
+    words = [str(number) for number in range(20)]
+
+    async def follow() -> list[str]:
+        seen: list[str] = []
+        version = 0
+        while len(seen) < len(words):
+            version = await store.changed("t", version)
+            seen.extend(await texts(store, after=len(seen)))
+        return seen
+
+    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
+        reader = tasks.create_task(follow())
+        for word in words:
+            await write(store, messages=says(word))
+            await asyncio.sleep(0)
+    assert reader.result() == words
+
+
+@check
+async def a_thread_that_was_made_again_has_changed(store: Store) -> None:
+    await write(store, messages=says("a"))
+    async with asyncio.timeout(PATIENCE):
+        version = await store.changed("t", 0)
+        await store.delete_thread("t", at_ms=1)
+        await write(store, messages=says("b"))
+        assert await store.changed("t", version) != version

@@ -1,0 +1,94 @@
+"""What is found after a process died: `leave_behind` is for the one that dies, the checks for the
+next one."""
+
+from __future__ import annotations
+
+from awaken.contract.commands import CommandKind, ThreadCommand
+from awaken.contract.commits import CallPhase
+from awaken.contract.store import Store
+from awaken.errors import StaleFence
+from awaken.testing.conformance.making import (
+    DONE,
+    WAITING,
+    StoreCheck,
+    Suite,
+    all_threads,
+    asks,
+    event,
+    line,
+    names,
+    raw,
+    record,
+    refused,
+    says,
+    texts,
+    ticket,
+    write,
+)
+
+check = Suite[StoreCheck]()
+
+
+async def leave_behind(store: Store) -> None:
+    """Own some threads in the middle of work. To be called by a process that dies of it."""
+    for number, (name, status) in enumerate((("runs", None), ("waits", WAITING), ("done", DONE))):
+        fence = await store.claim(name, at_ms=1)
+        run = record(f"run {name}", name, created_at=number, revision=1)
+        await write(
+            store,
+            name,
+            messages=(*says(f"{name} a"), asks(f"{name} m", "c0")),
+            run=run,
+            run_state=raw(step=1),
+            thread_state=raw(of=name),
+            events=(event(thread_id=name, run_id=run.run_id),),
+            calls=(line(f"{name} m", 0, CallPhase.INTENT, {"n": 1}, run_id=run.run_id),),
+            fence=fence,
+            at_ms=5,
+        )
+        if status is not None:
+            asked = ticket(f"{name} m:0", thread_id=name, run_id=run.run_id, expires_at=100)
+            left = record(run.run_id, name, created_at=number, status=status, revision=2)
+            await write(store, name, run=left, tickets=(asked,), fence=fence, at_ms=6)
+    await store.claim("never written", at_ms=1)
+    await store.send(ThreadCommand(thread_id="runs", kind=CommandKind.CANCEL, run_id="run runs"))
+
+
+@check
+async def what_was_committed_is_there(store: Store) -> None:
+    assert sorted(await all_threads(store)) == ["done", "runs", "waits"]
+    for name in ("done", "runs", "waits"):
+        assert await texts(store, name) == [f"{name} a", ""]
+        assert (await store.load_thread_state(name)).extensions == {"of": name}
+    context = await store.load_context("runs")
+    assert context is not None
+    assert [entry.phase for entry in context.calls] == [CallPhase.INTENT]
+    assert [command.kind for command in context.commands] == [CommandKind.CANCEL]
+
+
+@check
+async def runs_of_the_dead_are_interrupted(store: Store) -> None:
+    """The one that ran at once; the one that waits, when its ticket is past."""
+    assert names(await store.list_interrupted(now_ms=50)) == ["run runs"]
+    assert names(await store.list_interrupted(now_ms=101)) == ["run runs", "run waits"]
+
+
+@check
+async def threads_of_the_dead_are_taken_over(store: Store) -> None:
+    """At once, without waiting for anything; what the dead held counts no more."""
+    for name in ("runs", "waits", "done", "never written"):
+        fence = await store.claim(name, at_ms=200)
+        assert fence.owner == store.owner
+        await refused(StaleFence, write(store, name, messages=says("x")))
+        await write(store, name, messages=says("b"), fence=fence)
+        thread = await store.load_thread(name)
+        assert thread is not None
+        assert thread.owner == store.owner
+    assert names(await store.list_interrupted(now_ms=200)) == []
+
+
+@check
+async def threads_of_the_dead_can_be_deleted_and_pruned(store: Store) -> None:
+    assert (await store.delete_thread("runs", at_ms=200)).threads == 1
+    assert (await store.prune(before_ms=10)).threads == 1
+    assert await all_threads(store) == ["waits"]

@@ -1,0 +1,216 @@
+"""Owners: who may write, and what became of a commit nobody answered for."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from awaken.contract.commands import CommandKind, ThreadCommand
+from awaken.contract.commits import Fence, ThreadCommit
+from awaken.contract.store import Store
+from awaken.errors import InvalidRecord, NotFound, StaleFence, ThreadOwned, VersionConflict
+from awaken.testing.conformance.making import (
+    DONE,
+    StoreCheck,
+    Suite,
+    all_threads,
+    event,
+    record,
+    refused,
+    refused_in_vain,
+    says,
+    texts,
+    write,
+)
+
+check = Suite[StoreCheck]()
+
+
+@check
+async def a_claim_gives_the_right_to_write(store: Store) -> None:
+    fence = await store.claim("t", at_ms=1)
+    assert (fence.thread_id, fence.owner) == ("t", store.owner)
+
+    await write(store, messages=says("a"), fence=fence)
+    await write(store, messages=says("b"), fence=fence)
+
+    thread = await store.load_thread("t")
+    assert thread is not None
+    assert thread.owner == store.owner
+    assert await texts(store) == ["a", "b"]
+
+
+@check
+async def a_thread_that_was_only_claimed_does_not_exist(store: Store) -> None:
+    """For whoever reads, sends, forks, deletes, or wants it as a parent."""
+    fence = await store.claim("t", at_ms=1)
+
+    assert await store.load_thread("t") is None
+    assert await store.load_context("t") is None
+    assert await all_threads(store) == []
+    await refused(NotFound, store.fork("t", "u", at_ms=2))
+    await refused(NotFound, store.delete_thread("t", at_ms=2))
+    command = ThreadCommand(thread_id="t", kind=CommandKind.CANCEL)
+    await refused(NotFound, store.send(command))
+    await refused(InvalidRecord, write(store, "child", parent_thread_id="t"))
+
+    await store.release(fence)
+    assert await store.load_thread("t") is None
+    await write(store, messages=says("a"), at_ms=3)
+    thread = await store.load_thread("t")
+    assert thread is not None
+    assert thread.created_at == 3
+
+
+@check
+async def a_thread_with_a_live_owner_is_not_claimed_again(store: Store) -> None:
+    """04/M-2: not even by the same store; one owner, one run."""
+    fence = await store.claim("t", at_ms=1)
+    lost = await refused(ThreadOwned, store.claim("t", at_ms=2))
+    assert (lost.thread_id, lost.owner) == ("t", store.owner)
+
+    await write(store, messages=says("a"), fence=fence)
+    await refused_in_vain(store, ThreadOwned, store.claim("t", at_ms=3))
+    await write(store, messages=says("b"), fence=fence)
+
+
+@check
+async def whoever_gave_a_thread_up_is_refused(store: Store) -> None:
+    """04/M-3 in spirit: also when it is the same store that took it again."""
+    first = await store.claim("t", at_ms=1)
+    await write(store, messages=says("a"), fence=first)
+    await store.release(first)
+    await refused_in_vain(store, StaleFence, write(store, messages=says("x"), fence=first))
+
+    second = await store.claim("t", at_ms=2)
+    assert second.epoch > first.epoch
+    stale = await refused_in_vain(store, StaleFence, write(store, messages=says("x"), fence=first))
+    assert (stale.thread_id, stale.epoch, stale.current) == ("t", first.epoch, second.epoch)
+    await write(store, messages=says("b"), fence=second)
+    assert await texts(store) == ["a", "b"]
+
+
+@check
+async def a_fence_of_another_thread_or_owner_opens_nothing(store: Store) -> None:
+    here = await store.claim("t", at_ms=1)
+    there = await store.claim("u", at_ms=1)
+    await write(store, messages=says("a"), fence=here)
+
+    stranger = Fence(thread_id="t", owner="stranger", epoch=here.epoch)
+    for wrong in (there, stranger):
+        await refused_in_vain(store, StaleFence, write(store, messages=says("x"), fence=wrong))
+
+
+@check
+async def a_commit_without_a_fence_needs_a_thread_nobody_owns(store: Store) -> None:
+    await write(store, messages=says("a"))
+    fence = await store.claim("t", at_ms=1)
+
+    stale = await refused_in_vain(store, StaleFence, write(store, messages=says("x")))
+    assert (stale.thread_id, stale.epoch, stale.current) == ("t", 0, fence.epoch)
+
+    await store.release(fence)
+    await write(store, messages=says("b"))
+    assert await texts(store) == ["a", "b"]
+
+
+@check
+async def a_claim_keeps_others_from_a_thread_that_is_not_there_yet(store: Store) -> None:
+    fence = await store.claim("t", at_ms=1)
+
+    await refused(StaleFence, write(store, messages=says("x")))
+    assert await store.load_thread("t") is None
+    await write(store, messages=says("a"), fence=fence)
+
+
+@check
+async def a_commit_can_give_the_thread_up(store: Store) -> None:
+    fence = await store.claim("t", at_ms=1)
+    await write(store, messages=says("a"), run=record("r", status=DONE), fence=fence, release=True)
+
+    thread = await store.load_thread("t")
+    assert thread is not None
+    assert thread.owner is None
+    await refused(StaleFence, write(store, messages=says("x"), fence=fence))
+    assert (await store.claim("t", at_ms=2)).epoch > fence.epoch
+
+
+@check
+async def a_refused_commit_gives_nothing_up(store: Store) -> None:
+    fence = await store.claim("t", at_ms=1)
+    await write(store, messages=says("a"), fence=fence)
+
+    deed = write(store, expected_length=9, messages=says("x"), fence=fence, release=True)
+    await refused_in_vain(store, VersionConflict, deed)
+
+    await write(store, messages=says("b"), fence=fence)
+
+
+@check
+async def a_release_that_comes_late_changes_nothing(store: Store) -> None:
+    """04/M-3 in spirit; and a second one is as good as none."""
+    first = await store.claim("t", at_ms=1)
+    await store.release(first)
+    await store.release(first)
+    second = await store.claim("t", at_ms=2)
+    await store.release(first)
+    await store.release(replace(second, owner="stranger"))
+
+    await refused(ThreadOwned, store.claim("t", at_ms=3))
+    await write(store, messages=says("a"), fence=second)
+
+
+@check
+async def a_fence_does_not_outlive_its_thread(store: Store) -> None:
+    """04/S-9 in spirit: what is made again under the same name is another thread."""
+    old = await store.claim("t", at_ms=1)
+    await write(store, messages=says("a"), fence=old, release=True)
+    await store.delete_thread("t", at_ms=2)
+    new = await store.claim("t", at_ms=3)
+
+    await refused(StaleFence, write(store, messages=says("x"), fence=old))
+    await write(store, messages=says("b"), fence=new)
+    assert await texts(store) == ["b"]
+
+
+# -- lost answers -----------------------------------------------------------------------------
+
+
+def _commit(length: int, revision: int, *words: str, events: int = 1) -> ThreadCommit:
+    return ThreadCommit(
+        thread_id="t",
+        expected_length=length,
+        messages=says(*words),
+        run=record("r", revision=revision),
+        events=(event(),) * events,
+    )
+
+
+@check
+async def a_commit_that_landed_is_settled_with_its_answer(store: Store) -> None:
+    """04 §4.2: `CommitUnknown` means that it may be durable."""
+    for commit in (_commit(0, 1, "a"), _commit(1, 2, "b", "c", events=3), _commit(3, 3, events=0)):
+        assert await store.settle(commit) is None
+        answer = await store.commit(commit)
+        assert await store.settle(commit) == answer
+
+
+@check
+async def a_commit_that_did_not_land_is_settled_with_nothing(store: Store) -> None:
+    assert await store.settle(_commit(0, 1, "a")) is None
+    await store.commit(_commit(0, 1, "a"))
+
+    lost = _commit(7, 2, "b")
+    await refused(VersionConflict, store.commit(lost))
+    assert await store.settle(lost) is None
+    assert await store.settle(_commit(1, 2, "b")) is None
+    assert await texts(store) == ["a"]
+
+
+@check
+async def a_last_commit_is_settled_though_it_gave_the_thread_up(store: Store) -> None:
+    fence = await store.claim("t", at_ms=1)
+    last = replace(_commit(0, 1, "a"), fence=fence, release=True)
+
+    answer = await store.commit(last)
+
+    assert await store.settle(last) == answer

@@ -1,0 +1,160 @@
+"""Two stores in the same hands: each deed is done in both, and both must answer alike.
+
+Owners, epochs and numbers of commands are each store's own; all else is given, so that equal means
+equal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from awaken.contract.commands import ThreadCommand
+from awaken.contract.commits import Fence, ThreadCommit
+from awaken.contract.store import Store
+from awaken.contract.threads import Freed
+from awaken.domain.thread import Thread
+from awaken.errors import StoreError
+from awaken.testing.conformance.making import everything, names
+
+Sides = tuple[Any, Any]
+Deed = Callable[[Store, int], Awaitable[Any]]
+NEVER = 10**15
+
+
+class StorePair:
+    """A store and the one it is held against.
+
+    Deeds get the store and its side, 0 or 1, by which to pick what differs between the two.
+    """
+
+    def __init__(
+        self, open_store: Callable[[], Awaitable[Store]], reference: Callable[[], Awaitable[Store]]
+    ) -> None:
+        self._runner = asyncio.Runner()
+        self.stores = (self._run(open_store()), self._run(reference()))
+        self.fences: dict[str, tuple[Fence, Fence]] = {}
+        self.given_up: list[tuple[Fence, Fence]] = []
+        self.commands: list[tuple[int, int]] = []
+
+    def _run(self, deed: Awaitable[Any]) -> Any:
+        async def wait() -> Any:
+            return await deed
+
+        return self._runner.run(wait())
+
+    # -- deeds --------------------------------------------------------------------------------
+
+    def do(self, deed: Deed) -> Sides | None:
+        """What both answered; nothing if both refused, and for the same reason."""
+        answers: list[Any] = []
+        refusals: list[StoreError] = []
+        for side, store in enumerate(self.stores):
+            try:
+                answers.append(self._run(deed(store, side)))
+            except StoreError as refusal:
+                refusals.append(refusal)
+        if not refusals:
+            return answers[0], answers[1]
+        assert not answers, f"only one refused: {refusals[0]!r}, the other said {answers[0]!r}"
+        assert type(refusals[0]) is type(refusals[1]), refusals
+        return None
+
+    def agree(self, deed: Deed) -> Any:
+        """The same, where both must also say the same."""
+        answers = self.do(deed)
+        if answers is None:
+            return None
+        left, right = (self._plain(answer, side) for side, answer in enumerate(answers))
+        assert left == right
+        return left
+
+    def commit(self, commit: ThreadCommit, acks: Sequence[int] = ()) -> Any:
+        """Commit with the fence held now; `acks` are places in `commands`."""
+        held = self.fences.get(commit.thread_id)
+
+        def made(side: int) -> ThreadCommit:
+            numbers = tuple(self.commands[place][side] for place in acks)
+            return replace(commit, fence=held[side] if held else None, acks=numbers)
+
+        committed = self.agree(lambda store, side: store.commit(made(side)))
+        if committed is not None and commit.run is not None:
+            assert committed == self.agree(lambda store, side: store.settle(made(side)))
+        if committed is not None and commit.release:
+            self.give_up(commit.thread_id)
+        return committed
+
+    def claim(self, thread_id: str, at_ms: int) -> None:
+        fences = self.do(lambda store, _: store.claim(thread_id, at_ms=at_ms))
+        assert (fences is None) == (thread_id in self.fences)
+        if fences is not None:
+            self.fences[thread_id] = fences
+
+    def give_up(self, thread_id: str) -> None:
+        """Note that a thread was given up."""
+        if thread_id in self.fences:
+            self.given_up.append(self.fences.pop(thread_id))
+
+    def tell(self, deed: Deed) -> None:
+        """Do what makes a command, or none."""
+        numbers = self.do(deed)
+        if numbers is None:
+            return
+        assert (numbers[0] is None) == (numbers[1] is None)
+        if numbers[0] is not None:
+            for side in (0, 1):
+                assert all(numbers[side] > sent[side] for sent in self.commands)
+            self.commands.append(numbers)
+
+    def reopen(self) -> None:
+        for store in self.stores:
+            self._run(store.close())
+            self._run(store.open())
+        for thread_id in list(self.fences):
+            self.give_up(thread_id)
+
+    def close(self) -> None:
+        for store in self.stores:
+            self._run(store.close())
+        self._runner.close()
+
+    # -- looking ------------------------------------------------------------------------------
+
+    def has(self, thread_id: str) -> bool:
+        return self._run(self.stores[1].load_thread(thread_id)) is not None
+
+    def compare(self, now_ms: int) -> None:
+        """Everything that can be read is the same."""
+        left, right = (self._run(self._look(side, now_ms)) for side in (0, 1))
+        for name in left.keys() | right.keys():
+            assert left.get(name) == right.get(name), name
+
+    async def _look(self, side: int, now_ms: int) -> dict[str, Any]:
+        store = self.stores[side]
+        found = await everything(store)
+        for now in (now_ms, NEVER):
+            found[f"interrupted at {now}"] = names(await store.list_interrupted(now_ms=now))
+        for name in found["threads"]:
+            read = found[f"thread {name}"]
+            for part in (read, read["context"]):
+                part["head"] = self._plain(part["head"], side)
+                part["commands"] = [self._plain(sent, side) for sent in part["commands"]]
+            assert await store.changed(name, 0) > 0
+        if any(found[f"thread {name}"]["commands"] for name in found["threads"]):
+            sent = await store.next_commands(0)
+            found["next commands"] = [self._plain(command, side) for command in sent]
+        return found
+
+    def _plain(self, value: Any, side: int) -> Any:
+        """A value without what is the store's own."""
+        if isinstance(value, Thread):
+            return replace(value, owner=value.owner and "somebody")
+        if isinstance(value, ThreadCommand):
+            numbers = [sent[side] for sent in self.commands]
+            return replace(value, id=numbers.index(value.id))
+        if isinstance(value, Freed):
+            return (value.threads, value.runs)
+        return value

@@ -1,0 +1,287 @@
+"""Runs: their records, their state, their calls."""
+
+from __future__ import annotations
+
+from awaken.contract.commits import CallPhase, call_key
+from awaken.contract.store import Store
+from awaken.contract.threads import RunQuery
+from awaken.domain.lifecycle import NATURAL_END
+from awaken.domain.message import Message
+from awaken.domain.run import (
+    MessageSeqRange,
+    PersistedState,
+    RunMessageInput,
+    RunMessageOutput,
+    RunOutcome,
+    RunWaitingState,
+    WaitingReason,
+)
+from awaken.testing.conformance.making import (
+    DONE,
+    WAITING,
+    StoreCheck,
+    Suite,
+    line,
+    names,
+    raw,
+    record,
+    says,
+    ticket,
+    write,
+)
+
+check = Suite[StoreCheck]()
+
+
+# -- records ----------------------------------------------------------------------------------
+
+
+@check
+async def a_run_is_read_with_its_state_and_its_messages(store: Store) -> None:
+    """Design §8: scalars are stored; state and `output.message_ids` are assembled on reading."""
+    mine = [message.mark_produced_by("r", 0) for message in says("mine", "too")]
+    output = RunMessageOutput(thread_id="t", range=MessageSeqRange.new(2, 4))
+    run = record("r", output=output)
+    await write(
+        store,
+        messages=(*says("input"), mine[0], *says("somebody's"), mine[1]),
+        run=run,
+        run_state=raw(count=1, gone=0),
+        thread_state=raw(mood="fair"),
+    )
+    await write(store, run=run, run_state=raw(count=2))
+
+    found = await store.load_run("r")
+
+    assert found is not None
+    assert found.output == RunMessageOutput(
+        thread_id="t", range=MessageSeqRange.new(2, 4), message_ids=("m-mine", "m-too")
+    )
+    assert found.state is not None
+    assert found.state.extensions == {"count": 2, "gone": 0, "mood": "fair"}
+    assert (await store.load_run_state("r")).extensions == {"count": 2, "gone": 0}
+    assert (await store.load_thread_state("t")).extensions == {"mood": "fair"}
+    assert await store.latest_run("t") == found
+
+
+@check
+async def every_field_of_a_record_comes_back(store: Store) -> None:
+    whole = record(
+        "r",
+        agent_id="äger",
+        parent_run_id="parent",
+        input=RunMessageInput(
+            thread_id="t", range=MessageSeqRange.new(1, 1), trigger_message_ids=("m-a",)
+        ),
+        status=DONE,
+        termination_reason=NATURAL_END,
+        final_output="fin\n",
+        error_payload={"why": [1, 2.5, None]},
+        dispatch_id="d",
+        session_id="s",
+        transport_request_id="x",
+        waiting=RunWaitingState(reason=WaitingReason.USER_INPUT, ticket_ids=("k",), message="hm"),
+        outcome=RunOutcome(termination_reason=NATURAL_END, final_output="fin\n"),
+        created_at=3,
+        started_at=4,
+        finished_at=9,
+        updated_at=9,
+        steps=2,
+        input_tokens=10**9,
+        output_tokens=7,
+        revision=5,
+    )
+    await write(store, messages=says("a"), run=whole)
+
+    page = await store.list_runs(RunQuery())
+
+    assert page.items == (whole,)
+    loaded = await store.load_run("r")
+    assert loaded is not None
+    assert loaded.state == PersistedState()
+    assert (loaded.final_output, loaded.outcome, loaded.revision) == ("fin\n", whole.outcome, 5)
+
+
+@check
+async def lists_and_contexts_leave_out_what_is_put_together_on_reading(store: Store) -> None:
+    """Though the record that was written had it."""
+    given = record(
+        "r",
+        output=RunMessageOutput(
+            thread_id="t", range=MessageSeqRange.new(1, 1), message_ids=("of old",)
+        ),
+        state=PersistedState(extensions={"of": "old"}),
+    )
+    await write(store, messages=(says("a")[0].mark_produced_by("r"),), run=given)
+
+    (listed,) = (await store.list_runs(RunQuery())).items
+    context = await store.load_context("t")
+    loaded = await store.load_run("r")
+
+    assert context is not None
+    for bare in (listed, context.open_run):
+        assert bare is not None
+        assert bare.state is None
+        assert bare.output == RunMessageOutput(thread_id="t", range=MessageSeqRange.new(1, 1))
+    assert loaded is not None
+    assert loaded.output is not None
+    assert loaded.output.message_ids == ("m-a",)
+    assert loaded.state == PersistedState()
+
+
+@check
+async def the_latest_run_is_the_one_written_last(store: Store) -> None:
+    """02 §3.2: though all say the same second."""
+    for run in ("r1", "r2", "r1"):
+        await write(store, run=record(run))
+    await write(store, "u", run=record("r9", "u"))
+
+    latest = await store.latest_run("t")
+
+    assert latest is not None
+    assert latest.run_id == "r1"
+
+
+# -- state ------------------------------------------------------------------------------------
+
+
+@check
+async def state_keys_nobody_names_stay(store: Store) -> None:
+    """Design §4: a commit touches the keys it names; thread state outlives its runs."""
+    await write(store, run=record("r1"), thread_state=raw(a=1, b=1), run_state=raw(x=1, y=1))
+    await write(store, run=record("r2"), thread_state=raw(b=2), run_state=raw(x=2))
+    await write(store, run=record("r1"), run_state=raw(y=None))
+
+    assert (await store.load_thread_state("t")).extensions == {"a": 1, "b": 2}
+    assert (await store.load_run_state("r1")).extensions == {"x": 1, "y": None}
+    assert (await store.load_run_state("r2")).extensions == {"x": 2}
+
+
+@check
+async def a_runs_state_hides_the_threads(store: Store) -> None:
+    """And of the thread's, the run sees what it is now."""
+    await write(store, run=record("r"), thread_state=raw(k=1, n=1), run_state=raw(k=2))
+    await write(store, run=record("s"), thread_state=raw(n=9))
+
+    run = await store.load_run("r")
+
+    assert run is not None
+    assert run.state is not None
+    assert run.state.extensions == {"k": 2, "n": 9}
+
+
+@check
+async def state_without_a_run_is_written(store: Store) -> None:
+    await write(store, thread_state=raw(deep={"list": [1, {"x": "ü"}], "no": None, "pi": 3.25}))
+
+    state = (await store.load_thread_state("t")).extensions
+    assert state == {"deep": {"list": [1, {"x": "ü"}], "no": None, "pi": 3.25}}
+
+
+@check
+async def state_is_what_it_became_over_many_commits(store: Store) -> None:
+    """Whatever a store does now and then to keep reading cheap."""
+    for number in range(150):
+        name = f"k{number % 7}"
+        await write(
+            store,
+            run=record(f"r{number // 50}"),
+            thread_state=raw(**{name: number}),
+            run_state=raw(**{name: -number}),
+        )
+
+    expected = {f"k{number % 7}": number for number in range(150)}
+    assert (await store.load_thread_state("t")).extensions == expected
+    for run in range(3):
+        mine = {f"k{n % 7}": -n for n in range(150) if n // 50 == run}
+        assert (await store.load_run_state(f"r{run}")).extensions == mine
+
+
+# -- the call ledger --------------------------------------------------------------------------
+
+
+@check
+async def the_ledger_gives_the_latest_line_of_each_call(store: Store) -> None:
+    """Design §8: keyed by message and index; an outcome keeps the arguments of its intent."""
+    for calls in (
+        (line("m", 1, CallPhase.INTENT, {"n": 1}), line("m", 0, CallPhase.INTENT, {"n": 0})),
+        (line("m", 0, CallPhase.SUSPENDED),),
+        (line("m", 0, CallPhase.SUCCEEDED), line("m2", 0, CallPhase.UNKNOWN)),
+    ):
+        await write(store, run=record("r"), calls=calls)
+
+    assert list(await store.load_calls("r")) == [
+        line("m", 1, CallPhase.INTENT, {"n": 1}),
+        line("m", 0, CallPhase.SUCCEEDED, {"n": 0}),
+        line("m2", 0, CallPhase.UNKNOWN),
+    ]
+
+
+@check
+async def a_line_with_arguments_replaces_those_before(store: Store) -> None:
+    """Edited arguments are what ran."""
+    await write(store, run=record("r"), calls=(line("m", 0, CallPhase.INTENT, {"n": 1}),))
+    await write(store, run=record("r"), calls=(line("m", 0, CallPhase.INTENT, {"n": 2}),))
+    await write(store, run=record("r"), calls=(line("m", 0, CallPhase.FAILED),))
+
+    (entry,) = await store.load_calls("r")
+    assert (entry.phase, entry.arguments) == (CallPhase.FAILED, {"n": 2})
+
+
+@check
+async def a_held_result_is_there_until_the_next_line(store: Store) -> None:
+    result = Message.tool("c1", "done early", id="m-result")
+    held = line("m", 1, CallPhase.SUCCEEDED, held=result)
+    await write(store, run=record("r"), calls=(held,))
+    assert list(await store.load_calls("r")) == [held]
+
+    await write(store, run=record("r"), calls=(line("m", 1, CallPhase.SUCCEEDED),))
+    assert list(await store.load_calls("r")) == [line("m", 1, CallPhase.SUCCEEDED)]
+
+
+@check
+async def ledgers_of_runs_are_apart(store: Store) -> None:
+    await write(store, run=record("r"), calls=(line("m", 0, CallPhase.INTENT),))
+    await write(store, run=record("s"), calls=(line("n", 0, CallPhase.INTENT, run_id="s"),))
+
+    assert [entry.key for entry in await store.load_calls("r")] == [call_key("m", 0)]
+    assert [entry.key for entry in await store.load_calls("s")] == [call_key("n", 0)]
+
+
+# -- interrupted runs -------------------------------------------------------------------------
+
+
+async def _interrupted(store: Store, now_ms: int = 0) -> list[str]:
+    return names(await store.list_interrupted(now_ms=now_ms))
+
+
+@check
+async def a_run_whose_owner_gave_it_up_is_interrupted(store: Store) -> None:
+    """And is not, as long as somebody holds its thread, nor once it is done."""
+    for number, name in enumerate(("b", "a")):
+        fence = await store.claim(name, at_ms=1)
+        run = record(f"run {name}", name, created_at=number)
+        await write(store, name, run=run, fence=fence)
+        assert f"run {name}" not in await _interrupted(store)
+        await store.release(fence)
+
+    assert await _interrupted(store) == ["run b", "run a"], "oldest first"
+
+    fence = await store.claim("a", at_ms=2)
+    assert await _interrupted(store) == ["run b"]
+    await write(store, "a", run=record("run a", "a", status=DONE), fence=fence, release=True)
+    assert await _interrupted(store) == ["run b"]
+
+
+@check
+async def a_run_that_waits_is_interrupted_once_its_ticket_is_past(store: Store) -> None:
+    """04/M-4 in spirit: at the very instant, it is not."""
+    late = ticket("m:0", expires_at=500)
+    whenever = ticket("m:1", asked_at=101)
+    await write(store, run=record("r", status=WAITING), tickets=(late, whenever))
+
+    assert [await _interrupted(store, now) for now in (0, 500, 501)] == [[], [], ["r"]]
+    fence = await store.claim("t", at_ms=600)
+    assert await _interrupted(store, 700) == []
+    await store.release(fence)
+    assert await _interrupted(store, 700) == ["r"]

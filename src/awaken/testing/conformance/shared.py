@@ -1,0 +1,263 @@
+"""Data that outlives a handle: closed and opened again, and in use by two at once.
+
+A check takes a function that gives another opened handle on the same data, as another process
+would have. Whatever it opened, it closes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from msgspec.structs import replace
+
+from awaken.contract.commands import CommandKind, ThreadCommand
+from awaken.contract.commits import CallPhase, ThreadCommit
+from awaken.contract.profile import ProfileOwner
+from awaken.contract.store import Store
+from awaken.domain.suspension import ToolCallResume
+from awaken.errors import DecisionRefused, StaleFence, ThreadOwned, VersionConflict
+from awaken.testing.conformance.commands import PATIENCE
+from awaken.testing.conformance.crowds import CROWD, race
+from awaken.testing.conformance.making import (
+    WAITING,
+    OpenStore,
+    SharedStoreCheck,
+    Suite,
+    all_threads,
+    event,
+    everything,
+    line,
+    names,
+    raw,
+    record,
+    refused,
+    says,
+    texts,
+    ticket,
+    write,
+)
+
+check = Suite[SharedStoreCheck]()
+
+CANCEL = ThreadCommand(thread_id="t", kind=CommandKind.CANCEL)
+
+
+@asynccontextmanager
+async def _handles(open_store: OpenStore, count: int = 2) -> AsyncIterator[list[Store]]:
+    stores = [await open_store() for _ in range(count)]
+    try:
+        yield stores
+    finally:
+        for store in stores:
+            await store.close()
+
+
+async def _fill(store: Store) -> None:
+    """A bit of everything."""
+    await write(store, "p", at_ms=1)
+    for step in range(3):
+        await write(
+            store,
+            messages=says(f"{step}"),
+            run=record("r", status=WAITING, steps=step, revision=step),
+            run_state=raw(step=step),
+            thread_state=raw(step=step),
+            events=(event(), event()),
+            calls=(line("m", step, CallPhase.INTENT, {"n": step}),),
+            tickets=(ticket(f"m:{step}", asked_at=step),),
+            parent_thread_id="p",
+            at_ms=10 + step,
+        )
+    await store.fork("t", "fork", at=2, at_ms=20)
+    await store.send(CANCEL)
+    await store.decide("t", [("m:1", ToolCallResume.approve(id="d1"))], at_ms=30)
+    await store.profiles.set(ProfileOwner(agent="a"), "k", {"v": 1})
+
+
+# -- one after the other ----------------------------------------------------------------------
+
+
+@check
+async def everything_is_there_when_opened_again(open_store: OpenStore) -> None:
+    async with _handles(open_store, 1) as (store,):
+        await _fill(store)
+        before = await everything(store)
+        entry = await store.profiles.get(ProfileOwner(agent="a"), "k")
+    async with _handles(open_store, 1) as (store,):
+        assert await everything(store) == before
+        assert await store.profiles.get(ProfileOwner(agent="a"), "k") == entry
+        committed = await write(store, messages=says("more"), events=(event(),))
+        assert (committed.length, committed.first_event_seq) == (4, 7)
+
+
+@check
+async def opening_and_closing_may_be_repeated(open_store: OpenStore) -> None:
+    async with _handles(open_store, 1) as (store,):
+        await store.open()
+        await write(store, messages=says("a"))
+        await store.close()
+        await store.open()
+        assert await texts(store) == ["a"]
+        await store.close()
+        await store.close()
+
+
+@check
+async def closing_gives_up_what_was_owned(open_store: OpenStore) -> None:
+    """And what was running there is found, to be carried on."""
+    async with _handles(open_store, 1) as (store,):
+        old = await store.claim("t", at_ms=1)
+        await write(store, run=record("r"), fence=old)
+    async with _handles(open_store, 1) as (store,):
+        assert names(await store.list_interrupted(now_ms=1)) == ["r"]
+        new = await store.claim("t", at_ms=2)
+        assert new.epoch > old.epoch
+        await refused(StaleFence, write(store, fence=old))
+        await write(store, messages=says("a"), fence=new)
+
+
+@check
+async def numbers_go_on_when_opened_again(open_store: OpenStore) -> None:
+    """Ids of commands are not used again, though none is left."""
+    async with _handles(open_store, 1) as (store,):
+        await write(store)
+        first = await store.send(CANCEL)
+        await write(store, acks=(first,))
+    async with _handles(open_store, 1) as (store,):
+        assert await store.send(CANCEL) > first
+
+
+# -- two at once ------------------------------------------------------------------------------
+
+
+@check
+async def what_one_wrote_the_other_reads(open_store: OpenStore) -> None:
+    async with _handles(open_store) as (one, two):
+        assert one.owner != two.owner
+        await _fill(one)
+        assert await everything(two) == await everything(one)
+        await write(two, messages=says("from two"))
+        assert await everything(one) == await everything(two)
+
+
+@check
+async def a_thread_belongs_to_one_of_them(open_store: OpenStore) -> None:
+    """04/M-2, 04/M-3: across processes."""
+    async with _handles(open_store) as (one, two):
+        fence = await one.claim("t", at_ms=1)
+        await write(one, messages=says("a"), run=record("r"), fence=fence)
+
+        owned = await refused(ThreadOwned, two.claim("t", at_ms=2))
+        assert owned.owner == one.owner
+        await refused(ThreadOwned, two.delete_thread("t", at_ms=2))
+        await refused(StaleFence, write(two, messages=says("x")))
+        await refused(StaleFence, write(two, fence=replace(fence, owner=two.owner)))
+        assert names(await two.list_interrupted(now_ms=2)) == []
+        assert (await two.prune(before_ms=10**15)).threads == 0
+
+        await one.release(fence)
+        assert names(await two.list_interrupted(now_ms=2)) == ["r"]
+        taken = await two.claim("t", at_ms=3)
+        assert taken.epoch > fence.epoch
+        await refused(StaleFence, write(one, messages=says("x"), fence=fence))
+        await write(two, messages=says("b"), fence=taken)
+        assert await texts(one) == ["a", "b"]
+
+
+@check
+async def closing_one_frees_what_the_other_waits_for(open_store: OpenStore) -> None:
+    async with _handles(open_store) as (one, two):
+        await write(one, fence=await one.claim("t", at_ms=1))
+        await one.close()
+        await write(two, messages=says("b"), fence=await two.claim("t", at_ms=2))
+
+
+@check
+async def of_all_that_claim_or_append_at_once_one_wins(open_store: OpenStore) -> None:
+    """04/M-2."""
+    async with _handles(open_store, 3) as stores:
+        claims = [store.claim("t", at_ms=1) for store in stores for _ in range(3)]
+        won, lost = await race(ThreadOwned, *claims)
+        assert (len(won), len(lost)) == (1, 8)
+
+        commits = [
+            store.commit(ThreadCommit(thread_id="u", expected_length=0, messages=says(str(n))))
+            for n, store in enumerate(stores)
+        ]
+        won, lost = await race(VersionConflict, *commits)
+        assert (len(won), len(lost)) == (1, 2)
+
+
+@check
+async def of_all_that_answer_at_once_one_wins(open_store: OpenStore) -> None:
+    async with _handles(open_store) as stores:
+        await write(stores[0], run=record("r", status=WAITING), tickets=(ticket(),))
+        deeds = [
+            stores[n % 2].decide("t", [("m:0", ToolCallResume.approve(n))], at_ms=1)
+            for n in range(CROWD)
+        ]
+        won, lost = await race(DecisionRefused, *deeds)
+        assert (len(won), len(lost)) == (1, CROWD - 1)
+
+
+@check
+async def nothing_is_lost_when_both_write(open_store: OpenStore) -> None:
+    """04/M-9 in spirit: different threads, and one thread in turns."""
+    async with _handles(open_store) as stores:
+
+        async def append(store: Store, word: str) -> None:
+            while True:
+                try:
+                    await write(store, messages=says(word))
+                except VersionConflict:
+                    continue
+                return
+
+        async def work(store: Store, name: str) -> None:
+            for step in range(5):
+                await write(store, name, messages=says(f"{name}{step}"))
+                await append(store, f"{name}{step}")
+
+        async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
+            for number in range(4):
+                tasks.create_task(work(stores[number % 2], f"w{number}"))
+
+        words = {f"w{number}{step}" for number in range(4) for step in range(5)}
+        for store in stores:
+            assert sorted(await texts(store)) == sorted(words)
+            assert len(await all_threads(store)) == 5
+
+
+@check
+async def one_hears_of_the_others_changes(open_store: OpenStore) -> None:
+    async def see(store: Store, length: int) -> None:
+        version = 0
+        while len(await texts(store)) < length:
+            version = await store.changed("t", version)
+
+    async with _handles(open_store) as (one, two), asyncio.timeout(PATIENCE):
+        for length in (1, 2, 3):
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(see(two, length))
+                await asyncio.sleep(0)
+                await write(one, messages=says(str(length)))
+
+
+@check
+async def one_hears_of_the_others_commands(open_store: OpenStore) -> None:
+    async with _handles(open_store) as (one, two):
+        await write(one, run=record("r", status=WAITING), tickets=(ticket(),))
+        seen: list[Any] = []
+        async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
+            waiting = tasks.create_task(two.next_commands(0))
+            await asyncio.sleep(0)
+            seen.append(await one.send(CANCEL))
+            assert [command.id for command in await waiting] == seen
+
+            waiting = tasks.create_task(two.next_commands(seen[0]))
+            await asyncio.sleep(0)
+            seen.append(await one.decide("t", [("m:0", ToolCallResume.approve())], at_ms=1))
+            assert [command.id for command in await waiting] == seen[1:]

@@ -1,0 +1,103 @@
+"""`fork` and `gc`, and what `decide` says to those it cannot help."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cli_process import Here, Printed, awaken
+from store_kit import write_store
+
+from awaken import Runtime
+from awaken.codec import from_json, loads
+from awaken.contract.threads import Freed
+from awaken.domain.thread import Thread
+
+
+async def fill(runtime: Runtime) -> None:
+    await runtime.run("adder", "Two and three?", thread="sums-1")
+    await runtime.run("adder", "Once more?", thread="sums-2")
+    await runtime.run("payer", "Pay!", thread="bill")
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return write_store(tmp_path, fill)
+
+
+def test_a_fork_goes_another_way_from_any_step(printed: Printed) -> None:
+    watched = printed("watch", "sums-1", "--no-follow")
+    assert "  · step ended · seq 6\n" in watched
+    told = printed("fork", "sums-1", "--at", "6", "--as", "sums-1b")
+    assert told.startswith("thread sums-1b begins with 3 messages of sums-1\n")
+    assert "awaken run MODULE:AGENT … --thread sums-1b" in told
+    thread = loads(printed("fork", "sums-1", "--json"), Thread)
+    assert (thread.forked_from, thread.message_count) == ("sums-1", 4)
+    assert "I heard: 5. And you said: Hm." in printed(
+        "run", "app:adder", "Hm.", "--thread", "sums-1b"
+    )
+
+
+def test_a_fork_that_cannot_be_made_says_why(here: Here) -> None:
+    taken = here("fork", "sums-1", "--as", "sums-2")
+    assert taken.code == 1
+    assert "'sums-2' already exists" in taken.err
+    later = here("fork", "sums-1", "--at", "999")
+    assert later.code == 1
+    assert "999" in later.err
+    assert here("fork", "nowhere").code == 2
+
+
+def test_gc_deletes_what_is_old_and_says_what_was_freed(home: Path) -> None:
+    dry = awaken("gc", "--older-than", "0s", "--dry-run", cwd=home)
+    assert dry.returncode == 0, dry.stderr
+    assert {line.split()[0] for line in dry.stdout.splitlines()[1:-1]} == {"sums-1", "sums-2"}
+    assert dry.stdout.endswith("2 threads would go; nothing was deleted\n")
+    young = awaken("gc", cwd=home)
+    assert young.stdout == "nothing to delete\n"
+    done = awaken("gc", "--older-than", "0s", "--vacuum", cwd=home)
+    assert done.stdout.startswith("deleted 2 threads, 2 runs, ")
+    assert " now\n" in done.stdout
+    left = awaken("threads", cwd=home)
+    assert [line.split()[0] for line in left.stdout.splitlines()[1:]] == ["bill"]
+
+
+def test_gc_as_json_tells_what_was_freed_or_would_be(printed: Printed) -> None:
+    dry = loads(printed("gc", "--older-than", "0s", "--dry-run", "--json"))
+    assert {t.id for t in from_json(dry["would_free"], list[Thread])} == {"sums-1", "sums-2"}
+    done = loads(printed("gc", "--thread", "sums-1", "--vacuum", "--json"))
+    freed = from_json(done["freed"], Freed)
+    assert (freed.threads, freed.runs) == (1, 1)
+    assert freed.commits > 0
+    assert freed.bytes > 0
+    assert done["compacted"]["after"] <= done["compacted"]["before"]
+    assert "sums-1" not in printed("threads")
+
+
+@pytest.mark.parametrize("age", ["30", "d", "30 days", "-3d", ""])
+def test_an_age_that_is_none_is_refused(here: Here, age: str) -> None:
+    done = here("gc", f"--older-than={age}")
+    assert done.code == 2
+    assert "is no length of time: write a number and s, m, h, d or w" in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("bill",), "say yes or no, or give --edit or --value"),
+        (("bill", "c9", "yes"), "no call 'c9' waits in thread bill; these do: c1: refund(euros=7)"),
+        (("bill", "c1", "maybe"), "'maybe' is neither yes nor no"),
+        (("bill", "--edit", "[7]"), "--edit takes all arguments as a JSON object, not [7]"),
+        (("bill", "no", "--value", "1"), "no leaves nothing to edit"),
+        (("bill", "--edit", "{}", "--value", "1"), "give either --edit"),
+        (("sums-1", "yes"), "nothing in thread sums-1 waits for an answer"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_a_decision_that_makes_no_sense_is_refused_with_the_next_move(
+    here: Here, arguments: tuple[str, ...], words: str
+) -> None:
+    done = here("decide", *arguments)
+    assert done.code == 2
+    assert words in done.err
+    assert "  awaken decide bill yes" in here("show", "bill").out

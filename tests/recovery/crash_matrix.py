@@ -1,0 +1,195 @@
+"""The crash matrix: kill a process at every point of every scenario, recover, and look.
+
+    python tests/recovery/crash_matrix.py                    everything, 20 seeds
+    python tests/recovery/crash_matrix.py --short            a sample, in seconds
+    python tests/recovery/crash_matrix.py --scenario approval --seed 3 --kill 14
+
+Children are forked from processes that have imported everything; each is a process of its own,
+and really killed with SIGKILL.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import multiprocessing
+import random
+import shutil
+import sys
+import tempfile
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+from crash_life import Stage
+from crash_play import Play, check, play
+from crash_scenarios import LIAR, SCENARIOS
+
+KNOWN = SCENARIOS | {LIAR.name: LIAR}
+SEEDS = 20
+INSTANTS = 2
+"""Kills from outside, at a random instant, for each scenario and seed."""
+
+SHORT_POINTS = 4
+
+
+class Unit(msgspec.Struct, frozen=True, kw_only=True):
+    """A scenario under one seed: all its points, some of them, or exactly the kills given."""
+
+    scenario: str
+    seed: int
+    sample: int | None = None
+    kills: tuple[int, ...] | None = None
+    kill_after: float | None = None
+
+
+class Report(msgspec.Struct, kw_only=True):
+    """What a unit came to; each failure says how to see it again."""
+
+    scenario: str
+    points: int = 0
+    kills: int = 0
+    lost: int = 0
+    doubled: int = 0
+    invalid: int = 0
+    left_open: int = 0
+    failures: list[str] = msgspec.field(default_factory=list)
+
+
+# -- one unit ---------------------------------------------------------------------------------
+
+
+def play_unit(unit: Unit) -> Report:
+    """Play a scenario undisturbed, then with every kill in turn."""
+    report = Report(scenario=unit.scenario)
+    undisturbed = _play(unit, report, None, ())
+    report.points = len(undisturbed.points)
+    for kills, kill_after in _kills(unit, undisturbed):
+        _play(unit, report, undisturbed, kills, kill_after)
+    return report
+
+
+def _kills(unit: Unit, undisturbed: Play) -> Iterator[tuple[Collection[int], float | None]]:
+    if unit.kills is not None or unit.kill_after is not None:
+        yield unit.kills or (), unit.kill_after
+        return
+    chance = random.Random(f"{unit.scenario}:{unit.seed}")
+    points: Sequence[int] = range(1, len(undisturbed.points) + 1)
+    if unit.sample is not None:
+        points = sorted(chance.sample(points, unit.sample))
+    for point in points:
+        kills = {point}
+        while chance.random() < 1 / 3:  # killed again while it recovers, and perhaps once more
+            kills.add(max(kills) + chance.randint(1, 10))
+        yield kills, None
+    for _ in range(INSTANTS if unit.sample is None else 1):
+        yield (), chance.uniform(0, undisturbed.seconds * 0.8)
+
+
+def _play(
+    unit: Unit,
+    report: Report,
+    undisturbed: Play | None,
+    kills: Collection[int],
+    kill_after: float | None = None,
+) -> Play:
+    """Play once, and add what came of it to the report."""
+    home = Path(tempfile.mkdtemp(prefix="awaken-crash-"))
+    try:
+        scenario = KNOWN[unit.scenario]
+        stage = Stage(scenario=scenario, seed=unit.seed, home=home, kills=frozenset(kills))
+        played = play(stage, kill_after=kill_after)
+        damage = check(stage, undisturbed or played, played)
+    finally:
+        shutil.rmtree(home)
+    report.kills += len(played.pictures)
+    report.lost += len(damage.lost)
+    report.doubled += len(damage.doubled)
+    report.invalid += len(damage.invalid)
+    report.left_open += len(damage.left_open)
+    if damage:
+        report.failures.append(
+            "\n  ".join((_reproduce(unit, played, kills, kill_after), *damage.sentences()))
+        )
+    return played
+
+
+def _reproduce(unit: Unit, played: Play, kills: Collection[int], kill_after: float | None) -> str:
+    command = f"{Path(sys.argv[0])} --scenario {unit.scenario} --seed {unit.seed}"
+    places = [
+        f"{kill} ({played.points[kill - 1]})"
+        for kill in sorted(kills)
+        if kill <= len(played.points)
+    ]
+    if kills:
+        command += f" --kill {','.join(map(str, sorted(kills)))}"
+    if kill_after is not None:
+        command += f" --kill-after {kill_after:.4f}"
+    return f"{command}\n  killed at: {', '.join(places) or 'an instant, or never'}"
+
+
+# -- all of them ------------------------------------------------------------------------------
+
+
+def chosen_units(options: argparse.Namespace) -> list[Unit]:
+    names = [options.scenario] if options.scenario else list(SCENARIOS)
+    seeds = range(options.seeds) if options.seed is None else [options.seed]
+    kills = tuple(int(kill) for kill in options.kill.split(",")) if options.kill else None
+    return [
+        Unit(
+            scenario=name,
+            seed=seed,
+            sample=SHORT_POINTS if options.short else None,
+            kills=kills,
+            kill_after=options.kill_after,
+        )
+        for seed in (range(1, 2) if options.short else seeds)
+        for name in names
+    ]
+
+
+def play_all(units: Sequence[Unit], jobs: int) -> Iterator[Report]:
+    gc.collect()
+    gc.freeze()  # what is imported by now stays shared between all the processes
+    with multiprocessing.get_context("fork").Pool(jobs) as pool:
+        for played, report in enumerate(pool.imap_unordered(play_unit, units), start=1):
+            if sys.stderr.isatty():
+                print(f"\r{played} of {len(units)}", end="\r", file=sys.stderr)
+            yield report
+
+
+def summary(reports: Sequence[Report]) -> str:
+    points = {report.scenario: 0 for report in reports}
+    for report in reports:
+        points[report.scenario] = max(points[report.scenario], report.points)
+    return (
+        f"points {sum(points.values())}, "
+        f"kills {sum(report.kills for report in reports)}, "
+        f"lost results {sum(report.lost for report in reports)}, "
+        f"doubled once effects {sum(report.doubled for report in reports)}, "
+        f"invalid transcripts {sum(report.invalid for report in reports)}, "
+        f"runs left open {sum(report.left_open for report in reports)}"
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Kill, recover, and look what is left.")
+    parser.add_argument("--short", action="store_true", help="a sample of the points, one seed")
+    parser.add_argument("--seeds", type=int, default=SEEDS)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--scenario", choices=KNOWN)
+    parser.add_argument("--seed", type=int, help="this one only")
+    parser.add_argument("--kill", metavar="N,N", help="at these points, and no others")
+    parser.add_argument("--kill-after", type=float, metavar="SECONDS", help="from outside")
+    options = parser.parse_args(arguments)
+    reports = []
+    for report in play_all(chosen_units(options), options.jobs):
+        reports.append(report)
+        for failure in report.failures:
+            print(failure)
+    print(summary(reports))
+    return 1 if any(report.failures for report in reports) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

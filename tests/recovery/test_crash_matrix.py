@@ -1,0 +1,31 @@
+"""A sample of the crash matrix; `make crash` plays all of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+PROGRAM = Path(__file__).with_name("crash_matrix.py")
+
+
+def matrix(*options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(PROGRAM), *options], capture_output=True, text=True, timeout=50
+    )
+
+
+def test_killed_at_a_sample_of_points_nothing_is_lost_doubled_invalid_or_left_open() -> None:
+    done = matrix("--short")
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = done.stdout.splitlines()[-1]
+    assert told.endswith(
+        "lost results 0, doubled once effects 0, invalid transcripts 0, runs left open 0"
+    )
+
+
+def test_a_tool_that_says_it_may_be_repeated_and_may_not_is_found_out() -> None:
+    done = matrix("--scenario", "liar", "--seed", "0")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "put took effect 2 times: 1" in done.stdout
+    assert "--scenario liar --seed 0 --kill " in done.stdout

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from awaken import ToolCallContext, tool
+from awaken.codec import Json
+from awaken.contract.tool import Tool, ToolOutput, traits_of
+from awaken.domain.identity import RunIdentity
+from awaken.domain.spec import AgentSpec
+from awaken.domain.tool import ToolDescriptor, ToolResult
+from awaken.state.store import StateStore
+from awaken.testing.chaos import KillSwitch, Note, NoteKind, Witness, watched_tool
+from awaken.tool import FunctionTool
+
+DIES_AT = """
+import sys
+from awaken.testing.chaos import KillSwitch, Witness
+
+switch = KillSwitch(Witness(sys.argv[1]), {int(sys.argv[2])})
+for name in ("one", "two", "three"):
+    switch.reach(name)
+"""
+
+
+def live(witness: Path, kill: int) -> int:
+    return subprocess.run([sys.executable, "-c", DIES_AT, str(witness), str(kill)]).returncode
+
+
+def context(key: str = "m1:0") -> ToolCallContext:
+    return ToolCallContext(
+        call_id="c1",
+        tool_name="add",
+        run_identity=RunIdentity(thread_id="t1", run_id="r1", agent_id="a"),
+        agent_spec=AgentSpec(id="a", model_id="demo", system_prompt=""),
+        snapshot=StateStore({}).snapshot(),
+        idempotency_key=key,
+    )
+
+
+def seen(witness: Witness, *kinds: NoteKind) -> list[Note]:
+    return [note for note in witness.notes() if note.kind in kinds]
+
+
+@pytest.fixture
+def witness(tmp_path: Path) -> Witness:
+    return Witness(tmp_path / "witness")
+
+
+# -- the switch -------------------------------------------------------------------------------
+
+
+def test_the_switch_kills_its_process_at_the_chosen_point(tmp_path: Path) -> None:
+    witness = tmp_path / "witness"
+    assert live(witness, 2) == -signal.SIGKILL
+    assert [note.name for note in Witness(witness).notes()] == ["one", "two"]
+
+
+def test_points_are_counted_on_over_the_lives(tmp_path: Path) -> None:
+    witness = tmp_path / "witness"
+    live(witness, 2)
+    assert live(witness, 3) == -signal.SIGKILL
+    assert live(witness, 99) == 0
+    assert [note.name for note in Witness(witness).notes()] == ["one", "two", "one", *_ALL]
+
+
+_ALL = ["one", "two", "three"]
+
+
+# -- tools ------------------------------------------------------------------------------------
+
+
+async def test_a_watched_tool_is_what_it_was_and_leaves_notes(witness: Witness) -> None:
+    @tool(effect="idempotent", sequential=True, timeout=3)
+    async def add(a: int, b: int = 2) -> int:
+        """Add."""
+        return a + b
+
+    watched = watched_tool(add, KillSwitch(witness))
+    assert isinstance(watched, FunctionTool)
+    assert watched.descriptor() is add.descriptor()
+    assert traits_of(watched) is add.traits
+    output = await watched.execute(watched.validate_args({"a": 1}), context())
+    assert output.result == ToolResult.success("add", 3)
+    assert [(note.kind, note.name, note.key) for note in witness.notes()] == [
+        (NoteKind.POINT, "start of add", ""),
+        (NoteKind.START, "add", "m1:0"),
+        (NoteKind.END, "add", "m1:0"),
+        (NoteKind.POINT, "end of add", ""),
+    ]
+
+
+async def test_a_question_is_not_an_end(witness: Witness) -> None:
+    @tool(needs_approval=True)
+    async def pay(euros: int) -> int:
+        """Pay."""
+        return euros
+
+    watched = watched_tool(pay, KillSwitch(witness))
+    output = await watched.execute(watched.validate_args({"euros": 1}), context())
+    assert output.result.suspension is not None
+    assert seen(witness, NoteKind.END, NoteKind.ASKED)[0].kind is NoteKind.ASKED
+
+
+async def test_a_tool_that_raises_has_ended_too(witness: Witness) -> None:
+    @tool
+    async def fail() -> None:
+        """Fail."""
+        raise ValueError("no")
+
+    watched = watched_tool(fail, KillSwitch(witness))
+    with pytest.raises(ValueError, match="no"):
+        await watched.execute(watched.validate_args({}), context())
+    assert [note.detail for note in seen(witness, NoteKind.END)] == ["ValueError"]
+
+
+async def test_what_a_tool_says_when_it_verifies_is_noted(witness: Witness) -> None:
+    @tool(verify=lambda ctx: ctx.idempotency_key == "m1:0")
+    async def send() -> None:
+        """Send."""
+
+    watched = watched_tool(send, KillSwitch(witness))
+    assert await watched.verify(context()) is True  # type: ignore[attr-defined]  # as the loop does
+    assert [note.detail for note in seen(witness, NoteKind.VERIFIED)] == ["True"]
+
+
+class Bare:
+    """A tool of somebody else's making."""
+
+    __slots__ = ()
+
+    def descriptor(self) -> ToolDescriptor:
+        return ToolDescriptor(id="bare", name="bare", description="Nothing.")
+
+    def validate_args(self, args: Json) -> Json:
+        return args
+
+    async def execute(self, args: Json, ctx: ToolCallContext) -> ToolOutput:
+        return ToolOutput(ToolResult.success("bare", args))
+
+
+async def test_any_tool_can_be_watched(witness: Witness) -> None:
+    watched: Tool = watched_tool(Bare(), KillSwitch(witness))
+    assert traits_of(watched) == traits_of(Bare())
+    output = await watched.execute({"a": 1}, context())
+    assert output.result.data == {"a": 1}
+    assert len(seen(witness, NoteKind.START, NoteKind.END)) == 2

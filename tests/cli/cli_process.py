@@ -60,7 +60,7 @@ async def add(a: int, b: int) -> int:
     return a + b
 
 
-@tool(needs_approval=True)
+@tool(needs_approval=True, approval_expires_in=7_200)
 async def refund(euros: int) -> str:
     """Pay back."""
     return f"paid {euros}"
@@ -80,6 +80,13 @@ async def gate(ctx: ToolCallContext) -> str:
     while not Path("open").exists():
         await asyncio.sleep(0.01)
     return "the gate is open"
+
+
+@tool(recover="ask")
+async def launch(ctx: ToolCallContext) -> None:
+    """Cannot be asked whether it happened."""
+    await ctx.stream_output("three, two, one\\n")
+    await asyncio.Event().wait()
 
 
 @tool
@@ -113,6 +120,7 @@ sleeper = Agent(
 )
 listener = Agent("listener", model=FunctionModel(listen), tools=[tick], max_rounds=0)
 guard = Agent("guard", model=model("Halt.", ("gate", "c1", {})), tools=[gate])
+pilot = Agent("pilot", model=model("Go.", ("launch", "c1", {})), tools=[launch])
 mule = Agent("mule", model=model("No.", ("stubborn", "c1", {})), tools=[stubborn])
 blocker = Agent("blocker", model=model("Hm.", ("stuck", "c1", {})), tools=[stuck])
 painter = Agent("painter", model=model("Which?", ("colour", "c1", {})), tools=[colour])
@@ -125,6 +133,10 @@ just_text = "hello"
 
 def runtime():
     return Runtime(team)
+
+
+def recovering():
+    return Runtime([guard], store="sqlite:///awaken.db")
 
 
 def broken():

@@ -21,6 +21,16 @@ def test_a_file_can_be_named_instead_of_a_module(here: Here, home: Path) -> None
     assert "I heard: 5" in done.out
 
 
+def test_a_thread_is_kept_and_named_unless_it_is_to_be_forgotten(here: Here, home: Path) -> None:
+    forgotten = here("run", "app:adder", "Two and three?", "--store", "memory:")
+    assert "thread" not in forgotten.out.splitlines()[-1]
+    assert not (home / "awaken.db").exists()
+    kept = here("run", "app:adder", "Two and three?")
+    thread = kept.out.splitlines()[-1].rpartition(" · thread ")[2]
+    again = here("run", "app:adder", "Sure?", "--thread", thread)
+    assert "I heard: 5. And you said: Sure?" in again.out
+
+
 def test_a_list_of_agents_hands_over_and_the_transcript_says_who_speaks(here: Here) -> None:
     done = here("run", "app:team", "Hello")
     assert done.code == 0, done.err

@@ -8,7 +8,7 @@ from awaken.codec import loads
 from awaken.domain.event import InferenceComplete, RunEvent, RunFinish, RunStart
 
 OFFER = "with SIGKILL, it comes back / Enter: go on] › "
-PAID_ONCE = "and it happened once:\n      24.00 € paid back for order 1042, key "
+PAID_ONCE = "it happened once:\n      24.00 € paid back for order 1042, key "
 
 
 def test_without_a_terminal_it_is_killed_by_itself_and_comes_back(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_on_a_terminal_k_kills_it_and_it_comes_back(tmp_path: Path) -> None:
         process.read_until("is dead: SIGKILL")
         process.read_until("So it is not done again (idempotency key ")
         process.read_until("waited for an approval, and was approved")
-        process.read_until("and it happened once:")
+        process.read_until("it happened once:")
         assert process.exit_code() == 0
     assert "approve refund" not in process.printed.split("is dead: SIGKILL")[1]
 
@@ -82,5 +82,5 @@ def test_a_refusal_leads_to_another_ending_which_survives_as_well(tmp_path: Path
         process.type("k\n")
         process.read_until("send_again finds in the books: order 1042 sent again")
         process.read_until("waited for an approval, and was denied")
-        process.read_until("and it happened once:")
+        process.read_until("it happened once:")
         assert process.exit_code() == 0

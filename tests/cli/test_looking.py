@@ -103,7 +103,8 @@ def test_a_thread_is_shown_with_its_transcript_calls_and_open_tickets(printed: P
     )
     assert "● you\n  Pay!\n\n● payer\n  Let me pay.\n  → refund(euros=7)\n" in shown
     assert "waits for an answer\n  ? refund(euros=7)\n" in shown
-    assert "digest    " in shown
+    assert "    digest    " in shown
+    assert "    expires   in 1 h\n" in shown
     assert "  awaken decide bill yes\n" in shown
     assert "calls\n  ? refund(euros=7)  waits for an answer\n" in shown
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import unicodedata
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 
+from awaken.cli.address import WayBack, way_back
 from awaken.cli.builtin import calculate, count_words
 from awaken.cli.decider import read_approval, read_value
 from awaken.cli.flow import Flow
-from awaken.cli.text import call_words, clean, one_line, seconds
+from awaken.cli.tables import print_table
+from awaken.cli.text import ago, call_words, clean, one_line, seconds, size
 from awaken.domain.run import RunWaitingTicket
 from awaken.domain.suspension import ResumeAction, ToolCallResumeMode
 from awaken.domain.tool import ToolError
@@ -51,6 +55,60 @@ def test_calls_read_like_calls() -> None:
 )
 def test_durations_are_short(ms: int, words: str) -> None:
     assert seconds(ms) == words
+
+
+@pytest.mark.parametrize(
+    ("at_ms", "words"),
+    [
+        (1_000_000, "just now"),
+        (996_000, "just now"),
+        (950_000, "50 s ago"),
+        (100_000, "15 min ago"),
+        (-90_000_000, "1 d ago"),
+        (8_300_000, "in 2 h"),
+    ],
+)
+def test_instants_are_told_from_now(at_ms: int, words: str) -> None:
+    assert ago(1_000_000, at_ms) == words
+
+
+@pytest.mark.parametrize(
+    ("number", "words"),
+    [
+        (1, "1 byte"),
+        (999, "999 bytes"),
+        (1_000, "1.0 kB"),
+        (999_600, "1.0 MB"),
+        (2**40, "1099.5 GB"),
+    ],
+)
+def test_sizes_are_short(number: int, words: str) -> None:
+    assert size(number) == words
+
+
+def test_a_table_is_cut_only_where_somebody_watches_and_only_at_its_end() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    rows = [("thread-1", "7", "x" * 100), ("t2", "12,345", "\x1b[2Jshort")]
+    page, terminal = io.StringIO(), Terminal()
+    for file in (page, terminal):
+        console = Console(file=file, width=40, color_system=None, soft_wrap=True)
+        print_table(console, ("ID", "SIZE:", "BEGINS"), rows)
+    assert page.getvalue().splitlines() == [
+        "ID          SIZE  BEGINS",
+        f"thread-1       7  {'x' * 100}",
+        "t2        12,345  ␛[2Jshort",
+    ]
+    assert terminal.getvalue().splitlines()[1] == f"thread-1       7  {'x' * 21}…"
+
+
+def test_the_way_back_can_be_typed_as_it_stands() -> None:
+    back = WayBack("my app.py:agent", "sqlite:///a b.db")
+    assert back.decide("a thread") == "awaken decide 'a thread' yes --store 'sqlite:///a b.db'"
+    assert back.resume("t") == "awaken resume 'my app.py:agent' t --store 'sqlite:///a b.db'"
+    assert way_back("app:agent", "memory:") is None
 
 
 def flowed(pieces: list[str], width: int | None) -> str:

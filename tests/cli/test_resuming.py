@@ -100,6 +100,52 @@ def test_a_run_that_still_waits_is_asked_about_on_the_terminal(home: Path) -> No
         assert process.exit_code() == 0
 
 
+def test_an_answer_that_comes_second_is_refused_and_changes_nothing(home: Path, here: Here) -> None:
+    with on_terminal("decide", "bill-1", cwd=home) as second:
+        second.read_until("why not] › ")
+        assert here("decide", "bill-1", "no", "--reason", "too much", "--by", "ada").code == 0
+        second.type("y\n")
+        second.read_until("refused")
+        assert second.exit_code() == 1
+        assert "Traceback" not in second.printed
+    assert "refund was denied: too much" in here("resume", "app:payer").out
+
+
+def test_a_run_that_waits_is_cancelled_where_nobody_runs_it(home: Path, here: Here) -> None:
+    assert "has ended: cancelled" in here("cancel", "bill-1").out
+    shown = here("show", "bill-1").out
+    assert "  state       idle\n" in shown
+    assert "waits for an answer\n  ?" not in shown
+
+
+@pytest.mark.parametrize(
+    ("answer", "heard"),
+    [(("yes",), "took effect"), (("--value", "in orbit"), "in orbit"), (("no",), "did not")],
+    ids=["yes", "its result", "no"],
+)
+def test_somebody_says_what_became_of_a_call_that_cannot_be_asked(
+    home: Path, here: Here, answer: tuple[str, ...], heard: str
+) -> None:
+    with on_pipe("run", "app:pilot", "Go!", "--thread", "moon", cwd=home) as first:
+        first.read_until("launch: three, two, one\n")
+        first.kill()
+    asked = here("resume", "app:pilot", "--yes")
+    assert asked.code == 3
+    assert "nobody knows whether launch() took effect: the run waits" in asked.err
+    assert "Did it take effect?" in here("decide", "moon", *answer).out
+    done = here("resume", "app:pilot", "moon")
+    assert done.code == 0, done.err
+    assert heard in done.out
+
+
+def test_a_runtime_that_recovers_by_itself_is_waited_for(home: Path, here: Here) -> None:
+    killed_at_the_gate(home)
+    done = here("resume", "app:recovering")
+    assert done.code == 0
+    assert "of guard: done" in done.err
+    assert "outcome unknown" in here("show", "door").out
+
+
 def test_resuming_as_json_prints_the_events(home: Path, here: Here) -> None:
     mere_yes = here("decide", "wall", "yes")
     assert mere_yes.code == 2

@@ -138,16 +138,21 @@ def test_a_decision_as_json_is_the_ticket_and_a_second_one_is_refused(
     assert "nothing in thread bill waits for an answer" in again.err
 
 
-def test_one_run_a_thread_holds_across_processes(home: Path, printed: Printed, here: Here) -> None:
+def test_a_busy_thread_refuses_a_second_prompt_or_lets_it_wait(
+    home: Path, printed: Printed, here: Here
+) -> None:
     with on_pipe("run", "app:guard", "Halt", "--thread", "door", cwd=home) as first:
         first.read_until("gate: the gate is shut\n")
-        second = here("run", "app:guard", "Me too", "--thread", "door")
-        assert second.code == 2
-        assert "door" in second.err
-        (home / "open").touch()
-        assert first.exit_code() == 0
+        refused = here("run", "app:guard", "Me too", "--thread", "door")
+        assert refused.code == 2
+        assert "thread already has an active run" in refused.err
+        with on_pipe("run", "app:guard", "And I?", "--thread", "door", "--queue", cwd=home) as last:
+            (home / "open").touch()
+            assert first.exit_code() == 0
+            last.read_until("And you said: And I?")
+            assert last.exit_code() == 0
     page = loads(printed("threads", "--json"), Page[Thread])
-    assert [thread.message_count for thread in page.items] == [4]
+    assert [thread.message_count for thread in page.items] == [6]
 
 
 def test_watching_ends_with_ctrl_c_and_leaves_the_run_alone(home: Path, printed: Printed) -> None:

@@ -1,4 +1,4 @@
-"""The command line: `awaken run`, `awaken chat`, `awaken demo`."""
+"""The command line: one module a command; `app` puts them together."""
 
 from awaken.cli.app import main
 

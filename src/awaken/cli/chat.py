@@ -16,6 +16,7 @@ from awaken.cli.exits import Exit
 from awaken.cli.interrupt import Interrupts
 from awaken.cli.lines import Interrupted, Lines, is_terminal
 from awaken.cli.options import open_decider, runs_agents, yes_option
+from awaken.cli.resume import recovered
 from awaken.cli.target import Target, load_target
 from awaken.cli.text import call_words, one_line
 from awaken.cli.transcript import Transcript, open_console
@@ -72,7 +73,9 @@ def chat(
                 lines=lines,
             )
             room.welcome(conversation, built_in=not target)
-            return await room.talk(conversation)
+            code = await room.talk(conversation)
+            await recovered(runtime)
+            return code
 
     return run_to_exit(talk)
 

@@ -21,9 +21,10 @@ from awaken.domain.identity import RequestOrigin
 from awaken.domain.lifecycle import Failed
 from awaken.domain.run import RunRecord, RunWaitingTicket
 from awaken.domain.suspension import ToolCallResume
-from awaken.errors import AgentLoopError, DecisionRefused, InvalidResume
+from awaken.domain.ticket import TicketStatus
+from awaken.errors import AgentLoopError, InvalidResume
 from awaken.front import RunResult, RunStream, Runtime
-from awaken.runtime import RunRequest
+from awaken.runtime import RunRequest, WhenBusy
 
 
 @dataclass(kw_only=True)
@@ -32,6 +33,7 @@ class Conversation:
 
     Args:
         agent: who is asked; if none, whoever spoke last in the thread.
+        when_busy: what to do while the thread is running elsewhere.
     """
 
     runtime: Runtime
@@ -40,6 +42,7 @@ class Conversation:
     decider: Decider
     interrupts: Interrupts
     lines: Lines
+    when_busy: WhenBusy = WhenBusy.REFUSE
 
     async def turn(self, prompt: str, view: View) -> Exit:
         """Say something, show what comes of it, and return how it ended.
@@ -47,7 +50,9 @@ class Conversation:
         Raises:
             RuntimeFault, ResolveError: the run could not start.
         """
-        stream = self.runtime.stream(self.agent, prompt, thread=self.thread, wait=True)
+        stream = self.runtime.stream(
+            self.agent, prompt, thread=self.thread, wait=True, when_busy=self.when_busy
+        )
         return await self._play(stream, view)
 
     async def take_up(self, run: RunRecord, view: View) -> Exit:
@@ -138,6 +143,7 @@ class Asking:
         self._conversation = conversation
         self._tickets = tickets
         self._left = False
+        self._sending = False
         self._task: asyncio.Task[None] | None = None
 
     def begin(self, group: asyncio.TaskGroup, view: View) -> None:
@@ -150,7 +156,8 @@ class Asking:
         """
         assert self._task is not None, "it has begun"
         if not self._task.done():
-            self._task.cancel()
+            if not self._sending:
+                self._task.cancel()
             await asyncio.wait([self._task])
         if self._task.cancelled():
             await self._tell(view)
@@ -171,15 +178,20 @@ class Asking:
             view.decided(ticket, answer)
             answers[ticket.tool_call_id] = msgspec.structs.replace(answer, digest=ticket.digest)
         if answers and not conversation.interrupts.hit:
-            try:
-                await conversation.runtime.decide(
-                    conversation.thread, answers, by=conversation.decider.by
-                )
-            except (InvalidResume, DecisionRefused) as error:
-                view.note(str(error))
+            await self._send(answers, view)
         if self._left or not answers:
             self._left = True
             conversation.leave()
+
+    async def _send(self, answers: dict[str, ToolCallResume], view: View) -> None:
+        conversation, self._sending = self._conversation, True
+        try:
+            await conversation.runtime.decide(
+                conversation.thread, answers, by=conversation.decider.by
+            )
+        except InvalidResume as error:
+            view.note(str(error))
+            await self._tell(view)
 
     async def _tell(self, view: View) -> None:
         """Say who has answered meanwhile."""
@@ -188,9 +200,11 @@ class Asking:
         known = (await conversation.runtime.list_tickets(query)).items
         for asked in self._tickets:
             for ticket in known:
-                same = ticket.call_id == asked.tool_call_id and ticket.digest == asked.digest
-                if same and ticket.decision is not None:
-                    view.decided(asked, ticket.decision)
-                    view.note(
-                        f"{asked.tool_name} was answered by {ticket.decision.by or 'another'}"
-                    )
+                answer = ticket.decision
+                if ticket.call_id != asked.tool_call_id or ticket.digest != asked.digest:
+                    continue
+                if ticket.status is TicketStatus.EXPIRED:
+                    view.note(f"{asked.tool_name} was not answered in time")
+                elif answer is not None:
+                    view.decided(asked, answer)
+                    view.note(f"{asked.tool_name} was answered by {answer.by or 'somebody'}")

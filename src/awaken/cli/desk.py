@@ -7,8 +7,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from rich.text import Text
+
 from awaken.cli.address import existing_store
 from awaken.cli.exits import Exit, Mistake, ending_words
+from awaken.cli.text import one_line
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.store import Store
 from awaken.contract.threads import RunQuery, ThreadQuery
@@ -19,7 +22,9 @@ from awaken.front import Runtime
 
 SHORTEST_PREFIX = 4
 MOST_NAMED = 8
+LONGEST_STATE = 40
 TO_RESUME = "to resume"
+_STYLES = {TO_RESUME: "bold yellow", "waiting": "yellow", "running": "cyan", "failed": "red"}
 _PAGE = 1_000
 
 
@@ -151,19 +156,23 @@ def at_desk(store: str | None, work: Callable[[Desk], Awaitable[Exit]]) -> Exit:
     return asyncio.run(main())
 
 
-def standing(run: RunRecord, left_behind: frozenset[str]) -> str:
+def standing(run: RunRecord, left_behind: frozenset[str]) -> Text:
     """How a run stands, in a word or a few."""
     if run.run_id in left_behind:
-        return TO_RESUME
+        return _state(TO_RESUME)
     if run.status is RunStatus.DONE:
-        return ending_words(run.termination_reason)
-    return run.status.value
+        return _state(one_line(ending_words(run.termination_reason), LONGEST_STATE))
+    return _state(run.status.value)
 
 
-def thread_standing(thread: Thread, left_behind: frozenset[str]) -> str:
+def thread_standing(thread: Thread, left_behind: frozenset[str]) -> Text:
     """How the open run of a thread stands, if it has one."""
     if thread.open_run_id is None:
-        return "idle"
+        return _state("idle")
     if thread.open_run_id in left_behind:
-        return TO_RESUME
-    return (RunStatus.RUNNING if thread.active_run_id else RunStatus.WAITING).value
+        return _state(TO_RESUME)
+    return _state((RunStatus.RUNNING if thread.active_run_id else RunStatus.WAITING).value)
+
+
+def _state(words: str) -> Text:
+    return Text(words, _STYLES.get(words.partition(":")[0], ""))

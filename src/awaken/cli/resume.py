@@ -12,7 +12,7 @@ from awaken.cli.address import WayBack, existing_store
 from awaken.cli.aio import run_to_exit
 from awaken.cli.conversation import Conversation
 from awaken.cli.desk import Desk, Subject
-from awaken.cli.exits import Exit, Mistake
+from awaken.cli.exits import Exit, Mistake, ending_words, exit_of
 from awaken.cli.interrupt import Interrupts
 from awaken.cli.lines import Lines
 from awaken.cli.options import (
@@ -31,7 +31,7 @@ from awaken.cli.view import View
 from awaken.contract.threads import RunQuery
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.run import RunRecord
-from awaken.errors import ResolveError, RuntimeFault
+from awaken.errors import AwakenError, ResolveError, RuntimeFault
 from awaken.front import Runtime
 
 
@@ -104,9 +104,9 @@ class Resumer:
 
     async def all(self, desk: Desk) -> Exit:
         """Go on with everything that was left behind and whose agents are here."""
+        codes = await recovered(self.runtime)
         left = await desk.store.list_interrupted(now_ms=desk.now_ms())
         mine = [run for run in left if run.agent_id in self.agents]
-        codes: list[Exit] = []
         for run in mine:
             if self.interrupts.ever_hit:
                 break
@@ -114,7 +114,7 @@ class Resumer:
         others = sorted({run.agent_id for run in left} - set(self.agents))
         if others:
             complain(f"runs of other agents were left, too: {', '.join(others)}")
-        if not mine:
+        if not codes:
             complain(f"nothing to resume{await self._waiting()}")
         return next((code for code in codes if code is not Exit.DONE), Exit.DONE)
 
@@ -143,3 +143,21 @@ class Resumer:
     async def _waiting(self) -> str:
         page = await self.runtime.list_runs(RunQuery(status=RunStatus.WAITING, limit=1))
         return "; some wait for an answer: awaken runs --status waiting" if page.items else ""
+
+
+async def recovered(runtime: Runtime) -> list[Exit]:
+    """Wait for what a runtime has taken up by itself when it was opened, and say how it ended.
+
+    To leave it earlier would cancel those runs.
+    """
+    codes: list[Exit] = []
+    for run in runtime.recovered:
+        try:
+            result = await run
+        except AwakenError as error:
+            complain(f"run {run.run_id} of {run.agent_id}: {error}")
+            codes.append(Exit.FAILED)
+            continue
+        complain(f"run {run.run_id} of {run.agent_id}: {ending_words(result.termination)}")
+        codes.append(exit_of(result.termination))
+    return codes

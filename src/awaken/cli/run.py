@@ -20,14 +20,17 @@ from awaken.cli.options import (
     stdout_for_events,
     yes_option,
 )
+from awaken.cli.resume import recovered
 from awaken.cli.target import load_target
 from awaken.ids import UUID7
+from awaken.runtime import WhenBusy
 
 
 @click.command()
 @click.argument("target", metavar="MODULE:AGENT")
 @click.argument("prompt")
 @runs_agents
+@click.option("--queue", is_flag=True, help="Wait while the thread is busy, in any process.")
 @yes_option
 @json_option
 def run(
@@ -37,6 +40,7 @@ def run(
     agent: str | None,
     model: str | None,
     store: str | None,
+    queue: bool,
     yes: bool,
     as_json: bool,
 ) -> Exit:
@@ -71,7 +75,10 @@ def run(
                     decider=open_decider(lines, lambda: view, yes=yes),
                     interrupts=interrupts,
                     lines=lines,
+                    when_busy=WhenBusy.QUEUE if queue else WhenBusy.REFUSE,
                 )
-                return await conversation.turn(prompt, view)
+                code = await conversation.turn(prompt, view)
+                await recovered(runtime)
+                return code
 
         return run_to_exit(ask)

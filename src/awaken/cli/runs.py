@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import click
+from rich.text import Text
 
 from awaken.cli.desk import Desk, at_desk, standing
 from awaken.cli.exits import Exit
@@ -65,7 +66,7 @@ def runs(
     return at_desk(store, work)
 
 
-def run_row(run: RunRecord, left_behind: frozenset[str], now_ms: int) -> tuple[str, ...]:
+def run_row(run: RunRecord, left_behind: frozenset[str], now_ms: int) -> tuple[str | Text, ...]:
     """A run as a line of a table under `COLUMNS`."""
     return (
         run.run_id,

@@ -27,6 +27,7 @@ from awaken.domain.ticket import Ticket
 from awaken.domain.value import Value
 from awaken.ext.handoff.plugin import HANDOFF_TOOL
 
+MOST_RUNS = 20
 _PHASES = {
     CallPhase.INTENT: ("→", "cyan", "under way: it may have begun, its outcome is not known yet"),
     CallPhase.SUSPENDED: ("?", "yellow", "waits for an answer"),
@@ -37,7 +38,7 @@ _PHASES = {
 
 
 class Shown(Value, frozen=True, kw_only=True):
-    """What `--json` prints; `runs` is all of a thread's, or the one that was asked for."""
+    """What `--json` prints; `runs` are the thread's latest, or the one that was asked for."""
 
     thread: Thread
     runs: tuple[RunRecord, ...]
@@ -96,7 +97,7 @@ async def _gather(desk: Desk, subject: Subject, limit: int) -> Shown:
     if run is not None:
         runs, messages = (run,), (await _messages_of(desk, run))[-limit:]
     else:
-        runs = (await desk.runtime.list_runs(RunQuery(thread_id=thread.id))).items
+        runs = (await desk.runtime.list_runs(RunQuery(thread_id=thread.id, limit=MOST_RUNS))).items
         after = max(0, thread.message_count - limit) if limit else 0
         messages = tuple(await desk.store.load_records(thread.id, after=after))
     return Shown(
@@ -146,6 +147,9 @@ def _thread(console: Console, shown: Shown, left_behind: frozenset[str], now_ms:
         print_table(
             console, COLUMNS[:-1], [run_row(r, left_behind, now_ms)[:-1] for r in shown.runs]
         )
+    if len(shown.runs) == MOST_RUNS:
+        words = f"there may be more: awaken runs --thread {shlex.quote(thread.id)}"
+        console.print(Text(words, "dim"))
 
 
 def _run(console: Console, run: RunRecord, left_behind: frozenset[str], now_ms: int) -> None:

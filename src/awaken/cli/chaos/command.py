@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from awaken.cli.chaos.life import Life, live
 from awaken.cli.chaos.report import print_report, report_on
 from awaken.cli.chaos.trial import Trial, Trials, python_command
-from awaken.cli.exits import Exit, Mistake, ending_words, exit_of
+from awaken.cli.exits import Exit, ending_words, exit_of
 from awaken.cli.options import (
     agent_option,
     complain,
@@ -27,7 +27,7 @@ from awaken.codec import loads
 from awaken.contract.tool import Tool, traits_of
 from awaken.domain.recovery import ToolEffect
 from awaken.domain.value import Value
-from awaken.front import Agent, Runtime
+from awaken.front import Agent
 from awaken.testing.chaos import Damage
 
 
@@ -85,9 +85,9 @@ def chaos(
     """
     with stdout_for_events(as_json):
         found = load_target(target)
-    agents = _agents(found)
+    agents = found.agents(model)
     if life is not None:
-        live(loads(life, Life), agents, model)
+        live(loads(life, Life), agents)
         return Exit.DONE
     asked, tools = found.agent_id(agent), _tools(found, agents, model)
     trials = Trials(
@@ -112,20 +112,6 @@ def chaos(
     else:
         print_report(open_console(sys.stdout), report)
     return Exit.DONE if report.whole else Exit.FAILED
-
-
-def _agents(found: Target) -> list[Agent]:
-    """
-    Raises:
-        Mistake: they are inside a runtime, where their tools cannot be watched.
-    """
-    agents = found._found
-    if isinstance(agents, Runtime):
-        raise Mistake(
-            f"{found.name} makes its own Runtime, whose store and tools cannot be watched: "
-            "point at the agents instead"
-        )
-    return agents
 
 
 def _tools(found: Target, agents: Sequence[Agent], model: str | None) -> dict[str, Tool]:

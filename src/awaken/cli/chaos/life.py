@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from awaken.contract.llm import LlmExecutor
 from awaken.contract.store import Store
 from awaken.contract.threads import TicketQuery
 from awaken.domain.lifecycle import RunStatus
@@ -51,16 +50,15 @@ class Life(Value, frozen=True, kw_only=True):
         return open_store(f"sqlite:///{Path(self.home).resolve() / 'awaken.db'}")
 
 
-def live(life: Life, agents: Sequence[Agent], model: str | None) -> None:
+def live(life: Life, agents: Sequence[Agent]) -> None:
     """Bring the conversation to its end: start it, take it up, answer what it asks."""
-    asyncio.run(_live(life, agents, model))
+    asyncio.run(_live(life, agents))
 
 
-async def _live(life: Life, agents: Sequence[Agent], model: str | None) -> None:
+async def _live(life: Life, agents: Sequence[Agent]) -> None:
     switch = KillSwitch(life.witness, () if life.kill_at is None else (life.kill_at,))
     store = watched_store(life.store(), switch)
-    watched = watched_agents(agents, switch, model)
-    async with Runtime(watched, store=store, recover=False) as runtime:
+    async with Runtime(watched_agents(agents, switch), store=store, recover=False) as runtime:
         if await store.latest_run(THREAD) is None:
             await runtime.run(life.agent, life.prompt, thread=THREAD)
         for _ in range(MOST_QUESTIONS):
@@ -92,20 +90,16 @@ def _answer(ticket: Ticket, life: Life) -> ToolCallResume:
 # -- watching ---------------------------------------------------------------------------------
 
 
-def watched_agents(
-    agents: Sequence[Agent], switch: KillSwitch, model: str | None = None
-) -> list[Agent]:
-    """The same agents, with everything they call watched, and on another model if one is given."""
+def watched_agents(agents: Sequence[Agent], switch: KillSwitch) -> list[Agent]:
+    """The same agents, with everything they call watched."""
     plugins: dict[int, Plugin] = {}
-    return [_watched(agent, switch, plugins, model or agent.model) for agent in agents]
+    return [_watched(agent, switch, plugins) for agent in agents]
 
 
-def _watched(
-    agent: Agent, switch: KillSwitch, plugins: dict[int, Plugin], model: str | LlmExecutor
-) -> Agent:
+def _watched(agent: Agent, switch: KillSwitch, plugins: dict[int, Plugin]) -> Agent:
     watched = copy.copy(agent)
-    executor = open_model(model) if isinstance(model, str) else model
-    watched.model = watched_model(executor, switch.witness)
+    model = open_model(agent.model) if isinstance(agent.model, str) else agent.model
+    watched.model = watched_model(model, switch.witness)
     watched.tools = [watched_tool(tool, switch) for tool in agent.tools]
     # A plugin that two agents share stays one.
     watched.plugins = tuple(

@@ -76,6 +76,6 @@ def _crash(books: Books, *, killed: bool) -> str:
         return f"one change to the world, noted before it was made: {kept}"
     times = "once" if len(entries) == 1 else f"{len(entries)} times"
     return (
-        "a process killed after it had changed the world and before it knew: the next one went on "
-        f"from the last commit, and it happened {times}:\n      {kept}"
+        "a kill at the worst moment, and a new process that went on from the last commit; "
+        f"it happened {times}:\n      {kept}"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from awaken.contract.commits import Fence
 from awaken.errors import StaleFence, StoreUnavailable, ThreadOwned
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing.conformance.making import names, record, refused, says, texts, write
@@ -151,12 +153,34 @@ async def test_a_claim_that_cannot_be_shown_is_not_made(store: SqliteStore, path
     await write(store, run=record("r"))
     os.mkdir(f"{path}-owner-{store.owner}")
 
-    with pytest.raises(StoreUnavailable, match="lock file"):
+    with pytest.raises(StoreUnavailable, match="a file beside"):
         await store.claim("t", at_ms=1)
 
     thread = await store.load_thread("t")
     assert thread is not None
     assert thread.owner is None
+
+
+async def test_a_store_that_was_forgotten_gives_up_its_threads(
+    store: SqliteStore, path: Path
+) -> None:
+    forgotten = SqliteStore(path)
+    await forgotten.claim("t", at_ms=1)
+    await refused(ThreadOwned, store.claim("t", at_ms=2))
+
+    del forgotten
+    gc.collect()
+
+    async def claimed() -> Fence:
+        while True:
+            try:
+                return await store.claim("t", at_ms=3)
+            except ThreadOwned:
+                continue
+
+    async with asyncio.timeout(10):
+        assert (await claimed()).owner == store.owner
+    assert lock_files(path) == [f"{path.name}-owner-{store.owner}"]
 
 
 async def test_stores_that_claim_at_once_agree_on_one(path: Path) -> None:

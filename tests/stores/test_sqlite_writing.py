@@ -143,6 +143,14 @@ async def test_what_became_of_a_commit_is_asked_behind_it(store: SqliteStore, pa
     assert found.length == 1
 
 
+async def test_another_commit_of_the_same_revision_is_not_taken_for_it(store: SqliteStore) -> None:
+    """Somebody else may have gone on with the run meanwhile."""
+    lost = commit("t", "mine", run=record("r", revision=1))
+    await store.commit(commit("t", "theirs", run=record("r", revision=1)))
+
+    assert await store.settle(lost) is None
+
+
 # -- commits SQLite cannot answer for ----------------------------------------------------------
 
 

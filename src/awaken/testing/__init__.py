@@ -1,6 +1,8 @@
-"""What tests of agents, tools and stores need: models that follow a script, and a clock to turn."""
+"""What tests of agents, tools and stores need: models that follow a script, a clock to turn, and
+a store that fails when told to. What every store must hold is in `awaken.testing.conformance`."""
 
 from awaken.testing.clock import FakeClock
+from awaken.testing.failing import FailingStore, Failure
 from awaken.testing.models import (
     FunctionModel,
     ScriptedModel,
@@ -15,6 +17,8 @@ from awaken.testing.tools import CustomCancelTool, EchoTool
 __all__ = [
     "CustomCancelTool",
     "EchoTool",
+    "FailingStore",
+    "Failure",
     "FakeClock",
     "FunctionModel",
     "ScriptedModel",

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.domain.suspension import Decision
+from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.errors import InvalidRecord, NotFound
+from awaken.stores.answers import answered, command_of
 from awaken.stores.memory.tables import Tables, ThreadRow
-from awaken.stores.memory.tickets import answer
 
 _ANY = "any thread"
 
@@ -32,20 +33,17 @@ class MemoryCommands(Tables):
         self, thread_id: str, decisions: Sequence[Decision], *, at_ms: int
     ) -> int | None:
         thread = self._threads.get(thread_id)
-        answered = answer(thread.tickets if thread else {}, decisions, at_ms)
-        if thread is None or not answered:
+        tickets = thread.tickets if thread is not None else {}
+        taken: dict[str, Ticket] = {}
+        for target, answer in decisions:
+            meant = _meant({**tickets, **taken}, target)
+            ticket = answered(target, answer, meant, lambda: _open(tickets), at_ms)
+            if ticket is not None:
+                taken[ticket.key] = ticket
+        if thread is None or not taken:
             return None
-        thread.tickets.update(answered)
-        runs = {ticket.run_id for ticket in answered.values()}
-        taken = [(key, ticket.decision) for key, ticket in answered.items()]
-        command = ThreadCommand(
-            thread_id=thread_id,
-            kind=CommandKind.DECISIONS,
-            run_id=runs.pop() if len(runs) == 1 else None,
-            decisions=tuple((key, resume) for key, resume in taken if resume is not None),
-            at_ms=at_ms,
-        )
-        return self._keep(thread, command)
+        thread.tickets.update(taken)
+        return self._keep(thread, command_of(thread_id, taken.values(), at_ms))
 
     def _keep(self, thread: ThreadRow, command: ThreadCommand) -> int:
         self._commands_sent += 1
@@ -66,3 +64,13 @@ class MemoryCommands(Tables):
             if found:
                 return found
             await self._sent.wait(_ANY)
+
+
+def _meant(tickets: Mapping[str, Ticket], target: str) -> list[Ticket]:
+    if target in tickets:
+        return [tickets[target]]
+    return [ticket for ticket in tickets.values() if ticket.answers_to(target)]
+
+
+def _open(tickets: Mapping[str, Ticket]) -> list[Ticket]:
+    return [ticket for ticket in tickets.values() if ticket.status is TicketStatus.OPEN]

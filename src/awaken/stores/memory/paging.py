@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from operator import itemgetter
 from typing import TypeVar
 
 import msgspec
@@ -12,19 +13,20 @@ from awaken.codec import digest, dumps, loads
 from awaken.contract.threads import Page, RunQuery, ThreadQuery, TicketQuery
 from awaken.errors import InvalidRecord
 
+R = TypeVar("R")
 T = TypeVar("T")
 Query = RunQuery | ThreadQuery | TicketQuery
 Place = tuple[int, str, str]
 """Where an item stands in its list, the first one lowest."""
 
 
-def cut_page(rows: Iterable[tuple[Place, T]], query: Query) -> Page[T]:
-    """The page that `query` asks for, out of everything that fits its filter."""
+def cut_page(rows: Iterable[tuple[Place, R]], query: Query, show: Callable[[R], T]) -> Page[T]:
+    """The page that `query` asks for, shown, out of all rows that fit its filter."""
     start = _read(query) if query.cursor is not None else None
-    rest = sorted((row for row in rows if start is None or row[0] > start), key=lambda row: row[0])
+    rest = sorted((row for row in rows if start is None or row[0] > start), key=itemgetter(0))
     some = rest[: query.limit]
     return Page(
-        items=tuple(item for _, item in some),
+        items=tuple(show(row) for _, row in some),
         cursor=_write(query, some[-1][0]) if some and len(some) < len(rest) else None,
     )
 

@@ -8,23 +8,17 @@ from itertools import islice
 import msgspec
 
 from awaken.contract.commits import CallEntry
-from awaken.contract.threads import (
-    Page,
-    RunQuery,
-    ThreadContext,
-    ThreadQuery,
-    TicketQuery,
-)
+from awaken.contract.threads import Page, RunQuery, ThreadContext, ThreadQuery, TicketQuery
 from awaken.domain.event import RunEvent
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message, MessageRecord
 from awaken.domain.run import PersistedState, RunMessageOutput, RunRecord
 from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket, TicketStatus
+from awaken.stores.answers import is_past
 from awaken.stores.memory.calls import calls_of_last_turn, calls_since
 from awaken.stores.memory.paging import cut_page
 from awaken.stores.memory.tables import RunRow, Tables, ThreadRow, persisted
-from awaken.stores.memory.tickets import is_past
 
 _replace = msgspec.structs.replace
 
@@ -57,13 +51,13 @@ class MemoryReads(Tables):
 
     async def list_threads(self, query: ThreadQuery) -> Page[Thread]:
         rows = (
-            ((-thread.updated_at, thread.id, ""), self._head(thread))
+            ((-thread.updated_at, thread.id, ""), thread)
             for thread in self._threads.values()
             if query.parent_thread_id in (None, thread.parent_thread_id)
             and not (query.root and thread.parent_thread_id is not None)
             and thread.id.startswith(query.prefix)
         )
-        return cut_page(rows, query)
+        return cut_page(rows, query, self._head)
 
     async def load_context(
         self, thread_id: str, *, tail: int | None = None
@@ -150,13 +144,13 @@ class MemoryReads(Tables):
 
     async def list_runs(self, query: RunQuery) -> Page[RunRecord]:
         rows = (
-            ((-run.number, "", ""), _bare(run.record))
+            ((-run.number, "", ""), run.record)
             for run in self._runs.values()
             if query.thread_id in (None, run.record.thread_id)
             and query.agent_id in (None, run.record.agent_id)
             and query.status in (None, run.record.status)
         )
-        return cut_page(rows, query)
+        return cut_page(rows, query, _bare)
 
     async def list_interrupted(self, *, now_ms: int) -> Sequence[RunRecord]:
         return [
@@ -196,7 +190,7 @@ class MemoryReads(Tables):
             for ticket in thread.tickets.values()
             if query.run_id in (None, ticket.run_id) and query.status in (None, ticket.status)
         )
-        return cut_page(rows, query)
+        return cut_page(rows, query, lambda ticket: ticket)
 
 
 def _span(after: int, limit: int | None) -> slice:

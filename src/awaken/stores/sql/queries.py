@@ -75,7 +75,7 @@ COMMITS_OF_RUN = """
 SELECT id, first_seq, first_event, run, delta FROM commits
 WHERE id BETWEEN ? AND ? AND run = ? ORDER BY id
 """
-ADD_SNAPSHOT = "INSERT OR REPLACE INTO snapshots (id, state) VALUES (?, ?)"
+ADD_SNAPSHOT = "INSERT INTO snapshots (id, state) VALUES (?, ?)"
 SNAPSHOTS = "SELECT id, state FROM snapshots WHERE id BETWEEN ? AND ? ORDER BY id DESC"
 
 # -- runs ---------------------------------------------------------------------------------------
@@ -84,23 +84,35 @@ RUN_COLUMNS = "pk, thread, status, first_position, last_position, record"
 RUN = f"SELECT {RUN_COLUMNS} FROM runs WHERE id = ?"
 RUN_STATUS = "SELECT status FROM runs WHERE pk = ?"
 RUN_BEGIN = "SELECT first_position FROM runs WHERE pk = ?"
+# The plus keeps SQLite from walking through all runs, only because they are in order.
 OPEN_RUNS = """
 SELECT r.id, r.status, r.record, t.owner, t.pk
-FROM runs AS r JOIN threads AS t ON t.pk = r.thread WHERE r.status <> 'done' ORDER BY r.pk
+FROM runs AS r JOIN threads AS t ON t.pk = r.thread WHERE r.status <> 'done' ORDER BY +r.pk
 """
 
 # -- tickets and commands -----------------------------------------------------------------------
 
 TICKET = "SELECT pk, status FROM tickets WHERE thread = ? AND key = ?"
-TICKETS = "SELECT pk, status, record FROM tickets WHERE thread = ? ORDER BY asked_at, pk"
+# A key is unique; the other two names may repeat.
+TICKETS_NAMED = """
+SELECT pk, status, record FROM tickets
+WHERE (thread = ? AND key = ?) OR (thread = ? AND ticket_id = ?) OR (thread = ? AND call_id = ?)
+ORDER BY asked_at, pk
+"""
+OPEN_TICKETS = """
+SELECT pk, status, record FROM tickets WHERE status = 'open' AND thread = ? ORDER BY asked_at, pk
+"""
 ADD_TICKET = """
-INSERT INTO tickets (thread, key, run_id, status, asked_at, expires_at, record)
-VALUES (?, ?, ?, ?, ?, ?, ?)
+INSERT INTO tickets
+       (ticket_id, call_id, run_id, status, asked_at, expires_at, record, thread, key)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 CHANGE_TICKET = """
-UPDATE tickets SET run_id = ?, status = ?, asked_at = ?, expires_at = ?, record = ? WHERE pk = ?
+UPDATE tickets SET ticket_id = ?, call_id = ?, run_id = ?, status = ?, asked_at = ?,
+       expires_at = ?, record = ?
+WHERE pk = ?
 """
-ANSWER_TICKET = "UPDATE tickets SET status = 'answered', record = ? WHERE pk = ?"
+ANSWER_TICKET = "UPDATE tickets SET status = 'answered', record = ? WHERE thread = ? AND key = ?"
 HAS_EXPIRED_TICKET = """
 SELECT 1 FROM tickets WHERE status = 'open' AND thread = ? AND run_id = ? AND expires_at < ?
 """
@@ -135,7 +147,7 @@ DELETE_TICKETS = "DELETE FROM tickets WHERE thread = ?"
 DELETE_COMMANDS = "DELETE FROM commands WHERE thread = ?"
 DELETE_THREAD = "DELETE FROM threads WHERE pk = ?"
 RAISE_EPOCHS = """
-UPDATE epochs SET floor = max(floor, (SELECT epoch FROM threads WHERE pk = ?))
+UPDATE epochs SET floor = t.epoch FROM threads AS t WHERE t.pk = ? AND t.epoch > floor
 """
 OLD_THREADS = f"""
 SELECT {THREAD_COLUMNS} FROM threads WHERE updated_at < ? AND open_run IS NULL

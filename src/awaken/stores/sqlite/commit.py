@@ -14,9 +14,9 @@ from awaken.domain.run import RunRecord
 from awaken.domain.thread import project_run
 from awaken.errors import InvalidRecord, StaleFence, ThreadOwned, VersionConflict
 from awaken.stores.sql import queries
-from awaken.stores.sqlite.delta import Packed
+from awaken.stores.sqlite.delta import Packed, pack
 from awaken.stores.sqlite.owners import Owners
-from awaken.stores.sqlite.rows import commit_id, find_run
+from awaken.stores.sqlite.rows import commit_id, commits, find_run
 from awaken.stores.sqlite.state import SNAPSHOT_EVERY, save_snapshot
 from awaken.stores.sqlite.tickets import write_ticket
 
@@ -47,8 +47,8 @@ class _Head(NamedTuple):
 def write_commit(db: sqlite3.Connection, packed: Packed) -> Committed:
     """Check a commit against the head of its thread, and write it."""
     commit, run = packed.commit, packed.commit.run
-    row = db.execute(queries.HEAD_AND_RUN, (commit.thread_id, run.run_id if run else None))
-    head = _Head._make(row.fetchone())
+    names = (commit.thread_id, run.run_id if run else None)
+    head = _Head._make(db.execute(queries.HEAD_AND_RUN, names).fetchone())
     adopted = _check(db, commit, head)
     thread = head.pk
     if thread is None:
@@ -193,14 +193,17 @@ def _settle_questions(db: sqlite3.Connection, packed: Packed, thread: int) -> No
 
 
 def find_committed(db: sqlite3.Connection, commit: ThreadCommit) -> Committed | None:
-    """The answer to a commit that was made, told by its run's revision; nothing if it was not."""
+    """The answer to a commit that was made, told by its run's last one; nothing if it was not."""
     if commit.run is None:
         raise InvalidRecord("a commit without a run cannot be found again: read its thread")
-    row = find_run(db, commit.run.run_id)
-    if row is None or row.record().revision != commit.run.revision:
+    run = find_run(db, commit.run.run_id)
+    if run is None or run.record().revision != commit.run.revision:
         return None
-    at = db.execute(queries.FIRST_EVENT, (commit_id(row.thread, row.last_position),)).fetchone()
-    return Committed(commit.expected_length + len(commit.messages), at[0])
+    (row,) = commits(db, run.thread, run.last_position, run.last_position)
+    # Another owner may have reached the same revision with something else.
+    if row.delta != pack(commit).delta:
+        return None
+    return Committed(commit.expected_length + len(commit.messages), row.first_event)
 
 
 # -- ownership --------------------------------------------------------------------------------

@@ -90,7 +90,11 @@ class Engine:
             self._reader.stop()
         # If the disk refuses, the lock's end says the same: this owner is gone.
         with contextlib.suppress(sqlite3.Error):
-            for thread_id in self.held:
-                db.execute(queries.RELEASE_OWNED, (thread_id, self.owners.me))
+            if self.held:
+                db.execute("BEGIN IMMEDIATE")
+                mine = [(thread_id, self.owners.me) for thread_id in self.held]
+                db.executemany(queries.RELEASE_OWNED, mine)
+                db.execute("COMMIT")
+            db.execute("PRAGMA busy_timeout = 0")  # whoever else is there will tidy up the log
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self.owners.give_up()

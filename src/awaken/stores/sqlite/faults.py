@@ -30,7 +30,7 @@ def _translate(path: str, error: Exception, doing: str) -> Exception:
         return Serialization(f"what is in {path} does not fit this version of awaken: {error}")
     if isinstance(error, OSError):
         return StoreUnavailable(
-            f"the lock file of an owner beside {path} cannot be kept: {error}; "
+            f"a file beside {path} cannot be written: {error}; "
             "make the directory writable, and see that the disk has space"
         )
     if isinstance(error, AwakenError) or not isinstance(error, sqlite3.Error):

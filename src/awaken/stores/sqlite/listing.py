@@ -13,9 +13,10 @@ from awaken.codec import digest, dumps, loads, to_json
 from awaken.contract.threads import Page, RunQuery, ThreadQuery, TicketQuery
 from awaken.domain.run import RunRecord
 from awaken.domain.thread import Thread
-from awaken.domain.ticket import Ticket
+from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.errors import InvalidRecord
 from awaken.stores.sql.queries import RUN_COLUMNS, THREAD_COLUMNS
+from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.rows import RunRow, ThreadRow
 from awaken.stores.sqlite.tickets import read_ticket
 
@@ -23,7 +24,7 @@ _replace = msgspec.structs.replace
 _Query = RunQuery | ThreadQuery | TicketQuery
 
 
-def list_threads(db: sqlite3.Connection, query: ThreadQuery) -> Page[Thread]:
+def list_threads(db: sqlite3.Connection, owners: Owners, query: ThreadQuery) -> Page[Thread]:
     where = _Where("position > 0")
     where.equals("parent", query.parent_thread_id)
     if query.root:
@@ -35,7 +36,7 @@ def list_threads(db: sqlite3.Connection, query: ThreadQuery) -> Page[Thread]:
     rows = where.rows(db, f"{THREAD_COLUMNS} FROM threads", "updated_at DESC, id", query)
     heads = [ThreadRow._make(row) for row in rows[: query.limit]]
     return Page(
-        items=tuple(head.thread() for head in heads),
+        items=tuple(head.thread(owners) for head in heads),
         cursor=_cursor(query, rows, heads[-1].updated_at, heads[-1].id) if heads else None,
     )
 
@@ -45,13 +46,16 @@ def list_runs(db: sqlite3.Connection, query: RunQuery) -> Page[RunRecord]:
     if query.thread_id is not None:
         where.add("thread = (SELECT pk FROM threads WHERE id = ?)", query.thread_id)
     where.equals("agent", query.agent_id)
+    order = "pk DESC"
     if query.status is not None:
         where.equals("status", query.status.value)
         if not query.status.is_terminal:
-            where.add("status <> 'done'")  # tells SQLite that the index of open runs will do
+            # Tells SQLite that the index of open runs will do, and not to go by the order.
+            where.add("status <> 'done'")
+            order = "+pk DESC"
     if (last := _place(query, int)) is not None:
         where.add("pk < ?", *last)
-    rows = where.rows(db, f"{RUN_COLUMNS} FROM runs", "pk DESC", query)
+    rows = where.rows(db, f"{RUN_COLUMNS} FROM runs", order, query)
     heads = [RunRow._make(row) for row in rows[: query.limit]]
     return Page(
         items=tuple(head.record() for head in heads),
@@ -64,11 +68,16 @@ def list_tickets(db: sqlite3.Connection, query: TicketQuery) -> Page[Ticket]:
     if query.thread_id is not None:
         where.add("thread = (SELECT pk FROM threads WHERE id = ?)", query.thread_id)
     where.equals("run_id", query.run_id)
-    where.equals("status", query.status.value if query.status else None)
+    asked = "asked_at"
+    if query.status is TicketStatus.OPEN:
+        where.add("status = 'open'")  # as with runs
+        asked = "+asked_at"
+    elif query.status is not None:
+        where.equals("status", query.status.value)
     if (last := _place(query, int, int)) is not None:
-        where.add("(asked_at > ? OR (asked_at = ? AND pk > ?))", last[0], *last)
+        where.add(f"({asked} > ? OR ({asked} = ? AND pk > ?))", last[0], *last)
     columns = "asked_at, pk, status, record FROM tickets"
-    rows = where.rows(db, columns, "asked_at, pk", query)
+    rows = where.rows(db, columns, f"{asked}, pk", query)
     shown = rows[: query.limit]
     return Page(
         items=tuple(read_ticket(status, record) for _, _, status, record in shown),

@@ -43,8 +43,8 @@ else:
 
 def new_owner(ids: Ids) -> str:
     """A name for one opened store; it says where to look for the process."""
-    host = re.sub(r"[^A-Za-z0-9.]+", "_", socket.gethostname()) or "localhost"
-    return f"{host}-{os.getpid()}-{ids.new()[-12:]}"
+    name = f"{socket.gethostname()}-{os.getpid()}-{ids.new()[-12:]}"
+    return re.sub(r"[^A-Za-z0-9.-]+", "_", name)  # it is part of a file's name, too
 
 
 class Owners:

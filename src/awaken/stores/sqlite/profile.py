@@ -38,7 +38,7 @@ class SqliteProfiles:
             if expected_version is not None and expected_version != version:
                 raise VersionConflict(key, expected=expected_version, actual=version)
             db.execute(queries.SET_PROFILE, (str(owner), key, text, version + 1, now))
-            return ProfileEntry(key=key, value=value, version=version + 1, updated_at=now)
+            return _entry(key, text, version + 1, now)
 
         return await self._engine().write(write)
 

@@ -12,11 +12,14 @@ from awaken.domain.run import PersistedState
 from awaken.stores.sql import queries
 from awaken.stores.sqlite.commands import load_commands
 from awaken.stores.sqlite.delta import events_in, messages_in
+from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.rows import ThreadRow, commits, find_run, find_thread, position_of
 from awaken.stores.sqlite.state import fold_at, persisted, run_state
 
 
-def load_context(db: sqlite3.Connection, thread_id: str, tail: int | None) -> ThreadContext | None:
+def load_context(
+    db: sqlite3.Connection, owners: Owners, thread_id: str, tail: int | None
+) -> ThreadContext | None:
     thread = find_thread(db, thread_id)
     if thread is None:
         return None
@@ -28,7 +31,7 @@ def load_context(db: sqlite3.Connection, thread_id: str, tail: int | None) -> Th
         # The fold has every run that is open; one that is done may lie further back.
         state = persisted(fold.runs[run.pk] if run.pk in fold.runs else run_state(db, run))
     return ThreadContext(
-        thread=thread.thread(),
+        thread=thread.thread(owners),
         messages=messages_between(db, thread, skipped, thread.length),
         skipped=skipped,
         open_run=run.record() if run else None,

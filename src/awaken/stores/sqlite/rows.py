@@ -13,6 +13,7 @@ from awaken.codec import loads
 from awaken.domain.run import RunRecord
 from awaken.domain.thread import Thread
 from awaken.stores.sql import queries
+from awaken.stores.sqlite.owners import Owners
 
 _replace = msgspec.structs.replace
 
@@ -41,7 +42,11 @@ class ThreadRow(NamedTuple):
     forked_from: str | None
     forked_at: int | None
 
-    def thread(self) -> Thread:
+    def thread(self, owners: Owners | None = None) -> Thread:
+        """The head as others see it: a dead owner is none."""
+        owner = self.owner
+        if owner is not None and owners is not None and not owners.is_alive(owner):
+            owner = None
         return Thread(
             id=self.id,
             parent_thread_id=self.parent,
@@ -54,7 +59,7 @@ class ThreadRow(NamedTuple):
             updated_at=self.updated_at,
             forked_from=self.forked_from,
             forked_at=self.forked_at,
-            owner=self.owner,
+            owner=owner,
         )
 
 

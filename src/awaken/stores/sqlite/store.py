@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import weakref
 from collections.abc import Sequence
 from functools import partial
 from typing import Self
@@ -120,6 +121,8 @@ class SqliteStore:
                 path = self.path if self.path == MEMORY else os.path.realpath(self.path)
                 address = self._address._replace(path=path)
                 self._engine = Engine(address, self._owner, self._watch)
+                # A store somebody forgot to close still gives up its threads.
+                weakref.finalize(self, self._engine.writer.abandon).atexit = False
             return self._engine
 
     # -- commits ------------------------------------------------------------------------------
@@ -167,19 +170,23 @@ class SqliteStore:
     # -- threads ------------------------------------------------------------------------------
 
     async def load_thread(self, thread_id: str) -> Thread | None:
+        engine = self._ready()
+
         def load(db: sqlite3.Connection) -> Thread | None:
             row = find_thread(db, thread_id)
-            return row.thread() if row else None
+            return row.thread(engine.owners) if row else None
 
-        return await self._ready().read(load)
+        return await engine.read(load)
 
     async def list_threads(self, query: ThreadQuery) -> Page[Thread]:
-        return await self._ready().read(lambda db: listing.list_threads(db, query))
+        engine = self._ready()
+        return await engine.read(lambda db: listing.list_threads(db, engine.owners, query))
 
     async def load_context(
         self, thread_id: str, *, tail: int | None = None
     ) -> ThreadContext | None:
-        return await self._ready().read(lambda db: read.load_context(db, thread_id, tail))
+        engine = self._ready()
+        return await engine.read(lambda db: read.load_context(db, engine.owners, thread_id, tail))
 
     async def load_messages(
         self, thread_id: str, *, after: int = 0, limit: int | None = None

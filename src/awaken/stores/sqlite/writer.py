@@ -10,9 +10,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from awaken.errors import AwakenError, CommitUnknown, StoreUnavailable
-from awaken.stores.sqlite.faults import code_of, explain
+from awaken.errors import StoreUnavailable
+from awaken.stores.sqlite.faults import explain
 from awaken.stores.sqlite.jobs import Job, Post
+from awaken.stores.sqlite.transactions import Transactions
 from awaken.stores.sqlite.watch import Watch
 
 ALL = "*"
@@ -23,7 +24,7 @@ _POLL_SECONDS = 0.07
 
 
 class Writer:
-    """Owns the connection that writes. Everything here but `put` runs on its thread."""
+    """Owns the connection that writes, and looks out for what other processes write."""
 
     def __init__(
         self,
@@ -43,7 +44,7 @@ class Writer:
         self._opened = threading.Event()
         self._over: Exception | None = None
         self._ended: list[asyncio.Future[None]] = []
-        self._damage: Exception | None = None
+        self._transactions = Transactions(path)
         self._seen = 0
         self._next_poll = 0.0
         self._thread = threading.Thread(
@@ -94,9 +95,13 @@ class Writer:
             self._queue.put(None)
 
     def note(self, error: Exception) -> None:
-        """Write nothing more once anybody has seen that the file is damaged."""
-        if code_of(error) in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-            self._damage = error
+        """Hear of an error somebody met who only reads."""
+        self._transactions.note(error)
+
+    def abandon(self) -> None:
+        """Finish what was put, then end, with nobody to tell; takes no lock, so anybody may."""
+        self._stopping = True
+        self._queue.put(None)
 
     def stop(self) -> asyncio.Future[None]:
         """Finish what was put, then end; the answer comes when that is done."""
@@ -124,21 +129,30 @@ class Writer:
             return
         self._tell_all()  # what others wrote while the file was closed
         self._opened.set()
-        while (batch := self._take(db)) is not None:
-            post = Post()
-            if batch and batch[0].alone:
-                self._run_bare(db, batch[0])
-            elif batch:
-                self._run(db, batch)
-            for job in batch:
-                post.add(job.future, job.value, job.error)
-            self._tell(batch, post)
-            post.send()
+        ending: Exception = self._closed()
         try:
+            while (batch := self._take(db)) is not None:
+                self._serve(db, batch)
             self._finish(db)
+        except Exception as error:
+            ending = explain(self._path, error, doing="used")
         finally:
             db.close()
-            self._end(self._closed())
+            self._end(ending)
+
+    def _serve(self, db: sqlite3.Connection, batch: list[Job[Any]]) -> None:
+        try:
+            if batch[0].alone:
+                self._transactions.run_bare(db, batch[0])
+            else:
+                self._transactions.run(db, batch)
+        except Exception as error:
+            self._transactions.fail(batch, error)
+        post = Post()
+        for job in batch:
+            post.add(job.future, job.value, job.error)
+        self._tell(batch, post)
+        post.send()
 
     def _end(self, error: Exception) -> None:
         """Answer everybody who is left, so that nobody waits for a thread that is gone."""
@@ -208,86 +222,6 @@ class Writer:
             self._watch.mark_all(post)
         else:
             self._watch.mark(channels, post)
-
-    # -- transactions -------------------------------------------------------------------------
-
-    def _run(self, db: sqlite3.Connection, batch: list[Job[Any]]) -> None:
-        """Everything in one transaction; if that goes wrong, each job in its own."""
-        if self._damage is not None:
-            self._fail(batch, self._damage)
-            return
-        try:
-            db.execute("BEGIN IMMEDIATE")
-        except sqlite3.Error as error:
-            self._fail(batch, error)
-            return
-        try:
-            for job in batch:
-                self._work(db, job)
-        except Exception as error:
-            self._undo(db)
-            self._retry(db, batch, error)
-            return
-        try:
-            db.execute("COMMIT")
-        except sqlite3.Error as error:
-            if db.in_transaction:
-                self._undo(db)
-                self._retry(db, batch, error)
-            else:
-                self._find_out(db, batch, error)
-
-    def _work(self, db: sqlite3.Connection, job: Job[Any]) -> None:
-        before = db.total_changes
-        try:
-            job.value, job.error = job.work(db), None
-        except AwakenError as error:
-            job.error = error
-            if db.total_changes != before:
-                raise  # it had begun to write, and must not leave half of that to the others
-
-    def _retry(self, db: sqlite3.Connection, batch: list[Job[Any]], error: Exception) -> None:
-        if len(batch) == 1:
-            self._fail(batch, error)
-            return
-        for job in batch:
-            self._run(db, [job])
-
-    def _fail(self, batch: Sequence[Job[Any]], error: Exception) -> None:
-        self.note(error)
-        for job in batch:
-            job.error = explain(self._path, error, doing="written")
-
-    def _find_out(
-        self, db: sqlite3.Connection, batch: Sequence[Job[Any]], error: Exception
-    ) -> None:
-        """SQLite ended the transaction and did not say how: read what became of each job."""
-        for job in batch:
-            if job.error is not None:
-                continue
-            try:
-                found = job.lost(db) if job.lost is not None else _NOTHING
-            except (sqlite3.Error, AwakenError):
-                found = _NOTHING
-            if found is None:
-                self._fail([job], error)
-            elif found is _NOTHING:
-                job.error = CommitUnknown(error)
-                job.error.__cause__ = error
-            else:
-                job.value = found
-
-    def _undo(self, db: sqlite3.Connection) -> None:
-        # SQLite may have rolled back by itself: a full disk does that.
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-
-    def _run_bare(self, db: sqlite3.Connection, job: Job[Any]) -> None:
-        """Work that cannot be done inside a transaction."""
-        try:
-            job.value = job.work(db)
-        except Exception as error:
-            self._fail([job], error)
 
 
 _NOTHING = object()

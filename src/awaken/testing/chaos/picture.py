@@ -16,6 +16,7 @@ from awaken.domain.value import Value
 class Picture(Value, frozen=True, kw_only=True):
     """Everything durable about a thread; `interrupted` are runs somebody should take up."""
 
+    thread_id: str = ""
     messages: tuple[Message, ...] = ()
     events: tuple[RunEvent, ...] = ()
     calls: tuple[CallEntry, ...] = ()
@@ -37,13 +38,14 @@ async def picture_of(store: Store, thread_id: str, *, clock: Clock = SYSTEM_CLOC
     """Read all of a thread. Meant for threads of a test's size."""
     thread = await store.load_thread(thread_id)
     if thread is None:
-        return Picture()
+        return Picture(thread_id=thread_id)
     runs = (await store.list_runs(RunQuery(thread_id=thread_id))).items
     calls: list[CallEntry] = []
     for run in reversed(runs):
         calls.extend(await store.load_calls(run.run_id))
     interrupted = await store.list_interrupted(now_ms=clock.now_ms())
     return Picture(
+        thread_id=thread_id,
         messages=tuple(await store.load_messages(thread_id)),
         events=tuple(await store.load_events(thread_id)),
         calls=tuple(calls),

@@ -15,7 +15,6 @@ from awaken.contract.commits import CallPhase, call_key
 from awaken.domain.event import ToolCallDone
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message, Role
-from awaken.domain.recovery import OUTCOME_UNKNOWN
 from awaken.domain.suspension import ToolCallOutcome
 from awaken.domain.ticket import TicketStatus
 from awaken.domain.transcript import effective_view
@@ -26,13 +25,18 @@ from awaken.testing.chaos.witness import Note, NoteKind
 _OPEN = (CallPhase.INTENT, CallPhase.SUSPENDED)
 
 
+def _none() -> tuple[str, ...]:
+    """Nothing, and JSON says so."""
+    return ()
+
+
 class Damage(Value, frozen=True, kw_only=True):
     """What should not have happened, a sentence each."""
 
-    lost: tuple[str, ...] = ()
-    doubled: tuple[str, ...] = ()
-    invalid: tuple[str, ...] = ()
-    left_open: tuple[str, ...] = ()
+    lost: tuple[str, ...] = msgspec.field(default_factory=_none)
+    doubled: tuple[str, ...] = msgspec.field(default_factory=_none)
+    invalid: tuple[str, ...] = msgspec.field(default_factory=_none)
+    left_open: tuple[str, ...] = msgspec.field(default_factory=_none)
 
     def __bool__(self) -> bool:
         return bool(self.lost or self.doubled or self.invalid or self.left_open)
@@ -57,7 +61,7 @@ def damage_between(
             *_lost_commits(notes, final),
             *_asked_again(notes),
         ),
-        doubled=(*_doubled_effects(notes, once), *_doubled_runs(notes, final, once)),
+        doubled=(*_doubled_effects(notes, once), *_doubled_runs(notes, once)),
         invalid=(*_faults_shown(notes), *log_faults(final.messages), *_event_faults(final)),
         left_open=tuple(_left_open(final)),
     )
@@ -88,7 +92,7 @@ def _lost_since(picture: Picture, final: Picture) -> Iterator[str]:
 def _lost_commits(notes: Sequence[Note], final: Picture) -> Iterator[str]:
     """What a store promised, and does not have."""
     for note in notes:
-        if note.kind is not NoteKind.COMMIT:
+        if note.kind is not NoteKind.COMMIT or note.name != final.thread_id:
             continue
         length, messages = note.detail["length"], note.detail["messages"]
         for place, (message_id, mark) in enumerate(messages, start=length - len(messages)):
@@ -128,25 +132,25 @@ def _doubled_effects(notes: Sequence[Note], once: Collection[str]) -> Iterator[s
             yield f"{name} took effect {times} times: {what}"
 
 
-def _doubled_runs(notes: Sequence[Note], final: Picture, once: Collection[str]) -> Iterator[str]:
+def _doubled_runs(notes: Sequence[Note], once: Collection[str]) -> Iterator[str]:
     """Calls that ran again though nobody had said that they did not happen."""
-    settled = [
-        ticket.key
-        for ticket in final.tickets
-        if ticket.reason == OUTCOME_UNKNOWN and ticket.decision is not None
-    ]
-    begun: dict[str, bool] = {}
+    ran: dict[str, NoteKind] = {}
     for note in notes:
         if note.name not in once:
             continue
+        name, key, before = note.name, note.key, ran.get(note.key)
         if note.kind is NoteKind.START:
-            if begun.get(note.key) and not any(key.startswith(note.key) for key in settled):
-                yield f"{note.name} ran again in call {note.key}"
-            begun[note.key] = True
-        elif note.kind is NoteKind.ASKED or (
-            note.kind is NoteKind.VERIFIED and note.detail == "False"
-        ):
-            begun[note.key] = False
+            if before is not None:
+                yield f"{name} ran again in call {key}"
+            ran[key] = note.kind
+        elif note.kind is NoteKind.END:
+            ran[key] = note.kind
+        elif note.kind is NoteKind.ASKED:
+            ran.pop(key, None)
+        elif note.kind is NoteKind.VERIFIED and note.detail == "False":
+            if before is NoteKind.END:
+                yield f"{name} had run to its end, and its verify says that it did not happen"
+            ran.pop(key, None)
 
 
 # -- invalid ----------------------------------------------------------------------------------

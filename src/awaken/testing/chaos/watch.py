@@ -95,7 +95,8 @@ class _WatchedTool(_Watched):
     async def execute(self, args: Any, ctx: ToolCallContext) -> ToolOutput:
         name, key = self._name, ctx.idempotency_key
         self._switch.reach(f"start of {name}")
-        self._witness.note(NoteKind.START, name, key)
+        if not self._asks_first(ctx):
+            self._witness.note(NoteKind.START, name, key)
         try:
             output: ToolOutput = await self._inner.execute(args, ctx)
         except Exception as error:
@@ -105,6 +106,10 @@ class _WatchedTool(_Watched):
         self._witness.note(NoteKind.ASKED if _asks(output) else NoteKind.END, name, key)
         self._switch.reach(f"end of {name}")
         return output
+
+    def _asks_first(self, ctx: ToolCallContext) -> bool:
+        """Whether this only asks for an approval, and its body is not entered."""
+        return ctx.resume_input is None and getattr(self._inner, "needs_approval", False) is True
 
     async def verify(self, ctx: ToolCallContext) -> Any:
         answer = self._inner.verify(ctx)

@@ -7,6 +7,9 @@
 `store` is opened and empty. A store whose data outlives it has `shared_store_checks`, too, and one
 that can tell a dead owner from a live one `crash_checks`. `awaken.testing.conformance.machine`,
 which needs Hypothesis, holds a store against another one in random use.
+
+With `pytest.register_assert_rewrite("awaken.testing.conformance")` in a `conftest.py`, failures
+show what was compared.
 """
 
 from awaken.testing.conformance.crashes import leave_behind

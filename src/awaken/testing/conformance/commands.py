@@ -10,6 +10,7 @@ from awaken.domain.suspension import ToolCallResume
 from awaken.errors import InvalidRecord, NotFound, VersionConflict
 from awaken.testing.conformance.making import (
     DONE,
+    PATIENCE,
     RUNNING,
     WAITING,
     StoreCheck,
@@ -18,14 +19,11 @@ from awaken.testing.conformance.making import (
     record,
     refused_in_vain,
     says,
-    texts,
     ticket,
     write,
 )
 
 check = Suite[StoreCheck]()
-
-PATIENCE = 10.0
 
 
 def cancel(thread_id: str = "t", run_id: str | None = None) -> ThreadCommand:
@@ -183,6 +181,23 @@ async def next_commands_are_those_above_a_number(store: Store) -> None:
 
 
 @check
+async def what_is_done_is_not_told_again(store: Store) -> None:
+    """Nor what ended with its run, or went with its thread."""
+    for name in ("t", "u", "gone"):
+        await write(store, name, run=record(f"run {name}", name))
+    done = await store.send(tell("a"))
+    await store.send(cancel("u"))
+    await store.send(cancel("gone"))
+    left = await store.send(tell("b"))
+
+    await write(store, acks=(done,))
+    await write(store, "u", run=record("run u", "u", status=DONE))
+    await store.delete_thread("gone", at_ms=1)
+
+    assert [command.id for command in await store.next_commands(0)] == [left]
+
+
+@check
 async def whoever_waits_for_commands_is_woken(store: Store) -> None:
     """By a command, and by a decision."""
     await write(store, run=record("r", status=WAITING), tickets=(ticket(),))
@@ -234,66 +249,3 @@ async def somebody_who_stops_waiting_keeps_nobody_else_from_it(store: Store) -> 
         await asyncio.wait(gone)
         number = await store.send(cancel())
         assert [command.id for command in await stays] == [number]
-
-
-# -- changes of a thread ----------------------------------------------------------------------
-
-
-@check
-async def a_thread_that_was_written_has_changed(store: Store) -> None:
-    await write(store, messages=says("a"))
-    async with asyncio.timeout(PATIENCE):
-        version = await store.changed("t", 0)
-        assert version > 0
-        await write(store, messages=says("b"))
-        assert await store.changed("t", version) > version
-
-
-@check
-async def whoever_waits_for_a_change_is_woken_and_sees_it(store: Store) -> None:
-    """Also of a thread that is not there yet."""
-    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
-        version = 0
-        for length in range(1, 4):
-
-            async def see(since: int, length: int) -> int:
-                number = since
-                while len(await store.load_messages("t")) < length:
-                    number = await store.changed("t", number)
-                return number
-
-            waiting = [tasks.create_task(see(version, length)) for _ in range(2)]
-            await asyncio.sleep(0)
-            await write(store, messages=says(f"{length}"))
-            version = max([await task for task in waiting])
-
-
-@check
-async def a_reader_of_changes_misses_none(store: Store) -> None:
-    """However writing and reading fall together, the last word is read."""
-    words = [str(number) for number in range(20)]
-
-    async def follow() -> list[str]:
-        seen: list[str] = []
-        version = 0
-        while len(seen) < len(words):
-            version = await store.changed("t", version)
-            seen.extend(await texts(store, after=len(seen)))
-        return seen
-
-    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
-        reader = tasks.create_task(follow())
-        for word in words:
-            await write(store, messages=says(word))
-            await asyncio.sleep(0)
-    assert reader.result() == words
-
-
-@check
-async def a_thread_that_was_made_again_has_changed(store: Store) -> None:
-    await write(store, messages=says("a"))
-    async with asyncio.timeout(PATIENCE):
-        version = await store.changed("t", 0)
-        await store.delete_thread("t", at_ms=1)
-        await write(store, messages=says("b"))
-        assert await store.changed("t", version) != version

@@ -114,7 +114,7 @@ async def a_context_has_the_ledger_of_the_last_turn(store: Store) -> None:
     )
     held = Message.tool("c1", "early", id="m-early")
     outcome = line("m2", 1, CallPhase.SUCCEEDED, held=held)
-    await write(store, run=run, calls=(outcome,))
+    await write(store, run=run, calls=(outcome, line("m1", 0, CallPhase.FAILED)))
     await write(store, messages=says("a", "b"), run=record("s"))
 
     for tail in (None, 1):

@@ -7,212 +7,164 @@ After each step everything that can be read is compared.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, TypeVar
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from msgspec.structs import replace
 
 from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.contract.commits import CallEntry, CallPhase, Fence, ThreadCommit, call_key
+from awaken.contract.commits import CallPhase, Fence, ThreadCommit
 from awaken.contract.profile import ProfileOwner
 from awaken.contract.store import Store
 from awaken.contract.threads import ChildStrategy
 from awaken.domain.lifecycle import RunStatus
-from awaken.domain.message import Message
-from awaken.domain.run import MessageSeqRange, RunMessageOutput, RunRecord
-from awaken.domain.suspension import ToolCallResume
-from awaken.domain.ticket import Ticket, TicketStatus, call_digest
-from awaken.testing.conformance.making import asks, event, raw, record, says, ticket
+from awaken.domain.suspension import Decision, ToolCallResume
+from awaken.domain.ticket import TicketStatus, call_digest
+from awaken.testing.conformance.author import KEYS, RUNS, Author
+from awaken.testing.conformance.making import WAITING, raw, record, says
 from awaken.testing.conformance.pair import StorePair
 
+T = TypeVar("T")
+
 THREADS = ("a", "a b", "ä'", "b")
-RUNS = ("1", "2")
-KEYS = ("k0", "k1", "k2")
 FLAWS = ("length", "run", "parent", "itself", "twice", "nameless", "state", "fence", "old fence")
+OPEN = TicketStatus.OPEN
+UNANSWERED = (OPEN, OPEN, OPEN, OPEN, TicketStatus.CLOSED, TicketStatus.EXPIRED)
+KINDS = (CommandKind.CANCEL, CommandKind.CANCEL, CommandKind.MESSAGES, CommandKind.DECISIONS)
 
 threads = st.sampled_from(THREADS)
+runs = st.sampled_from(RUNS)
 few = st.integers(min_value=0, max_value=2)
+places = st.integers(min_value=0, max_value=20)
 changes = st.dictionaries(st.sampled_from("xyz"), few | st.none(), max_size=2)
-places = st.lists(st.integers(min_value=0, max_value=30), max_size=3)
-maybe_run = st.none() | st.sampled_from(RUNS)
-unanswered = st.sampled_from((TicketStatus.OPEN, TicketStatus.CLOSED, TicketStatus.EXPIRED))
-targets = st.sampled_from((*KEYS, "ticket-k0", "call-k1", "same", "ghost"))
+asked = st.dictionaries(st.sampled_from(KEYS), st.sampled_from(UNANSWERED), min_size=1)
+targets = st.sampled_from(("{0}", "{0}", "{0}", "ticket-{0}", "call-{0}", "same", "ghost"))
 answers = st.builds(
     ToolCallResume.approve, few, id=st.sampled_from(("", "d1", "d2")), by=st.just("ann")
 ) | st.builds(ToolCallResume.deny, id=st.sampled_from(("", "d1")))
-digests = st.sampled_from((None, "forged", *(call_digest("r", "tool", key) for key in KEYS)))
-profile_owners = st.sampled_from((ProfileOwner(), ProfileOwner(agent="a")))
+digests = st.sampled_from((None, None, None, "right", "forged"))
+
+
+def _decide(
+    thread: str, given: Sequence[Decision], at_ms: int, store: Store, _: int
+) -> Awaitable[int | None]:
+    return store.decide(thread, given, at_ms=at_ms)
+
+
+def pick(items: Sequence[T], place: int) -> T:
+    return items[place % len(items)]
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """All deeds of the contract, done to both stores; times and ids are counted up here."""
+    """All deeds of the contract, done to both stores."""
 
     def __init__(self, pair: StorePair) -> None:
         super().__init__()
         self.pair = pair
-        self.now = 0
-        self.lengths: dict[str, int] = {}
-        self.turns: dict[str, tuple[Message, str]] = {}
-        self.born: dict[str, int] = {}
-        self.asked: dict[tuple[str, str], int] = {}
+        self.author = Author()
 
     def teardown(self) -> None:
         self.pair.close()
 
     @invariant()
     def both_read_alike(self) -> None:
-        self.pair.compare(self.now)
+        self.pair.compare(self.author.now)
 
-    def tick(self) -> int:
-        self.now += 1
-        return self.now
+    def existing(self, place: int) -> str:
+        """One of the threads there are; if there is none, one there is not."""
+        return pick(list(self.author.lengths) or list(THREADS), place)
 
     # -- commits ------------------------------------------------------------------------------
 
+    def write(self, commit: ThreadCommit, acks: Sequence[int] = ()) -> None:
+        sent = len(self.pair.commands)
+        committed = self.pair.commit(commit, sorted({place % sent for place in acks if sent}))
+        if committed is not None:
+            self.author.note(commit, committed)
+
+    @rule(thread=threads, words=few, events=few, state=changes, parent=st.none() | places)
+    def talk(
+        self, thread: str, words: int, events: int, state: dict[str, Any], parent: int | None
+    ) -> None:
+        """A commit of no run."""
+        older = None if parent is None else self.existing(parent)
+        commit = self.author.commit(
+            thread, words=words, events=events, thread_state=state, parent_thread_id=older
+        )
+        self.write(commit)
+
     @rule(
         thread=threads,
+        run=st.tuples(runs, st.sampled_from(RunStatus)),
         words=few,
-        calls=few,
         events=few,
-        run=maybe_run,
-        status=st.sampled_from(RunStatus),
-        run_state=changes,
-        thread_state=changes,
         phases=st.lists(st.sampled_from(CallPhase), max_size=2),
-        tickets=st.dictionaries(st.sampled_from(KEYS), unanswered, max_size=2),
-        acks=places,
-        parent=st.none() | threads,
+        states=st.tuples(changes, changes),
+        acks=st.lists(places, max_size=3),
         release=st.booleans(),
     )
-    def commit(
+    def step(
         self,
         thread: str,
+        run: tuple[str, RunStatus],
         words: int,
-        calls: int,
         events: int,
-        run: str | None,
-        status: RunStatus,
-        run_state: dict[str, Any],
-        thread_state: dict[str, Any],
         phases: list[CallPhase],
-        tickets: dict[str, TicketStatus],
+        states: tuple[dict[str, Any], dict[str, Any]],
         acks: list[int],
-        parent: str | None,
         release: bool,
     ) -> None:
-        now = self.tick()
-        made = self._run(thread, run, status) if run else None
-        commit = ThreadCommit(
-            thread_id=thread,
-            expected_length=self.lengths.get(thread, 0),
-            messages=self._messages(words, calls, made),
-            run=made,
-            run_state=raw(**run_state) if made else {},
-            thread_state=raw(**thread_state),
-            events=tuple(event(thread_id=thread, run_id=run or "") for _ in range(events)),
-            tickets=tuple(self._ticket(thread, made, *asked) for asked in tickets.items()),
-            parent_thread_id=parent,
-            at_ms=now,
+        """A commit of a run, or its last one."""
+        commit = self.author.commit(
+            thread,
+            run=run,
+            words=words,
+            events=events,
+            phases=phases,
+            run_state=states[0],
+            thread_state=states[1],
             release=release,
         )
-        self._commit(replace(commit, calls=self._lines(commit, phases)), acks)
+        self.write(commit, acks)
 
-    def _run(self, thread: str, name: str, status: RunStatus) -> RunRecord:
-        run_id = f"{thread} {name}"
-        hull = MessageSeqRange.new(1, self.lengths.get(thread, 0))
-        return record(
-            run_id,
-            thread,
-            agent_id=name,
-            status=status,
-            output=RunMessageOutput(thread_id=thread, range=hull),
-            created_at=self.born.get(run_id, self.now),
-            updated_at=self.now,
-            revision=self.now,
-        )
+    @rule(
+        thread=threads,
+        run=runs,
+        calls=st.integers(min_value=1, max_value=3),
+        phases=st.lists(st.sampled_from(CallPhase), max_size=3),
+    )
+    def turn(self, thread: str, run: str, calls: int, phases: list[CallPhase]) -> None:
+        """A message with calls, some of which have begun."""
+        running = (run, RunStatus.RUNNING)
+        self.write(self.author.commit(thread, run=running, calls=calls, phases=phases, events=1))
 
-    def _messages(self, words: int, calls: int, run: RunRecord | None) -> tuple[Message, ...]:
-        messages = says(*(f"{self.now}.{number}" for number in range(words)))
-        if run is not None and calls:
-            turn = asks(f"turn {self.now}", *(f"c{index}" for index in range(calls)))
-            messages = (*messages, turn.mark_produced_by(run.run_id))
-        return messages
-
-    def _lines(self, commit: ThreadCommit, phases: list[CallPhase]) -> tuple[CallEntry, ...]:
-        """Lines for calls of the run's own last turn, which may be in the commit itself."""
-        found = self._turn(commit) or self.turns.get(commit.thread_id)
-        if commit.run is None or found is None or found[1] != commit.run.run_id:
-            return ()
-        turn, run_id = found
-        return tuple(
-            CallEntry(
-                key=call_key(turn.id or "", index),
-                run_id=run_id,
-                call_id=call.id,
-                tool_name=call.name,
-                phase=phase,
-                arguments={"at": self.now} if phase is CallPhase.INTENT else None,
-            )
-            for index, (call, phase) in enumerate(zip(turn.tool_calls or (), phases, strict=False))
-        )
-
-    def _turn(self, commit: ThreadCommit) -> tuple[Message, str] | None:
-        turns = [message for message in commit.messages if message.tool_calls]
-        return (turns[-1], commit.run.run_id) if turns and commit.run else None
-
-    def _ticket(self, thread: str, run: RunRecord | None, key: str, status: TicketStatus) -> Ticket:
-        asked_at = self.asked.get((thread, key), self.now * 10 + KEYS.index(key))
-        return ticket(
-            key,
-            thread_id=thread,
-            run_id=run.run_id if run else f"{thread} 1",
-            call_id=f"call-{key}" if key == "k1" else "same",
-            asked_at=asked_at,
-            expires_at=self.now + 5 if key == "k2" else None,
-            status=status,
-        )
-
-    def _commit(self, commit: ThreadCommit, acks: list[int]) -> None:
-        known = [place for place in set(acks) if place < len(self.pair.commands)]
-        committed = self.pair.commit(commit, known)
-        if committed is None:
-            return
-        self.lengths[commit.thread_id] = committed.length
-        if turn := self._turn(commit):
-            self.turns[commit.thread_id] = turn
-        if commit.run is not None:
-            self.born.setdefault(commit.run.run_id, commit.run.created_at)
-        for asked in commit.tickets:
-            self.asked.setdefault((commit.thread_id, asked.key), asked.asked_at)
+    @rule(thread=threads, run=runs, tickets=asked, release=st.booleans())
+    def ask(self, thread: str, run: str, tickets: dict[str, TicketStatus], release: bool) -> None:
+        """A commit that opens tickets, and closes some."""
+        waiting = (run, WAITING)
+        self.write(self.author.commit(thread, run=waiting, tickets=tickets, release=release))
 
     @rule(thread=threads, other=threads, flaw=st.sampled_from(FLAWS))
-    def commit_with_a_flaw(self, thread: str, other: str, flaw: str) -> None:
-        now, length = self.tick(), self.lengths.get(thread, 0)
-        word = says(str(now))
+    def blunder(self, thread: str, other: str, flaw: str) -> None:
+        """A commit with a flaw, that would change everything."""
+        commit = self.author.commit(thread, words=1, events=1, thread_state={"x": "flawed"})
+        words = commit.messages
         flaws: dict[str, dict[str, Any]] = {
-            "length": {"expected_length": length + 1},
-            "run": {"run": record(f"{other} 1", thread)},
+            "length": {"expected_length": commit.expected_length + 1},
+            "run": {"run": record(f"{other} {RUNS[0]}", thread)},
             "parent": {"parent_thread_id": "ghost"},
             "itself": {"parent_thread_id": thread},
-            "twice": {"messages": word * 2},
-            "nameless": {"messages": (replace(word[0], id=None),)},
+            "twice": {"messages": words * 2},
+            "nameless": {"messages": (replace(words[0], id=None),)},
             "state": {"run_state": raw(x=1)},
         }
-        good: dict[str, Any] = {
-            "thread_id": thread,
-            "expected_length": length,
-            "messages": word,
-            "thread_state": raw(x="flawed"),
-            "events": (event(thread_id=thread),),
-            "at_ms": now,
-        }
-        commit = ThreadCommit(**(good | flaws.get(flaw, {})))
         if flaw in flaws:
-            return self._commit(commit, [])
+            return self.write(replace(commit, **flaws[flaw]))
         forged = Fence(thread_id=thread, owner="stranger", epoch=1)
-        old = [pair for pair in self.pair.given_up if pair[0].thread_id == thread]
+        old = [fences for fences in self.pair.given_up if fences[0].thread_id == thread]
         fences = old[-1] if flaw == "old fence" and old else (forged, forged)
         done = self.pair.do(lambda store, side: store.commit(replace(commit, fence=fences[side])))
         assert done is None
@@ -222,88 +174,99 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(thread=threads)
     def claim(self, thread: str) -> None:
-        self.pair.claim(thread, self.tick())
+        self.pair.claim(thread, self.author.tick())
 
-    @rule(thread=threads)
-    def release(self, thread: str) -> None:
-        if thread in self.pair.fences:
-            fences = self.pair.fences[thread]
-            self.pair.do(lambda store, side: store.release(fences[side]))
-            self.pair.give_up(thread)
+    @precondition(lambda self: self.pair.fences)
+    @rule(place=places)
+    def release(self, place: int) -> None:
+        fences = pick(list(self.pair.fences.values()), place)
+        self.pair.do(lambda store, side: store.release(fences[side]))
+        self.pair.give_up(fences[0].thread_id)
 
     @precondition(lambda self: self.pair.given_up)
     @rule(place=places)
-    def release_again(self, place: list[int]) -> None:
-        fences = self.pair.given_up[sum(place) % len(self.pair.given_up)]
+    def release_too_late(self, place: int) -> None:
+        fences = pick(self.pair.given_up, place)
         self.pair.do(lambda store, side: store.release(fences[side]))
 
-    @rule(thread=threads, kind=st.sampled_from(CommandKind), run=maybe_run)
-    def send(self, thread: str, kind: CommandKind, run: str | None) -> None:
+    @rule(place=places, kind=st.sampled_from(KINDS), run=st.none() | runs)
+    def send(self, place: int, kind: CommandKind, run: str | None) -> None:
+        thread = self.existing(place)
         command = ThreadCommand(
             thread_id=thread,
             kind=kind,
             run_id=f"{thread} {run}" if run else None,
             messages=says("go") if kind is CommandKind.MESSAGES else (),
-            at_ms=self.tick(),
+            at_ms=self.author.tick(),
         )
         self.pair.tell(lambda store, _: store.send(command))
 
-    @rule(thread=threads, decisions=st.lists(st.tuples(targets, answers, digests), max_size=2))
-    def decide(self, thread: str, decisions: list[tuple[str, ToolCallResume, str | None]]) -> None:
-        now = self.tick()
-        given = [(target, replace(resume, digest=seal)) for target, resume, seal in decisions]
-        self.pair.tell(lambda store, _: store.decide(thread, given, at_ms=now))
+    @precondition(lambda self: self.author.asked)
+    @rule(
+        place=places,
+        decisions=st.lists(st.tuples(places, targets, answers, digests), min_size=1, max_size=2),
+        again=st.booleans(),
+    )
+    def decide(
+        self, place: int, decisions: list[tuple[int, str, ToolCallResume, Any]], again: bool
+    ) -> None:
+        """Answer tickets of a thread, and perhaps say so twice."""
+        thread, _ = pick(list(self.author.asked), place)
+        keys = [key for name, key in self.author.asked if name == thread]
+        given: list[Decision] = []
+        for which, target, answer, seal in decisions:
+            key = pick(keys, which)
+            fits = call_digest("r", "tool", key) if seal == "right" else seal
+            given.append((target.format(key), replace(answer, digest=fits)))
+        for at_ms in [self.author.tick() for _ in range(1 + again)]:
+            self.pair.tell(partial(_decide, thread, given, at_ms))
 
     # -- whole threads ------------------------------------------------------------------------
 
-    @rule(thread=threads, new=threads, at=st.none() | st.integers(min_value=0, max_value=12))
-    def fork(self, thread: str, new: str, at: int | None) -> None:
+    @rule(place=places, new=st.sampled_from((*THREADS, "f1", "f2", "f3")), at=st.none() | places)
+    def fork(self, place: int, new: str, at: int | None) -> None:
         if new in self.pair.fences:
             return  # the contract does not say whether somebody's claim takes a name
-        now = self.tick()
+        thread, now = self.existing(place), self.author.tick()
+        if at is not None:
+            at %= self.author.events.get(thread, 0) + 2
         fork = self.pair.agree(lambda store, _: store.fork(thread, new, at=at, at_ms=now))
         if fork is not None:
-            self.lengths[new] = fork.message_count
+            self.author.note_fork(new, fork.message_count, fork.event_count)
 
-    @rule(thread=threads, children=st.sampled_from(ChildStrategy))
-    def delete(self, thread: str, children: ChildStrategy) -> None:
-        now = self.tick()
-        self.pair.agree(lambda store, _: store.delete_thread(thread, children=children, at_ms=now))
-        self._forget()
-
-    @rule(age=st.integers(min_value=0, max_value=30))
-    def prune(self, age: int) -> None:
-        self.pair.agree(lambda store, _: store.prune(before_ms=self.now - age))
-        self._forget()
-
-    def _forget(self) -> None:
-        """Drop what was known of threads that are gone."""
-        for thread in [name for name in self.lengths if not self.pair.has(name)]:
-            del self.lengths[thread]
-            self.turns.pop(thread, None)
-            for name in RUNS:
-                self.born.pop(f"{thread} {name}", None)
-            for key in KEYS:
-                self.asked.pop((thread, key), None)
+    @rule(place=places, children=st.none() | st.sampled_from(ChildStrategy))
+    def delete(self, place: int, children: ChildStrategy | None) -> None:
+        """One thread by a strategy, or all that are old."""
+        thread, now = self.existing(place), self.author.tick()
+        if children is None:
+            self.pair.agree(lambda store, _: store.prune(before_ms=now - 2 * place))
+        else:
+            self.pair.agree(
+                lambda store, _: store.delete_thread(thread, children=children, at_ms=now)
+            )
+        self.author.forget([name for name in self.author.lengths if not self.pair.has(name)])
 
     # -- profiles -----------------------------------------------------------------------------
 
-    @rule(owner=profile_owners, key=st.sampled_from("xy"), value=few, version=st.none() | few)
-    def set_profile(self, owner: ProfileOwner, key: str, value: int, version: int | None) -> None:
-        self.pair.do(
-            lambda store, _: store.profiles.set(owner, key, value, expected_version=version)
-        )
-        self._compare_profiles(owner)
+    @rule(
+        owner=st.sampled_from((ProfileOwner(), ProfileOwner(agent="a"))),
+        key=st.none() | st.sampled_from("xy"),
+        value=few | st.none(),
+        version=st.none() | few,
+    )
+    def profile(
+        self, owner: ProfileOwner, key: str | None, value: int | None, version: int | None
+    ) -> None:
+        """Write an entry; without a value delete it, without a key all of them."""
 
-    @rule(owner=profile_owners, key=st.none() | st.sampled_from("xy"))
-    def drop_profile(self, owner: ProfileOwner, key: str | None) -> None:
-        if key is None:
-            self.pair.do(lambda store, _: store.profiles.clear_owner(owner))
-        else:
-            self.pair.do(lambda store, _: store.profiles.delete(owner, key))
-        self._compare_profiles(owner)
+        def deed(store: Store, _: int) -> Awaitable[Any]:
+            if key is None:
+                return store.profiles.clear_owner(owner)
+            if value is None:
+                return store.profiles.delete(owner, key)
+            return store.profiles.set(owner, key, value, expected_version=version)
 
-    def _compare_profiles(self, owner: ProfileOwner) -> None:
+        self.pair.do(deed)
         listed = self.pair.do(lambda store, _: store.profiles.list(owner))
         assert listed is not None
         left, right = ([(e.key, e.value, e.version) for e in entries] for entries in listed)

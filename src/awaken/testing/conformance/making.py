@@ -28,6 +28,8 @@ C = TypeVar("C")
 T = TypeVar("T")
 E = TypeVar("E", bound=StoreError)
 
+PATIENCE = 10.0
+"""Seconds until something that should come at once is taken not to come at all."""
 RUNNING, WAITING, DONE = RunStatus.RUNNING, RunStatus.WAITING, RunStatus.DONE
 
 

@@ -16,6 +16,8 @@ from awaken.domain.run import (
     RunWaitingState,
     WaitingReason,
 )
+from awaken.domain.suspension import ToolCallResume
+from awaken.domain.ticket import TicketStatus
 from awaken.testing.conformance.making import (
     DONE,
     WAITING,
@@ -285,3 +287,17 @@ async def a_run_that_waits_is_interrupted_once_its_ticket_is_past(store: Store) 
     assert await _interrupted(store, 700) == []
     await store.release(fence)
     assert await _interrupted(store, 700) == ["r"]
+
+
+@check
+async def a_ticket_that_is_no_longer_open_interrupts_nobody(store: Store) -> None:
+    """Nor does one of another run."""
+    closed = ticket("m:0", expires_at=500, status=TicketStatus.CLOSED)
+    answered = ticket("m:1", expires_at=500, asked_at=101)
+    await write(store, run=record("r", status=WAITING), tickets=(closed, answered))
+    number = await store.decide("t", [("m:1", ToolCallResume.approve())], at_ms=200)
+    others = ticket("n:0", run_id="s", expires_at=500, asked_at=102)
+    other = record("s", status=WAITING, created_at=2)
+    await write(store, run=other, tickets=(others,), acks=(number,))
+
+    assert await _interrupted(store, 501) == ["s"]

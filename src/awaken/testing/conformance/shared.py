@@ -19,9 +19,9 @@ from awaken.contract.profile import ProfileOwner
 from awaken.contract.store import Store
 from awaken.domain.suspension import ToolCallResume
 from awaken.errors import DecisionRefused, StaleFence, ThreadOwned, VersionConflict
-from awaken.testing.conformance.commands import PATIENCE
 from awaken.testing.conformance.crowds import CROWD, race
 from awaken.testing.conformance.making import (
+    PATIENCE,
     WAITING,
     OpenStore,
     SharedStoreCheck,

@@ -3,23 +3,41 @@
 from __future__ import annotations
 
 from awaken.testing.conformance import (
+    changes,
     commands,
     commits,
     contexts,
     crashes,
     crowds,
+    deleting,
+    forks,
     lists,
     odd,
     owners,
     profiles,
+    refusals,
     runs,
     shared,
     tickets,
-    upkeep,
 )
 from awaken.testing.conformance.making import SharedStoreCheck, StoreCheck
 
-_PARTS = (commits, owners, runs, contexts, lists, tickets, commands, upkeep, profiles, crowds, odd)
+_PARTS = (
+    commits,
+    refusals,
+    owners,
+    runs,
+    contexts,
+    lists,
+    tickets,
+    commands,
+    changes,
+    forks,
+    deleting,
+    profiles,
+    crowds,
+    odd,
+)
 
 
 def store_checks() -> list[StoreCheck]:

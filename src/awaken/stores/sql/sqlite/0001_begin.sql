@@ -63,6 +63,8 @@ CREATE TABLE tickets (
     pk         INTEGER PRIMARY KEY,
     thread     INTEGER NOT NULL,
     key        TEXT    NOT NULL,
+    ticket_id  TEXT    NOT NULL,
+    call_id    TEXT    NOT NULL,
     run_id     TEXT    NOT NULL,
     status     TEXT    NOT NULL,
     asked_at   INTEGER NOT NULL,
@@ -70,6 +72,8 @@ CREATE TABLE tickets (
     record     BLOB    NOT NULL, -- `status` beside it is the one that counts
     UNIQUE (thread, key)
 );
+CREATE INDEX tickets_by_id ON tickets (thread, ticket_id);
+CREATE INDEX tickets_by_call ON tickets (thread, call_id);
 CREATE INDEX tickets_by_time ON tickets (asked_at);
 CREATE INDEX tickets_by_run ON tickets (run_id);
 CREATE INDEX tickets_open ON tickets (thread, run_id) WHERE status = 'open';

@@ -1,0 +1,105 @@
+"""How tickets take answers. Pure: what is found out here is written by the stores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+
+import msgspec
+
+from awaken.contract.commands import CommandKind, ThreadCommand
+from awaken.domain.suspension import ToolCallResume
+from awaken.domain.ticket import Ticket, TicketStatus
+from awaken.errors import DecisionRefused
+
+_OPEN = TicketStatus.OPEN
+_ANSWERED = TicketStatus.ANSWERED
+_replace = msgspec.structs.replace
+
+
+def answered(
+    target: str,
+    answer: ToolCallResume,
+    meant: Sequence[Ticket],
+    waiting: Callable[[], Iterable[Ticket]],
+    at_ms: int,
+) -> Ticket | None:
+    """The ticket that `answer` answers, answered; nothing if that very answer was taken before.
+
+    Args:
+        meant: what the target may stand for: the ticket of that key, else all that answer to it.
+        waiting: all open tickets of the thread, for whoever named none of them.
+
+    Raises:
+        DecisionRefused: it cannot be taken.
+    """
+    if any(_was_taken(ticket, answer) for ticket in meant):
+        return None
+    still_open = [ticket for ticket in meant if ticket.status is _OPEN]
+    if len(still_open) > 1:
+        keys = ", ".join(repr(ticket.key) for ticket in still_open)
+        raise DecisionRefused(target, f"it fits several open tickets, name one by its key: {keys}")
+    if not still_open:
+        raise DecisionRefused(target, _why(meant[-1]) if meant else _instead(waiting()))
+    (ticket,) = still_open
+    if is_past(ticket, at_ms):
+        raise DecisionRefused(target, f"the ticket expired {_when(ticket.expires_at or 0)}")
+    if answer.digest not in (None, ticket.digest):
+        raise DecisionRefused(
+            target,
+            f"it was given for {answer.digest!r}, and the question is {ticket.digest!r}: "
+            f"look at the ticket {ticket.ticket_id!r} again",
+        )
+    stamped = _replace(answer, updated_at=at_ms, digest=ticket.digest)
+    return _replace(ticket, status=_ANSWERED, decision=stamped)
+
+
+def command_of(thread_id: str, tickets: Iterable[Ticket], at_ms: int) -> ThreadCommand:
+    """The command that tells a thread's owner of tickets that were answered."""
+    taken = [(ticket, ticket.decision) for ticket in tickets]
+    runs = {ticket.run_id for ticket, _ in taken}
+    return ThreadCommand(
+        thread_id=thread_id,
+        kind=CommandKind.DECISIONS,
+        run_id=runs.pop() if len(runs) == 1 else None,
+        decisions=tuple((ticket.key, answer) for ticket, answer in taken if answer is not None),
+        at_ms=at_ms,
+    )
+
+
+def is_past(ticket: Ticket, now_ms: int) -> bool:
+    """Whether nobody may answer any more; at the very instant, one may."""
+    return ticket.expires_at is not None and ticket.expires_at < now_ms
+
+
+def _was_taken(ticket: Ticket, answer: ToolCallResume) -> bool:
+    given = ticket.decision
+    return (
+        given is not None
+        and bool(answer.decision_id)
+        and (given.decision_id, given.action, given.result, given.mode)
+        == (answer.decision_id, answer.action, answer.result, answer.mode)
+    )
+
+
+def _why(ticket: Ticket) -> str:
+    """Why a ticket takes no answer."""
+    given = ticket.decision
+    if ticket.status is _ANSWERED and given is not None:
+        return (
+            f"it was answered {_when(given.updated_at)} by {given.by or 'somebody'}: "
+            f"{given.action.value}"
+        )
+    return f"the ticket is {ticket.status.value}: nobody waits for the answer any more"
+
+
+def _instead(waiting: Iterable[Ticket]) -> str:
+    names = ", ".join(f"{ticket.ticket_id!r} ({ticket.tool_name})" for ticket in waiting)
+    return f"no such ticket; waiting: {names}" if names else "no ticket of the thread is waiting"
+
+
+def _when(at_ms: int) -> str:
+    try:
+        return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")
+    except (OverflowError, ValueError, OSError):
+        return f"at {at_ms} ms"

@@ -1,0 +1,109 @@
+"""Many jobs in one transaction, and what becomes of each if that goes wrong."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+from awaken.errors import AwakenError, CommitUnknown
+from awaken.stores.sqlite.faults import code_of, explain
+from awaken.stores.sqlite.jobs import Job
+
+_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_NOT_KNOWN = object()
+
+
+class Transactions:
+    """Runs jobs on the connection that writes; each ends with a value or an error in it."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._damage: sqlite3.Error | None = None
+
+    def note(self, error: Exception) -> None:
+        """Write nothing more once anybody has seen that the file is damaged."""
+        if isinstance(error, sqlite3.Error) and code_of(error) in _DAMAGE:
+            self._damage = error
+
+    def run(self, db: sqlite3.Connection, batch: Sequence[Job[Any]]) -> None:
+        """Everything in one transaction; if that goes wrong, each job in its own."""
+        try:
+            if self._damage is not None:
+                raise self._damage
+            _undo(db)  # nothing is open here, unless the disk refused even a rollback
+            db.execute("BEGIN IMMEDIATE")
+        except sqlite3.Error as error:
+            self.fail(batch, error)
+            return
+        try:
+            for job in batch:
+                _work(db, job)
+        except Exception as error:
+            _undo(db)
+            self._retry(db, batch, error)
+            return
+        try:
+            db.execute("COMMIT")
+        except sqlite3.Error as error:
+            if db.in_transaction:
+                _undo(db)
+                self._retry(db, batch, error)
+            else:
+                self._find_out(db, batch, error)
+
+    def run_bare(self, db: sqlite3.Connection, job: Job[Any]) -> None:
+        """A job that cannot be done inside a transaction."""
+        try:
+            if self._damage is not None:
+                raise self._damage
+            job.value = job.work(db)
+        except Exception as error:
+            self.fail([job], error)
+
+    def fail(self, batch: Sequence[Job[Any]], error: Exception) -> None:
+        self.note(error)
+        for job in batch:
+            job.error = explain(self._path, error, doing="written")
+
+    def _retry(self, db: sqlite3.Connection, batch: Sequence[Job[Any]], error: Exception) -> None:
+        if len(batch) == 1:
+            self.fail(batch, error)
+            return
+        for job in batch:
+            self.run(db, [job])
+
+    def _find_out(
+        self, db: sqlite3.Connection, batch: Sequence[Job[Any]], error: sqlite3.Error
+    ) -> None:
+        """SQLite ended the transaction and did not say how: read what became of each job."""
+        for job in batch:
+            if job.error is not None:
+                continue
+            try:
+                found = job.lost(db) if job.lost is not None else _NOT_KNOWN
+            except (sqlite3.Error, AwakenError):
+                found = _NOT_KNOWN
+            if found is None:
+                self.fail([job], error)
+            elif found is _NOT_KNOWN:
+                job.error = CommitUnknown(error)
+                job.error.__cause__ = error
+            else:
+                job.value = found
+
+
+def _work(db: sqlite3.Connection, job: Job[Any]) -> None:
+    before = db.total_changes
+    try:
+        job.value, job.error = job.work(db), None
+    except AwakenError as error:
+        job.error = error
+        if db.total_changes != before:
+            raise  # it had begun to write, and must not leave half of that to the others
+
+
+def _undo(db: sqlite3.Connection) -> None:
+    # SQLite may have rolled back by itself: a full disk does that.
+    if db.in_transaction:
+        db.execute("ROLLBACK")

@@ -1,0 +1,70 @@
+"""Changes of a thread: whoever waits for one is woken, and sees it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from awaken.contract.store import Store
+from awaken.testing.conformance.making import PATIENCE, StoreCheck, Suite, says, texts, write
+
+check = Suite[StoreCheck]()
+
+
+@check
+async def a_thread_that_was_written_has_changed(store: Store) -> None:
+    await write(store, messages=says("a"))
+    async with asyncio.timeout(PATIENCE):
+        version = await store.changed("t", 0)
+        assert version > 0
+        await write(store, messages=says("b"))
+        assert await store.changed("t", version) > version
+
+
+@check
+async def whoever_waits_for_a_change_is_woken_and_sees_it(store: Store) -> None:
+    """Also of a thread that is not there yet."""
+    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
+        version = 0
+        for length in range(1, 4):
+
+            async def see(since: int, length: int) -> int:
+                number = since
+                while len(await store.load_messages("t")) < length:
+                    number = await store.changed("t", number)
+                return number
+
+            waiting = [tasks.create_task(see(version, length)) for _ in range(2)]
+            await asyncio.sleep(0)
+            await write(store, messages=says(f"{length}"))
+            version = max([await task for task in waiting])
+
+
+@check
+async def a_reader_of_changes_misses_none(store: Store) -> None:
+    """However writing and reading fall together, the last word is read."""
+    words = [str(number) for number in range(20)]
+
+    async def follow() -> list[str]:
+        seen: list[str] = []
+        version = 0
+        while len(seen) < len(words):
+            version = await store.changed("t", version)
+            seen.extend(await texts(store, after=len(seen)))
+        return seen
+
+    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
+        reader = tasks.create_task(follow())
+        for word in words:
+            await write(store, messages=says(word))
+            await asyncio.sleep(0)
+    assert reader.result() == words
+
+
+@check
+async def a_thread_that_was_made_again_has_changed(store: Store) -> None:
+    await write(store, messages=says("a"))
+    async with asyncio.timeout(PATIENCE):
+        version = await store.changed("t", 0)
+        await store.delete_thread("t", at_ms=1)
+        await write(store, messages=says("b"))
+        assert await store.changed("t", version) != version

@@ -1,0 +1,180 @@
+"""Threads deleted with all that is theirs, one or many at a time."""
+
+from __future__ import annotations
+
+from awaken.contract.commands import CommandKind, ThreadCommand
+from awaken.contract.commits import CallPhase
+from awaken.contract.store import Store
+from awaken.contract.threads import ChildStrategy
+from awaken.errors import InvalidRecord, NotFound, ThreadOwned
+from awaken.testing.conformance.making import (
+    DONE,
+    WAITING,
+    StoreCheck,
+    Suite,
+    all_runs,
+    all_threads,
+    event,
+    everything,
+    line,
+    raw,
+    record,
+    refused_in_vain,
+    says,
+    texts,
+    ticket,
+    write,
+)
+
+check = Suite[StoreCheck]()
+
+
+# -- deleting ---------------------------------------------------------------------------------
+
+
+@check
+async def a_deleted_thread_is_gone_with_all_that_was_its(store: Store) -> None:
+    await write(store, "other", messages=says("x"), run=record("s", "other"))
+    rest = await everything(store)
+    run = record("r", status=WAITING)
+    for number in range(3):
+        await write(
+            store,
+            messages=says(str(number)),
+            events=(event(),),
+            run=run,
+            run_state=raw(n=number),
+            thread_state=raw(n=number),
+            calls=(line("m", number, CallPhase.INTENT),),
+            tickets=(ticket(f"m:{number}"),),
+        )
+    await store.send(ThreadCommand(thread_id="t", kind=CommandKind.CANCEL))
+
+    freed = await store.delete_thread("t", at_ms=9)
+
+    assert (freed.threads, freed.runs, freed.commits) == (1, 1, 3)
+    assert await everything(store) == rest
+    assert await store.load_thread("t") is None
+    assert await store.load_run("r") is None
+    assert list(await store.load_calls("r")) == []
+    assert list(await store.load_commands("t")) == []
+    await write(store, messages=says("new"), events=(event(),))
+    assert await texts(store) == ["new"]
+    assert [found.seq for found in await store.load_events("t")] == [1]
+    assert (await store.load_thread_state("t")).extensions == {}
+
+
+@check
+async def an_unknown_thread_cannot_be_deleted(store: Store) -> None:
+    await refused_in_vain(store, NotFound, store.delete_thread("ghost", at_ms=1))
+
+
+async def _family(store: Store) -> None:
+    """p has children a and b, a has child c; q is alone."""
+    for name, parent in (("p", None), ("q", None), ("a", "p"), ("b", "p"), ("c", "a")):
+        await write(store, name, parent_thread_id=parent, run=record(f"run {name}", name), at_ms=5)
+
+
+@check
+async def a_thread_with_children_is_not_deleted(store: Store) -> None:
+    """04 §2.1: unless it is said what becomes of them; the text names both ways."""
+    await _family(store)
+    refusal = await refused_in_vain(store, InvalidRecord, store.delete_thread("p", at_ms=9))
+    assert "detach" in str(refusal)
+    assert "cascade" in str(refusal)
+
+    assert (await store.delete_thread("c", at_ms=9)).threads == 1
+    assert (await store.delete_thread("a", at_ms=9)).threads == 1
+
+
+@check
+async def children_can_be_detached(store: Store) -> None:
+    """04 §2.1: their parent is cleared, and they have changed."""
+    await _family(store)
+
+    freed = await store.delete_thread("p", children=ChildStrategy.DETACH, at_ms=9)
+
+    assert (freed.threads, freed.runs) == (1, 1)
+    heads = {name: await store.load_thread(name) for name in "pabc"}
+    assert heads["p"] is None
+    assert [(h.id, h.parent_thread_id, h.updated_at) for h in heads.values() if h] == [
+        ("a", None, 9),
+        ("b", None, 9),
+        ("c", "a", 5),
+    ]
+
+
+@check
+async def children_can_go_with_their_parent(store: Store) -> None:
+    """04 §2.1: and theirs with them."""
+    await _family(store)
+
+    freed = await store.delete_thread("p", children=ChildStrategy.CASCADE, at_ms=9)
+
+    assert (freed.threads, freed.runs, freed.commits) == (4, 4, 4)
+    assert await all_threads(store) == ["q"]
+    assert await all_runs(store) == ["run q"]
+
+
+@check
+async def an_owned_thread_is_not_deleted(store: Store) -> None:
+    """Nor one whose child, that would go with it, is owned. One that stays may be."""
+    await _family(store)
+    fence = await store.claim("c", at_ms=6)
+
+    owned = await refused_in_vain(store, ThreadOwned, store.delete_thread("c", at_ms=9))
+    assert (owned.thread_id, owned.owner) == ("c", store.owner)
+    for name in ("a", "p"):
+        deed = store.delete_thread(name, children=ChildStrategy.CASCADE, at_ms=9)
+        await refused_in_vain(store, ThreadOwned, deed)
+    await store.delete_thread("a", children=ChildStrategy.DETACH, at_ms=9)
+    await write(store, "c", run=record("run c", "c", status=DONE), fence=fence, release=True)
+    assert (await store.delete_thread("c", at_ms=9)).threads == 1
+
+
+# -- pruning ----------------------------------------------------------------------------------
+
+
+@check
+async def old_threads_are_pruned(store: Store) -> None:
+    """Changed before then, with nothing open, owned, or depending on them."""
+    await write(store, "old", run=record("run old", "old", status=DONE), at_ms=10)
+    await write(store, "at then", at_ms=100)
+    await write(store, "open", run=record("run open", "open", status=WAITING), at_ms=10)
+    await write(store, "owned", at_ms=10)
+    await store.claim("owned", at_ms=10)
+    await write(store, "parent of new", at_ms=10)
+    await write(store, "new", parent_thread_id="parent of new", at_ms=200)
+    await write(store, "parent of old", at_ms=10)
+    await write(store, "old child", parent_thread_id="parent of old", at_ms=10)
+
+    freed = await store.prune(before_ms=100)
+
+    assert (freed.threads, freed.runs, freed.commits) == (3, 1, 3)
+    assert sorted(await all_threads(store)) == [
+        "at then",
+        "new",
+        "open",
+        "owned",
+        "parent of new",
+    ]
+    assert (await store.prune(before_ms=100)).threads == 0
+
+
+@check
+async def a_family_is_pruned_from_below_as_far_as_it_goes(store: Store) -> None:
+    for name, parent in (("a", None), ("b", "a"), ("c", "b"), ("d", "c"), ("side", "a")):
+        await write(store, name, parent_thread_id=parent, at_ms=10)
+    await write(store, "c", at_ms=500)
+
+    assert (await store.prune(before_ms=100)).threads == 2
+    assert sorted(await all_threads(store)) == ["a", "b", "c"]
+    assert (await store.prune(before_ms=1000)).threads == 3
+    assert await all_threads(store) == []
+
+
+@check
+async def pruning_nothing_frees_nothing(store: Store) -> None:
+    await write(store, at_ms=10)
+    freed = await store.prune(before_ms=10)
+    assert (freed.threads, freed.runs, freed.commits, freed.bytes) == (0, 0, 0, 0)

@@ -1,0 +1,58 @@
+"""A store whose commits fail when a test wants them to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+from awaken.contract.commits import Committed, ThreadCommit
+from awaken.contract.store import Store
+from awaken.errors import CommitUnknown, StoreUnavailable
+
+
+class Failure(StrEnum):
+    """What becomes of a commit.
+
+    `refused`: nothing was written, and the writer knows. The other two look alike to the writer,
+    who gets no answer: `lost` was not written, `landed` was.
+    """
+
+    REFUSED = "refused"
+    LOST = "lost"
+    LANDED = "landed"
+
+
+_AnyStore: Any = object
+
+
+class FailingStore(_AnyStore):  # type: ignore[misc]  # it passes for whatever store it wraps
+    """A store that is whole but for some commits, counted from 1 as they are asked for.
+
+    `then` is what becomes of those behind the last of `failures`; `commits` counts them all.
+    """
+
+    def __init__(
+        self, store: Store, failures: Mapping[int, Failure], *, then: Failure | None = None
+    ) -> None:
+        self._store = store
+        self._failures = failures
+        self._then = then
+        self.commits = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def commit(self, commit: ThreadCommit) -> Committed:
+        self.commits += 1
+        number = self.commits
+        is_behind = number > max(self._failures, default=0)
+        failure = self._then if is_behind else self._failures.get(number)
+        if failure is Failure.REFUSED:
+            raise StoreUnavailable(f"commit {number} was to fail")
+        if failure is Failure.LOST:
+            raise CommitUnknown(f"commit {number} was to be lost")
+        committed = await self._store.commit(commit)
+        if failure is Failure.LANDED:
+            raise CommitUnknown(f"the answer to commit {number} was to be lost")
+        return committed

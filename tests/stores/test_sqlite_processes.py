@@ -1,0 +1,167 @@
+"""Other processes on the same file: they are heard, and one that is killed loses nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from awaken.stores.sqlite import SqliteStore
+from awaken.testing.conformance.making import says, texts, write
+
+pytestmark = pytest.mark.anyio
+
+PATIENCE = 20.0
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "awaken.db"
+
+
+@pytest.fixture
+async def store(path: Path) -> AsyncIterator[SqliteStore]:
+    store = SqliteStore(path)
+    yield store
+    await store.close()
+
+
+@contextmanager
+def child(path: Path, program: str) -> Iterator[subprocess.Popen[str]]:
+    """A process that runs `program` with a `store`, and says `ready` before it begins."""
+    source = PROGRAM.format(program="\n    ".join(program.strip().splitlines()))
+    process = subprocess.Popen(
+        [sys.executable, "-c", source, str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert said(process) == "ready"
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def said(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def tell(process: subprocess.Popen[str]) -> None:
+    assert process.stdin is not None
+    process.stdin.write("go\n")
+    process.stdin.flush()
+
+
+PROGRAM = """
+import asyncio, sys
+from awaken.contract.commands import CommandKind, ThreadCommand
+from awaken.contract.commits import ThreadCommit
+from awaken.stores.sqlite import SqliteStore
+from awaken.testing.conformance.making import event, raw, record, says, texts, write
+
+def say(what):
+    print(what, flush=True)
+
+def listen():
+    return asyncio.to_thread(sys.stdin.readline)
+
+async def main(store):
+    say("ready")
+    {program}
+
+asyncio.run(main(SqliteStore(sys.argv[1])))
+"""
+
+
+async def test_what_another_process_does_is_noticed(store: SqliteStore, path: Path) -> None:
+    await write(store, messages=says("a"))
+    program = """
+await listen()
+await write(store, messages=says("b"))
+await listen()
+await store.send(ThreadCommand(thread_id="t", kind=CommandKind.CANCEL))
+await store.close()
+"""
+
+    async def followed() -> list[str]:
+        version = await store.changed("t", 0)
+        while len(found := await texts(store)) < 2:
+            version = await store.changed("t", version)
+        return found
+
+    with child(path, program) as other:
+        async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
+            commands = tasks.create_task(store.next_commands(0))
+            follower = tasks.create_task(followed())
+            await asyncio.sleep(0)
+            tell(other)
+            assert await follower == ["a", "b"]
+            assert not commands.done()
+            tell(other)
+            assert [command.thread_id for command in await commands] == ["t"]
+
+
+async def test_another_process_is_heard_though_this_one_writes_all_the_time(
+    store: SqliteStore, path: Path
+) -> None:
+    """Nobody is idle here, so nothing is noticed by waiting."""
+    await write(store, messages=says("a"))
+    program = """
+await listen()
+await store.send(ThreadCommand(thread_id="t", kind=CommandKind.CANCEL))
+await store.close()
+"""
+    with child(path, program) as other:
+        async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
+            commands = tasks.create_task(store.next_commands(0))
+            tell(other)
+            while not commands.done():
+                await write(store, "busy")
+    assert len(commands.result()) == 1
+
+
+async def test_a_process_that_is_killed_while_it_writes_loses_nothing(
+    store: SqliteStore, path: Path
+) -> None:
+    """What was answered is there; what was not is there as a whole, or not at all."""
+    program = """
+for n in range(10**6):
+    commit = ThreadCommit(
+        thread_id="t", expected_length=2 * n, messages=says(f"{n} a", f"{n} b"),
+        run=record("r", revision=n), run_state=raw(n=n), thread_state=raw(n=n), events=(event(),),
+    )
+    await store.commit(commit)
+    say(n)
+"""
+    with child(path, program) as other:
+        answered = [int(said(other)) for _ in range(130)]
+        other.send_signal(signal.SIGKILL)
+        rest, _ = other.communicate()
+        answered += [int(line) for line in rest.split()]
+
+    thread = await store.load_thread("t")
+    assert thread is not None
+    commits = thread.event_count
+    assert answered[-1] + 1 <= commits <= answered[-1] + 2
+    assert thread.message_count == 2 * commits
+    assert await texts(store) == [f"{n} {x}" for n in range(commits) for x in "ab"]
+    assert (await store.load_thread_state("t")).extensions == {"n": commits - 1}
+    run = await store.load_run("r")
+    assert run is not None
+    assert run.revision == commits - 1
+    await write(store, messages=says("and on"))
+    await store.close()
+    assert os.listdir(path.parent) == [path.name]
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]

@@ -1,0 +1,79 @@
+"""What somebody reads whose answer to a ticket was refused."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from awaken.domain.suspension import Decision, ToolCallResume
+from awaken.errors import DecisionRefused
+from awaken.stores.sqlite import SqliteStore
+from awaken.testing.conformance.making import WAITING, record, refused, ticket, write
+
+pytestmark = pytest.mark.anyio
+
+YES = ToolCallResume.approve
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+    store = SqliteStore(tmp_path / "awaken.db")
+    asked = (
+        ticket("m:0", call_id="same", tool_name="pay"),
+        ticket("m:1", call_id="same", tool_name="ship", expires_at=1_000),
+        ticket("m:2", digest="of what was asked"),
+    )
+    await write(store, run=record("r", status=WAITING), tickets=asked)
+    yield store
+    await store.close()
+
+
+async def why(store: SqliteStore, *decisions: Decision, at_ms: int = 500) -> str:
+    refusal = await refused(DecisionRefused, store.decide("t", decisions, at_ms=at_ms))
+    return refusal.why
+
+
+async def test_an_unknown_ticket_is_answered_with_those_that_wait(store: SqliteStore) -> None:
+    said = await why(store, ("m:7", YES()))
+    assert (
+        said
+        == "no such ticket; waiting: 'ticket-m:0' (pay), 'ticket-m:1' (ship), 'ticket-m:2' (tool)"
+    )
+
+    refusal = await refused(DecisionRefused, store.decide("elsewhere", [("m:0", YES())], at_ms=1))
+    assert refusal.why == "no ticket of the thread is waiting"
+
+
+async def test_a_name_of_several_is_answered_with_their_keys(store: SqliteStore) -> None:
+    said = await why(store, ("same", YES()))
+    assert said == "it fits several open tickets, name one by its key: 'm:0', 'm:1'"
+
+
+async def test_a_second_answer_hears_of_the_first(store: SqliteStore) -> None:
+    await store.decide("t", [("m:0", YES(by="ann"))], at_ms=86_400_000)
+
+    said = await why(store, ("m:0", ToolCallResume.deny(by="bob")))
+    assert said == "it was answered 1970-01-02T00:00:00+00:00 by ann: resume"
+
+
+async def test_a_late_answer_hears_when_the_ticket_expired(store: SqliteStore) -> None:
+    said = await why(store, ("m:1", YES()), at_ms=1_001)
+    assert said == "the ticket expired 1970-01-01T00:00:01+00:00"
+
+
+async def test_an_answer_to_something_else_hears_what_was_asked(store: SqliteStore) -> None:
+    said = await why(store, ("m:2", YES(digest="of something else")))
+    assert said == (
+        "it was given for 'of something else', and the question is 'of what was asked': "
+        "look at the ticket 'ticket-m:2' again"
+    )
+
+
+async def test_a_ticket_nobody_needs_says_so(store: SqliteStore) -> None:
+    await write(store, run=record("r", status=WAITING), tickets=())
+    await write(store, run=record("r", status=record("r").status.DONE))
+
+    said = await why(store, ("m:2", YES()))
+    assert said == "the ticket is closed: nobody waits for the answer any more"

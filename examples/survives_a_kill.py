@@ -10,6 +10,7 @@ from pathlib import Path
 
 from awaken import Agent, Runtime, ToolCallContext, tool
 from awaken.contract.llm import InferenceRequest
+from awaken.domain.inference import StreamResult
 from awaken.testing import FunctionModel, text_response, tool_call_response
 
 here = Path(__file__).resolve()
@@ -31,7 +32,7 @@ async def pay(invoice: str, ctx: ToolCallContext) -> str:
     return f"{invoice} is paid"
 
 
-def answer(request: InferenceRequest) -> object:
+def answer(request: InferenceRequest) -> StreamResult:
     """A model that looks at the conversation, as models do."""
     if not any(message.tool_calls for message in request.messages):
         return tool_call_response("I will pay it.", "pay", "c1", {"invoice": "INV-7"})

@@ -14,6 +14,7 @@ AwakenError
 │   └── Cancelled
 ├── RuntimeFault                  the runtime cannot start or address a run
 │   ├── ThreadAlreadyRunning · AgentNotFound · ResolveFailed
+│   └── RunLeft                   the runtime closed; whoever recovers the run goes on with it
 ├── ResolveError                  an agent's specification does not fit the registries
 │   ├── ModelNotFound · ProviderNotFound · PluginNotFound · InvalidPluginConfig
 │   ├── EnvBuildFailed · ToolIdConflict · DelegateNotFound
@@ -242,6 +243,14 @@ class ResolveFailed(RuntimeFault):
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message
+
+
+class RunLeft(RuntimeFault):
+    """The runtime was closed and left the run, at the end of a step, to whoever recovers it."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"run {run_id!r} was left when its runtime closed: recover it to go on")
+        self.run_id = run_id
 
 
 # -- resolution and building ------------------------------------------------------------------

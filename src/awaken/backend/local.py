@@ -21,7 +21,7 @@ from awaken.contract.backend import (
     ExecutionFailed,
 )
 from awaken.contract.commits import CallEntry, Fence
-from awaken.contract.control import InboxSender, inbox_channel
+from awaken.contract.control import CancellationToken, InboxSender, inbox_channel
 from awaken.contract.profile import ProfileStore
 from awaken.domain.identity import RunIdentity, RunOrigin
 from awaken.domain.lifecycle import (
@@ -65,6 +65,7 @@ class ThreadContextSnapshot(msgspec.Struct, kw_only=True, gc=False):
     acks: Sequence[int] = ()
     tickets: Sequence[Ticket] = ()
     fence: Fence | None = None
+    leave: CancellationToken | None = None
     request: RunRequestSnapshot | None = None
     owner_inbox: InboxSender | None = None
     profile_store: ProfileStore | None = None
@@ -134,6 +135,7 @@ class LocalBackend(ExecutionBackend):
             acks=context.acks,
             tickets=context.tickets,
             fence=context.fence,
+            leave=context.leave,
             request=context.request,
             run_identity=request.run_identity,
             cancellation_token=request.control.cancellation_token,

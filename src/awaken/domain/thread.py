@@ -14,7 +14,7 @@ _DONE = RunStatus.DONE
 class Thread(Value, frozen=True, kw_only=True):
     """The head of a thread; timestamps are milliseconds.
 
-    `owner` is who runs it now, `forked_at` the number of events it was forked with.
+    `owner` is who runs it now and is alive, `forked_at` the number of events it was forked with.
     """
 
     id: str

@@ -81,12 +81,14 @@ OnApproval = Callable[[RunWaitingTicket], Awaitable[bool | ToolCallResume] | boo
 
 
 class Runtime:
-    """Runs agents. Open it with `async with`; leaving cancels what still runs.
+    """Runs agents. Open it with `async with`; leaving it ends what still runs (see `on_close`).
 
     Args:
         agents: everything that can be asked for, handed to, or delegated to.
         store: an address such as `sqlite:///awaken.db` or `memory:`, or a store.
         recover: when opened, go on with the runs of these agents whose process is gone.
+        on_close: what becomes of runs that are live when the runtime closes. `leave` lets each
+            finish its step and stay open, so that the next process recovers it.
         tools: tools every agent sees.
         plugins: plugins agents given as data (`AgentSpec`) may name.
         models: models agents given as data may name.
@@ -99,6 +101,7 @@ class Runtime:
         *,
         store: str | Store = "memory:",
         recover: bool = True,
+        on_close: Literal["cancel", "leave"] = "cancel",
         tools: Iterable[Tool | Callable[..., Any]] = (),
         plugins: Iterable[Plugin] = (),
         models: Mapping[str, LlmExecutor] | None = None,
@@ -114,6 +117,9 @@ class Runtime:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = False
         self._recover = recover
+        if on_close not in ("cancel", "leave"):
+            raise ConfigError(f"on_close is 'cancel' or 'leave', not {on_close!r}")
+        self._on_close = on_close
         self.recovered: list[RecoveredRun] = []
         self._store = open_store(store) if isinstance(store, str) else store
         self._profiles = profiles or self._store.profiles
@@ -136,9 +142,12 @@ class Runtime:
         await self.close()
 
     async def close(self) -> None:
-        """Cancel what still runs, wait for it (though not for ever), and close the store."""
+        """Cancel or leave what still runs, wait for it (not for ever), and close the store."""
         self._closed = True
-        await self._engine.cancel_all()
+        if self._on_close == "leave":
+            await self._engine.leave_all()
+        else:
+            await self._engine.cancel_all()
         if self._tasks:
             # What has not ended with its run asks somebody who will not answer now.
             for task in self._tasks:

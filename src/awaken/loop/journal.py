@@ -187,6 +187,8 @@ class Journal:
             fence=self.fence,
             release=release,
         )
+        # A thread takes its parent with the first commit; by the next one that may be deleted.
+        self._parent_thread = None
         self.calls.clear()
         if self.tickets or self.acks:
             self.tickets.clear()

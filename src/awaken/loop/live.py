@@ -62,7 +62,7 @@ class AgentLoopParams(msgspec.Struct, kw_only=True, gc=False):
     `uncommitted` is what the first commit adds to a raw log of `log_length` messages, with `acks`
     and `tickets`; `previous` is the record of the run if it goes on from an earlier one,
     `last_turn` the last message with calls as it stands in the log, and `calls` what the ledger
-    knows of it.
+    knows of it. With `leave` the run stops at the end of a step, to be carried on elsewhere.
     """
 
     resolver: AgentResolver
@@ -88,6 +88,7 @@ class AgentLoopParams(msgspec.Struct, kw_only=True, gc=False):
     clock: Clock = SYSTEM_CLOCK
     ids: Ids = UUID7
     fence: Fence | None = None
+    leave: CancellationToken | None = None
     last_turn: Message | None = None
     calls: Sequence[CallEntry] = ()
     acks: Sequence[int] = ()
@@ -128,6 +129,7 @@ class LiveRun:
         "input_tokens",
         "journal",
         "last_turn",
+        "leave",
         "ledger",
         "message_id",
         "metadata",
@@ -180,6 +182,7 @@ class LiveRun:
         self.journal.acks.extend(params.acks)
         self.journal.tickets.extend(params.tickets)
         self.last_turn = params.last_turn
+        self.leave = params.leave
         self.ledger = {entry.key: entry for entry in params.calls}
         self.input_count = len(params.uncommitted)
         self.transcript = Transcript(params.messages, params.uncommitted)
@@ -213,6 +216,10 @@ class LiveRun:
     def has_news(self) -> bool:
         """Whether something happened that no commit has kept yet."""
         return self.transcript.has_pending or self.journal.has_pending
+
+    def is_left(self) -> bool:
+        """Whether somebody else is to carry the run on."""
+        return self.leave is not None and self.leave.is_cancelled()
 
     def check_token(self) -> None:
         """

@@ -28,6 +28,7 @@ from awaken.errors import (
     InvalidResume,
     KeyEncode,
     PhaseError,
+    RunLeft,
     RuntimeFailed,
     StateError,
     StorageError,
@@ -62,6 +63,7 @@ async def run_agent_loop(params: AgentLoopParams) -> AgentRunResult:
 
     Raises:
         AgentLoopError: the run broke off; its events and its record say so too.
+        RunLeft: it is to be carried on elsewhere.
     """
     agent = params.agent or params.resolver.resolve(params.agent_id)
     run = LiveRun(params, agent)
@@ -71,8 +73,11 @@ async def run_agent_loop(params: AgentLoopParams) -> AgentRunResult:
         while end is None:
             end = await _next(run, await step(run))
         return await _finish(run, end)
+    except RunLeft:
+        raise
     except asyncio.CancelledError:
-        await _break_off(run, CANCELLED)
+        if not run.is_left():
+            await _break_off(run, CANCELLED)
         raise
     except Exception as error:
         failure = _as_loop_error(error)
@@ -150,7 +155,10 @@ async def _next(run: LiveRun, outcome: Outcome | TerminationReason) -> Terminati
     if end is None and outcome is Outcome.NATURAL_END and not arrived:
         end = await _natural_end(run)
     if end is None:
-        await persist_checkpoint(run)
+        leaves = run.is_left()
+        await persist_checkpoint(run, release=leaves)
+        if leaves:
+            raise RunLeft(run.identity.run_id)
     return end
 
 

@@ -305,6 +305,7 @@ class AgentRuntime:
             acks=sent.acks,
             tickets=tickets,
             fence=fence,
+            leave=slot.leave,
             request=request_snapshot(request),
             owner_inbox=sender,
             profile_store=self.profiles,
@@ -334,6 +335,21 @@ class AgentRuntime:
             return False
         run.token.cancel()
         return await run.wait_ended(timeout)
+
+    async def leave_all(self, grace: float = CANCEL_GRACE) -> None:
+        """Let every live run stop at the end of its step, open, for whoever recovers it.
+
+        One that has not come so far in time is torn down, and goes on from its last commit.
+        """
+        live = self.active.all()
+        for run in live:
+            run.leave.cancel()
+            if run.decisions is not None:
+                run.decisions.close()
+        tasks = [run.task for run in live if run.task is not None]
+        if tasks:
+            _, stuck = await asyncio.wait(tasks, timeout=grace)
+            await _tear_down(stuck)
 
     async def cancel_all(self) -> None:
         """Cancel every live run and wait; one that does not end in time is torn down."""

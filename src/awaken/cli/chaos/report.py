@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
+import msgspec
 from rich.console import Console
 from rich.text import Text
 
@@ -30,30 +31,37 @@ class ToolReport(Value, frozen=True, kw_only=True):
     name: str
     effect: ToolEffect
     recover: Recover
-    calls: int = 0
-    interrupted: int = 0
-    ran_again: int = 0
-    reported_unknown: int = 0
-    verified: int = 0
-    asked: int = 0
-    called_again: int = 0
+    calls: int = msgspec.field(default_factory=int)
+    interrupted: int = msgspec.field(default_factory=int)
+    ran_again: int = msgspec.field(default_factory=int)
+    reported_unknown: int = msgspec.field(default_factory=int)
+    verified: int = msgspec.field(default_factory=int)
+    asked: int = msgspec.field(default_factory=int)
+    called_again: int = msgspec.field(default_factory=int)
 
     def remarks(self) -> list[str]:
         """What its author should think about."""
         found = []
-        if self.ran_again and self.recover is Recover.RETRY:
+        if self.repeated:
             found.append(f"ran again {_times(self.ran_again)}: is it really {self.effect.value}?")
+        elif self.ran_again:
+            found.append(f"ran again {_times(self.ran_again)}, when told that it had not happened")
         if self.reported_unknown:
             found.append(
-                f"nobody knew whether it had happened {_times(self.reported_unknown)}, and the "
-                "model was told so: give it verify=… if that can be looked up"
+                f"was cut short {_times(self.reported_unknown)} so that nobody knows whether it "
+                "happened, and the model was told so; verify=… could look it up"
             )
         if self.called_again:
             found.append(
-                f"the model called it once more {_times(self.called_again)} after it was told so: "
-                "each such call is a new one, and runs"
+                f"was called once more by the model {_times(self.called_again)} after that: a new "
+                "call runs"
             )
         return found
+
+    @property
+    def repeated(self) -> bool:
+        """Whether it ran again only because it is said to bear that."""
+        return self.ran_again > 0 and self.recover is Recover.RETRY
 
 
 class Report(Value, frozen=True, kw_only=True):
@@ -63,7 +71,7 @@ class Report(Value, frozen=True, kw_only=True):
     kills: int
     tools: tuple[ToolReport, ...]
     damage: Damage
-    troubles: tuple[str, ...] = ()
+    troubles: tuple[str, ...] = msgspec.field(default_factory=tuple)
 
     @property
     def whole(self) -> bool:
@@ -77,12 +85,21 @@ def report_on(undisturbed: Trial, trials: Sequence[Trial], tools: Iterable[Tool]
         kills=len(killed),
         tools=tuple(_tool_report(tool, undisturbed, killed) for tool in tools),
         damage=Damage(
-            lost=tuple(text for trial in trials for text in trial.damage.lost),
-            doubled=tuple(text for trial in trials for text in trial.damage.doubled),
-            invalid=tuple(text for trial in trials for text in trial.damage.invalid),
-            left_open=tuple(text for trial in trials for text in trial.damage.left_open),
+            lost=_told(trials, lambda trial: trial.damage.lost),
+            doubled=_told(trials, lambda trial: trial.damage.doubled),
+            invalid=_told(trials, lambda trial: trial.damage.invalid),
+            left_open=_told(trials, lambda trial: trial.damage.left_open),
         ),
-        troubles=tuple(trial.trouble for trial in trials if trial.trouble is not None),
+        troubles=_told(trials, lambda trial: [trial.trouble] if trial.trouble else []),
+    )
+
+
+def _told(trials: Sequence[Trial], of: Callable[[Trial], Iterable[str]]) -> tuple[str, ...]:
+    """What there is to tell of all trials, and where each was killed."""
+    return tuple(
+        f"{text} (killed at: {trial.killed_at})" if trial.killed_at else text
+        for trial in trials
+        for text in of(trial)
     )
 
 
@@ -155,10 +172,11 @@ def print_report(console: Console, report: Report) -> None:
     for tool in report.tools:
         for remark in tool.remarks():
             console.print(Text("  · ").append(tool.name, "bold").append(f" {remark}"))
-    wrong = Counter([*report.troubles, *report.damage.sentences()])
-    for text, times in wrong.most_common(MOST_SHOWN):
-        again = f" ({_times(times)})" if times > 1 else ""
-        console.print(Text("  ✗ ", "red").append(one_line(text, 400) + again))
+    wrong = [*report.troubles, *report.damage.sentences()]
+    for text in wrong[:MOST_SHOWN]:
+        console.print(Text("  ✗ ", "red").append(one_line(text, 400)))
+    if len(wrong) > MOST_SHOWN:
+        console.print(Text(f"  … and {len(wrong) - MOST_SHOWN:,} more; --json has all of them"))
     damage = report.damage
     console.print(
         f"points {report.points}, kills {report.kills}, lost results {len(damage.lost)}, "
@@ -176,13 +194,11 @@ def verdict(report: Report) -> str:
         return "killing this agent loses or doubles something; see above"
     if not report.kills:
         return "nothing was killed, so nothing was shown"
-    repeated = [tool.name for tool in report.tools if tool.ran_again]
-    if repeated:
+    if repeated := [tool.name for tool in report.tools if tool.repeated]:
         return (
-            "nothing was lost; nothing that must happen once happened twice, if "
-            f"{' and '.join(repeated)} may really be repeated"
+            f"nothing was lost or doubled, provided that {' and '.join(repeated)} may be repeated"
         )
-    return "nothing was lost, nothing happened twice"
+    return "nothing was lost or doubled"
 
 
 def _times(number: int) -> str:

@@ -12,6 +12,7 @@ BLOCKS = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
 EXPECTED = [
     ["Paris: 21°C, sunny", "Rome: 21°C, sunny"],
     ["refund {'order': 'A7', 'amount': 12.5}", "Done."],
+    ["3 ToolCallReady", "10 RunFinish", "\n2\n"],
     ["Stopped(value=StoppedReason(code='word_budget', detail=None))"],
 ]
 

@@ -14,7 +14,7 @@ from awaken.domain.spec import AgentSpec
 from awaken.domain.suspension import SuspendTicket, ToolCallResume
 from awaken.domain.tool import ToolDescriptor, ToolError, ToolResult
 from awaken.errors import AwakenError
-from awaken.front import Agent, RunResult, RunStream, Runtime
+from awaken.front import Agent, RecoveredRun, RunResult, RunStream, Runtime
 from awaken.plugin.context import PhaseContext
 from awaken.plugin.hook import Plugin
 from awaken.plugin.registrar import Registrar
@@ -42,6 +42,7 @@ __all__ = [
     "PhaseContext",
     "Plugin",
     "ProfileKey",
+    "RecoveredRun",
     "RedactedString",
     "Registrar",
     "RunEvent",

@@ -202,14 +202,15 @@ def answer(call: str) -> Decision:
 
 
 async def test_batches_of_decisions_are_drained_together() -> None:
-    """01 §6.4: one batch is one queue item; decisions already queued are drained together."""
+    """01 §6.4: one batch is one queue item, with the command that brought it, if one did."""
     queue = DecisionQueue()
 
     assert queue.send([answer("c1"), answer("c2")])
-    assert queue.send([answer("c3")])
+    assert queue.send([answer("c3")], 7)
 
     assert len(queue) == 2
-    assert [call for call, _ in queue.drain()] == ["c1", "c2", "c3"]
+    batches = [([call for call, _ in batch], command) for batch, command in queue.drain()]
+    assert batches == [(["c1", "c2"], None), (["c3"], 7)]
     assert (len(queue), queue.drain()) == (0, [])
 
 
@@ -234,7 +235,7 @@ async def test_a_batch_is_what_was_sent_even_if_the_list_changes() -> None:
     queue.send(batch)
     batch.append(answer("c2"))
 
-    assert queue.drain() == [answer("c1")]
+    assert queue.drain() == [((answer("c1"),), None)]
 
 
 async def test_a_closed_queue_takes_nothing_and_holds_nobody_up() -> None:
@@ -257,7 +258,7 @@ async def test_what_was_queued_before_closing_can_still_be_taken() -> None:
     queue.send([answer("c1")])
     queue.close()
 
-    assert queue.drain() == [answer("c1")]
+    assert queue.drain() == [((answer("c1"),), None)]
 
 
 def test_a_run_that_does_not_read_is_sent_only_so_much() -> None:

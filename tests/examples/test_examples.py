@@ -39,6 +39,11 @@ approved: pay answered: paid 500 € to Bob.
 denied: pay was denied: Denied: Eve is not on the list.
 asked at once: pay answered: paid 300 € to Dan.
 """,
+    "survives_a_kill": """\
+the first process was killed: True
+Done: 'pay' took effect; what it returned was lost when the process ended.
+payments: 1
+""",
     "frontend_tool": """\
 dialog 'Wall paint': the user picks green
 pick_colour answered: colour green, hex #00aa44.
@@ -54,7 +59,8 @@ calls: ['handoff', 'refund']
 cancelled: True
 the digger puts the spade away
 ended: CancelledEnd()
-the call was told: Cancelled: the run was cancelled
+the call was told: Cancelled: the run was cancelled; it is unknown whether 'dig' took effect. \
+Do not assume either: find out, or say so, before it is called again
 the thread goes on: You said: “Never mind”. Name a tool and I will call it: dig.
 heard enough after: You
 still running: False
@@ -92,7 +98,9 @@ def output_of(name: str) -> str:
         timeout=30,
         check=False,
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    # How long a step took says something of the machine, and nothing of the example.
+    said = [line for line in done.stderr.splitlines() if not line.startswith("Executing <")]
+    assert (done.returncode, said) == (0, [])
     return done.stdout
 
 

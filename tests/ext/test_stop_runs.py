@@ -131,7 +131,7 @@ async def test_a_message_behind_the_last_round_is_not_answered() -> None:
     """01 §7 OURS: the answer counts, and a further question would be one inference too many."""
     runtime: Runtime
 
-    def answer(_: InferenceRequest) -> str:
+    async def answer(_: InferenceRequest) -> str:
         assert await runtime.send("t", "one more thing")
         return "the answer"
 

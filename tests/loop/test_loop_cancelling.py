@@ -16,7 +16,9 @@ from loop_stage import (
 )
 
 from awaken import Agent, PhaseContext, ToolCallContext, ToolCallResume, tool
+from awaken.contract.commits import CallPhase
 from awaken.contract.llm import LlmStreamEvent, ProviderError
+from awaken.contract.threads import ThreadContext
 from awaken.domain.event import (
     InferenceComplete,
     ReasoningDelta,
@@ -32,14 +34,20 @@ from awaken.domain.event import (
 from awaken.domain.lifecycle import CANCELLED, NATURAL_END, RunStatus, Suspended
 from awaken.domain.message import Message, Role, Text, Thinking
 from awaken.domain.phase import Phase
-from awaken.domain.thread import Thread
+from awaken.domain.recovery import ToolEffect
 from awaken.errors import InvalidResume, PhaseError
+from awaken.loop.complete import unknown_outcome
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock, tool_call_response, tool_calls_response
 
 pytestmark = pytest.mark.anyio
 
 CANCELLED_CALL = "Cancelled: the run was cancelled"
+
+
+def open_end(tool_name: str) -> str:
+    """What is said of a call that must run once, was begun, and has no outcome."""
+    return unknown_outcome(tool_name, CANCELLED_CALL).model_text()
 
 
 @tool
@@ -51,11 +59,11 @@ async def look() -> str:
 class Wait:
     """A tool that waits for ever, and tells when somebody called it."""
 
-    def __init__(self) -> None:
+    def __init__(self, effect: ToolEffect = ToolEffect.ONCE) -> None:
         self.begun = asyncio.Event()
         self.calls = 0
 
-        @tool
+        @tool(effect=effect)
         async def wait() -> str:
             self.calls += 1
             self.begun.set()
@@ -102,10 +110,12 @@ class SlowToRead(MemoryStore):
         super().__init__()
         self.asked, self.go = asyncio.Event(), asyncio.Event()
 
-    async def load_thread(self, thread_id: str) -> Thread | None:
+    async def load_context(
+        self, thread_id: str, *, tail: int | None = None
+    ) -> ThreadContext | None:
         self.asked.set()
         await self.go.wait()
-        return await super().load_thread(thread_id)
+        return await super().load_context(thread_id, tail=tail)
 
 
 async def test_cancelled_before_it_began() -> None:
@@ -237,17 +247,24 @@ async def test_cancelled_while_it_waits_to_ask_again() -> None:
 # -- while tools run --------------------------------------------------------------------------
 
 
-async def test_cancelled_during_a_tool_answers_the_call() -> None:
-    """02/8.17: tools race with the token; the call gets a result that says why."""
-    wait = Wait()
+@pytest.mark.parametrize("effect", list(ToolEffect))
+async def test_cancelled_during_a_tool_answers_the_call(effect: ToolEffect) -> None:
+    """02/8.17: tools race with the token; the call gets a result that says why.
+
+    Design §8: nobody knows what became of one that must run once, and the ledger says so.
+    """
+    wait = Wait(effect)
     model = CheckedModel(tool_call_response("one moment", "wait", "c1", {}), "fine")
     stage = Stage(Agent("a", model=model, tools=[wait.tool]))
 
     result = await cancel_at(stage, wait.begun)
 
     assert (result.termination, result.response) == (CANCELLED, "one moment")
-    assert await stage.results() == [CANCELLED_CALL]
+    once = effect is ToolEffect.ONCE
+    assert await stage.results() == [open_end("wait") if once else CANCELLED_CALL]
     assert [d.outcome.value for d in stage.told(ToolCallDone)] == ["failed"]
+    (entry,) = await stage.store.load_calls(result.run_id)
+    assert entry.phase is (CallPhase.UNKNOWN if once else CallPhase.FAILED)
     await assert_cancelled(stage)
     assert wait.calls == 1, "the next run does not take the call up again"
 
@@ -255,10 +272,16 @@ async def test_cancelled_during_a_tool_answers_the_call() -> None:
 async def test_cancelled_among_parallel_tools_keeps_what_had_ended() -> None:
     """Design §8: an outcome is kept as soon as it is there; only open calls are cancelled."""
     wait = Wait()
+
+    @tool(effect="read")
+    async def watch() -> str:
+        await asyncio.Event().wait()
+        return "never"
+
     model = CheckedModel(
-        tool_calls_response("", ("wait", "c1", {}), ("look", "c2", {}), ("wait", "c3", {})), "fine"
+        tool_calls_response("", ("wait", "c1", {}), ("look", "c2", {}), ("watch", "c3", {})), "fine"
     )
-    stage = Stage(Agent("a", model=model, tools=[wait.tool, look]))
+    stage = Stage(Agent("a", model=model, tools=[wait.tool, look, watch]))
 
     async with asyncio.timeout(5), asyncio.TaskGroup() as group:
         task = group.create_task(stage.run())
@@ -267,10 +290,10 @@ async def test_cancelled_among_parallel_tools_keeps_what_had_ended() -> None:
         assert stage.engine.cancel(THREAD)
 
     assert task.result().termination == CANCELLED
-    assert await stage.results() == [CANCELLED_CALL, "seen", CANCELLED_CALL], "in call order"
+    assert await stage.results() == [open_end("wait"), "seen", CANCELLED_CALL], "in call order"
     ledger = await stage.store.load_calls(task.result().run_id)
     assert [(e.call_id, e.phase.value) for e in ledger] == [
-        ("c1", "failed"),
+        ("c1", "unknown"),
         ("c2", "succeeded"),
         ("c3", "failed"),
     ]
@@ -443,7 +466,7 @@ async def test_cancelled_while_an_approved_call_runs_never_runs_it_again() -> No
 
     assert task.result().termination == CANCELLED
     results = {m.tool_call_id: m.text() for m in await stage.log() if m.role is Role.TOOL}
-    assert results["c1"] == CANCELLED_CALL
+    assert results["c1"] == open_end("slow")
     assert results["c2"].startswith("Cancelled: ")
     await assert_cancelled(stage)
     assert wait.calls == 1

@@ -13,15 +13,15 @@ from run_kit import record_of, results, told
 from awaken import Agent, Message, RunRequest, Runtime, ToolCallResume, tool
 from awaken.contract.commits import Committed, ThreadCommit
 from awaken.contract.llm import InferenceRequest
+from awaken.contract.threads import ThreadContext
 from awaken.domain.inference import StreamResult
 from awaken.domain.lifecycle import CANCELLED, NATURAL_END
-from awaken.domain.thread import Thread
 from awaken.errors import (
     InferenceFailed,
     InvalidResume,
+    StaleFence,
     StorageError,
     ThreadAlreadyRunning,
-    VersionConflict,
 )
 from awaken.loop import AgentRunResult
 from awaken.stores.memory import MemoryStore
@@ -170,10 +170,12 @@ class SlowReads(MemoryStore):
         self.reading = asyncio.Event()
         self.let_through = asyncio.Event()
 
-    async def load_thread(self, thread_id: str) -> Thread | None:
+    async def load_context(
+        self, thread_id: str, *, tail: int | None = None
+    ) -> ThreadContext | None:
         self.reading.set()
         await self.let_through.wait()
-        return await super().load_thread(thread_id)
+        return await super().load_context(thread_id, tail=tail)
 
 
 async def test_the_slot_is_taken_before_anything_is_read() -> None:
@@ -192,23 +194,46 @@ async def test_the_slot_is_taken_before_anything_is_read() -> None:
     assert told(await runtime.messages("t")) == ["user: first", "assistant: one"]
 
 
-async def test_a_log_that_grew_meanwhile_is_not_overwritten() -> None:
-    """D-1: commits expect a length; another writer's message stays, and the run says why it
-    failed."""
+async def test_nobody_else_writes_to_a_live_thread() -> None:
+    """D-1, design §4: it is the run's; an outsider is refused, and the run goes on undisturbed."""
+    store = MemoryStore()
+    outside = ThreadCommit(
+        thread_id="t", expected_length=1, messages=(Message.user("from outside"),)
+    )
+
+    async def answer(_: object) -> str:
+        with pytest.raises(StaleFence):
+            await store.commit(outside)
+        return "in time"
+
+    runtime = Runtime([Agent("a", model=FunctionModel(answer))], store=store)
+
+    await runtime.run("a", "go", thread="t")
+
+    assert told(await runtime.messages("t")) == ["user: go", "assistant: in time"]
+
+
+async def test_a_run_whose_thread_was_taken_over_claims_nothing() -> None:
+    """D-1, design §4: it is refused, says why, and what the other wrote stays."""
     store = MemoryStore()
 
     async def answer(_: object) -> str:
+        store.forsake()
+        fence = await store.claim("t", at_ms=1)
+        outside = (Message.user("from outside"),)
         await store.commit(
-            ThreadCommit(thread_id="t", expected_length=1, messages=(Message.user("from outside"),))
+            ThreadCommit(
+                thread_id="t", expected_length=1, messages=outside, fence=fence, release=True
+            )
         )
         return "too late"
 
     runtime = Runtime([Agent("a", model=FunctionModel(answer))], store=store)
 
-    with pytest.raises(StorageError, match="expected 1, actual 2") as failed:
+    with pytest.raises(StorageError) as failed:
         await runtime.run("a", "go", thread="t")
 
-    assert isinstance(failed.value.__cause__, VersionConflict)
+    assert isinstance(failed.value.__cause__, StaleFence)
     assert told(await runtime.messages("t")) == ["user: go", "user: from outside"]
 
 
@@ -223,14 +248,25 @@ async def test_an_id_that_names_two_runs_is_refused() -> None:
         assert not slow.engine.cancel("x")
         assert not await slow.engine.send_messages("x", [Message.user("hello")])
         assert not await slow.engine.send_decision("x", "c1", ToolCallResume.approve())
-        with pytest.raises(InvalidResume, match="'x'"):
-            await slow.runtime.decide("x", {"c1": True})
 
         assert await slow.engine.cancel_and_wait_by_thread("x")
         assert (await of_thread).termination == CANCELLED
         assert slow.engine.cancel_by_run_id("x")
 
     assert of_run.result().termination == CANCELLED
+
+
+async def test_the_front_door_does_not_guess_either() -> None:
+    """01/A-2: neither of the two is cancelled or written to by an id that may mean both."""
+    slow = Slow()
+
+    async with slow.running("t", run_id_hint="x") as of_run, slow.running("x") as of_thread:
+        assert not await slow.runtime.cancel("x")
+        assert not await slow.runtime.send("x", "hello")
+        with pytest.raises(InvalidResume, match="'x'"):
+            await slow.runtime.decide("x", {"c1": True})
+
+    assert of_run.result().termination == of_thread.result().termination == NATURAL_END
 
 
 async def test_an_id_that_names_one_run_twice_is_fine() -> None:
@@ -278,7 +314,7 @@ async def test_a_cancelled_run_answers_its_open_call_and_closes_its_record() -> 
 
     assert task.result().termination == CANCELLED
     answers = results(await slow.runtime.messages("t"))
-    assert answers == {"c1": "Cancelled: the run was cancelled"}
+    assert answers["c1"].startswith("Cancelled: the run was cancelled; it is unknown whether")
     record = await record_of(slow.runtime, "r1")
     assert (record.status.value, record.waiting) == ("done", None)
     assert len(slow.asked) == 1
@@ -298,11 +334,11 @@ async def test_a_message_to_a_live_run_is_read_at_its_next_step() -> None:
 
 
 async def test_a_run_that_does_not_wait_takes_no_decisions() -> None:
-    """01 §6.4: no decision channel, and the sender is told."""
+    """01 §6.4: nothing waits for one, and the sender is told."""
     slow = Slow()
 
     async with slow.running():
         assert not await slow.engine.send_decision("t", "c1", ToolCallResume.approve())
         assert not await slow.engine.send_decisions("t", [])
-        with pytest.raises(InvalidResume, match="takes no decisions"):
+        with pytest.raises(InvalidResume, match="c1"):
             await slow.runtime.decide("t", {"c1": True})

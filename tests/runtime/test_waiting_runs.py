@@ -27,7 +27,7 @@ from awaken.contract.events import CollectingSink
 from awaken.domain.event import RunFinish, RunStart
 from awaken.domain.lifecycle import CANCELLED, NATURAL_END, RunStatus, Suspended
 from awaken.domain.spec import ToolExecutorKind
-from awaken.errors import InvalidResume, UnknownKey
+from awaken.errors import InvalidResume
 from awaken.loop import AgentRunResult
 from awaken.state.store import StateStore
 from awaken.stores.memory import MemoryStore
@@ -207,7 +207,7 @@ async def test_a_decision_for_an_unknown_call_leaves_the_real_one_alone() -> Non
     payer = Payer()
 
     async with payer.waiting() as task:
-        with pytest.raises(UnknownKey, match=r"ghost not found; waiting: c1"):
+        with pytest.raises(InvalidResume, match=r"ghost.*waiting: 'approval_c1' \(pay\)"):
             await payer.runtime.decide("t", {"ghost": True})
         assert not await payer.engine.send_decision("t", "ghost", ToolCallResume.approve())
         assert not task.done()
@@ -222,7 +222,7 @@ async def test_a_request_with_an_unknown_decision_leaves_the_real_call_alone() -
     await payer.runtime.run("payer", "pay", thread="t")
     before = await payer.runtime.list_runs()
 
-    with pytest.raises(InvalidResume, match=r"ghost not found; waiting: c1"):
+    with pytest.raises(InvalidResume, match=r"ghost.*waiting: 'approval_c1' \(pay\)"):
         await payer.runtime.run(thread="t", answers={"ghost": True, "c1": True})
 
     assert await payer.runtime.list_runs() == before
@@ -234,7 +234,7 @@ async def test_answers_to_a_thread_where_nobody_waits_are_refused() -> None:
     """D-15, bad input: an unknown thread gets no run by it."""
     payer = Payer()
 
-    with pytest.raises(InvalidResume, match=r"thread 't' has no run that waits"):
+    with pytest.raises(InvalidResume, match="c1"):
         await payer.runtime.run("payer", thread="t", answers={"c1": True})
 
     assert list(await payer.runtime.list_runs()) == []
@@ -246,7 +246,7 @@ async def test_a_batch_with_one_bad_decision_changes_nothing() -> None:
     payer = Payer(calls=2)
 
     async with payer.waiting():
-        with pytest.raises(UnknownKey, match="ghost"):
+        with pytest.raises(InvalidResume, match="ghost"):
             await payer.runtime.decide("t", {"c1": True, "ghost": True})
         assert not await payer.engine.send_decisions(
             "t", [("c2", ToolCallResume.approve()), ("ghost", ToolCallResume.approve())]
@@ -262,7 +262,7 @@ async def test_a_second_answer_to_one_call_is_refused() -> None:
 
     async with payer.waiting() as task:
         await payer.runtime.decide("t", {"c1": True})
-        with pytest.raises(InvalidResume, match=r"c1.*no longer waits"):
+        with pytest.raises(InvalidResume, match=r"c1.*answered"):
             await payer.runtime.decide("t", {"c1": False})
 
     assert task.result().termination == NATURAL_END
@@ -289,13 +289,13 @@ async def test_an_answer_that_comes_too_late_is_refused() -> None:
     async with payer.waiting():
         await payer.runtime.decide("t", {"c1": True})
         await payer.inside.wait()
-        with pytest.raises(InvalidResume, match=r"'c1' \(pay\) is resuming"):
+        with pytest.raises(InvalidResume, match=r"c1.*answered"):
             await payer.runtime.decide("t", {"c1": False})
         payer.go_on.set()
 
-    with pytest.raises(InvalidResume, match=r"no live run.*call run\(thread=…, answers=…\)"):
+    with pytest.raises(InvalidResume, match=r"c1.*answered"):
         await payer.runtime.decide("t", {"c1": True})
-    with pytest.raises(InvalidResume, match=r"'c1' \(pay\) is succeeded"):
+    with pytest.raises(InvalidResume, match=r"c1.*answered"):
         await payer.runtime.run("payer", thread="t", answers={"c1": True})
     assert payer.paid == [("c1", 1)]
 
@@ -334,7 +334,7 @@ async def test_a_cancelled_waiting_run_is_over_and_not_revived() -> None:
     record = await record_of(payer.runtime, "r")
     assert (record.status, record.termination_reason) == (RunStatus.DONE, CANCELLED)
     assert record.waiting is None
-    with pytest.raises(InvalidResume, match=r"'c1' \(pay\) is cancelled"):
+    with pytest.raises(InvalidResume, match=r"c1.*closed"):
         await payer.runtime.run("payer", thread="t", answers={"c1": True})
 
     again = await payer.runtime.run("payer", "hello", thread="t")

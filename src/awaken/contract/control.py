@@ -302,11 +302,12 @@ DecisionBatch = tuple[tuple[Decision, ...], int | None]
 
 
 class DecisionQueue:
-    """Answers on their way to a waiting run, in batches."""
+    """Answers on their way to a run, in batches; one that `waits` stays for those still to come."""
 
-    __slots__ = ("_batches", "_waiter", "closed")
+    __slots__ = ("_batches", "_waiter", "closed", "waits")
 
-    def __init__(self) -> None:
+    def __init__(self, *, waits: bool = True) -> None:
+        self.waits = waits
         self._batches: deque[DecisionBatch] = deque()
         self._waiter: asyncio.Future[None] | None = None
         self.closed = False

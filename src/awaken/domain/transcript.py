@@ -100,9 +100,10 @@ def effective_view(
     """The messages a model may see, in order; `log` may leave out the first `skipped` ones.
 
     Results stand right behind their call, in call order, however late they came. A call without a
-    result is hidden unless it is in `open_calls` (suspended and still to be answered); so is one
-    whose result is internal, which is how a call is retracted. Assistant messages left empty at
-    the end go too, and intervals covered by a summary give way to the widest one.
+    result is hidden unless it is one of the last turn's and in `open_calls` (still to be
+    answered); so is one whose result is internal, which is how a call is retracted. Assistant
+    messages left empty at the end go too, and intervals covered by a summary give way to the
+    widest one.
     """
     rows = _fold_summaries(list(log), skipped)
     items: list[Message | _Turn] = []
@@ -119,10 +120,12 @@ def effective_view(
                 owner.settle(message)
         else:
             items.append(message)
+    last = next((item for item in reversed(items) if isinstance(item, _Turn)), None)
     view: list[Message] = []
     for item in items:
         if isinstance(item, _Turn):
-            view.extend(_answered(item, open_calls))
+            # Call ids repeat, so only those of the last turn can be the ones that are meant.
+            view.extend(_answered(item, open_calls if item is last else ()))
         else:
             view.append(item)
     while view and _is_empty_assistant(view[-1]):

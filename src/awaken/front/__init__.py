@@ -1,8 +1,8 @@
 """The front door: agents, a runtime, results and streams."""
 
 from awaken.front.agent import Agent
-from awaken.front.result import RunResult
+from awaken.front.result import RecoveredRun, RunResult
 from awaken.front.runtime import Runtime
 from awaken.front.stream import RunStream
 
-__all__ = ["Agent", "RunResult", "RunStream", "Runtime"]
+__all__ = ["Agent", "RecoveredRun", "RunResult", "RunStream", "Runtime"]

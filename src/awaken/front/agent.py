@@ -176,6 +176,9 @@ def _check_spec(spec: AgentSpec) -> None:
         msgspec.convert(msgspec.to_builtins(spec), AgentSpec)
     except (msgspec.ValidationError, TypeError) as error:
         raise ConfigError(f"agent {spec.id!r}: {error}") from error
+    policy = spec.context_policy
+    if policy is not None and policy.max_messages is not None and policy.max_messages < 1:
+        raise ConfigError(f"agent {spec.id!r}: context_policy.max_messages is 1 or more")
     for name in ("max_rounds", "max_continuation_retries"):
         if getattr(spec, name) < 0:
             raise ConfigError(f"agent {spec.id!r}: {name} is 0 or more, 0 for no limit")

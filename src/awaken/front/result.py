@@ -16,7 +16,7 @@ class RecoveredRun:
     """A run that goes on after its process was gone; awaiting it gives how it ended.
 
     Raises:
-        ThreadAlreadyRunning: another process was quicker.
+        ThreadAlreadyRunning, InvalidResume: another process was quicker.
         AgentLoopError: it broke off.
     """
 

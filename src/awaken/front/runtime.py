@@ -46,6 +46,7 @@ from awaken.errors import (
     AwakenError,
     ConfigError,
     InvalidPluginConfig,
+    InvalidResume,
     KeyDecode,
     ThreadAlreadyRunning,
 )
@@ -143,7 +144,7 @@ class Runtime:
 
     async def close(self) -> None:
         """Cancel or leave what still runs, wait for it (not for ever), and close the store."""
-        self._closed = True
+        self._closed = self._engine.closed = True
         if self._on_close == "leave":
             await self._engine.leave_all()
         else:
@@ -318,8 +319,8 @@ class Runtime:
         async with room:
             try:
                 result = await steer.go_on(self._engine, record)
-            except ThreadAlreadyRunning:
-                log.info("run %s is carried on by another process", record.run_id)
+            except (ThreadAlreadyRunning, InvalidResume) as taken:
+                log.info("run %s is carried on by somebody else: %s", record.run_id, taken)
                 raise
             except AwakenError:
                 log.exception("run %s could not be carried on", record.run_id)

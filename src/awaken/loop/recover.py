@@ -10,6 +10,7 @@ from typing import Any
 
 from awaken.contract.commits import CallPhase, call_key
 from awaken.contract.tool import Tool, ToolOutput, traits_of
+from awaken.domain.event import StepStart, ToolCallReady
 from awaken.domain.message import Message, Role
 from awaken.domain.recovery import OUTCOME_UNKNOWN, Recover
 from awaken.domain.suspension import (
@@ -20,7 +21,14 @@ from awaken.domain.suspension import (
 )
 from awaken.domain.tool import ToolResult
 from awaken.loop import calls
-from awaken.loop.complete import Turn, close_call, complete, confirmed, unknown_outcome
+from awaken.loop.complete import (
+    Turn,
+    close_call,
+    complete,
+    confirmed,
+    interrupt,
+    unknown_outcome,
+)
 from awaken.loop.live import LiveRun
 from awaken.state.runtime_keys import TOOL_CALL_STATES
 from awaken.tool.answer import to_output
@@ -42,13 +50,23 @@ async def take_up(run: LiveRun) -> Turn | None:
     if turn is None:
         return None
     run.enter_step(turn.message_id)
-    turn.log(run)
-    fresh = []
+    await run.journal.tell(StepStart(message_id=turn.message_id))
     for index in turn.open_calls():
-        if not was_begun(run, turn, index) or not await settle(run, turn, index):
-            fresh.append(index)
-    run.check_token()
-    await calls.carry_out(run, turn, fresh)
+        call = turn.calls[index]
+        ready = ToolCallReady(id=call.id, name=call.name, arguments=call.arguments)
+        await run.journal.tell(ready)
+    turn.log(run)
+    turn.started.update(i for i in turn.open_calls() if was_begun(run, turn, i))
+    try:
+        fresh = [
+            index
+            for index in turn.open_calls()
+            if not was_begun(run, turn, index) or not await settle(run, turn, index)
+        ]
+        await calls.carry_out(run, turn, fresh)
+    except BaseException:
+        interrupt(run, turn, turn.open_calls())
+        raise
     return turn
 
 

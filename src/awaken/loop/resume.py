@@ -297,7 +297,7 @@ async def wait_for_decisions(run: LiveRun) -> bool:
         run.check_token()
         if take_decisions(run) or take_expired(run):
             return True
-        if queue.closed:
+        if queue.closed or not queue.waits:
             return False
         if messages := read_inbox(run):
             run.transcript.extend(messages)

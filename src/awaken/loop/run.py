@@ -120,6 +120,8 @@ async def _begin(run: LiveRun, params: AgentLoopParams) -> TerminationReason | N
             await run.phase(Phase.RUN_START)
         run.check_token()
     except Cancelled:
+        if run.in_step:
+            await complete_step(run)
         return CANCELLED
     return check_termination(run.store)
 
@@ -187,7 +189,7 @@ async def _suspend(run: LiveRun) -> TerminationReason | None:
     """Wait for decisions and carry them out; without anybody to ask, end as suspended."""
     while True:
         _wait(run, SUSPENDED)
-        if run.decisions is None:
+        if run.decisions is None or not (run.decisions.waits or len(run.decisions)):
             return SUSPENDED_END
         finish = _finish_event(run, SUSPENDED_END, None)
         await persist_checkpoint(run, termination=SUSPENDED_END, finish=finish)

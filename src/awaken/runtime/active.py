@@ -76,6 +76,10 @@ class ActiveRun:
         for command in early:
             self.take(command)
 
+    def reset(self) -> None:
+        """The run pauses and will be put together again."""
+        self._ready = False
+
     def take(self, command: ThreadCommand) -> None:
         """Pass a command on to the run, once. What it cannot take now stays for the next one."""
         if not self._ready:
@@ -117,8 +121,9 @@ class ActiveRuns:
         Raises:
             ThreadAlreadyRunning: that run is live elsewhere.
         """
-        if run_id in self._by_run:
-            raise ThreadAlreadyRunning(self._by_run[run_id].thread_id)
+        other = self._by_run.get(run_id)
+        if other is not None and other is not run:
+            raise ThreadAlreadyRunning(other.thread_id)
         run.run_id = run_id
         self._by_run[run_id] = run
 

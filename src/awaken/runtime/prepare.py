@@ -25,6 +25,7 @@ from awaken.runtime.request import RunRequest
 from awaken.state.runtime_keys import ACTIVE_AGENT, TOOL_CALL_STATES, PutCall
 from awaken.state.store import StateStore, UnknownKeyPolicy
 
+_RUNNING = RunStatus.RUNNING
 SUPERSEDED = "[superseded by a new message]"
 
 
@@ -74,7 +75,10 @@ async def choose_run(
     """
     if request.continue_run_id is not None:
         return await _named(request.continue_run_id, request.thread_id, context, store)
+    run = context.open_run
     hint = (request.run_id_hint or "").strip()
+    if (hint or request.dispatch_id_hint) and run is not None and run.status is _RUNNING:
+        raise InvalidResume(f"run '{run.run_id}' of the thread was cut short: recover it first")
     if hint:
         known = await store.load_run(hint)
         if known is not None and known.status is not RunStatus.CREATED:
@@ -85,8 +89,7 @@ async def choose_run(
         if await store.load_run(hint) is not None:
             raise InvalidResume(f"dispatch_id_hint '{hint}' already exists as a run")
         return RunChoice(run_id=hint)
-    run = context.open_run
-    if run is not None and (run.status is RunStatus.RUNNING or run.is_resumable_waiting()):
+    if run is not None and (run.status is _RUNNING or run.is_resumable_waiting()):
         return RunChoice(run_id=run.run_id, previous=run, state=context.run_state)
     return RunChoice(run_id=ids.new())
 

@@ -19,12 +19,13 @@ from awaken.contract.backend import (
 )
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import Fence
-from awaken.contract.control import DecisionQueue, InboxSender, inbox_channel
+from awaken.contract.control import DecisionQueue, InboxSender, inbox_channel, interruptible
 from awaken.contract.events import EventSink, NullEventSink
 from awaken.contract.profile import ProfileStore
 from awaken.contract.registry import ExecutionResolver
 from awaken.contract.store import Store
 from awaken.contract.threads import ThreadContext
+from awaken.domain.lifecycle import Suspended
 from awaken.domain.message import Message
 from awaken.domain.suspension import Decision, ToolCallResume
 from awaken.domain.thread import Thread
@@ -35,6 +36,7 @@ from awaken.errors import (
     PhaseError,
     ResolveError,
     ResolveFailed,
+    RuntimeFault,
     StateError,
     StoreError,
     ThreadAlreadyRunning,
@@ -90,6 +92,7 @@ class AgentRuntime:
         self.clock = clock
         self.ids = ids
         self.active = ActiveRuns(self._stop_listening)
+        self.closed = False
         self._reachable: asyncio.TimerHandle | None = None
         self._listening: asyncio.Task[None] | None = None
 
@@ -152,9 +155,41 @@ class AgentRuntime:
                 if request.when_busy is not WhenBusy.QUEUE or holder is None:
                     raise
                 await holder.wait_ended(None)
+                if self.closed:
+                    raise RuntimeFault("the runtime was closed while the request waited") from None
 
     async def _run(self, request: RunRequest, slot: ActiveRun, sink: EventSink) -> AgentRunResult:
-        fence = await self._claim(request)
+        while True:
+            try:
+                result = await self._run_once(request, slot, sink)
+            except CancelFirst as wish:
+                await self._run_once(_continuation(request, wish.run_id), slot, sink)
+                continue
+            if not isinstance(result.termination, Suspended) or not await self._is_called(
+                request.thread_id, result.run_id
+            ):
+                return result
+            # Somebody answered, or cancelled, before the thread was given up.
+            slot.reset()
+            request = _continuation(request, result.run_id)
+
+    async def _is_called(self, thread_id: str, run_id: str) -> bool:
+        """Whether a run that has just paused is wanted for something, and nobody else has it."""
+        thread = await self.store.load_thread(thread_id)
+        commands = await self.store.load_commands(thread_id)
+        return (
+            thread is not None
+            and thread.owner is None
+            and any(
+                command.kind is not CommandKind.MESSAGES and command.run_id in (None, run_id)
+                for command in commands
+            )
+        )
+
+    async def _run_once(
+        self, request: RunRequest, slot: ActiveRun, sink: EventSink
+    ) -> AgentRunResult:
+        fence = await self._claim(request, slot)
         try:
             backend_request, context = await self._prepare(request, slot, sink, fence)
             return await LocalBackend().execute_root_with_thread_context(backend_request, context)
@@ -167,7 +202,7 @@ class AgentRuntime:
                 raise ResolveFailed(error.message) from error
             raise
 
-    async def _claim(self, request: RunRequest) -> Fence:
+    async def _claim(self, request: RunRequest, slot: ActiveRun) -> Fence:
         """Own the thread, from before it is read until the run is over.
 
         Raises:
@@ -182,8 +217,9 @@ class AgentRuntime:
                     raise ThreadAlreadyRunning(request.thread_id, owned.owner) from owned
             try:
                 # A killed owner writes nothing, so whoever waits looks for himself now and then.
-                async with asyncio.timeout(OWNER_CHECK):
-                    seen = await self.store.changed(request.thread_id, seen)
+                with interruptible(slot.token):
+                    async with asyncio.timeout(OWNER_CHECK):
+                        seen = await self.store.changed(request.thread_id, seen)
             except TimeoutError:
                 continue
 
@@ -208,8 +244,12 @@ class AgentRuntime:
         resolver = self.registry.snapshot()
         agent, context = await self._read(request, resolver)
         choice = await choose_run(request, context, self.store, self.ids)
-        self.active.name(slot, choice.run_id)
+        if request.decisions and not request.messages and not choice.is_continuation:
+            raise InvalidResume("these answers were taken before, and their run is over")
         sent = take_commands(context.commands, choice)
+        if sent.cancelled and request.messages and request.continue_run_id is None:
+            raise CancelFirst(choice.run_id)
+        self.active.name(slot, choice.run_id)
         request = as_asked_before(request, choice.previous)
         request = msgspec.structs.replace(request, decisions=sent.decisions)
         prepared = self._assemble(
@@ -230,6 +270,8 @@ class AgentRuntime:
         agent = _resolve(resolver, choose_agent(request, context, resolver.agent_ids))
         policy = agent.spec.context_policy
         tail = policy.max_messages if policy is not None else None
+        if tail is not None:
+            tail = max(1, tail)
         while context.skipped:
             read = await self.store.load_context(request.thread_id, tail=tail)
             assert read is not None, "the thread is ours, so nobody has deleted it"
@@ -278,7 +320,7 @@ class AgentRuntime:
             [*context.messages, *marks], phases.store, turn, skipped=context.skipped
         )
         slot.store, slot.inbox = phases.store, sender
-        slot.decisions = DecisionQueue() if request.wait_for_decisions else None
+        slot.decisions = DecisionQueue(waits=request.wait_for_decisions)
         backend_request = BackendRootRunRequest(
             agent_id=agent.spec.id,
             messages=[*history, *fresh],
@@ -435,6 +477,22 @@ class AgentRuntime:
                 if run is not None:
                     run.take(command)
             after = commands[-1].id
+
+
+class CancelFirst(RuntimeFault):
+    """A run that somebody cancelled while nobody ran it has to end before its thread goes on."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"run {run_id!r} was cancelled and has not ended yet")
+        self.run_id = run_id
+
+
+def _continuation(request: RunRequest, run_id: str) -> RunRequest:
+    """The same request, to go on with a run without anything new."""
+    # Not by name: the run may have been handed to another agent.
+    return msgspec.structs.replace(
+        request, agent_id=None, messages=(), decisions=(), continue_run_id=run_id
+    )
 
 
 async def _cancel(run: asyncio.Future[None], slot: ActiveRun) -> None:

@@ -24,6 +24,7 @@ from awaken.errors import (
     ThreadAlreadyRunning,
 )
 from awaken.loop import AgentRunResult
+from awaken.loop.resume import EXPIRY_GRACE_MS
 from awaken.plugin.agent import ResolvedAgent
 from awaken.registry import RegistryHandle
 from awaken.runtime.request import RunRequest
@@ -41,10 +42,13 @@ class Whereabouts(msgspec.Struct, frozen=True, gc=False):
 
 
 async def find(runtime: AgentRuntime, id: str) -> Whereabouts | None:
-    """Where the run of a run or thread id is; nothing if nobody knows the id."""
+    """Where the run of a run or thread id is; nothing if nobody knows the id, or if it names a
+    thread and the run of another one."""
     context = await runtime.store.load_context(id, tail=0)
+    record = await runtime.store.load_run(id)
+    if context is not None and record is not None and record.thread_id != id:
+        return None
     if context is None:
-        record = await runtime.store.load_run(id)
         if record is None:
             return None
         context = await runtime.store.load_context(record.thread_id, tail=0)
@@ -131,7 +135,8 @@ async def send(runtime: AgentRuntime, id: str, messages: Sequence[Message]) -> b
     """
     if not messages:
         return False
-    if runtime.active.find(id) is not None:
+    live = runtime.active.find(id)
+    if live is not None and live.inbox is not None:
         return await runtime.send_messages(id, messages)
     place = await find(runtime, id)
     if place is None or place.owner is None or not _is_open(place.run):
@@ -153,21 +158,25 @@ async def decide(runtime: AgentRuntime, id: str, decisions: Sequence[Decision]) 
         InvalidResume: no such run, or an answer fits no open ticket. Nothing was changed.
     """
     live = runtime.active.find(id)
-    place = await find(runtime, live.thread_id if live is not None else id)
+    thread_id = live.thread_id if live is not None else id
+    place = await find(runtime, thread_id)
     if place is None:
-        raise InvalidResume(f"no run or thread has the id '{id}'")
+        raise InvalidResume(f"no run or thread has the id '{id}', or more than one")
     try:
         await runtime.store.decide(place.thread_id, decisions, at_ms=runtime.clock.now_ms())
     except (DecisionRefused, NotFound) as error:
         raise InvalidResume(error) from error
     await runtime.deliver(place.thread_id)
-    return place
+    # Looked up again: an owner that is there now sees the answers before it gives the thread up.
+    return await find(runtime, thread_id) or place
 
 
 async def interrupted(runtime: AgentRuntime) -> list[RunRecord]:
     """Runs that nobody carries on, of agents this runtime has."""
     known = set(runtime.registry.snapshot().agent_ids())
-    found = await runtime.store.list_interrupted(now_ms=runtime.clock.now_ms())
+    # An answer that was given in time may still be on its way.
+    now = runtime.clock.now_ms() - EXPIRY_GRACE_MS
+    found = await runtime.store.list_interrupted(now_ms=now)
     return [
         record
         for record in found
@@ -195,6 +204,7 @@ async def go_on(
         agent_id=agent_id,
         wait_for_decisions=False,
         parent_run_id=run.parent_run_id,
+        parent_thread_id=asked.parent_thread_id if asked is not None else None,
         dispatch_id=run.dispatch_id,
         session_id=run.session_id,
         transport_request_id=run.transport_request_id,

@@ -1,4 +1,7 @@
-"""All workloads, ours beside the floor, and with `--peers` beside other libraries."""
+"""All workloads, ours beside the floor, and with `--peers` beside other libraries.
+
+`--only loop` leaves out durable work, `--only durable` everything else.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,13 @@ import argparse
 import sys
 
 from benchmarks import others
+from benchmarks.durable.measure import measure_durable
+from benchmarks.durable.tables import tables
 from benchmarks.floor import Floor
 from benchmarks.measure import interpreter, sample
 from benchmarks.ours import Awaken
 from benchmarks.table import FLOOR, GUARDED, OURS, RESULTS, Figures
-from benchmarks.work import IMPORT, IMPORT_ONLY, WORKLOADS, Program
+from benchmarks.work import IMPORT, IMPORT_ONLY, WORKLOADS, Program, Unsupported
 
 MEMORY_SAMPLES = 3
 
@@ -19,19 +24,32 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--repeat", type=int, default=7, help="samples of each figure")
     parser.add_argument("--peers", action="store_true", help="measure other libraries, too")
+    parser.add_argument("--only", choices=("loop", "durable"), help="measure one half")
     options = parser.parse_args()
-    peers_python = others.peers_python() if options.peers else None
     figures = Figures()
-    measure_here(figures, options.repeat)
+    python = others.peers_python() if options.peers else None
+    if python is not None:
+        figures.versions = others.versions(python)
+    if options.only != "durable":
+        measure_loop(figures, options.repeat, python)
+        print(figures.table())
+    if options.only != "loop":
+        measure_disk(figures, options.repeat, python)
+    figures.save()
+    say(f"written to benchmarks/{RESULTS.name}")
+
+
+# -- the loop, in memory ------------------------------------------------------------------------
+
+
+def measure_loop(figures: Figures, repeat: int, peers_python: str | None) -> None:
+    measure_here(figures, repeat)
     for name, module in ((FLOOR, "floor"), (OURS, "ours")):
         measure_memory(figures, name, sys.executable, module)
     imports = {name: program.imports for name, program in PROGRAMS.items() if name != GUARDED}
-    measure_imports(figures, options.repeat, sys.executable, imports)
+    measure_imports(figures, repeat, sys.executable, imports)
     if peers_python is not None:
-        measure_peers(figures, options.repeat, peers_python)
-    print(figures.table())
-    figures.save()
-    say(f"written to benchmarks/{RESULTS.name}")
+        measure_peers(figures, repeat, peers_python)
 
 
 PROGRAMS: dict[str, Program] = {FLOOR: Floor(), GUARDED: Floor(guarded=True), OURS: Awaken()}
@@ -67,7 +85,6 @@ def measure_imports(figures: Figures, repeat: int, python: str, imports: dict[st
 
 
 def measure_peers(figures: Figures, repeat: int, python: str) -> None:
-    figures.versions = others.versions(python)
     imports = {}
     for module, name in others.PEERS.items():
         say(f"peer: {name}")
@@ -76,6 +93,23 @@ def measure_peers(figures: Figures, repeat: int, python: str) -> None:
         figures.take(name, answer)
         measure_memory(figures, name, python, f"peers.{module}")
     measure_imports(figures, repeat, python, imports)
+
+
+# -- durable work -------------------------------------------------------------------------------
+
+
+def measure_disk(figures: Figures, repeat: int, peers_python: str | None) -> None:
+    """Measure what is durable, and print it; nothing if the system does not tell."""
+    try:
+        measure_durable(figures, repeat, say)
+    except Unsupported as reason:
+        return say(f"no durable work: {reason}")
+    if peers_python is not None:
+        for module, name in others.DURABLE_PEERS.items():
+            say(f"peer: {name}, durable")
+            answer = others.run(peers_python, f"peers.{module}", "--repeat", str(repeat))
+            figures.take(name, answer)
+    print(f"\n{tables(figures)}\n")
 
 
 def say(text: str) -> None:

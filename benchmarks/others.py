@@ -18,6 +18,12 @@ PEERS = {
 }
 """Modules of `benchmarks.peers`, and the distribution each one measures."""
 
+DURABLE_PEERS = {"langgraph_sqlite": "langgraph"}
+"""The same, for those that keep every step in SQLite."""
+
+STORES = ("langgraph-checkpoint-sqlite",)
+"""What they need for that."""
+
 
 class Answer(NamedTuple):
     """What a program told about itself."""
@@ -48,13 +54,14 @@ def run(python: str, module: str, *options: str) -> Answer:
 def peers_python() -> str:
     """The python of the peers' venv, which is made if it is not there."""
     python = str(VENV / "bin" / "python")
-    wanted = "\n".join(PEERS.values())
+    distributions = (*PEERS.values(), *STORES)
+    wanted = "\n".join(distributions)
     installed = VENV / ".installed"
     if not installed.exists() or installed.read_text() != wanted:
         print("installing the peers into .venv-peers", file=sys.stderr)
         subprocess.run([sys.executable, "-m", "venv", VENV], check=True)
         pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, *PEERS.values()], check=True)
+        subprocess.run([*pip, *distributions], check=True)
         installed.write_text(wanted)
     return python
 

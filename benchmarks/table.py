@@ -9,11 +9,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks.durable.figures import FIGURES
 from benchmarks.others import Answer
 from benchmarks.work import IMPORT, IMPORT_ONLY, MEMORY, WORKLOADS, Figure, Workload
 
 FLOOR, GUARDED, OURS = "floor", "floor, guarded", "awaken"
-ROWS: tuple[Workload | Figure, ...] = (*WORKLOADS, MEMORY, IMPORT, IMPORT_ONLY)
+LOOP: tuple[Workload | Figure, ...] = (*WORKLOADS, MEMORY, IMPORT, IMPORT_ONLY)
+ROWS: tuple[Workload | Figure, ...] = (*LOOP, *FIGURES)
 
 RESULTS = Path(__file__).with_name("results.json")
 
@@ -37,7 +39,7 @@ class Figures:
 
     def best(self, key: str, program: str) -> float | None:
         values = self.samples[key].get(program)
-        return min(values) if values else None
+        return _best(_ROWS[key], values) if values else None
 
     def verdict(self, row: Workload | Figure) -> str:
         """Whether ours keeps its budget, always or only when nothing disturbs it."""
@@ -53,8 +55,8 @@ class Figures:
     def table(self) -> str:
         peers = tuple(self.versions)
         head = ["", "", FLOOR, "guarded", "awaken", "median", "budget", "verdict", "× floor"]
-        rows = [[*head, *peers], *(self._row(row, peers) for row in ROWS)]
-        lines = [*_aligned(rows), "", *self._notes()]
+        rows = [[*head, *peers], *(self._row(row, peers) for row in LOOP)]
+        lines = [*aligned(rows), "", *self._notes()]
         return "\n".join(lines)
 
     def _row(self, row: Workload | Figure, peers: Sequence[str]) -> list[str]:
@@ -63,11 +65,11 @@ class Figures:
         return [
             row.title,
             row.unit,
-            _number(floor),
-            _number(self.best(row.key, GUARDED)),
-            _number(ours),
-            _number(median(values) if values else None),
-            _number(row.budget),
+            number(floor),
+            number(self.best(row.key, GUARDED)),
+            number(ours),
+            number(median(values) if values else None),
+            number(row.budget),
             self.verdict(row),
             f"{ours / floor:.1f}" if ours and floor else "",
             *(self._peer(row.key, peer, ours) for peer in peers),
@@ -77,7 +79,7 @@ class Figures:
         best = self.best(key, peer)
         if best is None:
             return "cannot" if peer in self.reasons[key] else ""
-        return f"{_number(best)} (×{best / ours:.1f})" if ours else _number(best)
+        return f"{number(best)} (×{best / ours:.1f})" if ours else number(best)
 
     def _notes(self) -> list[str]:
         notes = [
@@ -87,23 +89,39 @@ class Figures:
         if self.versions:
             listed = ", ".join(f"{name} {version}" for name, version in self.versions.items())
             notes.append(f"In brackets: how many times ours. {listed}.")
-        for key, reasons in self.reasons.items():
-            notes += [f"{program} cannot do {key}: {why}" for program, why in reasons.items()]
+        for row in LOOP:
+            reasons = self.reasons[row.key]
+            notes += [f"{program} cannot do {row.key}: {why}" for program, why in reasons.items()]
         return notes
 
     # -- to keep --------------------------------------------------------------------------------
 
     def save(self) -> None:
-        RESULTS.write_text(json.dumps(self._json(), indent=2, ensure_ascii=False) + "\n")
+        """Write what was measured; what was not, stays as an earlier run has left it."""
+        before = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+        RESULTS.write_text(json.dumps(self._json(before), indent=2, ensure_ascii=False) + "\n")
 
-    def _json(self) -> Mapping[str, Any]:
+    def _json(self, before: Mapping[str, Any]) -> Mapping[str, Any]:
+        rows = before.get("rows", {})
         return {
             "python": platform.python_version(),
-            "versions": self.versions,
-            "rows": {row.key: self._row_json(row) for row in ROWS},
+            "versions": {**before.get("versions", {}), **self.versions},
+            "rows": {
+                row.key: self._row_json(row, rows.get(row.key, {}))
+                for row in ROWS
+                if self.samples[row.key] or row.key in rows
+            },
         }
 
-    def _row_json(self, row: Workload | Figure) -> Mapping[str, Any]:
+    def _row_json(self, row: Workload | Figure, before: Mapping[str, Any]) -> Mapping[str, Any]:
+        samples = self.samples[row.key]
+        if not samples:
+            return before
+        earlier = {
+            program: {**figure, "earlier": True}
+            for program, figure in before.get("programs", {}).items()
+            if program not in samples and program not in self.reasons[row.key]
+        }
         return {
             "title": row.title,
             "unit": row.unit,
@@ -111,17 +129,25 @@ class Figures:
             "verdict": self.verdict(row),
             "programs": {
                 program: {
-                    "best": _rounded(min(values)),
+                    "best": _rounded(_best(row, values)),
                     "median": _rounded(median(values)),
                     "samples": len(values),
                 }
-                for program, values in self.samples[row.key].items()
-            },
-            "reasons": self.reasons[row.key],
+                for program, values in samples.items()
+            }
+            | earlier,
+            "reasons": self.reasons[row.key] or before.get("reasons", {}),
         }
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+_ROWS = {row.key: row for row in ROWS}
+
+
+def _best(row: Workload | Figure, values: Sequence[float]) -> float:
+    return max(values) if isinstance(row, Figure) and row.more else min(values)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
@@ -131,7 +157,7 @@ def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     return lines
 
 
-def _number(value: float | None) -> str:
+def number(value: float | None) -> str:
     """Three digits, no more."""
     if value is None:
         return ""

@@ -136,12 +136,13 @@ WORKLOADS = (
 
 
 class Figure(NamedTuple):
-    """A figure that is not CPU time of a running program."""
+    """A figure that is not CPU time of a running program; with `more`, more is better."""
 
     key: str
     title: str
     unit: str
     budget: float | None
+    more: bool = False
 
 
 MEMORY = Figure("w5_memory", "W5 memory a run, peak RSS", "KiB", 20)

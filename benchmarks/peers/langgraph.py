@@ -71,7 +71,7 @@ class LangGraph:
         yield lambda: graph.ainvoke(QUESTION)
 
 
-def graph_of(model, tools):
+def graph_of(model, tools, checkpointer=None):
     async def ask(state):
         return {"messages": [await model.ainvoke(state["messages"])]}
 
@@ -82,7 +82,7 @@ def graph_of(model, tools):
         graph.add_node("tools", ToolNode(tools))
         graph.add_conditional_edges("model", tools_condition)
         graph.add_edge("tools", "model")
-    return graph.compile()
+    return graph.compile(checkpointer)
 
 
 def answer(calls):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
 from typing import Any
@@ -308,7 +307,7 @@ class DecisionQueue:
 
     def __init__(self, *, waits: bool = True) -> None:
         self.waits = waits
-        self._batches: deque[DecisionBatch] = deque()
+        self._batches: list[DecisionBatch] = []
         self._waiter: asyncio.Future[None] | None = None
         self.closed = False
 
@@ -321,8 +320,7 @@ class DecisionQueue:
 
     def drain(self) -> list[DecisionBatch]:
         """All answers that are there."""
-        batches = list(self._batches)
-        self._batches.clear()
+        batches, self._batches = self._batches, []
         return batches
 
     def __len__(self) -> int:

@@ -191,11 +191,11 @@ async def _execute(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> None:
             await _run_together(run, turn, batch)
 
 
-async def _intend(run: LiveRun, turn: Turn, batch: Sequence[int]) -> bool:
-    """Let hooks see calls that are about to start, and begin to commit that they may have started.
+async def _intend(run: LiveRun, turn: Turn, batch: Sequence[int]) -> None:
+    """Let hooks see calls that are about to start, and commit that they may have started.
 
-    Returns whether some of them must wait for that commit: after a crash they are not simply run
-    again.
+    If some of them may start meanwhile, the commit is under way on return: those whose outcome
+    counts after a crash wait for it themselves.
     """
     if run.is_busy(_BEFORE):
         if run.has_news():
@@ -204,11 +204,16 @@ async def _intend(run: LiveRun, turn: Turn, batch: Sequence[int]) -> bool:
             await run.phase(_BEFORE, **tool_fields(run, turn, index))
     turn.writers.clear()
     waits = False
+    starts_now = False
     for index in batch:
         call = turn.calls[index]
         if not _will_act(run, turn, index):
+            starts_now = True
             continue
-        waits = waits or must_wait(run, call.name)
+        if must_wait(run, call.name):
+            waits = True
+        else:
+            starts_now = True
         run.journal.calls.append(
             CallEntry(
                 key=turn.keys[index],
@@ -220,8 +225,7 @@ async def _intend(run: LiveRun, turn: Turn, batch: Sequence[int]) -> bool:
             )
         )
     if waits or run.has_news():
-        await persist_checkpoint(run, wait=False)
-    return waits
+        await persist_checkpoint(run, wait=not starts_now)
 
 
 def _will_act(run: LiveRun, turn: Turn, index: int) -> bool:
@@ -249,8 +253,7 @@ async def run_alone(run: LiveRun, turn: Turn, index: int) -> None:
     Raises:
         Cancelled: somebody cancelled the run before the call ended.
     """
-    if await _intend(run, turn, (index,)) and run.journal.is_unsettled:
-        await run.journal.settled()
+    await _intend(run, turn, (index,))
     output: ToolOutput | None = None
     try:
         with interruptible(run.token, run.task):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
 
 import msgspec
 
@@ -17,9 +16,6 @@ from awaken.domain.message import Message
 from awaken.domain.run import RunRecord
 from awaken.domain.ticket import Ticket
 from awaken.errors import CommitUnknown, StorageError
-
-COMMIT_GRACE = 30.0
-"""How long somebody who cancels a run waits for the answer to a commit under way, in seconds."""
 
 _ATTEMPTS = 3
 log = logging.getLogger("awaken.loop")
@@ -39,6 +35,7 @@ class Journal:
         "_failure",
         "_immediate",
         "_later",
+        "_lost",
         "_now",
         "_parent_run",
         "_parent_thread",
@@ -83,7 +80,8 @@ class Journal:
         self._later: list[int | RunEvent] = []
         self._under_way: asyncio.Future[None] | None = None
         self._failure: StorageError | None = None
-        # Whether a commit is under way, or has failed.
+        self._lost: tuple[ThreadCommit, list[int | RunEvent]] | None = None
+        # Whether a commit is under way, or nobody knows what became of it, or it failed.
         self.is_unsettled = False
 
     # -- events -------------------------------------------------------------------------------
@@ -170,7 +168,10 @@ class Journal:
         commits = self._commits
         if commits is None:
             self.calls.clear()
-            return await self._send_noted(durable, later, None)
+            for item in later:
+                if self.live:
+                    await self.send(durable[item] if isinstance(item, int) else item)
+            return
         commit = ThreadCommit(
             thread_id=self._thread,
             expected_length=self.length,
@@ -199,14 +200,11 @@ class Journal:
             except Exception as error:
                 committed = await self._after_error(commits, commit, error)
             self.length = committed.length
-            if later:
-                await self._send_noted(commit.events, later, committed.first_event_seq)
-            return
-        # A future of its own: nobody who cancels the run may tear it out of a commit.
+            return await self._kept(commit, later, committed) if later else None
+        if wait:
+            return await self._keep(commits, commit, later)
         self.is_unsettled = True
         self._under_way = asyncio.ensure_future(self._keep(commits, commit, later))
-        if wait:
-            await self.settled()
 
     async def settled(self) -> None:
         """Wait for the commit that is under way, if there is one.
@@ -216,30 +214,46 @@ class Journal:
         """
         under_way = self._under_way
         if under_way is not None:
-            try:
-                await asyncio.wait([under_way])
-            except asyncio.CancelledError:
-                await asyncio.wait([under_way], timeout=COMMIT_GRACE)
-                raise
-            self._under_way = None
+            await asyncio.wait([under_way])
+            if not under_way.cancelled():
+                under_way.exception()  # it is kept as the journal's failure
+            if self._under_way is under_way:
+                self._under_way = None
+        if self._lost is not None and self._commits is not None:
+            commit, later = self._lost
+            lost = CommitUnknown("whoever waited for it was cancelled")
+            committed = await self._after_error(self._commits, commit, lost)
+            self._lost = None
+            await self._kept(commit, later, committed)
         if self._failure is not None:
             raise self._failure
-        self.is_unsettled = False
+        self.is_unsettled = self._under_way is not None
 
     async def _keep(
         self, commits: Commits, commit: ThreadCommit, later: list[int | RunEvent]
     ) -> None:
-        """Commit, as a future of its own: what goes wrong is told by `settled`."""
         try:
-            try:
-                committed = await commits.commit(commit)
-            except Exception as error:
-                committed = await self._after_error(commits, commit, error)
-        except StorageError:
-            return
+            committed = await commits.commit(commit)
+        except asyncio.CancelledError:
+            # It may happen all the same; whoever goes on finds out first.
+            self._lost, self.is_unsettled = (commit, later), True
+            raise
+        except Exception as error:
+            committed = await self._after_error(commits, commit, error)
+        await self._kept(commit, later, committed)
+
+    async def _kept(
+        self, commit: ThreadCommit, later: list[int | RunEvent], committed: Committed
+    ) -> None:
         self.length = committed.length
-        if later:
-            await self._send_noted(commit.events, later, committed.first_event_seq)
+        for item in later:
+            if not self.live:
+                return
+            if isinstance(item, int):
+                seq = committed.first_event_seq + item
+                await self.send(_replace(commit.events[item], seq=seq))
+            else:
+                await self.send(item)
 
     async def _after_error(
         self, commits: Commits, commit: ThreadCommit, error: Exception
@@ -262,16 +276,3 @@ class Journal:
         self._failure = StorageError(error)
         self.is_unsettled = True
         raise self._failure from error
-
-    async def _send_noted(
-        self, durable: Sequence[RunEvent], later: list[int | RunEvent], first_seq: int | None
-    ) -> None:
-        for item in later:
-            if self.live:
-                await self.send(
-                    _placed(durable[item], item, first_seq) if isinstance(item, int) else item
-                )
-
-
-def _placed(event: RunEvent, offset: int, first_seq: int | None) -> RunEvent:
-    return event if first_seq is None else _replace(event, seq=first_seq + offset)

@@ -23,7 +23,6 @@ class ActiveRun:
         "_released",
         "decisions",
         "inbox",
-        "leave",
         "run_id",
         "seen",
         "store",
@@ -36,7 +35,6 @@ class ActiveRun:
         self.thread_id = thread_id
         self.run_id: str | None = None
         self.token = CancellationToken()
-        self.leave = CancellationToken()
         self.decisions: DecisionQueue | None = None
         self.inbox: InboxSender | None = None
         self.store: StateStore | None = None

@@ -19,7 +19,13 @@ from awaken.contract.backend import (
 )
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import Fence
-from awaken.contract.control import DecisionQueue, InboxSender, inbox_channel, interruptible
+from awaken.contract.control import (
+    CancellationToken,
+    DecisionQueue,
+    InboxSender,
+    inbox_channel,
+    interruptible,
+)
 from awaken.contract.events import EventSink, NullEventSink
 from awaken.contract.profile import ProfileStore
 from awaken.contract.registry import ExecutionResolver
@@ -93,6 +99,7 @@ class AgentRuntime:
         self.ids = ids
         self.active = ActiveRuns(self._stop_listening)
         self.closed = False
+        self._leaving = CancellationToken()
         self._reachable: asyncio.TimerHandle | None = None
         self._listening: asyncio.Task[None] | None = None
 
@@ -264,24 +271,22 @@ class AgentRuntime:
         self, request: RunRequest, resolver: ExecutionResolver
     ) -> tuple[ResolvedAgent, ThreadContext]:
         """The agent, and as much of the thread as it wants to see."""
-        context = await self.store.load_context(request.thread_id, tail=0)
+        agent: ResolvedAgent | None = None
+        if request.agent_id is not None and not request.decisions:
+            agent = _resolve(resolver, request.agent_id)
+        tail = _tail(agent) if agent is not None else 0
+        context = await self.store.load_context(request.thread_id, tail=tail)
         if context is None:
             context = ThreadContext(thread=Thread(id=request.thread_id))
-        agent = _resolve(resolver, choose_agent(request, context, resolver.agent_ids))
-        policy = agent.spec.context_policy
-        tail = policy.max_messages if policy is not None else None
-        if tail is not None:
-            tail = max(1, tail)
-        while context.skipped:
+        if agent is None:
+            agent = _resolve(resolver, choose_agent(request, context, resolver.agent_ids))
+            tail = _tail(agent)
+        while context.skipped and not _is_enough(context, tail):
             read = await self.store.load_context(request.thread_id, tail=tail)
             assert read is not None, "the thread is ours, so nobody has deleted it"
             context = read
-            if tail is None or any(message.tool_calls for message in context.messages):
-                break
-            if not context.calls:
-                break
-            # The calls of the last turn are further back than the agent looks.
-            tail *= 2
+            if tail is not None:
+                tail *= 2
         return agent, context
 
     def _assemble(
@@ -347,7 +352,7 @@ class AgentRuntime:
             acks=sent.acks,
             tickets=tickets,
             fence=fence,
-            leave=slot.leave,
+            leave=self._leaving,
             request=request_snapshot(request),
             owner_inbox=sender,
             profile_store=self.profiles,
@@ -383,9 +388,9 @@ class AgentRuntime:
 
         One that has not come so far in time is torn down, and goes on from its last commit.
         """
+        self._leaving.cancel()
         live = self.active.all()
         for run in live:
-            run.leave.cancel()
             if run.decisions is not None:
                 run.decisions.close()
         tasks = [run.task for run in live if run.task is not None]
@@ -477,6 +482,21 @@ class AgentRuntime:
                 if run is not None:
                     run.take(command)
             after = commands[-1].id
+
+
+def _tail(agent: ResolvedAgent) -> int | None:
+    """How many of the last messages an agent wants to see; all of them without a limit."""
+    policy = agent.spec.context_policy
+    if policy is None or policy.max_messages is None:
+        return None
+    return max(1, policy.max_messages)
+
+
+def _is_enough(context: ThreadContext, tail: int | None) -> bool:
+    """Whether what was read has what the agent wants to see, and the calls of the last turn."""
+    if tail is None or len(context.messages) < min(tail, context.thread.message_count):
+        return False
+    return not context.calls or any(message.tool_calls for message in context.messages)
 
 
 class CancelFirst(RuntimeFault):

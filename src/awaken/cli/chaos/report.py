@@ -49,7 +49,8 @@ class ToolReport(Value, frozen=True, kw_only=True):
         if self.reported_unknown:
             found.append(
                 f"was cut short {_times(self.reported_unknown)} so that nobody knows whether it "
-                "happened, and the model was told so; verify=… could look it up"
+                'happened, and the model was told so: say effect="read" if it changes nothing, or '
+                "give it a verify=… that looks it up"
             )
         if self.called_again:
             found.append(

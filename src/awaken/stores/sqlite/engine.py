@@ -49,6 +49,10 @@ class Engine:
         self.writer.put(job)
         return await job.future
 
+    def write_later(self, work: Callable[[sqlite3.Connection], object]) -> None:
+        """The same, with nobody who waits for it."""
+        self.writer.put(Job(work))
+
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do work that only reads, at one instant."""
         self.writer.check()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
 import threading
@@ -149,23 +150,24 @@ class SqliteStore:
 
     async def claim(self, thread_id: str, *, at_ms: int) -> Fence:
         engine = self._ready()
+        claimed: list[Fence] = []
 
         def write(db: sqlite3.Connection) -> Fence:
             fence = write_claim(db, engine.owners, thread_id, at_ms)
             engine.held.add(thread_id)
+            claimed.append(fence)
             return fence
 
-        return await engine.write(write)
+        try:
+            return await engine.write(write)
+        except asyncio.CancelledError:
+            # Nobody will know of the claim, so nobody would ever give it up.
+            engine.write_later(partial(_release, engine, claimed))
+            raise
 
     async def release(self, fence: Fence) -> None:
         engine = self._ready()
-
-        def write(db: sqlite3.Connection) -> None:
-            values = (fence.thread_id, fence.owner, fence.epoch)
-            if db.execute(queries.RELEASE, values).rowcount:
-                engine.held.discard(fence.thread_id)
-
-        await engine.write(write)
+        await engine.write(partial(_release, engine, [fence]))
 
     # -- threads ------------------------------------------------------------------------------
 
@@ -299,3 +301,10 @@ class SqliteStore:
             if found:
                 return found
             await engine.wait(COMMANDS, number)
+
+
+def _release(engine: Engine, fences: Sequence[Fence], db: sqlite3.Connection) -> None:
+    for fence in fences:
+        values = (fence.thread_id, fence.owner, fence.epoch)
+        if db.execute(queries.RELEASE, values).rowcount:
+            engine.held.discard(fence.thread_id)

@@ -1,0 +1,1 @@
+"""Durable steps: what a step costs when it must survive the process, in one SQLite file."""

@@ -82,3 +82,17 @@ def from_json(value: Json, type_: Any) -> Any:
 def digest(value: Any) -> str:
     """A short, stable fingerprint of a JSON-able value."""
     return hashlib.sha256(_sorted_encoder.encode(value)).hexdigest()[:16]
+
+
+def clean_text(text: str) -> str:
+    """`text` without half characters, which file names and streams may hold and JSON may not.
+
+    Two halves that belong together become the character they stand for.
+    """
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from loop_stage import (
@@ -293,12 +293,15 @@ async def test_after_hooks_write_in_the_commit_of_their_call() -> None:
 # -- tools that misbehave ---------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("effect", ["read", "once"])
 @pytest.mark.parametrize("company", [False, True], ids=["alone", "together"])
-async def test_a_tool_that_takes_too_long_is_stopped(company: bool) -> None:
+async def test_a_tool_that_takes_too_long_is_stopped(
+    company: bool, effect: Literal["read", "once"]
+) -> None:
     """02/8.17: its own deadline; the result says so and the others are not touched."""
     stopped = asyncio.Event()
 
-    @tool(timeout=0.001)
+    @tool(timeout=0.001, effect=effect)
     async def slow() -> str:
         try:
             await asyncio.Event().wait()
@@ -319,10 +322,13 @@ async def test_a_tool_that_takes_too_long_is_stopped(company: bool) -> None:
     assert result.response == "too slow"
     assert stopped.is_set()
     results = await stage.results()
-    assert results[0] == "Timeout: no answer within 0.001 seconds"
+    timeout, _, rest = results[0].partition(";")
+    assert timeout == "Timeout: no answer within 0.001 seconds"
+    assert ("unknown whether 'slow' took effect" in rest) == (effect == "once")
     assert results[1:] == (["seen"] if company else [])
     done = {d.id: d.result for d in stage.told(ToolCallDone)}
-    assert done["c1"].metadata == {"timed_out": True}
+    mark = "timed_out" if effect == "read" else "outcome_unknown"
+    assert done["c1"].metadata == {mark: True}
 
 
 @pytest.mark.parametrize("company", [False, True], ids=["alone", "together"])

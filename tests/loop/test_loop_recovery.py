@@ -197,7 +197,7 @@ async def test_a_crash_may_come_again_and_again() -> None:
             store.forsake()
         result = await recovered(another("went on"))
         for stage in stages:
-            await stage.runtime.close()
+            await stage.engine.leave_all(grace=0)
 
     assert (result.response, result.steps) == ("went on", 2)
     assert len(deed.keys) == 5

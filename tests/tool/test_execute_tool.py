@@ -227,4 +227,4 @@ async def test_text_that_no_json_can_hold_does_not_get_into_a_result() -> None:
     def read() -> None:
         raise ToolError.execution_failed("no file 'a\udcff'")
 
-    assert (await run_tool(read)).result.message == "Execution failed: no file 'a?'"
+    assert (await run_tool(read)).result.message == "Execution failed: no file 'a\ufffd'"

@@ -587,7 +587,8 @@ class _Level(enum.StrEnum):
         (_Level.HIGH, "high", "high"),
         (datetime.date(2024, 1, 2), "2024-01-02", "2024-01-02"),
         ("caf\u00e9", "caf\u00e9", "caf\u00e9"),
-        ("name \udcff", "name ?", "name ?"),
+        ("name \udcff", "name \ufffd", "name \ufffd"),
+        ("two halves \ud83d\ude00", "two halves \U0001f600", "two halves \U0001f600"),
     ],
 )
 async def test_what_a_function_returns_is_what_the_model_reads(

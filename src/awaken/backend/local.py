@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import assert_never
 
 import msgspec
@@ -66,6 +66,7 @@ class ThreadContextSnapshot(msgspec.Struct, kw_only=True, gc=False):
     tickets: Sequence[Ticket] = ()
     fence: Fence | None = None
     leave: CancellationToken | None = None
+    look: Callable[[], Awaitable[None]] | None = None
     request: RunRequestSnapshot | None = None
     owner_inbox: InboxSender | None = None
     profile_store: ProfileStore | None = None
@@ -136,6 +137,7 @@ class LocalBackend(ExecutionBackend):
             tickets=context.tickets,
             fence=context.fence,
             leave=context.leave,
+            look=context.look,
             request=context.request,
             run_identity=request.run_identity,
             cancellation_token=request.control.cancellation_token,

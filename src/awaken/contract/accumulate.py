@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from awaken.codec import Json, loads
+from awaken.codec import Json, clean_text, loads
 from awaken.contract.llm import ContentBlockStop, LlmStreamEvent, Stop, StreamSnapshot, Usage
 from awaken.domain.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.domain.inference import StopReason, StreamResult, TokenUsage
@@ -145,10 +145,10 @@ class StreamAccumulator:
         if not (self._text or self._blocks or self._thinking):
             return ()
         content: list[ContentBlock] = []
-        if thinking := "".join(self._thinking):
+        if thinking := clean_text("".join(self._thinking)):
             content.append(Thinking(thinking=thinking))
-        content.extend([Text(text=text) for text in self._blocks])
-        if text := "".join(self._text):
+        content.extend([Text(text=clean_text(text)) for text in self._blocks])
+        if text := clean_text("".join(self._text)):
             content.append(Text(text=text))
         return tuple(content)
 

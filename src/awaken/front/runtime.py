@@ -35,6 +35,7 @@ from awaken.contract.threads import (
 from awaken.contract.tool import Tool
 from awaken.domain.event import RunEvent
 from awaken.domain.inference import InferenceOverride
+from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message, as_messages
 from awaken.domain.run import RunRecord, RunWaitingTicket
 from awaken.domain.spec import AgentSpec, ModelSpec
@@ -46,8 +47,9 @@ from awaken.errors import (
     AwakenError,
     ConfigError,
     InvalidPluginConfig,
-    InvalidResume,
     KeyDecode,
+    RunLeft,
+    StoreError,
     ThreadAlreadyRunning,
 )
 from awaken.front.agent import Agent, as_tool_object, listed
@@ -71,6 +73,8 @@ from awaken.state.key import StateKey
 V = TypeVar("V")
 
 _AT_ONCE = 100
+_ATTEMPTS = 3
+_LOOK_AROUND = 5.0
 _PAGE = 500
 log = logging.getLogger("awaken.runtime")
 
@@ -86,10 +90,12 @@ class Runtime:
 
     Args:
         agents: everything that can be asked for, handed to, or delegated to.
-        store: an address such as `sqlite:///awaken.db` or `memory:`, or a store.
-        recover: when opened, go on with the runs of these agents whose process is gone.
+        store: an address such as `sqlite:///awaken.db` or `memory:`, or a store, which stays open.
+        recover: while it is open (by `async with`), go on with runs of these agents that nobody
+            carries on: their process is gone, or they were answered, cancelled or ran out of time.
         on_close: what becomes of runs that are live when the runtime closes. `leave` lets each
-            finish its step and stay open, so that the next process recovers it.
+            finish its step and stay open, so that the next process recovers it; so does every run
+            that was recovered itself.
         tools: tools every agent sees.
         plugins: plugins agents given as data (`AgentSpec`) may name.
         models: models agents given as data may name.
@@ -122,7 +128,10 @@ class Runtime:
             raise ConfigError(f"on_close is 'cancel' or 'leave', not {on_close!r}")
         self._on_close = on_close
         self.recovered: list[RecoveredRun] = []
+        self._owns_store = isinstance(store, str)
         self._store = open_store(store) if isinstance(store, str) else store
+        self._keeper: asyncio.Task[None] | None = None
+        self._failures: dict[str, int] = {}
         self._profiles = profiles or self._store.profiles
         self._engine = self._builder(agents).with_thread_run_store(self._store).build()
 
@@ -131,7 +140,12 @@ class Runtime:
     async def __aenter__(self) -> Self:
         await self._store.open()
         if self._recover:
-            self.recovered = await self.recover()
+            try:
+                self.recovered = await self.recover()
+            except BaseException:
+                await self.close()
+                raise
+            self._keeper = asyncio.ensure_future(self._keep_going())
         return self
 
     async def __aexit__(
@@ -145,6 +159,8 @@ class Runtime:
     async def close(self) -> None:
         """Cancel or leave what still runs, wait for it (not for ever), and close the store."""
         self._closed = self._engine.closed = True
+        if self._keeper is not None:
+            self._keeper.cancel()
         if self._on_close == "leave":
             await self._engine.leave_all()
         else:
@@ -154,7 +170,10 @@ class Runtime:
             for task in self._tasks:
                 task.cancel()
             await asyncio.wait(self._tasks, timeout=CANCEL_GRACE)
-        await self._store.close()
+        if self._keeper is not None:
+            await asyncio.wait([self._keeper])
+        if self._owns_store:
+            await self._store.close()
 
     @property
     def engine(self) -> AgentRuntime:
@@ -307,7 +326,31 @@ class Runtime:
         done is not done again. Await what this returns to know how they ended.
         """
         room = asyncio.Semaphore(_AT_ONCE)
-        return [self._carry_on(record, room) for record in await steer.interrupted(self._engine)]
+        found = await steer.interrupted(self._engine)
+        known = {record.run_id for record in found}
+        self._failures = {run: n for run, n in self._failures.items() if run in known}
+        return [
+            self._carry_on(record, room)
+            for record in found
+            if self._failures.get(record.run_id, 0) < _ATTEMPTS
+        ]
+
+    async def _keep_going(self) -> None:
+        """Go on with runs that somebody answers, cancels or leaves while this runtime is open."""
+        after = 0
+        while True:
+            try:
+                async with asyncio.timeout(_LOOK_AROUND):
+                    after = (await self._store.next_commands(after))[-1].id
+            except TimeoutError:
+                pass
+            except StoreError as error:
+                log.warning("cannot look for runs to go on with: %s", error)
+                await asyncio.sleep(_LOOK_AROUND)
+            try:
+                await self.recover()
+            except StoreError as error:
+                log.warning("cannot look for runs to go on with: %s", error)
 
     def _carry_on(self, record: RunRecord, room: asyncio.Semaphore) -> RecoveredRun:
         task = self._spawn(self._go_on(record, room))
@@ -319,13 +362,19 @@ class Runtime:
         async with room:
             try:
                 result = await steer.go_on(self._engine, record)
-            except (ThreadAlreadyRunning, InvalidResume) as taken:
-                log.info("run %s is carried on by somebody else: %s", record.run_id, taken)
-                raise
-            except AwakenError:
-                log.exception("run %s could not be carried on", record.run_id)
+            except (ThreadAlreadyRunning, RunLeft):
+                raise  # another process was quicker, or will go on
+            except AwakenError as error:
+                if not self._closed and not await self._is_over(record):
+                    self._failures[record.run_id] = self._failures.get(record.run_id, 0) + 1
+                    log.error("run %s could not be carried on: %s", record.run_id, error)
                 raise
         return RunResult.of(record.thread_id, result)
+
+    async def _is_over(self, record: RunRecord) -> bool:
+        """Whether somebody has ended a run in the meantime."""
+        latest = await self._store.load_run(record.run_id)
+        return latest is None or latest.status is RunStatus.DONE
 
     # -- control ------------------------------------------------------------------------------
 

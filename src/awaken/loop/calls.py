@@ -26,7 +26,15 @@ from awaken.domain.suspension import (
 )
 from awaken.domain.tool import ToolError, ToolResult
 from awaken.errors import Cancelled, HookFailed, StateError, StorageError
-from awaken.loop.complete import Turn, complete, confirmed, interrupt, tool_fields
+from awaken.loop.complete import (
+    Turn,
+    complete,
+    confirmed,
+    interrupt,
+    must_run_once,
+    tool_fields,
+    unknown_outcome,
+)
 from awaken.loop.live import LiveRun
 from awaken.loop.save import persist_checkpoint
 from awaken.phase.gather import is_ours
@@ -38,6 +46,7 @@ _INTENT = CallPhase.INTENT
 _SEQUENTIAL = ToolExecutorKind.SEQUENTIAL
 _BEFORE = Phase.BEFORE_TOOL_EXECUTE
 _RETRY = Recover.RETRY
+_TIMED_OUT = "timed_out"
 _TAKES_DECISION = ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT
 
 log = logging.getLogger("awaken.loop")
@@ -322,7 +331,10 @@ async def invoke(run: LiveRun, turn: Turn, index: int, snapshot: Snapshot) -> To
         return ToolOutput(ToolResult.success(call.name, decision.result))
     turn.started.add(index)
     try:
-        return await execute_tool(run.agent.tools, call, tool_context(run, turn, index, snapshot))
+        output = await execute_tool(run.agent.tools, call, tool_context(run, turn, index, snapshot))
+        if _TIMED_OUT in output.result.metadata and must_run_once(run, call.name):
+            return ToolOutput(unknown_outcome(call.name, output.result.message or "Timeout"))
+        return output
     except asyncio.CancelledError as error:
         if is_ours(error):
             raise

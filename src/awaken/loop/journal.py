@@ -15,7 +15,7 @@ from awaken.domain.identity import RunIdentity
 from awaken.domain.message import Message
 from awaken.domain.run import RunRecord
 from awaken.domain.ticket import Ticket
-from awaken.errors import CommitUnknown, StorageError
+from awaken.errors import CommitUnknown, InvalidRecord, Serialization, StorageError
 
 _ATTEMPTS = 3
 log = logging.getLogger("awaken.loop")
@@ -220,14 +220,27 @@ class Journal:
             if self._under_way is under_way:
                 self._under_way = None
         if self._lost is not None and self._commits is not None:
-            commit, later = self._lost
+            (commit, later), self._lost = self._lost, None
             lost = CommitUnknown("whoever waited for it was cancelled")
-            committed = await self._after_error(self._commits, commit, lost)
-            self._lost = None
+            try:
+                committed = await self._after_error(self._commits, commit, lost)
+            except asyncio.CancelledError:
+                self._lost = (commit, later)
+                raise
             await self._kept(commit, later, committed)
         if self._failure is not None:
             raise self._failure
         self.is_unsettled = self._under_way is not None
+
+    def forgive(self, failure: StorageError) -> bool:
+        """Go on after a commit that the store is well and cannot write; what it held is dropped."""
+        if not isinstance(failure.cause, Serialization | InvalidRecord):
+            return False
+        self._failure = self._lost = None
+        self._durable.clear()
+        self._later.clear()
+        self.is_unsettled = self._under_way is not None
+        return True
 
     async def _keep(
         self, commits: Commits, commit: ThreadCommit, later: list[int | RunEvent]

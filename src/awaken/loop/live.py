@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -62,7 +62,8 @@ class AgentLoopParams(msgspec.Struct, kw_only=True, gc=False):
     `uncommitted` is what the first commit adds to a raw log of `log_length` messages, with `acks`
     and `tickets`; `previous` is the record of the run if it goes on from an earlier one,
     `last_turn` the last message with calls as it stands in the log, and `calls` what the ledger
-    knows of it. With `leave` the run stops at the end of a step, to be carried on elsewhere.
+    knows of it. With `leave` the run stops at the end of a step, to be carried on elsewhere;
+    `look` brings what was sent to it and has not arrived.
     """
 
     resolver: AgentResolver
@@ -89,6 +90,7 @@ class AgentLoopParams(msgspec.Struct, kw_only=True, gc=False):
     ids: Ids = UUID7
     fence: Fence | None = None
     leave: CancellationToken | None = None
+    look: Callable[[], Awaitable[None]] | None = None
     last_turn: Message | None = None
     calls: Sequence[CallEntry] = ()
     acks: Sequence[int] = ()
@@ -131,6 +133,7 @@ class LiveRun:
         "last_turn",
         "leave",
         "ledger",
+        "look",
         "message_id",
         "metadata",
         "output_tokens",
@@ -182,7 +185,7 @@ class LiveRun:
         self.journal.acks.extend(params.acks)
         self.journal.tickets.extend(params.tickets)
         self.last_turn = params.last_turn
-        self.leave = params.leave
+        self.leave, self.look = params.leave, params.look
         self.ledger = {entry.key: entry for entry in params.calls}
         self.input_count = len(params.uncommitted)
         self.transcript = Transcript(params.messages, params.uncommitted)

@@ -5,14 +5,17 @@ A call with an outcome is done and never run again. One without is settled by it
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Any
 
 from awaken.contract.commits import CallPhase, call_key
+from awaken.contract.control import interruptible
 from awaken.contract.tool import Tool, ToolOutput, traits_of
 from awaken.domain.event import StepStart, ToolCallReady
 from awaken.domain.message import Message, Role
 from awaken.domain.recovery import OUTCOME_UNKNOWN, Recover
+from awaken.domain.spec import ToolExecutorKind
 from awaken.domain.suspension import (
     PendingToolCall,
     SuspendTicket,
@@ -20,6 +23,7 @@ from awaken.domain.suspension import (
     ToolCallResumeMode,
 )
 from awaken.domain.tool import ToolResult
+from awaken.errors import Cancelled
 from awaken.loop import calls
 from awaken.loop.complete import (
     Turn,
@@ -63,6 +67,8 @@ async def take_up(run: LiveRun) -> Turn | None:
             for index in turn.open_calls()
             if not was_begun(run, turn, index) or not await settle(run, turn, index)
         ]
+        if turn.suspended and run.agent.tool_executor is ToolExecutorKind.SEQUENTIAL:
+            fresh = []  # they come after one that waits
         await calls.carry_out(run, turn, fresh)
     except BaseException:
         interrupt(run, turn, turn.open_calls())
@@ -147,8 +153,13 @@ async def _verified(run: LiveRun, turn: Turn, index: int, tool: Tool) -> Any:
     if verify is None:
         log.error("tool %r is to verify and has no method verify(ctx)", turn.calls[index].name)
         return None
+    ctx = calls.tool_context(run, turn, index, run.store.snapshot())
     try:
-        return await verify(calls.tool_context(run, turn, index, run.store.snapshot()))
+        with interruptible(run.token, run.task):
+            async with asyncio.timeout(traits_of(tool).timeout):
+                return await verify(ctx)
+    except Cancelled:
+        raise
     except Exception:
         log.exception("tool %r could not verify call %s", turn.calls[index].name, turn.keys[index])
         return None

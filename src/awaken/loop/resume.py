@@ -160,14 +160,17 @@ def _answer(run: LiveRun, call: ToolCallState, error: ToolError) -> None:
 # -- replay -----------------------------------------------------------------------------------
 
 
-def take_expired(run: LiveRun) -> bool:
-    """Answer, with a no, what nobody has answered in time; whether there was any."""
+async def take_expired(run: LiveRun) -> bool:
+    """Answer, with a no, what nobody has answered in time; whether there was any answer."""
+    if not _overdue(run):
+        return False
+    if run.look is not None:
+        # Somebody may have answered in time while this process was asleep.
+        await run.look()
+        if take_decisions(run):
+            return True
     now = run.clock.now_ms()
-    late = [
-        call
-        for call in suspended_calls(run.store)
-        if call.expires_at is not None and call.expires_at + EXPIRY_GRACE_MS <= now
-    ]
+    late = _overdue(run)
     for call in late:
         no = ToolCallResume.deny(f"nobody decided about '{call.tool_name}' in time")
         no = _replace(no, updated_at=now)
@@ -176,6 +179,15 @@ def take_expired(run: LiveRun) -> bool:
         )
         prepare_resume(run.store, [(question_key(call), no)])
     return bool(late)
+
+
+def _overdue(run: LiveRun) -> list[ToolCallState]:
+    now = run.clock.now_ms()
+    return [
+        call
+        for call in suspended_calls(run.store)
+        if call.expires_at is not None and call.expires_at + EXPIRY_GRACE_MS <= now
+    ]
 
 
 def next_expiry(run: LiveRun) -> float | None:
@@ -295,7 +307,7 @@ async def wait_for_decisions(run: LiveRun) -> bool:
         return False
     while True:
         run.check_token()
-        if take_decisions(run) or take_expired(run):
+        if take_decisions(run) or await take_expired(run):
             return True
         if queue.closed or not queue.waits:
             return False

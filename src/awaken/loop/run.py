@@ -44,7 +44,7 @@ from awaken.loop.resume import (
     wait_for_decisions,
 )
 from awaken.loop.save import check_termination, complete_step, persist_checkpoint
-from awaken.loop.step import Outcome, step
+from awaken.loop.step import Outcome, step, switch_agent
 from awaken.state.runtime_keys import (
     PENDING_WORK,
     RUN_LIFECYCLE,
@@ -110,12 +110,16 @@ async def _begin(run: LiveRun, params: AgentLoopParams) -> TerminationReason | N
             await persist_checkpoint(run)
             if turn.blocked is not None:
                 return Blocked(value=turn.blocked)
-        take_expired(run)
+        if end := _closed(run):
+            return end
+        await take_expired(run)
         if blocked := await detect_and_replay_resume(run):
             return Blocked(value=blocked)
         run.check_token()
         if suspended_calls(run.store):
             return await _suspend(run)
+        if refusal := switch_agent(run):
+            return refusal
         if run.is_busy(Phase.RUN_START):
             await run.phase(Phase.RUN_START)
         run.check_token()
@@ -148,7 +152,7 @@ async def _next(run: LiveRun, outcome: Outcome | TerminationReason) -> Terminati
     if run.in_step:
         await complete_step(run)
     if outcome is Outcome.SUSPENDED:
-        return await _suspend(run)
+        return _closed(run) or await _suspend(run)
     if not isinstance(outcome, Outcome):
         return outcome
     arrived = read_inbox(run)
@@ -162,6 +166,12 @@ async def _next(run: LiveRun, outcome: Outcome | TerminationReason) -> Terminati
         if leaves:
             raise RunLeft(run.identity.run_id)
     return end
+
+
+def _closed(run: LiveRun) -> TerminationReason | None:
+    """How the run ends, if a hook or a tool has said that it does."""
+    end = check_termination(run.store)
+    return None if isinstance(end, Suspended) else end
 
 
 async def _natural_end(run: LiveRun) -> TerminationReason | None:
@@ -291,7 +301,7 @@ async def _break_off(
     run: LiveRun, end: TerminationReason, failure: AgentLoopError | None = None
 ) -> None:
     """End a run that cannot go on: its step closed, its record final, its last event sent."""
-    if isinstance(failure, StorageError):
+    if isinstance(failure, StorageError) and not run.journal.forgive(failure):
         return await _tell_lost(run, failure)
     if run.in_step:
         try:

@@ -91,8 +91,8 @@ async def persist_checkpoint(
     record = _next_record(run, lifecycle, source, output, termination, error_payload)
     if finish is not None:
         run.journal.note(finish)
-    await run.journal.commit(messages, record, run_state, thread_state, release=release, wait=wait)
     run.record = record
+    await run.journal.commit(messages, record, run_state, thread_state, release=release, wait=wait)
 
 
 def _own_messages(
@@ -144,11 +144,14 @@ def _next_record(
     error_payload: Json,
 ) -> RunRecord:
     now = (lifecycle.updated_at or run.created_at_ms) // 1000
-    record = run.record
+    record, status = run.record, lifecycle.status
+    if termination is None and status is _DONE:
+        # Somebody has said that the run shall end; until it has, it can be cut short.
+        status = _RUNNING
     if (
         record is not None
         and termination is None
-        and lifecycle.status is record.status is _RUNNING
+        and status is record.status is _RUNNING
         and record.agent_id == run.agent.spec.id
     ):
         # A run that simply goes on: most of its record stays as it is.
@@ -162,7 +165,7 @@ def _next_record(
             revision=record.revision + 1,
         )
     final = (run.transcript.response or None) if termination is not None else None
-    waiting = lifecycle.status is _WAITING
+    waiting = status is _WAITING
     record = record or _first_record(run)
     return _replace(
         record,
@@ -170,7 +173,7 @@ def _next_record(
         agent_fingerprint=run.agent.fingerprint or record.agent_fingerprint,
         input=source,
         output=output,
-        status=lifecycle.status,
+        status=status,
         termination_reason=termination,
         final_output=final,
         error_payload=error_payload,
@@ -186,7 +189,7 @@ def _next_record(
         )
         if waiting
         else None,
-        finished_at=now if lifecycle.status is _DONE else None,
+        finished_at=now if status is _DONE else None,
         updated_at=now,
         steps=run.steps,
         input_tokens=run.input_tokens,

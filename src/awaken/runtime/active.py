@@ -23,6 +23,7 @@ class ActiveRun:
         "_released",
         "decisions",
         "inbox",
+        "left_on_close",
         "run_id",
         "seen",
         "store",
@@ -40,6 +41,7 @@ class ActiveRun:
         self.store: StateStore | None = None
         self.task: asyncio.Future[None] | None = None
         self.seen = 0
+        self.left_on_close = False
         self._early: list[ThreadCommand] = []
         self._ready = False
         self._ended: asyncio.Event | None = None
@@ -74,9 +76,10 @@ class ActiveRun:
         for command in early:
             self.take(command)
 
-    def reset(self) -> None:
-        """The run pauses and will be put together again."""
+    def renew(self) -> None:
+        """Another run, or the same once more, will be put together in this slot."""
         self._ready = False
+        self.token = CancellationToken()
 
     def take(self, command: ThreadCommand) -> None:
         """Pass a command on to the run, once. What it cannot take now stays for the next one."""

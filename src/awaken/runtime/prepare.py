@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 
 import msgspec
 
 from awaken.codec import from_json, to_json
 from awaken.contract.commands import CommandKind, ThreadCommand
+from awaken.contract.commits import CallPhase, call_key
 from awaken.contract.store import Store
 from awaken.contract.threads import ThreadContext
 from awaken.domain.identity import RunIdentity
@@ -18,13 +20,15 @@ from awaken.domain.run import PersistedState, RunRecord, RunRequestSnapshot
 from awaken.domain.suspension import Decision, ToolCallStatus
 from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.domain.transcript import effective_view
-from awaken.errors import InvalidResume
+from awaken.errors import InvalidResume, StateError
 from awaken.ids import Ids
-from awaken.loop.complete import ticket_of
+from awaken.loop.complete import ticket_of, unknown_outcome
+from awaken.loop.resume import decision_batch
 from awaken.runtime.request import RunRequest
 from awaken.state.runtime_keys import ACTIVE_AGENT, TOOL_CALL_STATES, PutCall
 from awaken.state.store import StateStore, UnknownKeyPolicy
 
+log = logging.getLogger("awaken.runtime")
 _RUNNING = RunStatus.RUNNING
 SUPERSEDED = "[superseded by a new message]"
 
@@ -209,10 +213,47 @@ def restore_state(store: StateStore, context: ThreadContext, choice: RunChoice) 
 
 
 def hand_to(store: StateStore, request: RunRequest, agent_id: str) -> None:
-    """Let the agent asked for speak, also in a thread that was handed to another."""
-    active = store.read(ACTIVE_AGENT)
-    if request.agent_id == agent_id and active is not None and active != agent_id:
-        store.update(ACTIVE_AGENT, agent_id)
+    """Let the agent asked for speak, also in a thread that was handed to another.
+
+    One that goes on with another's run (`agent_id`) takes over once that one's calls are settled.
+    """
+    wanted = request.agent_id if not request.decisions else None
+    if wanted is not None and wanted != (store.read(ACTIVE_AGENT) or agent_id):
+        store.update(ACTIVE_AGENT, wanted)
+
+
+def fitting(store: StateStore, decisions: Sequence[Decision]) -> tuple[Decision, ...]:
+    """The answers that still fit a call; one that got stale on its way changes nothing."""
+    kept: list[Decision] = []
+    for decision in decisions:
+        try:
+            decision_batch(store, [*kept, decision])
+        except (StateError, InvalidResume) as error:
+            log.warning("an answer was refused: %s", error)
+        else:
+            kept.append(decision)
+    return tuple(kept)
+
+
+def orphaned_results(context: ThreadContext, choice: RunChoice, ids: Ids) -> list[Message]:
+    """Results of calls that were begun and that no run carries on: a fork may have some."""
+    run = context.open_run
+    if choice.is_continuation or (run is not None and run.status is not RunStatus.DONE):
+        return []
+    ledger = {entry.key: entry for entry in context.calls}
+    answered = {message.tool_call_id for message in context.messages if message.tool_call_id}
+    turn = next((m for m in reversed(context.messages) if m.tool_calls), None)
+    results: list[Message] = []
+    for index, call in enumerate(turn.tool_calls or () if turn else ()):
+        entry = ledger.get(call_key((turn.id or "") if turn else "", index))
+        if entry is None or call.id in answered:
+            continue
+        if entry.held is not None:
+            results.append(entry.held)
+        elif entry.phase is CallPhase.INTENT:
+            told = unknown_outcome(call.name, "the call was under way, and nobody carries it on")
+            results.append(Message.tool(call.id, told.model_text(), id=ids.new()))
+    return results
 
 
 def supersede(

@@ -35,8 +35,9 @@ class RunRequest(Value, frozen=True, kw_only=True):
     Intent: `thread_id`, `agent_id`, `continue_run_id`. Input: `messages`, `decisions`. Options:
     `overrides`, `frontend_tools`, `wait_for_decisions` (stay in memory while suspended, so that
     decisions can be sent to the live run; otherwise a suspended run ends and is taken up by a
-    later request), `when_busy` (be refused, or wait, while the thread runs). The rest says where
-    the request came from.
+    later request), `when_busy` (be refused, or wait, while the thread runs), `left_on_close` (stay
+    open for the next process if the runtime closes meanwhile). The rest says where the request
+    came from.
     """
 
     thread_id: str
@@ -48,6 +49,7 @@ class RunRequest(Value, frozen=True, kw_only=True):
     frontend_tools: tuple[ToolDescriptor, ...] = ()
     wait_for_decisions: bool = True
     when_busy: WhenBusy = WhenBusy.REFUSE
+    left_on_close: bool = False
     origin: RequestOrigin = RequestOrigin.USER
     run_mode: RunMode = RunMode.FOREGROUND
     adapter: Adapter = Adapter.INTERNAL

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Sequence
+from functools import partial
 
 import msgspec
 
@@ -31,7 +32,7 @@ from awaken.contract.profile import ProfileStore
 from awaken.contract.registry import ExecutionResolver
 from awaken.contract.store import Store
 from awaken.contract.threads import ThreadContext
-from awaken.domain.lifecycle import Suspended
+from awaken.domain.lifecycle import RunStatus, Suspended
 from awaken.domain.message import Message
 from awaken.domain.suspension import Decision, ToolCallResume
 from awaken.domain.thread import Thread
@@ -60,8 +61,10 @@ from awaken.runtime.prepare import (
     as_asked_before,
     choose_agent,
     choose_run,
+    fitting,
     hand_to,
     last_turn,
+    orphaned_results,
     request_snapshot,
     restore_state,
     run_identity,
@@ -100,6 +103,7 @@ class AgentRuntime:
         self.active = ActiveRuns(self._stop_listening)
         self.closed = False
         self._leaving = CancellationToken()
+        self._leaving_taken_up = CancellationToken()
         self._reachable: asyncio.TimerHandle | None = None
         self._listening: asyncio.Task[None] | None = None
 
@@ -114,7 +118,10 @@ class AgentRuntime:
             InvalidResume: the run to continue, or a decision, does not fit.
             AgentLoopError: the run broke off; its record says so.
         """
+        if self.closed:
+            raise RuntimeFault("the runtime is closed")
         slot = await self._slot(request)
+        slot.left_on_close = request.left_on_close
         self._be_reachable()
         ended: asyncio.Future[AgentRunResult] = asyncio.get_running_loop().create_future()
         # A task of its own: a caller who is cancelled must not tear the run out of a commit.
@@ -170,14 +177,16 @@ class AgentRuntime:
             try:
                 result = await self._run_once(request, slot, sink)
             except CancelFirst as wish:
-                await self._run_once(_continuation(request, wish.run_id), slot, sink)
+                closing = _continuation(request, wish.run_id)
+                await self._run_once(closing, slot, NullEventSink())
+                slot.renew()
                 continue
             if not isinstance(result.termination, Suspended) or not await self._is_called(
                 request.thread_id, result.run_id
             ):
                 return result
             # Somebody answered, or cancelled, before the thread was given up.
-            slot.reset()
+            slot.renew()
             request = _continuation(request, result.run_id)
 
     async def _is_called(self, thread_id: str, run_id: str) -> bool:
@@ -259,6 +268,10 @@ class AgentRuntime:
         self.active.name(slot, choice.run_id)
         request = as_asked_before(request, choice.previous)
         request = msgspec.structs.replace(request, decisions=sent.decisions)
+        before = choice.previous.agent_id if choice.previous is not None else agent.spec.id
+        if before != agent.spec.id and before in resolver.agent_ids():
+            # A run's calls are settled by the agent that made them; then the other one speaks.
+            agent = _resolve(resolver, before)
         prepared = self._assemble(
             request, slot, sink, fence, context, choice, sent, resolver, agent
         )
@@ -314,8 +327,12 @@ class AgentRuntime:
         except StateError as error:
             raise PhaseError(error) from error
         hand_to(phases.store, request, agent.spec.id)
+        request = msgspec.structs.replace(
+            request, decisions=fitting(phases.store, request.decisions)
+        )
         identity = run_identity(request, choice.run_id, agent.spec.id)
         marks, tickets = supersede(request, phases.store, identity, self.ids)
+        marks = [*orphaned_results(context, choice, self.ids), *marks]
         fresh = (
             *sent.messages,
             *(() if request.messages_already_persisted else request.messages),
@@ -352,7 +369,8 @@ class AgentRuntime:
             acks=sent.acks,
             tickets=tickets,
             fence=fence,
-            leave=self._leaving,
+            leave=self._leaving_taken_up if request.left_on_close else self._leaving,
+            look=partial(self.deliver, request.thread_id),
             request=request_snapshot(request),
             owner_inbox=sender,
             profile_store=self.profiles,
@@ -389,6 +407,7 @@ class AgentRuntime:
         One that has not come so far in time is torn down, and goes on from its last commit.
         """
         self._leaving.cancel()
+        self._leaving_taken_up.cancel()
         live = self.active.all()
         for run in live:
             if run.decisions is not None:
@@ -399,10 +418,15 @@ class AgentRuntime:
             await _tear_down(stuck)
 
     async def cancel_all(self) -> None:
-        """Cancel every live run and wait; one that does not end in time is torn down."""
+        """Cancel every live run and wait; one that does not end in time is torn down.
+
+        A run that was taken up from another process is left to the next one.
+        """
+        self._leaving_taken_up.cancel()
         live = self.active.all()
         for run in live:
-            run.token.cancel()
+            if not run.left_on_close:
+                run.token.cancel()
         tasks = [run.task for run in live if run.task is not None]
         if tasks:
             _, stuck = await asyncio.wait(tasks, timeout=CANCEL_GRACE)
@@ -496,7 +520,10 @@ def _is_enough(context: ThreadContext, tail: int | None) -> bool:
     """Whether what was read has what the agent wants to see, and the calls of the last turn."""
     if tail is None or len(context.messages) < min(tail, context.thread.message_count):
         return False
-    return not context.calls or any(message.tool_calls for message in context.messages)
+    run = context.open_run
+    if run is None or run.status is RunStatus.DONE or not context.calls:
+        return True
+    return any(message.tool_calls for message in context.messages)
 
 
 class CancelFirst(RuntimeFault):

@@ -21,6 +21,8 @@ from awaken.errors import (
     DecisionRefused,
     InvalidResume,
     NotFound,
+    PhaseError,
+    ResolveFailed,
     ThreadAlreadyRunning,
 )
 from awaken.loop import AgentRunResult
@@ -88,14 +90,18 @@ async def cancel(runtime: AgentRuntime, id: str) -> bool:
 
 async def _close(runtime: AgentRuntime, run: RunRecord) -> None:
     """End a run that nobody carries on; the cancel that waits for it does the rest."""
-    known = run.agent_id in runtime.registry.snapshot().agent_ids()
-    closer = runtime if known else _stand_in(runtime, run.agent_id)
     try:
-        await go_on(closer, run, agent_id=None if known else run.agent_id)
+        if run.agent_id in runtime.registry.snapshot().agent_ids():
+            try:
+                await go_on(runtime, run)
+                return
+            except (PhaseError, ResolveFailed) as error:
+                log.warning("run %s is ended without its agent: %s", run.run_id, error)
+        await go_on(_stand_in(runtime, run.agent_id), run, agent_id=run.agent_id)
     except ThreadAlreadyRunning:
         return  # its owner is alive, and has the cancel
     except InvalidResume as over:
-        log.info("run %s ended by itself: %s", run.run_id, over)
+        log.info("run %s was not to be ended: %s", run.run_id, over)
 
 
 class _Nobody:
@@ -203,6 +209,7 @@ async def go_on(
         continue_run_id=run.run_id,
         agent_id=agent_id,
         wait_for_decisions=False,
+        left_on_close=True,
         parent_run_id=run.parent_run_id,
         parent_thread_id=asked.parent_thread_id if asked is not None else None,
         dispatch_id=run.dispatch_id,

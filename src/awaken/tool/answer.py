@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from awaken.codec import Json, to_json
+from awaken.codec import Json, clean_text, to_json
 from awaken.contract.tool import ToolOutput
 from awaken.domain.tool import ToolError, ToolResult, ToolStatus
 
@@ -51,11 +51,6 @@ def to_data(value: Any) -> Json:
         if "pydantic" not in sys.modules:
             raise
         return to_json(msgspec.to_builtins(value, str_keys=True, enc_hook=_dump_model))
-
-
-def clean_text(text: str) -> str:
-    """`text` without the half characters that file names may hold and JSON may not."""
-    return text if text.isascii() else text.encode(errors="replace").decode()
 
 
 def _data(tool: str, value: Any) -> Json:

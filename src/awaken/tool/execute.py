@@ -7,12 +7,11 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from awaken.codec import Json
+from awaken.codec import Json, clean_text
 from awaken.contract.tool import Tool, ToolCallContext, ToolOutput, traits_of
 from awaken.domain.message import ToolCall
 from awaken.domain.schema import validate_against_schema
 from awaken.domain.tool import ToolError, ToolErrorKind, ToolResult, ToolStatus
-from awaken.tool.answer import clean_text
 from awaken.tool.frontend import FrontEndTool
 from awaken.tool.function import FunctionTool
 from awaken.tool.typed import TypedTool

@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Callable
 from typing import TypeVar
 
+from awaken.contract.commits import Fence
 from awaken.stores.sql import queries
 from awaken.stores.sql.migrations import load_migrations
 from awaken.stores.sqlite.address import MEMORY, Address
@@ -26,6 +27,7 @@ class Engine:
     def __init__(self, address: Address, owner: str, watch: Watch) -> None:
         self.address = address
         self.owners = Owners(address.path, owner)
+        self.unreleased: list[Fence] = []
         self.held: set[str] = set()  # threads this owner has; touched by the writer alone
         self.watch = watch
         # A database in memory belongs to its connection: there is no second one to read by.

@@ -12,6 +12,7 @@ import re
 import socket
 import sys
 import time
+import weakref
 
 from awaken.errors import StoreUnavailable
 from awaken.ids import Ids
@@ -22,7 +23,7 @@ if sys.platform == "win32":
 
     _LOOK = os.O_RDWR
 
-    def _try_lock(fd: int) -> bool:
+    def _try_lock(fd: int, *, shared: bool = False) -> bool:
         try:
             msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
         except OSError:
@@ -33,9 +34,9 @@ else:
 
     _LOOK = os.O_RDONLY  # the lock can be tried on another user's file, too
 
-    def _try_lock(fd: int) -> bool:
+    def _try_lock(fd: int, *, shared: bool = False) -> bool:
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         return True
@@ -54,6 +55,13 @@ class Owners:
         self._path = path
         self.me = me
         self._fd: int | None = None
+        _all.add(self)
+
+    def forget(self) -> None:
+        """Let go of the lock's file without unlocking it: a forked child shares it."""
+        if self._fd is not None:
+            os.close(self._fd)
+            self._fd = None
 
     def _file(self, owner: str) -> str:
         return f"{self._path}-owner-{owner}"
@@ -102,13 +110,27 @@ class Owners:
         except OSError:
             return True  # it is there, and not ours to try
         try:
-            if not _try_lock(fd):
+            # Shared: two who look at once must not take each other for the owner.
+            if not _try_lock(fd, shared=True):
                 return True
             with contextlib.suppress(OSError):
                 os.unlink(name)
             return False
         finally:
             os.close(fd)
+
+
+_all: weakref.WeakSet[Owners] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    # A child that lives on must not keep its dead parent's threads owned.
+    for owners in list(_all):
+        owners.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _is_same(fd: int, name: str) -> bool:

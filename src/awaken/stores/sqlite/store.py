@@ -30,7 +30,7 @@ from awaken.domain.run import PersistedState, RunRecord
 from awaken.domain.suspension import Decision
 from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket
-from awaken.errors import StoreUnavailable
+from awaken.errors import StoreError, StoreUnavailable
 from awaken.ids import UUID7, Ids
 from awaken.stores.sql import queries
 from awaken.stores.sqlite import commands, listing, read, runs, tickets, upkeep
@@ -69,7 +69,7 @@ class SqliteStore:
             name = os.path.abspath(name)
         self._address = address_of(name, synchronous, busy_timeout)
         self._ids = ids
-        self._owner = new_owner(ids)
+        self._owner, self._pid = new_owner(ids), os.getpid()
         self._watch = Watch()
         self._lock = threading.Lock()
         self._engine: Engine | None = None
@@ -117,6 +117,10 @@ class SqliteStore:
         with self._lock:
             if self._closed:
                 raise StoreUnavailable(f"the store of {self.path} was closed: open it again")
+            if self._pid != os.getpid():
+                # Forked: the threads stayed in the parent, and so did all it owns.
+                self._pid, self._engine = os.getpid(), None
+                self._owner, self._watch = new_owner(self._ids), Watch()
             if self._engine is None or self._engine.writer.over:
                 # By its true name: owners find each other's locks beside the file.
                 path = self.path if self.path == MEMORY else os.path.realpath(self.path)
@@ -124,7 +128,11 @@ class SqliteStore:
                 self._engine = Engine(address, self._owner, self._watch)
                 # A store somebody forgot to close still gives up its threads.
                 weakref.finalize(self, self._engine.writer.abandon).atexit = False
-            return self._engine
+            engine = self._engine
+        if engine.unreleased:
+            # The disk, say, refused before; until it does not, nobody else could have them.
+            engine.write_later(partial(_release_again, engine))
+        return engine
 
     # -- commits ------------------------------------------------------------------------------
 
@@ -167,7 +175,11 @@ class SqliteStore:
 
     async def release(self, fence: Fence) -> None:
         engine = self._ready()
-        await engine.write(partial(_release, engine, [fence]))
+        try:
+            await engine.write(partial(_release, engine, [fence]))
+        except StoreError:
+            engine.unreleased.append(fence)
+            raise
 
     # -- threads ------------------------------------------------------------------------------
 
@@ -308,3 +320,9 @@ def _release(engine: Engine, fences: Sequence[Fence], db: sqlite3.Connection) ->
         values = (fence.thread_id, fence.owner, fence.epoch)
         if db.execute(queries.RELEASE, values).rowcount:
             engine.held.discard(fence.thread_id)
+
+
+def _release_again(engine: Engine, db: sqlite3.Connection) -> None:
+    fences = list(engine.unreleased)
+    _release(engine, fences, db)
+    del engine.unreleased[: len(fences)]

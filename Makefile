@@ -4,7 +4,7 @@ BIN := .venv/bin
 PEERS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: run test check fmt lint type imports deps bench lock clean
+.PHONY: run test check fmt lint type imports deps bench crash lock clean
 
 run: .venv/.installed ## watch an agent work
 	@$(BIN)/awaken demo
@@ -48,6 +48,10 @@ deps: .venv/.dev
 
 bench: .venv/.dev ## PEERS=1 adds other libraries, in a venv of their own
 	$(BIN)/python -m benchmarks $(if $(PEERS),--peers)
+
+crash: .venv/.dev ## kill at every point, recover, and look; minutes
+	$(BIN)/python tests/recovery/thread_fight.py
+	$(BIN)/python tests/recovery/crash_matrix.py
 
 lock: .venv/.dev ## resolve constraints.txt again
 	$(BIN)/pip install --quiet pip-tools

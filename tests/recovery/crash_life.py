@@ -23,15 +23,17 @@ from typing import Any
 from crash_scenarios import THREAD, Answered, Scenario, World
 
 from awaken import Runtime
+from awaken.codec import dumps
 from awaken.contract.store import Store
 from awaken.contract.threads import RunQuery, TicketQuery
-from awaken.domain.lifecycle import RunStatus
+from awaken.domain.event import RunFinish
+from awaken.domain.lifecycle import RunStatus, Suspended
 from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.errors import ThreadAlreadyRunning
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing.chaos import KillSwitch, Picture, Witness, picture_of, watched_store
 
-HUNG_AFTER = 20
+HUNG_AFTER = 10
 """Seconds; a life takes a few hundredths of one."""
 
 
@@ -52,6 +54,10 @@ class Stage:
     def errors(self) -> Path:
         return self.home / "errors"
 
+    @property
+    def seen(self) -> Path:
+        return self.home / "seen"
+
     def store(self) -> Store:
         return SqliteStore(self.home / "awaken.db")
 
@@ -69,10 +75,11 @@ class Stage:
 
 
 class Role(Enum):
-    """What a life is for: to run the agent, or to answer for it from another process."""
+    """What a life is for: to run the agent, to answer for it, or to watch it, from outside."""
 
     WORK = "work"
     ANSWER = "answer"
+    WATCH = "watch"
 
 
 # -- in the child -----------------------------------------------------------------------------
@@ -81,48 +88,67 @@ class Role(Enum):
 async def live(stage: Stage, role: Role) -> None:
     """Do all that this process can do."""
     scenario = stage.scenario
+    if role is Role.WATCH:
+        return await _watch(stage)
     # Whoever answers while the other waits is not counted: their points would interleave.
     counted = role is Role.WORK or scenario.answered is not Answered.LIVE
     switch = KillSwitch(stage.witness, stage.kills if counted else ())
     world = World(switch, stage.seed)
     store = watched_store(stage.store(), switch) if counted else stage.store()
+    try:
+        await _play_part(store, role, scenario, world, by_itself=bool(stage.seed % 2))
+    finally:
+        # Left to the collector, its threads could be in the middle of things at the next fork.
+        await store.close()
+
+
+async def _play_part(
+    store: Store, role: Role, scenario: Scenario, world: World, *, by_itself: bool
+) -> None:
     if role is Role.ANSWER:
         async with Runtime([], store=store, recover=False) as runtime:
             await _answer_for_another(runtime, scenario, world)
         return
-    on_start = stage.seed % 2 == 1
-    async with Runtime(scenario.agents(world), store=store, recover=on_start) as runtime:
-        await _work(runtime, scenario, world)
+    agents = scenario.agents(world)
+    if by_itself:
+        async with Runtime(agents, store=store, on_close="leave") as runtime:
+            await _work(runtime, scenario, world, by_itself=True)
+    else:
+        async with Runtime(agents, store=store, recover=False) as runtime:
+            await _work(runtime, scenario, world, by_itself=False)
 
 
-async def _work(runtime: Runtime, scenario: Scenario, world: World) -> None:
+async def _work(runtime: Runtime, scenario: Scenario, world: World, *, by_itself: bool) -> None:
+    """Everything that is left.
+
+    Args:
+        by_itself: the runtime takes up what was left behind and what was answered; else it is told.
+    """
     for said, prompt in enumerate(scenario.prompts):
-        await _carry_on(runtime)
+        await _carry_on(runtime, by_itself=by_itself)
         if len((await runtime.list_runs(RunQuery(thread_id=THREAD))).items) == said:
             await _start(runtime, scenario, prompt)
         while scenario.answered is Answered.BY_ITSELF and await _answer(runtime, scenario, world):
-            await _carry_on(runtime)
+            await _carry_on(runtime, by_itself=by_itself)
 
 
 async def _start(runtime: Runtime, scenario: Scenario, prompt: str) -> None:
     if scenario.answered is not Answered.LIVE:
-        await runtime.run("main", prompt, thread=THREAD)
+        # The run before it is over, and may need an instant to leave the thread.
+        await runtime.run("main", prompt, thread=THREAD, when_busy="queue")
         return
     async with runtime.stream("main", prompt, thread=THREAD, wait=True) as events:
         async for _ in events:
             pass
 
 
-async def _carry_on(runtime: Runtime) -> None:
-    """Take up what was left behind, and wait until it is over or waits for somebody.
-
-    What a runtime takes up by itself, when it opens and after an answer, goes on beside this.
-    """
-    for recovered in await runtime.recover():
-        with suppress(ThreadAlreadyRunning):
-            await recovered
+async def _carry_on(runtime: Runtime, *, by_itself: bool) -> None:
+    """See to it that what was left behind, or answered, goes on until it is over or asks again."""
     since, store = 0, runtime.engine.store
     while True:
+        for recovered in () if by_itself else await runtime.recover():
+            with suppress(ThreadAlreadyRunning):
+                await recovered
         latest = await store.latest_run(THREAD)
         if latest is None or latest.status is RunStatus.DONE or await _open_tickets(runtime):
             return
@@ -147,6 +173,20 @@ async def _answer_for_another(runtime: Runtime, scenario: Scenario, world: World
     since = 0
     while not await _answer(runtime, scenario, world):
         since = await runtime.engine.store.changed(THREAD, since)
+
+
+async def _watch(stage: Stage) -> None:
+    """Write down every event as it comes, until the last run is over."""
+    ends = 0
+    address = f"sqlite:///{stage.home / 'awaken.db'}"
+    async with Runtime([], store=address, recover=False) as runtime:
+        async for event in runtime.events(THREAD):
+            with stage.seen.open("ab") as file:
+                file.write(dumps(event) + b"\n")
+            if isinstance(event.event, RunFinish):
+                ends += not isinstance(event.event.termination, Suspended)
+            if ends == len(stage.scenario.prompts):
+                return
 
 
 # -- in the parent ----------------------------------------------------------------------------

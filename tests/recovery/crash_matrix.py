@@ -11,6 +11,7 @@ and really killed with SIGKILL.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import gc
 import multiprocessing
 import random
@@ -21,16 +22,16 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
-from crash_life import Stage
+from crash_life import Role, Stage, live
 from crash_play import Play, check, play
-from crash_scenarios import LIAR, SCENARIOS
+from crash_scenarios import LIAR, SCENARIOS, Answered
 
 KNOWN = SCENARIOS | {LIAR.name: LIAR}
 SEEDS = 20
 INSTANTS = 2
 """Kills from outside, at a random instant, for each scenario and seed."""
 
-SHORT_POINTS = 4
+SHORT_POINTS = 3
 
 
 class Unit(msgspec.Struct, frozen=True, kw_only=True):
@@ -148,9 +149,18 @@ def chosen_units(options: argparse.Namespace) -> list[Unit]:
     ]
 
 
-def play_all(units: Sequence[Unit], jobs: int) -> Iterator[Report]:
+def warm_up() -> None:
+    """Play every scenario here, so that no child has to import or compile anything."""
+    for scenario in SCENARIOS.values():
+        if scenario.answered is Answered.BY_ITSELF:
+            with tempfile.TemporaryDirectory(prefix="awaken-crash-") as home:
+                asyncio.run(live(Stage(scenario=scenario, seed=0, home=Path(home)), Role.WORK))
     gc.collect()
-    gc.freeze()  # what is imported by now stays shared between all the processes
+    gc.freeze()  # what is there by now stays shared between all the processes
+
+
+def play_all(units: Sequence[Unit], jobs: int) -> Iterator[Report]:
+    warm_up()
     with multiprocessing.get_context("fork").Pool(jobs) as pool:
         for played, report in enumerate(pool.imap_unordered(play_unit, units), start=1):
             if sys.stderr.isatty():
@@ -176,7 +186,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Kill, recover, and look what is left.")
     parser.add_argument("--short", action="store_true", help="a sample of the points, one seed")
     parser.add_argument("--seeds", type=int, default=SEEDS)
-    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--jobs", type=int, default=3, help="they often wait for the disk")
     parser.add_argument("--scenario", choices=KNOWN)
     parser.add_argument("--seed", type=int, help="this one only")
     parser.add_argument("--kill", metavar="N,N", help="at these points, and no others")

@@ -12,13 +12,15 @@ import msgspec
 from crash_life import Role, Stage, start, wait
 from crash_scenarios import DELEGATE, READS, Answered, Scenario
 
-from awaken.codec import dumps_text
+from awaken.codec import dumps, dumps_text
 from awaken.contract.commits import CallPhase
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.ticket import TicketStatus
 from awaken.testing.chaos import Damage, NoteKind, Picture, damage_between, differences
 
 MOST_LIVES = 14
+WATCHED = 10
+"""Of so many seeds one is watched from another process."""
 
 
 class Play(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,6 +42,7 @@ def play(stage: Stage, *, kill_after: float | None = None) -> Play:
     began = time.monotonic()
     pictures: list[Picture] = []
     troubles: list[str] = []
+    watcher = start(stage, Role.WATCH) if stage.seed % WATCHED == 0 else None
     now = Picture()
     for _ in range(MOST_LIVES):
         role = _next_role(now, stage.scenario)
@@ -53,6 +56,8 @@ def play(stage: Stage, *, kill_after: float | None = None) -> Play:
         elif code != 0:
             troubles.append(f"a process ended with {code}:\n{_tail(stage.errors)}")
             break
+    if watcher is not None:
+        troubles.extend(_unseen(stage, watcher, now))
     notes = stage.witness.notes()
     damage = damage_between(pictures, now, notes, stage.scenario.once)
     return Play(
@@ -62,6 +67,17 @@ def play(stage: Stage, *, kill_after: float | None = None) -> Play:
         damage=msgspec.structs.replace(damage, left_open=(*troubles, *damage.left_open)),
         seconds=time.monotonic() - began,
     )
+
+
+def _unseen(stage: Stage, watcher: int, final: Picture) -> Iterator[str]:
+    """What somebody who watched from another process, over all the kills, saw otherwise."""
+    if _next_role(final, stage.scenario) is not None:
+        os.kill(watcher, signal.SIGKILL)  # what it waits for will not come
+    code = wait(watcher)
+    if code != 0:
+        yield f"the watcher ended with {code}:\n{_tail(stage.errors)}"
+    elif stage.seen.read_bytes().splitlines() != [dumps(event) for event in final.events]:
+        yield "the watcher saw other events than there are"
 
 
 def _next_role(now: Picture, scenario: Scenario) -> Role | None:

@@ -21,8 +21,11 @@ from awaken import (
     Agent,
     Command,
     Merge,
+    PhaseContext,
+    Registrar,
     Scope,
     StateKey,
+    Suspend,
     ToolCallContext,
     ToolCallResume,
     ToolOutput,
@@ -33,9 +36,11 @@ from awaken.codec import Json
 from awaken.contract.llm import InferenceRequest
 from awaken.contract.tool import Tool
 from awaken.domain.inference import StreamResult, TokenUsage
+from awaken.domain.intercept import ToolInterceptPayload
 from awaken.domain.message import Message, Role
 from awaken.domain.recovery import OUTCOME_UNKNOWN
 from awaken.domain.ticket import Ticket
+from awaken.domain.tool import ToolError
 from awaken.testing import FunctionModel, text_response, tool_calls_response
 from awaken.testing.chaos import (
     KillSwitch,
@@ -99,7 +104,11 @@ class World:
 
 def shop(world: World) -> dict[str, Tool]:
     """Everything an agent of these scenarios can do."""
+    tools = (*_deeds(world), *_repeatable(world), *_asking(world), *_counting(world))
+    return {item.descriptor().id: watched_tool(item, world.switch) for item in tools}
 
+
+def _deeds(world: World) -> Iterable[Tool]:
     @tool
     async def charge(order: int, ctx: ToolCallContext) -> str:
         """Take the money."""
@@ -118,6 +127,22 @@ def shop(world: World) -> dict[str, Tool]:
         world.act_in_thread(ctx, order)
         return f"printed {order}"
 
+    @tool(sequential=True)
+    async def seal(order: int, ctx: ToolCallContext) -> str:
+        """Seal the parcel; nothing else is done meanwhile."""
+        await world.act(ctx, order)
+        return f"sealed {order}"
+
+    @tool
+    async def drop(order: int, ctx: ToolCallContext) -> str:
+        """Do something, and fail all the same."""
+        await world.act(ctx, order)
+        raise ToolError.execution_failed(f"dropped {order}")
+
+    return charge, ship, print_label, seal, drop
+
+
+def _repeatable(world: World) -> Iterable[Tool]:
     @tool(effect="read")
     async def look(order: int, ctx: ToolCallContext) -> str:
         """Look an order up."""
@@ -130,6 +155,10 @@ def shop(world: World) -> dict[str, Tool]:
         await world.act(ctx, order)
         return f"put {order}"
 
+    return look, put
+
+
+def _asking(world: World) -> Iterable[Tool]:
     @tool(needs_approval=True)
     async def refund(order: int, euros: int, ctx: ToolCallContext) -> str:
         """Pay back."""
@@ -151,6 +180,10 @@ def shop(world: World) -> dict[str, Tool]:
         await world.act(ctx, order)
         return f"shipped {order}"
 
+    return refund, ship_verified, ship_asking
+
+
+def _counting(world: World) -> Iterable[Tool]:
     @tool
     async def count(by: int, ctx: ToolCallContext) -> ToolOutput:
         """Add to the thread's count."""
@@ -163,14 +196,28 @@ def shop(world: World) -> dict[str, Tool]:
         await world.act(ctx, by)
         return ToolOutput(ToolResult.success("count_again", by), Command().update(COUNT, by))
 
-    goods = (charge, ship, print_label, look, put, refund, ship_verified, ship_asking)
-    return {item.name: watched_tool(item, world.switch) for item in (*goods, count, count_again)}
+    return count, count_again
 
 
-ONCE = frozenset(
-    {"charge", "ship", "print_label", "refund", "ship_verified", "ship_asking", "count"}
-)
 READS = frozenset({"look"})
+ONCE = frozenset(
+    {"charge", "ship", "print_label", "seal", "drop", "refund", "ship_verified", "ship_asking"}
+    | {"count"}
+)
+
+
+class Doorkeeper:
+    """A plugin that wants every charge to be approved."""
+
+    id = "doorkeeper"
+
+    def register(self, registrar: Registrar) -> None:
+        registrar.gate(self.ask)
+
+    async def ask(self, ctx: PhaseContext) -> ToolInterceptPayload | None:
+        if ctx.tool_name != "charge" or ctx.resume_input is not None:
+            return None
+        return Suspend.ask("Really?")
 
 
 # -- the model --------------------------------------------------------------------------------
@@ -238,6 +285,7 @@ class Scenario:
     plan: Plan
     prompts: tuple[str, ...] = ("Go!",)
     sequential: bool = False
+    gated: bool = False
     delegate_plan: Plan = ()
     answered: Answered = Answered.BY_ITSELF
     answer: Callable[[Ticket, World], ToolCallResume] = lambda ticket, world: yes(ticket, world)
@@ -261,6 +309,7 @@ class Scenario:
             tools=_used(tools, self.plan),
             delegates=helpers,
             state=[COUNT],
+            plugins=[Doorkeeper()] if self.gated else [],
             sequential=self.sequential,
         )
         return [main, *helpers]
@@ -337,6 +386,23 @@ SCENARIOS = {
             name="one-after-another",
             plan=[[("charge", {"order": 1}), ("put", {"order": 1}), ("ship", {"order": 1})]],
             sequential=True,
+        ),
+        Scenario(
+            name="alone-among-others",
+            plan=[
+                [
+                    ("look", {"order": 1}),
+                    ("charge", {"order": 1}),
+                    ("seal", {"order": 1}),
+                    ("ship", {"order": 1}),
+                ]
+            ],
+        ),
+        Scenario(name="failing", plan=[[("drop", {"order": 1}), ("charge", {"order": 1})]]),
+        Scenario(
+            name="approval-by-a-gate",
+            plan=[[("look", {"order": 1}), ("charge", {"order": 1})], [("ship", {"order": 1})]],
+            gated=True,
         ),
         Scenario(
             name="two-turns",

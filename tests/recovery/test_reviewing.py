@@ -46,6 +46,7 @@ def event(seq: int) -> RunEvent:
 
 
 WHOLE = Picture(
+    thread_id="t1",
     messages=(USER, CALLING, CHARGED, SHIPPED, DONE),
     events=(event(1), event(2)),
     calls=(entry(0, "charge", CallPhase.SUCCEEDED), entry(1, "ship", CallPhase.SUCCEEDED)),
@@ -118,6 +119,13 @@ def test_a_call_is_not_run_again_unless_its_tool_says_that_it_did_not_happen() -
     assert review(WHOLE, ran, ran).doubled == ("charge ran again in call a1:0",)
     assert review(WHOLE, ran, note(NoteKind.VERIFIED, "charge", detail="False"), ran).doubled == ()
     assert review(WHOLE, ran, note(NoteKind.ASKED, "charge"), ran).doubled == ()
+
+
+def test_a_tool_that_came_to_its_end_has_happened_whatever_it_says() -> None:
+    ended, denied = note(NoteKind.END, "ship"), note(NoteKind.VERIFIED, "ship", detail="False")
+    assert review(WHOLE, note(NoteKind.START, "ship"), ended, denied).doubled == (
+        "ship had run to its end, and its verify says that it did not happen",
+    )
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,7 @@ class Journal:
         "_now",
         "_parent_run",
         "_parent_thread",
+        "_refused",
         "_run",
         "_thread",
         "_under_way",
@@ -80,6 +81,7 @@ class Journal:
         self._later: list[int | RunEvent] = []
         self._under_way: asyncio.Future[None] | None = None
         self._failure: StorageError | None = None
+        self._refused: ThreadCommit | None = None
         self._lost: tuple[ThreadCommit, list[int | RunEvent]] | None = None
         # Whether a commit is under way, or nobody knows what became of it, or it failed.
         self.is_unsettled = False
@@ -232,15 +234,16 @@ class Journal:
             raise self._failure
         self.is_unsettled = self._under_way is not None
 
-    def forgive(self, failure: StorageError) -> bool:
-        """Go on after a commit that the store is well and cannot write; what it held is dropped."""
-        if not isinstance(failure.cause, Serialization | InvalidRecord):
-            return False
+    def forgive(self, failure: StorageError) -> ThreadCommit | None:
+        """Go on after a commit no store could write, and return it: what it held is dropped."""
+        refused, self._refused = self._refused, None
+        if refused is None or not isinstance(failure.cause, Serialization | InvalidRecord):
+            return None
         self._failure = self._lost = None
         self._durable.clear()
         self._later.clear()
         self.is_unsettled = self._under_way is not None
-        return True
+        return refused
 
     async def _keep(
         self, commits: Commits, commit: ThreadCommit, later: list[int | RunEvent]
@@ -286,6 +289,6 @@ class Journal:
             except Exception as next_error:
                 error = next_error
         self._durable = [*commit.events, *self._durable]
-        self._failure = StorageError(error)
+        self._refused, self._failure = commit, StorageError(error)
         self.is_unsettled = True
         raise self._failure from error

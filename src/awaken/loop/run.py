@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 
+import msgspec
+
 from awaken.codec import Json
-from awaken.domain.event import Error, RunFinish, RunStart, StepEnd
+from awaken.contract.commits import CallPhase, ThreadCommit
+from awaken.domain.event import Error, RunFinish, RunStart, StepEnd, ToolCallDone
 from awaken.domain.identity import RunOrigin
 from awaken.domain.lifecycle import (
     AWAITING_TASKS,
@@ -21,6 +24,7 @@ from awaken.domain.lifecycle import (
     TerminationReason,
     to_run_status,
 )
+from awaken.domain.message import Message
 from awaken.domain.phase import Phase
 from awaken.errors import (
     AgentLoopError,
@@ -33,6 +37,7 @@ from awaken.errors import (
     StateError,
     StorageError,
 )
+from awaken.loop.complete import unknown_outcome
 from awaken.loop.inbox import read_inbox, take_payload
 from awaken.loop.live import AgentLoopParams, AgentRunResult, LiveRun
 from awaken.loop.recover import take_up
@@ -107,7 +112,7 @@ async def _begin(run: LiveRun, params: AgentLoopParams) -> TerminationReason | N
     try:
         if turn := await take_up(run):
             await complete_step(run)
-            await persist_checkpoint(run)
+            await _persist_or_leave(run)
             if turn.blocked is not None:
                 return Blocked(value=turn.blocked)
         if end := _closed(run):
@@ -161,11 +166,20 @@ async def _next(run: LiveRun, outcome: Outcome | TerminationReason) -> Terminati
     if end is None and outcome is Outcome.NATURAL_END and not arrived:
         end = await _natural_end(run)
     if end is None:
-        leaves = run.is_left()
-        await persist_checkpoint(run, release=leaves)
-        if leaves:
-            raise RunLeft(run.identity.run_id)
+        await _persist_or_leave(run)
     return end
+
+
+async def _persist_or_leave(run: LiveRun) -> None:
+    """Commit the end of a step; a run that is to be left ends here for now.
+
+    Raises:
+        RunLeft: it is carried on elsewhere.
+    """
+    leaves = run.is_left()
+    await persist_checkpoint(run, release=leaves)
+    if leaves:
+        raise RunLeft(run.identity.run_id)
 
 
 def _closed(run: LiveRun) -> TerminationReason | None:
@@ -301,8 +315,11 @@ async def _break_off(
     run: LiveRun, end: TerminationReason, failure: AgentLoopError | None = None
 ) -> None:
     """End a run that cannot go on: its step closed, its record final, its last event sent."""
-    if isinstance(failure, StorageError) and not run.journal.forgive(failure):
-        return await _tell_lost(run, failure)
+    if isinstance(failure, StorageError):
+        refused = run.journal.forgive(failure)
+        if refused is None:
+            return await _tell_lost(run, failure)
+        _make_up_for(run, refused)
     if run.in_step:
         try:
             await complete_step(run)
@@ -322,6 +339,29 @@ async def _break_off(
         except StorageError as error:
             log.exception("the end of run %s could not be committed", run.identity.run_id)
             return await _tell_lost(run, error)
+
+
+def _make_up_for(run: LiveRun, refused: ThreadCommit) -> None:
+    """Say what can be said of a commit that cannot be written: which calls and steps it ended."""
+    ended = {entry.key: entry for entry in refused.calls}.values()
+    for entry in ended:
+        if entry.phase in (CallPhase.SUCCEEDED, CallPhase.FAILED, CallPhase.UNKNOWN):
+            told = unknown_outcome(entry.tool_name, "its result could not be kept")
+            message = Message.tool(entry.call_id, told.model_text(), id=run.ids.new())
+            run.transcript.append(message)
+            run.journal.calls.append(
+                msgspec.structs.replace(entry, phase=CallPhase.UNKNOWN, held=None)
+            )
+            run.journal.note(
+                ToolCallDone(
+                    id=entry.call_id,
+                    message_id=message.id or "",
+                    result=told,
+                    outcome=told.status.outcome,
+                )
+            )
+    if any(isinstance(envelope.event, StepEnd) for envelope in refused.events):
+        run.journal.note(StepEnd())
 
 
 async def _tell_lost(run: LiveRun, failure: StorageError) -> None:

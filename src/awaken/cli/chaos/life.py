@@ -58,7 +58,14 @@ def live(life: Life, agents: Sequence[Agent]) -> None:
 async def _live(life: Life, agents: Sequence[Agent]) -> None:
     switch = KillSwitch(life.witness, () if life.kill_at is None else (life.kill_at,))
     store = watched_store(life.store(), switch)
-    async with Runtime(watched_agents(agents, switch), store=store, recover=False) as runtime:
+    try:
+        await _carry_out(life, store, watched_agents(agents, switch))
+    finally:
+        await store.close()
+
+
+async def _carry_out(life: Life, store: Store, agents: Sequence[Agent]) -> None:
+    async with Runtime(agents, store=store, recover=False) as runtime:
         if await store.latest_run(THREAD) is None:
             await runtime.run(life.agent, life.prompt, thread=THREAD)
         for _ in range(MOST_QUESTIONS):

@@ -71,7 +71,7 @@ async def carry_out(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> None:
     that start at once.
     """
     try:
-        if run.agent.env.gates:
+        if run.agent.env.gates and indexes:
             await persist_checkpoint(run)
             indexes = await _allowed(run, turn, indexes)
         if indexes:

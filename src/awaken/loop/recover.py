@@ -77,7 +77,7 @@ async def take_up(run: LiveRun) -> Turn | None:
 
 
 def interrupted_turn(run: LiveRun) -> Turn | None:
-    """The last turn, with what the log and the ledger know of its calls, if one is open."""
+    """The last turn, with what the log and the ledger know of its calls, if it was cut short."""
     message = run.last_turn
     if message is None or message.produced_by_run_id() != run.identity.run_id:
         return None
@@ -99,9 +99,9 @@ def interrupted_turn(run: LiveRun) -> Turn | None:
             turn.restore(index, None)
         elif entry is not None and entry.phase in _ENDED and entry.held is not None:
             turn.restore(index, entry.held)
-    if not turn.open_calls() and not turn.has_held:
-        return None
-    return turn
+    # Counted from 0: a step of that number is over once that many more have been completed.
+    step = message.metadata.step_index if message.metadata is not None else None
+    return turn if turn.open_calls() or turn.has_held or step == run.steps else None
 
 
 def _as_shown(run: LiveRun, turn: Message) -> tuple[set[str], set[str]]:

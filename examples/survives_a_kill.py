@@ -17,13 +17,13 @@ here = Path(__file__).resolve()
 bank = Path("payments.txt")
 
 
-async def was_paid(ctx: ToolCallContext) -> bool:
+def was_paid(ctx: ToolCallContext) -> bool:
     """Ask the bank, which here is a file."""
     return ctx.idempotency_key in bank.read_text()
 
 
 @tool(effect="once", recover="verify", verify=was_paid)
-async def pay(invoice: str, ctx: ToolCallContext) -> str:
+def pay(invoice: str, ctx: ToolCallContext) -> str:
     """Pay an invoice."""
     with bank.open("a") as book:
         book.write(f"{invoice} {ctx.idempotency_key}\n")
@@ -51,7 +51,6 @@ async def second() -> None:
     async with Runtime([agent], store="sqlite:///clerk.db") as runtime:
         for run in runtime.recovered:
             print((await run).response)
-    print("payments:", len(bank.read_text().splitlines()))
 
 
 if __name__ == "__main__":
@@ -64,3 +63,4 @@ if __name__ == "__main__":
             killed = subprocess.run([sys.executable, here, "--die"], check=False)
             print("the first process was killed:", killed.returncode == -signal.SIGKILL)
             asyncio.run(second())
+            print("payments:", len(bank.read_text().splitlines()))

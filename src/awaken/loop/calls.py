@@ -19,7 +19,7 @@ from awaken.contract.tool import ToolCallContext, ToolOutput, only_asks, traits_
 from awaken.domain.intercept import Block, SetResult, Suspend, ToolInterceptPayload, priority
 from awaken.domain.message import ToolCall
 from awaken.domain.phase import Phase
-from awaken.domain.recovery import OUTCOME_UNKNOWN, Recover
+from awaken.domain.recovery import OUTCOME_UNKNOWN, Recover, ToolEffect
 from awaken.domain.spec import ToolExecutorKind
 from awaken.domain.suspension import (
     ToolCallResumeMode,
@@ -46,6 +46,7 @@ _INTENT = CallPhase.INTENT
 _SEQUENTIAL = ToolExecutorKind.SEQUENTIAL
 _BEFORE = Phase.BEFORE_TOOL_EXECUTE
 _RETRY = Recover.RETRY
+_READ = ToolEffect.READ
 _TIMED_OUT = "timed_out"
 _TAKES_DECISION = ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT
 
@@ -163,9 +164,16 @@ async def intercept(run: LiveRun, turn: Turn, index: int, verdict: ToolIntercept
 
 
 def must_wait(run: LiveRun, tool_name: str) -> bool:
-    """Whether a call may start only after its intent is durable."""
+    """Whether a call may start only after its intent is durable.
+
+    Without it a crash takes the model's answer along, and the next answer's calls have other
+    idempotency keys: only what changes nothing may be begun under a key that is lost so.
+    """
     tool = run.agent.tools.get(tool_name)
-    return tool is not None and traits_of(tool).recovery is not _RETRY
+    if tool is None:
+        return False
+    traits = traits_of(tool)
+    return traits.effect is not _READ or traits.recovery is not _RETRY
 
 
 def groups(run: LiveRun, turn: Turn, indexes: Iterable[int]) -> list[list[int]]:

@@ -65,8 +65,8 @@ class FunctionTool(Generic[P, R]):
         needs_approval: ask before running, always or when the function of the decoded arguments
             says so.
         approval_expires_in: seconds after which an approval nobody gave counts as a no.
-        effect: what it does to the world: `read`, `idempotent` or `once`. A call that must run
-            once starts only after its intent is on disk.
+        effect: what it does to the world: `read`, `idempotent` or `once`. A call of one that does
+            something starts only after its intent, and with it its idempotency key, is on disk.
         recover: what to do with a call a crash left without an outcome: `retry`, `verify`, `ask`
             or `report`; see `ToolTraits`.
         verify: a function of the call's context (`ctx.idempotency_key`, `ctx.arguments`), async or

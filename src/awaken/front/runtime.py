@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from collections.abc import (
     AsyncIterator,
@@ -37,33 +36,29 @@ from awaken.domain.event import RunEvent
 from awaken.domain.inference import InferenceOverride
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message, as_messages
-from awaken.domain.run import RunRecord, RunWaitingTicket
-from awaken.domain.spec import AgentSpec, ModelSpec
-from awaken.domain.suspension import Decision, ToolCallResume
+from awaken.domain.run import RunRecord
+from awaken.domain.spec import AgentSpec
 from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.domain.tool import ToolDescriptor
 from awaken.errors import (
     AwakenError,
     ConfigError,
-    InvalidPluginConfig,
-    KeyDecode,
     RunLeft,
     StoreError,
     ThreadAlreadyRunning,
 )
-from awaken.front.agent import Agent, as_tool_object, listed
-from awaken.front.loading import open_model, open_store
+from awaken.front.agent import Agent
+from awaken.front.answers import Answers, OnApproval, ask, decisions_of
+from awaken.front.build import Assembly
+from awaken.front.loading import open_store
 from awaken.front.result import RecoveredRun, RunResult
 from awaken.front.stream import RunStream
 from awaken.ids import UUID7, Ids
-from awaken.llm.breaker import CircuitBreaker
-from awaken.llm.retry import LlmRetryPolicy, RetryingExecutor
 from awaken.plugin.hook import Plugin
 from awaken.runtime import (
     CANCEL_GRACE,
     AgentRuntime,
-    AgentRuntimeBuilder,
     RunRequest,
     WhenBusy,
     steer,
@@ -79,10 +74,6 @@ _PAGE = 500
 log = logging.getLogger("awaken.runtime")
 
 Input = str | Message | Iterable[Message | str] | None
-Answers = Mapping[str, bool | ToolCallResume]
-"""Call or ticket ids, and whether the call may run (or the whole decision)."""
-
-OnApproval = Callable[[RunWaitingTicket], Awaitable[bool | ToolCallResume] | bool | ToolCallResume]
 
 
 class Runtime:
@@ -116,11 +107,7 @@ class Runtime:
         clock: Clock = SYSTEM_CLOCK,
         ids: Ids = UUID7,
     ) -> None:
-        self._tools = listed(tools, "the runtime's tools")
-        self._plugins = listed(plugins, "the runtime's plugins")
-        self._models = dict(models or {})
         self._clock, self._ids = clock, ids
-        self._breaker = CircuitBreaker(clock=clock)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = False
         self._recover = recover
@@ -132,8 +119,15 @@ class Runtime:
         self._store = open_store(store) if isinstance(store, str) else store
         self._keeper: asyncio.Task[None] | None = None
         self._failures: dict[str, int] = {}
-        self._profiles = profiles or self._store.profiles
-        self._engine = self._builder(agents).with_thread_run_store(self._store).build()
+        self._assembly = Assembly(
+            tools=tools,
+            plugins=plugins,
+            models=models,
+            profiles=profiles or self._store.profiles,
+            clock=clock,
+            ids=ids,
+        )
+        self._engine = self._assembly.builder(agents).with_thread_run_store(self._store).build()
 
     # -- life ---------------------------------------------------------------------------------
 
@@ -191,7 +185,7 @@ class Runtime:
         Raises:
             BuildError: an agent cannot run; nothing was replaced.
         """
-        return self._engine.registry.replace(self._builder(agents).validated_resolver())
+        return self._engine.registry.replace(self._assembly.builder(agents).validated_resolver())
 
     # -- running ------------------------------------------------------------------------------
 
@@ -271,7 +265,7 @@ class Runtime:
             result = RunResult.of(request.thread_id, await self._engine.run(request, sink))
             if not result.suspended or on_approval is None or not result.tickets:
                 return result
-            decisions = [await _ask(on_approval, ticket) for ticket in result.tickets]
+            decisions = [await ask(on_approval, ticket) for ticket in result.tickets]
             # Not by name: the run may have been handed to another agent.
             request = msgspec.structs.replace(
                 request,
@@ -302,7 +296,7 @@ class Runtime:
             thread_id=self._ids.new() if thread is None else thread,
             messages=messages,
             agent_id=agent.id if isinstance(agent, Agent) else agent,
-            decisions=_decisions(answers or {}),
+            decisions=decisions_of(answers or {}),
             overrides=overrides,
             frontend_tools=tuple(frontend_tools),
             wait_for_decisions=False,
@@ -399,7 +393,7 @@ class Runtime:
         Raises:
             InvalidResume: no such run, or an answer fits no open ticket: nothing was changed.
         """
-        place = await steer.decide(self._engine, id, _decisions(answers, by))
+        place = await steer.decide(self._engine, id, decisions_of(answers, by))
         if place.owner is not None:
             return True
         room = asyncio.Semaphore(1)
@@ -505,105 +499,9 @@ class Runtime:
             raise ConfigError(f"older_than is a length of time, not {older_than!r}")
         return await self._store.prune(before_ms=self._clock.now_ms() - round(seconds * 1000))
 
-    # -- building -----------------------------------------------------------------------------
-
-    def _builder(self, agents: Iterable[Agent | AgentSpec]) -> AgentRuntimeBuilder:
-        builder = AgentRuntimeBuilder(clock=self._clock, ids=self._ids)
-        builder.with_executor_wrapper(self._with_retries).with_profile_store(self._profiles)
-        for item in self._tools:
-            tool = as_tool_object("the runtime", item)
-            builder.with_tool(tool.descriptor().id, tool)
-        for plugin in self._plugins:
-            builder.with_plugin(plugin)
-        agents = listed(agents, "the runtime's agents")
-        _check_handoffs(agents)
-        descriptions = {
-            spec.id: spec.description
-            for spec in (a.spec if isinstance(a, Agent) else a for a in agents)
-            if spec.description
-        }
-        models = dict(self._models)
-        known: dict[str, Plugin] = {plugin.id: plugin for plugin in self._plugins}
-        for agent in agents:
-            if isinstance(agent, AgentSpec):
-                builder.with_agent_spec(agent)
-                continue
-            model_id = agent.spec.model_id
-            if model_id not in models:
-                models[model_id] = (
-                    open_model(agent.model) if isinstance(agent.model, str) else agent.model
-                )
-            ids = tuple(_register(builder, known, agent.id, plugin) for plugin in agent.plugins)
-            spec = msgspec.structs.replace(agent.spec, plugin_ids=ids)
-            builder.with_agent_spec(spec, agent.own_plugin(descriptions))
-        for name, executor in models.items():
-            builder.with_provider(name, executor)
-            upstream = name.partition(":")[2] or executor.name
-            builder.with_model_binding(
-                ModelSpec(id=name, provider_id=name, upstream_model=upstream)
-            )
-        return builder
-
-    def _with_retries(self, executor: LlmExecutor, spec: AgentSpec) -> LlmExecutor:
-        try:
-            policy = spec.config("retry", LlmRetryPolicy)
-        except KeyDecode as error:
-            raise InvalidPluginConfig("retry", "retry", error) from error
-        return RetryingExecutor(
-            executor, policy, clock=self._clock, breaker=self._breaker, scope=spec.model_id
-        )
-
-
-def _check_handoffs(agents: Sequence[Agent | AgentSpec]) -> None:
-    known = {agent.id for agent in agents}
-    for agent in agents:
-        for other in agent.handoffs if isinstance(agent, Agent) else ():
-            if other not in known:
-                raise ConfigError(
-                    f"agent {agent.id!r} may hand over to {other!r}, which this runtime does not "
-                    f"have; it has: {', '.join(sorted(known))}"
-                )
-
-
-def _register(
-    builder: AgentRuntimeBuilder, known: dict[str, Plugin], agent_id: str, plugin: Plugin
-) -> str:
-    """Know a plugin; two of one id, each its agent's own, are kept apart by the agent."""
-    name = plugin.id
-    if known.get(name) is plugin:
-        return name
-    if name in known:
-        name = f"{agent_id}/{name}"
-    known[name] = plugin
-    builder.with_plugin(plugin, name)
-    return name
-
 
 def _when_busy(word: str) -> WhenBusy:
     try:
         return WhenBusy(word)
     except ValueError:
         raise ConfigError(f"when_busy is 'refuse' or 'queue', not {word!r}") from None
-
-
-def _decisions(answers: Answers, by: str | None = None) -> tuple[Decision, ...]:
-    return tuple((target, _resume(target, answer, by)) for target, answer in answers.items())
-
-
-def _resume(target: str, answer: object, by: str | None = None) -> ToolCallResume:
-    if isinstance(answer, ToolCallResume):
-        return answer if by is None else msgspec.structs.replace(answer, by=by)
-    if isinstance(answer, bool):
-        return ToolCallResume.approve(by=by) if answer else ToolCallResume.deny(by=by)
-    raise ConfigError(
-        f"the answer to {target!r} is True, False or a ToolCallResume, not {answer!r}"
-    )
-
-
-async def _ask(on_approval: OnApproval, ticket: RunWaitingTicket) -> Decision:
-    answer = on_approval(ticket)
-    if inspect.isawaitable(answer):
-        answer = await answer
-    decision = _resume(ticket.tool_call_id, answer)
-    # It answers what was shown, and nothing else.
-    return ticket.tool_call_id, msgspec.structs.replace(decision, digest=ticket.digest)

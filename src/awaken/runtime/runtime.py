@@ -32,16 +32,14 @@ from awaken.contract.profile import ProfileStore
 from awaken.contract.registry import ExecutionResolver
 from awaken.contract.store import Store
 from awaken.contract.threads import ThreadContext
-from awaken.domain.lifecycle import RunStatus, Suspended
+from awaken.domain.lifecycle import Suspended
 from awaken.domain.message import Message
 from awaken.domain.suspension import Decision, ToolCallResume
-from awaken.domain.thread import Thread
 from awaken.errors import (
     DecisionRefused,
     InvalidResume,
     NotFound,
     PhaseError,
-    ResolveError,
     ResolveFailed,
     RuntimeFault,
     StateError,
@@ -55,11 +53,11 @@ from awaken.plugin.agent import ResolvedAgent
 from awaken.registry import RegistryHandle
 from awaken.runtime import active
 from awaken.runtime.active import ActiveRun, ActiveRuns
+from awaken.runtime.listen import Listener
 from awaken.runtime.prepare import (
     RunChoice,
     Sent,
     as_asked_before,
-    choose_agent,
     choose_run,
     fitting,
     hand_to,
@@ -72,14 +70,13 @@ from awaken.runtime.prepare import (
     take_commands,
     visible_messages,
 )
+from awaken.runtime.reading import read_thread, resolve_local
 from awaken.runtime.request import RunRequest, WhenBusy
 
 CANCEL_GRACE = 5.0
 OWNER_CHECK = 0.2
 """How often a queued request looks whether the thread's owner has died, in seconds."""
 
-LISTEN_AFTER = 0.05
-RETRY_LISTENING = 1.0
 log = logging.getLogger("awaken.runtime")
 
 
@@ -100,12 +97,11 @@ class AgentRuntime:
         self.profiles = profiles
         self.clock = clock
         self.ids = ids
-        self.active = ActiveRuns(self._stop_listening)
+        self._listener = Listener(store)
+        self.active = ActiveRuns(self._listener.stop)
         self.closed = False
         self._leaving = CancellationToken()
         self._leaving_taken_up = CancellationToken()
-        self._reachable: asyncio.TimerHandle | None = None
-        self._listening: asyncio.Task[None] | None = None
 
     # -- running ------------------------------------------------------------------------------
 
@@ -122,7 +118,7 @@ class AgentRuntime:
             raise RuntimeFault("the runtime is closed")
         slot = await self._slot(request)
         slot.left_on_close = request.left_on_close
-        self._be_reachable()
+        self._listener.start(self.active)
         ended: asyncio.Future[AgentRunResult] = asyncio.get_running_loop().create_future()
         # A task of its own: a caller who is cancelled must not tear the run out of a commit.
         task = asyncio.ensure_future(self._own(request, slot, sink or NullEventSink(), ended))
@@ -258,7 +254,7 @@ class AgentRuntime:
             except DecisionRefused as error:
                 raise InvalidResume(error) from error
         resolver = self.registry.snapshot()
-        agent, context = await self._read(request, resolver)
+        agent, context = await read_thread(self.store, request, resolver)
         choice = await choose_run(request, context, self.store, self.ids)
         if request.decisions and not request.messages and not choice.is_continuation:
             raise InvalidResume("these answers were taken before, and their run is over")
@@ -271,7 +267,7 @@ class AgentRuntime:
         before = choice.previous.agent_id if choice.previous is not None else agent.spec.id
         if before != agent.spec.id and before in resolver.agent_ids():
             # A run's calls are settled by the agent that made them; then the other one speaks.
-            agent = _resolve(resolver, before)
+            agent = resolve_local(resolver, before)
         prepared = self._assemble(
             request, slot, sink, fence, context, choice, sent, resolver, agent
         )
@@ -279,28 +275,6 @@ class AgentRuntime:
         if sent.cancelled:
             slot.token.cancel()
         return prepared
-
-    async def _read(
-        self, request: RunRequest, resolver: ExecutionResolver
-    ) -> tuple[ResolvedAgent, ThreadContext]:
-        """The agent, and as much of the thread as it wants to see."""
-        agent: ResolvedAgent | None = None
-        if request.agent_id is not None and not request.decisions:
-            agent = _resolve(resolver, request.agent_id)
-        tail = _tail(agent) if agent is not None else 0
-        context = await self.store.load_context(request.thread_id, tail=tail)
-        if context is None:
-            context = ThreadContext(thread=Thread(id=request.thread_id))
-        if agent is None:
-            agent = _resolve(resolver, choose_agent(request, context, resolver.agent_ids))
-            tail = _tail(agent)
-        while context.skipped and not _is_enough(context, tail):
-            read = await self.store.load_context(request.thread_id, tail=tail)
-            assert read is not None, "the thread is ours, so nobody has deleted it"
-            context = read
-            if tail is not None:
-                tail *= 2
-        return agent, context
 
     def _assemble(
         self,
@@ -476,55 +450,6 @@ class AgentRuntime:
             for command in await self.store.load_commands(thread_id):
                 run.take(command)
 
-    def _be_reachable(self) -> None:
-        """Listen to other processes from soon on; most runs of a test are over by then."""
-        if self._reachable is None:
-            self._reachable = asyncio.get_running_loop().call_later(LISTEN_AFTER, self._listen)
-
-    def _listen(self) -> None:
-        self._listening = asyncio.ensure_future(self._pass_commands_on())
-
-    def _stop_listening(self) -> None:
-        """Nothing is live, so nobody can be meant."""
-        if self._reachable is not None:
-            self._reachable.cancel()
-        if self._listening is not None:
-            self._listening.cancel()
-        self._reachable = self._listening = None
-
-    async def _pass_commands_on(self) -> None:
-        after = 0
-        while True:
-            try:
-                commands = await self.store.next_commands(after)
-            except StoreError:
-                log.exception("commands from other processes cannot be read; trying again")
-                await asyncio.sleep(RETRY_LISTENING)
-                continue
-            for command in commands:
-                run = self.active.find_by_thread(command.thread_id)
-                if run is not None:
-                    run.take(command)
-            after = commands[-1].id
-
-
-def _tail(agent: ResolvedAgent) -> int | None:
-    """How many of the last messages an agent wants to see; all of them without a limit."""
-    policy = agent.spec.context_policy
-    if policy is None or policy.max_messages is None:
-        return None
-    return max(1, policy.max_messages)
-
-
-def _is_enough(context: ThreadContext, tail: int | None) -> bool:
-    """Whether what was read has what the agent wants to see, and the calls of the last turn."""
-    if tail is None or len(context.messages) < min(tail, context.thread.message_count):
-        return False
-    run = context.open_run
-    if run is None or run.status is RunStatus.DONE or not context.calls:
-        return True
-    return any(message.tool_calls for message in context.messages)
-
 
 class CancelFirst(RuntimeFault):
     """A run that somebody cancelled while nobody ran it has to end before its thread goes on."""
@@ -557,16 +482,3 @@ async def _tear_down(tasks: Collection[asyncio.Future[None]]) -> None:
         task.cancel()
     if tasks:
         await asyncio.wait(tasks, timeout=CANCEL_GRACE)
-
-
-def _resolve(resolver: ExecutionResolver, agent_id: str) -> ResolvedAgent:
-    try:
-        execution = resolver.resolve_execution(agent_id)
-    except ResolveError as error:
-        raise ResolveFailed(str(error)) from error
-    if not isinstance(execution, ResolvedAgent):
-        raise ResolveFailed(
-            f"agent '{agent_id}' runs on backend {execution.spec.endpoint!r}; "
-            "this runtime starts local agents only"
-        )
-    return execution

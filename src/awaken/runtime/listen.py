@@ -1,0 +1,56 @@
+"""Hearing what other processes ask of runs that are live here."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from awaken.contract.store import Store
+from awaken.errors import StoreError
+from awaken.runtime.active import ActiveRuns
+
+LISTEN_AFTER = 0.05
+RETRY_LISTENING = 1.0
+log = logging.getLogger("awaken.runtime")
+
+
+class Listener:
+    """Passes commands on to live runs, as long as there are any."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._active: ActiveRuns | None = None
+        self._soon: asyncio.TimerHandle | None = None
+        self._listening: asyncio.Task[None] | None = None
+
+    def start(self, active: ActiveRuns) -> None:
+        """Listen from soon on; most runs of a test are over by then."""
+        if self._soon is None:
+            self._active = active
+            self._soon = asyncio.get_running_loop().call_later(LISTEN_AFTER, self._listen)
+
+    def _listen(self) -> None:
+        self._listening = asyncio.ensure_future(self._pass_on())
+
+    def stop(self) -> None:
+        """Nothing is live, so nobody can be meant."""
+        if self._soon is not None:
+            self._soon.cancel()
+        if self._listening is not None:
+            self._listening.cancel()
+        self._soon = self._listening = None
+
+    async def _pass_on(self) -> None:
+        after = 0
+        while True:
+            try:
+                commands = await self._store.next_commands(after)
+            except StoreError:
+                log.exception("commands from other processes cannot be read; trying again")
+                await asyncio.sleep(RETRY_LISTENING)
+                continue
+            for command in commands:
+                run = self._active.find_by_thread(command.thread_id) if self._active else None
+                if run is not None:
+                    run.take(command)
+            after = commands[-1].id

@@ -1,0 +1,76 @@
+"""Reading a thread before a run: as much of it as the agent wants to see."""
+
+from __future__ import annotations
+
+from awaken.contract.registry import ExecutionResolver
+from awaken.contract.store import Store
+from awaken.contract.threads import ThreadContext
+from awaken.domain.lifecycle import RunStatus
+from awaken.domain.thread import Thread
+from awaken.errors import ResolveError, ResolveFailed
+from awaken.plugin.agent import ResolvedAgent
+from awaken.runtime.prepare import choose_agent
+from awaken.runtime.request import RunRequest
+
+
+async def read_thread(
+    store: Store, request: RunRequest, resolver: ExecutionResolver
+) -> tuple[ResolvedAgent, ThreadContext]:
+    """The agent that is to speak, and the thread as it wants to see it.
+
+    Raises:
+        AgentNotFound, ResolveFailed: the agent cannot run.
+    """
+    agent: ResolvedAgent | None = None
+    if request.agent_id is not None and not request.decisions:
+        agent = resolve_local(resolver, request.agent_id)
+    tail = _tail(agent) if agent is not None else 0
+    context = await store.load_context(request.thread_id, tail=tail)
+    if context is None:
+        context = ThreadContext(thread=Thread(id=request.thread_id))
+    if agent is None:
+        agent = resolve_local(resolver, choose_agent(request, context, resolver.agent_ids))
+        tail = _tail(agent)
+    while context.skipped and not _is_enough(context, tail):
+        read = await store.load_context(request.thread_id, tail=tail)
+        assert read is not None, "the thread is ours, so nobody has deleted it"
+        context = read
+        if tail is not None:
+            tail *= 2
+    return agent, context
+
+
+def _tail(agent: ResolvedAgent) -> int | None:
+    """How many of the last messages an agent wants to see; all of them without a limit."""
+    policy = agent.spec.context_policy
+    if policy is None or policy.max_messages is None:
+        return None
+    return max(1, policy.max_messages)
+
+
+def _is_enough(context: ThreadContext, tail: int | None) -> bool:
+    """Whether what was read has what the agent wants to see, and the calls of an open turn."""
+    if tail is None or len(context.messages) < min(tail, context.thread.message_count):
+        return False
+    run = context.open_run
+    if run is None or run.status is RunStatus.DONE or not context.calls:
+        return True
+    return any(message.tool_calls for message in context.messages)
+
+
+def resolve_local(resolver: ExecutionResolver, agent_id: str) -> ResolvedAgent:
+    """
+    Raises:
+        AgentNotFound: no such agent.
+        ResolveFailed: it cannot run here.
+    """
+    try:
+        execution = resolver.resolve_execution(agent_id)
+    except ResolveError as error:
+        raise ResolveFailed(str(error)) from error
+    if not isinstance(execution, ResolvedAgent):
+        raise ResolveFailed(
+            f"agent '{agent_id}' runs on backend {execution.spec.endpoint!r}; "
+            "this runtime starts local agents only"
+        )
+    return execution

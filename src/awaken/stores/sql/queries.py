@@ -6,6 +6,13 @@ that writes them otherwise translates the texts as it loads them.
 
 from __future__ import annotations
 
+# -- the file -----------------------------------------------------------------------------------
+
+IDENTITY = """
+SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema)
+FROM pragma_application_id, pragma_user_version
+"""
+
 # -- one commit ---------------------------------------------------------------------------------
 
 # Always one row: what is not there is null. All that a commit may be refused for is in it.

@@ -13,6 +13,7 @@ from contextlib import closing
 from urllib.parse import quote
 
 from awaken.errors import StoreUnavailable
+from awaken.stores.sql import queries
 from awaken.stores.sql.migrations import Migration
 from awaken.stores.sqlite.address import MEMORY, Address
 from awaken.stores.sqlite.faults import code_of, explain, why_not_opened
@@ -138,10 +139,9 @@ def _version(db: sqlite3.Connection, path: str, latest: int) -> int:
     Raises:
         StoreUnavailable: it is not ours, or later than this code.
     """
-    (application,) = db.execute("PRAGMA application_id").fetchone()
-    (version,) = db.execute("PRAGMA user_version").fetchone()
+    # In one statement: another process may be making the file just now.
+    application, version, tables = db.execute(queries.IDENTITY).fetchone()
     if application != APPLICATION_ID:
-        (tables,) = db.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         if application or version or tables:
             raise StoreUnavailable(
                 f"{path} is an SQLite database of another program: it was left as it is; "

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-import awaken.front.runtime as front
+import awaken.front.recovery as recovery
 from awaken import Agent, RunResult, Runtime, tool
 from awaken.contract.llm import InferenceRequest
 from awaken.contract.threads import RunQuery
@@ -100,7 +100,7 @@ async def test_a_recovered_run_outlives_the_runtime_that_recovered_it() -> None:
 
 async def test_runs_that_wait_for_room_are_left_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not all go on at once; those that had not begun yet are not cancelled either."""
-    monkeypatch.setattr(front, "_AT_ONCE", 2)
+    monkeypatch.setattr(recovery, "AT_ONCE", 2)
     job = Job()
     await job.crash(5)
 
@@ -115,6 +115,22 @@ async def test_runs_that_wait_for_room_are_left_as_well(monkeypatch: pytest.Monk
             assert (await run).response == "done"
     await job.bury()
     assert await job.status() == [RunStatus.DONE] * 5
+
+
+async def test_what_waits_for_room_is_not_taken_up_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever looks again finds runs that nobody owns yet, though they are as good as begun."""
+    monkeypatch.setattr(recovery, "AT_ONCE", 2)
+    job = Job(looks=1)
+    await job.crash(5)
+
+    async with job.runtime() as second:
+        await job.until_looking(2)
+        assert await second.recover() == []
+        job.go.set()
+        for run in second.recovered:
+            assert (await run).response == "done"
+    await job.bury()
+    assert job.looking == 5
 
 
 async def test_what_was_started_here_is_cancelled_beside_what_is_left() -> None:

@@ -34,7 +34,6 @@ from awaken.contract.threads import (
 from awaken.contract.tool import Tool
 from awaken.domain.event import RunEvent
 from awaken.domain.inference import InferenceOverride
-from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message, as_messages
 from awaken.domain.run import RunRecord
 from awaken.domain.spec import AgentSpec
@@ -42,16 +41,13 @@ from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.domain.tool import ToolDescriptor
 from awaken.errors import (
-    AwakenError,
     ConfigError,
-    RunLeft,
-    StoreError,
-    ThreadAlreadyRunning,
 )
 from awaken.front.agent import Agent
 from awaken.front.answers import Answers, OnApproval, ask, decisions_of
 from awaken.front.build import Assembly
 from awaken.front.loading import open_store
+from awaken.front.recovery import Recovery
 from awaken.front.result import RecoveredRun, RunResult
 from awaken.front.stream import RunStream
 from awaken.ids import UUID7, Ids
@@ -67,9 +63,6 @@ from awaken.state.key import StateKey
 
 V = TypeVar("V")
 
-_AT_ONCE = 100
-_ATTEMPTS = 3
-_LOOK_AROUND = 5.0
 _PAGE = 500
 log = logging.getLogger("awaken.runtime")
 
@@ -117,8 +110,6 @@ class Runtime:
         self.recovered: list[RecoveredRun] = []
         self._owns_store = isinstance(store, str)
         self._store = open_store(store) if isinstance(store, str) else store
-        self._keeper: asyncio.Task[None] | None = None
-        self._failures: dict[str, int] = {}
         self._assembly = Assembly(
             tools=tools,
             plugins=plugins,
@@ -128,6 +119,7 @@ class Runtime:
             ids=ids,
         )
         self._engine = self._assembly.builder(agents).with_thread_run_store(self._store).build()
+        self._recovery = Recovery(self._engine, self._spawn)
 
     # -- life ---------------------------------------------------------------------------------
 
@@ -139,7 +131,7 @@ class Runtime:
             except BaseException:
                 await self.close()
                 raise
-            self._keeper = asyncio.ensure_future(self._keep_going())
+            self._recovery.start()
         return self
 
     async def __aexit__(
@@ -153,8 +145,7 @@ class Runtime:
     async def close(self) -> None:
         """Cancel or leave what still runs, wait for it (not for ever), and close the store."""
         self._closed = self._engine.closed = True
-        if self._keeper is not None:
-            self._keeper.cancel()
+        self._recovery.stop()
         if self._on_close == "leave":
             await self._engine.leave_all()
         else:
@@ -164,8 +155,7 @@ class Runtime:
             for task in self._tasks:
                 task.cancel()
             await asyncio.wait(self._tasks, timeout=CANCEL_GRACE)
-        if self._keeper is not None:
-            await asyncio.wait([self._keeper])
+        await self._recovery.stopped()
         if self._owns_store:
             await self._store.close()
 
@@ -319,56 +309,7 @@ class Runtime:
         on from its last commit, in the background: what was answered is not asked again, what was
         done is not done again. Await what this returns to know how they ended.
         """
-        room = asyncio.Semaphore(_AT_ONCE)
-        found = await steer.interrupted(self._engine)
-        known = {record.run_id for record in found}
-        self._failures = {run: n for run, n in self._failures.items() if run in known}
-        return [
-            self._carry_on(record, room)
-            for record in found
-            if self._failures.get(record.run_id, 0) < _ATTEMPTS
-        ]
-
-    async def _keep_going(self) -> None:
-        """Go on with runs that somebody answers, cancels or leaves while this runtime is open."""
-        after = 0
-        while True:
-            try:
-                async with asyncio.timeout(_LOOK_AROUND):
-                    after = (await self._store.next_commands(after))[-1].id
-            except TimeoutError:
-                pass
-            except StoreError as error:
-                log.warning("cannot look for runs to go on with: %s", error)
-                await asyncio.sleep(_LOOK_AROUND)
-            try:
-                await self.recover()
-            except StoreError as error:
-                log.warning("cannot look for runs to go on with: %s", error)
-
-    def _carry_on(self, record: RunRecord, room: asyncio.Semaphore) -> RecoveredRun:
-        task = self._spawn(self._go_on(record, room))
-        # Whoever wants to know awaits it; that nobody did is no news, it was logged.
-        task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
-        return RecoveredRun(record, task)
-
-    async def _go_on(self, record: RunRecord, room: asyncio.Semaphore) -> RunResult:
-        async with room:
-            try:
-                result = await steer.go_on(self._engine, record)
-            except (ThreadAlreadyRunning, RunLeft):
-                raise  # another process was quicker, or will go on
-            except AwakenError as error:
-                if not self._closed and not await self._is_over(record):
-                    self._failures[record.run_id] = self._failures.get(record.run_id, 0) + 1
-                    log.error("run %s could not be carried on: %s", record.run_id, error)
-                raise
-        return RunResult.of(record.thread_id, result)
-
-    async def _is_over(self, record: RunRecord) -> bool:
-        """Whether somebody has ended a run in the meantime."""
-        latest = await self._store.load_run(record.run_id)
-        return latest is None or latest.status is RunStatus.DONE
+        return await self._recovery.take_up()
 
     # -- control ------------------------------------------------------------------------------
 
@@ -396,15 +337,7 @@ class Runtime:
         place = await steer.decide(self._engine, id, decisions_of(answers, by))
         if place.owner is not None:
             return True
-        room = asyncio.Semaphore(1)
-        waiting = [
-            record
-            for record in await steer.interrupted(self._engine)
-            if record.thread_id == place.thread_id
-        ]
-        for record in waiting if self._recover else ():
-            self._carry_on(record, room)
-        return self._recover and bool(waiting)
+        return self._recover and bool(await self._recovery.take_up(place.thread_id))
 
     async def send(self, id: str, input: Input) -> bool:
         """Write to a run that is live, here or in another process, by its run or thread id.

@@ -428,18 +428,26 @@ class AgentRuntime:
         run = self.active.find(id)
         if run is None or not messages or run.inbox is None or run.inbox.is_closed:
             return False
+        try:
+            await self.write_to(run.thread_id, messages)
+        except NotFound:
+            return False  # it has not begun
+        return True
+
+    async def write_to(self, thread_id: str, messages: Sequence[Message]) -> None:
+        """Keep messages for whoever runs the thread, now or next.
+
+        Raises:
+            NotFound: there is no such thread.
+        """
         command = ThreadCommand(
-            thread_id=run.thread_id,
+            thread_id=thread_id,
             kind=CommandKind.MESSAGES,
             messages=tuple(messages),
             at_ms=self.clock.now_ms(),
         )
-        try:
-            await self.store.send(command)
-        except NotFound:
-            return False  # it has not begun
-        await self.deliver(run.thread_id)
-        return True
+        await self.store.send(command)
+        await self.deliver(thread_id)
 
     # -- commands -----------------------------------------------------------------------------
 

@@ -147,13 +147,7 @@ async def send(runtime: AgentRuntime, id: str, messages: Sequence[Message]) -> b
     place = await find(runtime, id)
     if place is None or place.owner is None or not _is_open(place.run):
         return False
-    command = ThreadCommand(
-        thread_id=place.thread_id,
-        kind=CommandKind.MESSAGES,
-        messages=tuple(messages),
-        at_ms=runtime.clock.now_ms(),
-    )
-    await runtime.store.send(command)
+    await runtime.write_to(place.thread_id, messages)
     return True
 
 

@@ -14,6 +14,7 @@ AwakenError
 │   └── Cancelled
 ├── RuntimeFault                  the runtime cannot start or address a run
 │   ├── ThreadAlreadyRunning · AgentNotFound · ResolveFailed
+│   ├── BudgetExhausted           a run may use up no more
 │   └── RunLeft                   the runtime closed; whoever recovers the run goes on with it
 ├── ResolveError                  an agent's specification does not fit the registries
 │   ├── ModelNotFound · ProviderNotFound · PluginNotFound · InvalidPluginConfig
@@ -243,6 +244,20 @@ class ResolveFailed(RuntimeFault):
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message
+
+
+class BudgetExhausted(RuntimeFault):
+    """A run may use up no more; `limit` is what of it has run out."""
+
+    def __init__(self, name: str, *, limit: float, left: float, wanted: float) -> None:
+        super().__init__(
+            f"the budget of {limit:g} {name} has {left:g} left, and the next call may take "
+            f"{wanted:g}: allow more, or end here"
+        )
+        self.name = name
+        self.limit = limit
+        self.left = left
+        self.wanted = wanted
 
 
 class RunLeft(RuntimeFault):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Protocol
 
 import msgspec
 
 from awaken.codec import Json
+from awaken.contract.budget import Account
 from awaken.contract.control import CancellationToken, DecisionQueue, InboxReceiver, InboxSender
 from awaken.contract.events import EventSink
 from awaken.contract.registry import ExecutionResolver
@@ -19,7 +20,7 @@ from awaken.domain.lifecycle import RunStatus, TerminationReason, to_run_status
 from awaken.domain.message import Message
 from awaken.domain.run import PersistedState
 from awaken.domain.spec import RemoteEndpoint
-from awaken.domain.suspension import Decision
+from awaken.domain.suspension import Decision, ToolCallResume
 from awaken.domain.tool import ToolDescriptor
 from awaken.domain.value import Value
 from awaken.errors import AgentLoopError, AwakenError
@@ -180,8 +181,17 @@ class BackendDelegatePolicy(Value, frozen=True, kw_only=True):
     continuation: BackendDelegateContinuation = BackendDelegateContinuation.DISABLED
 
 
+SaveState = Callable[[Mapping[str, Json]], Awaitable[None]]
+"""Keeps values by name in the run's state, and returns once they are durable."""
+
+
 class BackendRootRunRequest(msgspec.Struct, kw_only=True, gc=False):
-    """A run of its own. `messages` is the conversation, `new_messages` this turn's input."""
+    """A run of its own. `messages` is the conversation, `new_messages` this turn's input.
+
+    The run is on record before a backend is asked. `persisted_state` is what is known of it, or
+    for a new run of the thread's run before it; `save_state` keeps what a crash must not lose, such
+    as the name of the work on the other side, and is awaited before anything depends on it.
+    """
 
     agent_id: str
     messages: Sequence[Message]
@@ -197,10 +207,29 @@ class BackendRootRunRequest(msgspec.Struct, kw_only=True, gc=False):
     local: BackendLocalRootContext | None = None
     inbox: InboxReceiver | None = None
     is_continuation: bool = False
+    persisted_state: PersistedState | None = None
+    save_state: SaveState | None = None
+
+
+class DurableDelegates(Protocol):
+    """Runs delegates as runs of their own, which survive a crash with their parent."""
+
+    async def run_delegate(self, request: BackendDelegateRunRequest) -> BackendRunResult:
+        """Run the delegate of `request.key`, go on with it, or say how it ended if it has.
+
+        Raises:
+            ExecutionBackendError: it could not be run.
+            RunLeft: the runtime closes; somebody else will go on with it.
+        """
+        ...
 
 
 class BackendDelegateRunRequest(msgspec.Struct, kw_only=True):
-    """A run on behalf of another."""
+    """A run on behalf of another.
+
+    With `durable` it is kept, under a name made of `key`: the same key is the same run, also in
+    another process, and `resume` answers what that run waits for. `depth` counts the agents above.
+    """
 
     agent_id: str
     messages: Sequence[Message]
@@ -210,6 +239,11 @@ class BackendDelegateRunRequest(msgspec.Struct, kw_only=True):
     parent: BackendParentContext = msgspec.field(default_factory=BackendParentContext)
     control: BackendControl = msgspec.field(default_factory=BackendControl)
     policy: BackendDelegatePolicy = msgspec.field(default_factory=BackendDelegatePolicy)
+    durable: DurableDelegates | None = None
+    key: str = ""
+    resume: ToolCallResume | None = None
+    depth: int = 0
+    budget: Account | None = None
 
 
 class BackendAbortRequest(msgspec.Struct, kw_only=True):

@@ -8,6 +8,7 @@ from typing import Protocol
 import msgspec
 
 from awaken.codec import Json
+from awaken.contract.commands import ThreadCommand
 from awaken.domain.event import RunEvent
 from awaken.domain.message import Message
 from awaken.domain.run import RunRecord
@@ -59,7 +60,8 @@ class ThreadCommit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `messages` follow the `expected_length` messages already there. State is given as JSON text of
     the keys that changed. Events get their `seq` when the commit is made. `tickets` are those that
-    opened or closed; `acks` the ids of commands that were carried out. With `release` the writer
+    opened or closed; `acks` the ids of commands that were carried out; `sends` are commands to
+    other threads (one whose thread does not exist is dropped). With `release` the writer
     gives the thread up; a commit whose run is done also drops what was to cancel that run, and
     closes its tickets that are still open.
     """
@@ -74,6 +76,7 @@ class ThreadCommit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     calls: tuple[CallEntry, ...] = ()
     tickets: tuple[Ticket, ...] = ()
     acks: tuple[int, ...] = ()
+    sends: tuple[ThreadCommand, ...] = ()
     parent_thread_id: str | None = None
     at_ms: int = 0
     fence: Fence | None = None

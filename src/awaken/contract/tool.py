@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
 from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from awaken.codec import Json, to_json
+from awaken.contract.budget import Account
 from awaken.contract.control import CancellationToken
 from awaken.contract.profile import ProfileAccess
-from awaken.domain.event import ActivityDelta, ActivitySnapshot, AgentEvent, ToolCallStreamDelta
+from awaken.domain.event import (
+    ActivityDelta,
+    ActivitySnapshot,
+    AgentEvent,
+    RunEvent,
+    ToolCallStreamDelta,
+)
 from awaken.domain.identity import RunIdentity
 from awaken.domain.progress import PROGRESS_ACTIVITY, ProgressStatus, ToolCallProgress
 from awaken.domain.recovery import Recover, ToolEffect
 from awaken.domain.spec import AgentSpec
 from awaken.domain.suspension import ToolCallResume
 from awaken.domain.tool import ToolDescriptor
+from awaken.errors import ConfigError
 from awaken.state.command import Command
 from awaken.state.key import StateKey
 from awaken.state.snapshot import Snapshot
 
 V = TypeVar("V")
+S = TypeVar("S")
 
 ActivityEmitter = Callable[[AgentEvent], Awaitable[None]]
+EventForwarder = Callable[[RunEvent], Awaitable[None]]
+Services = Mapping[type, object]
+_NO_SERVICES: Services = {}
 
 
 class ToolOutput(msgspec.Struct, frozen=True):
@@ -34,7 +47,11 @@ class ToolOutput(msgspec.Struct, frozen=True):
 
 
 class ToolCallContext(msgspec.Struct, kw_only=True, gc=False):
-    """What a running tool may see; reporting does nothing when nobody listens."""
+    """What a running tool may see; reporting does nothing when nobody listens.
+
+    `forward` passes on the events of runs the tool starts; `services` are what the agent's plugins
+    offer to tools, `budget` what the run may still spend, `depth` how many agents are above it.
+    """
 
     call_id: str
     tool_name: str
@@ -49,6 +66,25 @@ class ToolCallContext(msgspec.Struct, kw_only=True, gc=False):
     suspension_id: str | None = None
     suspension_reason: str | None = None
     profile_access: ProfileAccess | None = None
+    forward: EventForwarder | None = None
+    services: Services = _NO_SERVICES
+    budget: Account | None = None
+    depth: int = 0
+
+    def service(self, kind: type[S]) -> S:
+        """What a plugin of the agent offers under that class.
+
+        Raises:
+            ConfigError: no plugin does.
+        """
+        found = self.services.get(kind)
+        if not isinstance(found, kind):
+            offered = ", ".join(sorted(offer.__name__ for offer in self.services)) or "none"
+            raise ConfigError(
+                f"tool {self.tool_name!r} wants a {kind.__name__}, which no plugin of agent "
+                f"{self.agent_spec.id!r} offers (offered: {offered}): add the plugin that does"
+            )
+        return found
 
     def state(self, key: StateKey[V, Any]) -> V | None:
         """The value of `key` when the call began, or `None` if it was never written."""
@@ -108,6 +144,10 @@ class ToolCallContext(msgspec.Struct, kw_only=True, gc=False):
             await self.activity_sink(
                 ToolCallStreamDelta(id=self.call_id, name=self.tool_name, delta=delta)
             )
+
+
+CURRENT_CALL: ContextVar[ToolCallContext | None] = ContextVar("awaken_tool_call", default=None)
+"""The call the running code belongs to; tasks a tool starts inherit it."""
 
 
 class Tool(Protocol):

@@ -15,7 +15,13 @@ import msgspec
 
 from awaken.contract.commits import CallEntry, CallPhase
 from awaken.contract.control import interruptible
-from awaken.contract.tool import ToolCallContext, ToolOutput, only_asks, traits_of
+from awaken.contract.tool import (
+    CURRENT_CALL,
+    ToolCallContext,
+    ToolOutput,
+    only_asks,
+    traits_of,
+)
 from awaken.domain.intercept import Block, SetResult, Suspend, ToolInterceptPayload, priority
 from awaken.domain.message import ToolCall
 from awaken.domain.phase import Phase
@@ -338,8 +344,10 @@ async def invoke(run: LiveRun, turn: Turn, index: int, snapshot: Snapshot) -> To
             return ToolOutput(confirmed(call.name))
         return ToolOutput(ToolResult.success(call.name, decision.result))
     turn.started.add(index)
+    ctx = tool_context(run, turn, index, snapshot)
+    mark = CURRENT_CALL.set(ctx)
     try:
-        output = await execute_tool(run.agent.tools, call, tool_context(run, turn, index, snapshot))
+        output = await execute_tool(run.agent.tools, call, ctx)
         if _TIMED_OUT in output.result.metadata and must_run_once(run, call.name):
             return ToolOutput(unknown_outcome(call.name, output.result.message or "Timeout"))
         return output
@@ -348,6 +356,8 @@ async def invoke(run: LiveRun, turn: Turn, index: int, snapshot: Snapshot) -> To
             raise
         # Nobody cancelled us: something the tool awaited was, and the tool let it pass.
         return ToolOutput(ToolResult.error(call.name, str(ToolError.cancelled("by the tool"))))
+    finally:
+        CURRENT_CALL.reset(mark)
 
 
 def tool_context(run: LiveRun, turn: Turn, index: int, snapshot: Snapshot) -> ToolCallContext:
@@ -367,4 +377,8 @@ def tool_context(run: LiveRun, turn: Turn, index: int, snapshot: Snapshot) -> To
         suspension_id=resumed.suspension_id if resumed else None,
         suspension_reason=resumed.suspension_reason if resumed else None,
         profile_access=run.profile,
+        forward=run.journal.send if run.journal.live else None,
+        services=run.agent.env.services,
+        budget=run.budget,
+        depth=run.depth,
     )

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from awaken.clock import SYSTEM_CLOCK, Clock
+from awaken.contract.budget import Account
 from awaken.contract.commits import CallEntry, Commits, Fence
 from awaken.contract.control import (
     CancellationToken,
@@ -63,7 +64,8 @@ class AgentLoopParams(msgspec.Struct, kw_only=True, gc=False):
     and `tickets`; `previous` is the record of the run if it goes on from an earlier one,
     `last_turn` the last message with calls as it stands in the log, and `calls` what the ledger
     knows of it. With `leave` the run stops at the end of a step, to be carried on elsewhere;
-    `look` brings what was sent to it and has not arrived.
+    `look` brings what was sent to it and has not arrived. `budget` is what it may use up, `depth`
+    how many agents are above it.
     """
 
     resolver: AgentResolver
@@ -95,6 +97,8 @@ class AgentLoopParams(msgspec.Struct, kw_only=True, gc=False):
     calls: Sequence[CallEntry] = ()
     acks: Sequence[int] = ()
     tickets: Sequence[Ticket] = ()
+    budget: Account | None = None
+    depth: int = 0
 
 
 def _taken_up(record: RunRecord | None, agent: ResolvedAgent) -> RunRecord | None:
@@ -118,9 +122,11 @@ class LiveRun:
     __slots__ = (
         "agent",
         "agents",
+        "budget",
         "clock",
         "created_at_ms",
         "decisions",
+        "depth",
         "ending",
         "frontend_tools",
         "identity",
@@ -166,6 +172,7 @@ class LiveRun:
         self.overrides = params.overrides
         self.frontend_tools = tuple(params.frontend_tools)
         self.clock, self.ids = params.clock, params.ids
+        self.budget, self.depth = params.budget, params.depth
         self.profile_store = params.profile_store
         self.created_at_ms = self.clock.now_ms()
         self.record = _taken_up(params.previous, agent)

@@ -13,6 +13,7 @@ from awaken.contract.tool import Tool
 from awaken.domain.phase import Phase
 from awaken.domain.spec import AgentSpec
 from awaken.errors import (
+    ConfigError,
     EffectHandlerAlreadyRegistered,
     HandlerAlreadyRegistered,
     KeyAlreadyRegistered,
@@ -49,6 +50,7 @@ class ExecutionEnv(msgspec.Struct, kw_only=True, gc=False):
     keys: dict[str, KeyRegistration] = {}
     profile_namespaces: frozenset[str] = frozenset()
     tools: dict[str, Tool] = {}
+    services: dict[type, object] = {}
     plugins: tuple[Plugin, ...] = ()
     binders: tuple[BindsRuntimeContext, ...] = ()
     activators: tuple[Activates, ...] = ()
@@ -121,6 +123,7 @@ class _Collected:
         self.gates: list[HookEntry] = []
         self.transforms: list[HookEntry] = []
         self.tools: dict[str, Tool] = {}
+        self.services: dict[type, object] = {}
         self.keys: dict[str, KeyRegistration] = {}
         self.profile_namespaces: set[str] = set()
         self.actions: dict[str, tuple[ScheduledActionSpec[Any], ActionHandler]] = {}
@@ -161,6 +164,12 @@ class _Collected:
             if tool_id in self.tools:
                 raise ToolAlreadyRegistered(tool_id)
             self.tools[tool_id] = tool
+        for kind, service in brought.services.items():
+            if kind in self.services:
+                raise ConfigError(
+                    f"two plugins offer a {kind.__name__}: {brought.plugin_id!r} is the second"
+                )
+            self.services[kind] = service
 
     def env(self) -> ExecutionEnv:
         binders = tuple(p for p in self.plugins if isinstance(p, BindsRuntimeContext))
@@ -179,6 +188,7 @@ class _Collected:
             keys=self.keys,
             profile_namespaces=frozenset(self.profile_namespaces),
             tools=self.tools,
+            services=self.services,
             plugins=tuple(self.plugins),
             binders=binders,
             activators=tuple(p for p in self.plugins if isinstance(p, Activates)),

@@ -60,6 +60,7 @@ class Registrar:
         self.gates: list[HookEntry] = []
         self.transforms: list[HookEntry] = []
         self.tools: dict[str, Tool] = {}
+        self.services: dict[type, object] = {}
 
     def key(self, key: StateKey[Any, Any], options: StateKeyOptions | None = None) -> None:
         """Keep a typed value in the run's or the thread's state."""
@@ -132,6 +133,16 @@ class Registrar:
         if tool_id in self.tools:
             raise ToolAlreadyRegistered(tool_id)
         self.tools[tool_id] = tool
+
+    def service(self, kind: type[P], service: P) -> None:
+        """Offer tools something to work with: `ctx.service(kind)` gives it to them.
+
+        Raises:
+            ConfigError: the plugin offers two of a kind.
+        """
+        if kind in self.services:
+            raise ConfigError(f"plugin {self.plugin_id!r} offers two of {kind.__name__}")
+        self.services[kind] = service
 
 
 def _expected(answer: P, kinds: tuple[type, ...]) -> P:

@@ -17,7 +17,7 @@ AwakenError
 │   ├── BudgetExhausted           a run may use up no more
 │   └── RunLeft                   the runtime closed; whoever recovers the run goes on with it
 ├── ResolveError                  an agent's specification does not fit the registries
-│   ├── ModelNotFound · ProviderNotFound · PluginNotFound · InvalidPluginConfig
+│   ├── ModelNotFound · ModelPriceUnknown · ProviderNotFound · PluginNotFound · InvalidPluginConfig
 │   ├── EnvBuildFailed · ToolIdConflict · DelegateNotFound
 │   └── RemoteAgentNotDirectlyRunnable · UnsupportedRemoteBackend · InvalidRemoteEndpointConfig
 ├── BuildError                    registering things before a run
@@ -247,17 +247,33 @@ class ResolveFailed(RuntimeFault):
 
 
 class BudgetExhausted(RuntimeFault):
-    """A run may use up no more; `limit` is what of it has run out."""
+    """A run may use up no more.
 
-    def __init__(self, name: str, *, limit: float, left: float, wanted: float) -> None:
-        super().__init__(
-            f"the budget of {limit:g} {name} has {left:g} left, and the next call may take "
-            f"{wanted:g}: allow more, or end here"
-        )
+    `name` is what has run out, `level` how many levels above the run the limit was set. `asks` says
+    that somebody is to be asked, `may_come_back` that calls under way may need less than was set
+    aside for them.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        limit: float,
+        left: float,
+        wanted: float,
+        level: int = 0,
+        asks: bool = False,
+        may_come_back: bool = False,
+    ) -> None:
+        needs = f", and the next call may take {wanted:g}" if wanted else ""
+        super().__init__(f"the budget of {limit:g} {name} has {left:g} left{needs}")
         self.name = name
         self.limit = limit
         self.left = left
         self.wanted = wanted
+        self.level = level
+        self.asks = asks
+        self.may_come_back = may_come_back
 
 
 class RunLeft(RuntimeFault):
@@ -286,6 +302,18 @@ class ModelNotFound(ResolveError):
     def __init__(self, model_id: str, agent_id: str = "", known: Iterable[str] = ()) -> None:
         super().__init__(_missing("model", model_id, agent_id, known))
         self.model_id = model_id
+
+
+class ModelPriceUnknown(ResolveError):
+    """A budget counts money, and the model has no price."""
+
+    def __init__(self, model_id: str, agent_id: str) -> None:
+        super().__init__(
+            f"agent {agent_id!r} has a budget in money, and model {model_id!r} has no price: give "
+            f"one, as in Runtime(prices={{{model_id!r}: Price(input=…, output=…)}})"
+        )
+        self.model_id = model_id
+        self.agent_id = agent_id
 
 
 class ProviderNotFound(ResolveError):
@@ -340,7 +368,7 @@ class ToolIdConflict(ResolveError):
         self.tool_id = tool_id
 
 
-class RemoteAgentNotDirectlyRunnable(ResolveError):
+class RemoteAgentNotDirectlyRunnable(ResolveError, ResolveFailed):
     """An agent with an endpoint cannot be resolved as a local one."""
 
     def __init__(self, agent_id: str) -> None:

@@ -264,7 +264,7 @@ async def test_cancelled_during_a_tool_answers_the_call(effect: ToolEffect) -> N
     assert await stage.results() == [open_end("wait") if once else CANCELLED_CALL]
     assert [d.outcome.value for d in stage.told(ToolCallDone)] == ["failed"]
     (entry,) = await stage.store.load_calls(result.run_id)
-    assert entry.phase is (CallPhase.UNKNOWN if once else CallPhase.FAILED)
+    assert entry.phase is (CallPhase.UNKNOWN if once else CallPhase.CANCELLED)
     await assert_cancelled(stage)
     assert wait.calls == 1, "the next run does not take the call up again"
 
@@ -295,7 +295,7 @@ async def test_cancelled_among_parallel_tools_keeps_what_had_ended() -> None:
     assert [(e.call_id, e.phase.value) for e in ledger] == [
         ("c1", "unknown"),
         ("c2", "succeeded"),
-        ("c3", "failed"),
+        ("c3", "cancelled"),
     ]
     await assert_cancelled(stage)
 

@@ -16,7 +16,15 @@ import pytest
 from awaken.errors import StoreUnavailable
 from awaken.stores.sql.migrations import Migration, load_migrations
 from awaken.stores.sqlite import SqliteStore
-from awaken.testing.conformance.making import all_threads, says, texts, write
+from awaken.testing.conformance.making import (
+    DONE,
+    all_runs,
+    all_threads,
+    record,
+    says,
+    texts,
+    write,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -108,6 +116,48 @@ async def test_an_old_file_is_copied_and_brought_up(
     assert sorted(os.listdir(path.parent)) == [path.name, copy.name]
     assert look(copy, "PRAGMA user_version") == [(old,)]
     assert look(copy, "SELECT length FROM threads") == [(1,)]
+
+
+def as_before(path: Path, version: int) -> None:
+    """Make the file one of an earlier version, with what that version had of its content."""
+    newer = path.with_name("newer")
+    path.rename(newer)
+    with closing(sqlite3.connect(path)) as db:
+        for step in load_migrations("sqlite")[:version]:
+            db.executescript(step.script)
+        db.execute("PRAGMA application_id = 0x41574B4E")
+        db.execute(f"PRAGMA user_version = {version}")
+        db.execute("ATTACH ? AS newer", (str(newer),))
+        tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+        for (table,) in db.execute(tables).fetchall():
+            columns = ", ".join(row[1] for row in db.execute(f"PRAGMA table_info({table})"))
+            db.execute(f"DELETE FROM {table}")
+            db.execute(f"INSERT INTO {table} ({columns}) SELECT {columns} FROM newer.{table}")
+        db.commit()
+    newer.unlink()
+
+
+async def test_runs_of_the_first_version_are_listed_by_their_parent(path: Path) -> None:
+    store = SqliteStore(path)
+    odd = "p'ä\"\\\n"
+    for run, parent in (("p", None), ("a", "p"), ("b", odd), ("c", "p"), ("spoilt", "p")):
+        await write(store, run, run=record(run, run, parent_run_id=parent))
+    await store.close()
+    as_before(path, 1)
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("UPDATE runs SET record = x'7b' WHERE id = 'spoilt'")
+        db.commit()
+
+    store = SqliteStore(path)
+    assert await all_runs(store, parent_run_id="p") == ["c", "a"]
+    assert await all_runs(store, parent_run_id=odd) == ["b"]
+    await write(store, "a", run=record("a", "a", parent_run_id="p", status=DONE))
+    await write(store, "d", run=record("d", "d", parent_run_id="p"))
+    assert await all_runs(store, parent_run_id="p") == ["d", "c", "a"]
+    await store.close()
+
+    assert look(path, "PRAGMA integrity_check") == [("ok",)]
+    assert path.with_name(f"{path.name}.v1.bak").exists()
 
 
 async def test_a_migration_that_fails_leaves_the_file_as_it_was(

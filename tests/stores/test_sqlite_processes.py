@@ -90,7 +90,10 @@ async def test_what_another_process_does_is_noticed(store: SqliteStore, path: Pa
 await listen()
 await write(store, messages=says("b"))
 await listen()
-await store.send(ThreadCommand(thread_id="t", kind=CommandKind.CANCEL))
+cancel = ThreadCommand(thread_id="t", kind=CommandKind.CANCEL)
+await store.send(cancel)
+await listen()
+await write(store, "u", sends=(cancel,))
 await store.close()
 """
 
@@ -109,7 +112,12 @@ await store.close()
             assert await follower == ["a", "b"]
             assert not commands.done()
             tell(other)
-            assert [command.thread_id for command in await commands] == ["t"]
+            (first,) = await commands
+            commands = tasks.create_task(store.next_commands(first.id))
+            await asyncio.sleep(0)
+            tell(other)
+            (second,) = await commands
+    assert (first.thread_id, second.thread_id) == ("t", "t")
 
 
 async def test_another_process_is_heard_though_this_one_writes_all_the_time(
@@ -135,11 +143,13 @@ async def test_a_process_that_is_killed_while_it_writes_loses_nothing(
     store: SqliteStore, path: Path
 ) -> None:
     """What was answered is there; what was not is there as a whole, or not at all."""
+    await write(store, "u")
     program = """
 for n in range(10**6):
     commit = ThreadCommit(
         thread_id="t", expected_length=2 * n, messages=says(f"{n} a", f"{n} b"),
         run=record("r", revision=n), run_state=raw(n=n), thread_state=raw(n=n), events=(event(),),
+        sends=(ThreadCommand(thread_id="u", kind=CommandKind.MESSAGES, at_ms=n),),
     )
     await store.commit(commit)
     say(n)
@@ -162,6 +172,7 @@ for n in range(10**6):
     run = await store.load_run("r")
     assert run is not None
     assert run.revision == commits - 1
+    assert [sent.at_ms for sent in await store.load_commands("u")] == list(range(commits))
     await write(store, messages=says("and on"))
     await store.close()
     assert os.listdir(path.parent) == [path.name]

@@ -172,9 +172,12 @@ async def test_what_is_open_is_found_among_much_that_is_over(
         store, "u", run=record("r", "u", status=WAITING), tickets=(asked := ticket(thread_id="u"),)
     )
     await store.send(ThreadCommand(thread_id="u", kind=CommandKind.CANCEL))
+    await write(store, "v", run=record("child", "v", parent_run_id="r"))
 
     work.clear()
-    assert names(await store.list_interrupted(now_ms=1)) == ["r"]
+    assert names(await store.list_interrupted(now_ms=1)) == ["r", "child"]
+    for query in (RunQuery(parent_run_id="r"), RunQuery(parent_run_id="r", status=RUNNING)):
+        assert names((await store.list_runs(query)).items) == ["child"]
     assert names((await store.list_runs(RunQuery(status=WAITING))).items) == ["r"]
     assert (await store.list_tickets(TicketQuery(status=TicketStatus.OPEN))).items == (asked,)
     await store.decide("u", [(asked.call_id, ToolCallResume.approve())], at_ms=1)

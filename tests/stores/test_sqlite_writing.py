@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import ThreadCommit
 from awaken.errors import (
     CommitUnknown,
@@ -260,6 +261,34 @@ async def test_a_commit_without_a_run_is_unknown_too(shaky: SqliteStore) -> None
     Failing.trouble.append("COMMIT")
     with pytest.raises(CommitUnknown):
         await shaky.commit(commit("t", "a"))
+
+
+async def test_commands_are_sent_once_if_their_commit_was_made(
+    shaky: SqliteStore, path: Path
+) -> None:
+    """Whatever SQLite says of it, and however often it is tried."""
+
+    def sends(*at_ms: int) -> tuple[ThreadCommand, ...]:
+        kind = CommandKind.MESSAGES
+        return tuple(ThreadCommand(thread_id="u", kind=kind, at_ms=each) for each in at_ms)
+
+    await write(shaky, "u")
+    Failing.trouble.append("COMMIT")
+    await write(shaky, messages=says("a"), run=RUN, sends=sends(1, 2))
+    for happens in ("ROLLBACK", ""):
+        Failing.trouble.append(happens)
+        with pytest.raises(StoreUnavailable, match="nothing was written"):
+            await write(shaky, messages=says("b"), run=record("r", revision=4), sends=sends(3))
+    Failing.trouble.append(SHARED)
+    async with asyncio.TaskGroup() as tasks:
+        with locked(path):
+            for n in range(4, 9):
+                tasks.create_task(shaky.commit(commit(f"t{n}", "a", sends=sends(n))))
+            await asyncio.sleep(0)
+
+    assert Failing.trouble == []
+    found = await shaky.load_commands("u")
+    assert [command.at_ms for command in found] == [1, 2, 4, 5, 6, 7, 8]
 
 
 # -- opening, closing, event loops -------------------------------------------------------------

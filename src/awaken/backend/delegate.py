@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextvars import ContextVar
+import re
 
 from awaken.backend.dispatch import execute_resolved_delegate_execution
 from awaken.backend.local import LocalBackend
@@ -14,24 +14,30 @@ from awaken.contract.backend import (
     BackendRunResult,
     BackendStatusKind,
 )
+from awaken.contract.events import NullEventSink
 from awaken.contract.registry import ExecutionResolver
-from awaken.contract.tool import ToolCallContext, ToolOutput
-from awaken.domain.event import RunEvent, TextDelta
+from awaken.contract.tool import EventForwarder, ToolCallContext, ToolOutput, ToolTraits
+from awaken.domain.budget import Spending
+from awaken.domain.event import RunEvent
 from awaken.domain.message import Message
 from awaken.domain.progress import ProgressStatus
+from awaken.domain.recovery import ToolEffect
+from awaken.domain.run import RunWaitingTicket
 from awaken.domain.spec import AgentSpec
 from awaken.domain.suspension import (
+    Asker,
     PendingToolCall,
     SuspendTicket,
     Suspension,
     ToolCallResumeMode,
 )
 from awaken.domain.tool import ToolDescriptor, ToolError, ToolResult, ToolStatus
-from awaken.errors import AwakenError
-from awaken.plugin.agent import ResolvedAgent
+from awaken.errors import AwakenError, RunLeft
+from awaken.state.command import Command
+from awaken.state.runtime_keys import SPENDING
 
 MAX_DEPTH = 8
-_depth: ContextVar[int] = ContextVar("awaken_delegate_depth", default=0)
+_NAME = re.compile(r"[^A-Za-z0-9_-]")
 
 _PROGRESS = {
     BackendStatusKind.COMPLETED: ProgressStatus.DONE,
@@ -47,15 +53,28 @@ _ACTIONS = {
 
 
 class DelegateTool:
-    """`agent_run_<id>`: give another agent a task, get its answer."""
+    """`agent_run_<id>`: give another agent a task, get its answer.
+
+    A call carried out again, after a crash or with somebody's answer, goes on with the run it
+    started: the delegate is not asked twice, and what it has done is not done again.
+    """
+
+    traits = ToolTraits(effect=ToolEffect.IDEMPOTENT)
 
     def __init__(
-        self, spec: AgentSpec, resolver: ExecutionResolver, local: LocalBackend | None = None
+        self,
+        spec: AgentSpec,
+        resolver: ExecutionResolver,
+        local: LocalBackend | None = None,
+        *,
+        max_depth: int = MAX_DEPTH,
     ) -> None:
         self._agent_id = spec.id
         self._local = local
         self._resolver = resolver
-        name = f"agent_run_{spec.id}"
+        self._max_depth = max_depth
+        # Providers take no other letters in a name.
+        name = _NAME.sub("_", f"agent_run_{spec.id}")
         self._descriptor = ToolDescriptor(
             id=name,
             name=name,
@@ -81,16 +100,18 @@ class DelegateTool:
         return args
 
     async def execute(self, args: Json, ctx: ToolCallContext) -> ToolOutput:
-        depth = _depth.get()
-        if depth >= MAX_DEPTH:
-            raise ToolError.execution_failed(f"agents delegate at most {MAX_DEPTH} levels deep")
+        if ctx.depth >= self._max_depth:
+            raise ToolError.execution_failed(
+                f"agents delegate at most {self._max_depth} levels deep; answer without "
+                f"'{self._agent_id}'"
+            )
         await ctx.report_progress(message=f"delegating to {self._agent_id}")
-        message = Message.user(args["prompt"])
+        message = Message.user(args["prompt"], id=f"{ctx.idempotency_key}>")
         request = BackendDelegateRunRequest(
             agent_id=self._agent_id,
             messages=[message],
             new_messages=[message],
-            sink=_Passthrough(ctx),
+            sink=ForwardingSink(ctx.forward) if ctx.forward is not None else NullEventSink(),
             resolver=self._resolver,
             parent=BackendParentContext(
                 parent_run_id=ctx.run_identity.run_id,
@@ -98,27 +119,23 @@ class DelegateTool:
                 parent_tool_call_id=ctx.call_id,
             ),
             control=BackendControl(cancellation_token=ctx.cancellation_token),
+            durable=ctx.delegates,
+            key=ctx.idempotency_key,
+            resume=ctx.resume_input,
+            asker=ctx.asker,
+            depth=ctx.depth + 1,
+            budget=ctx.budget,
         )
-        mark = _depth.set(depth + 1)
         try:
             execution = self._resolver.resolve_execution(self._agent_id)
             result = await execute_resolved_delegate_execution(execution, request, self._local)
+        except RunLeft:
+            raise
         except AwakenError as error:
             await ctx.report_progress(ProgressStatus.FAILED, str(error))
             raise ToolError.execution_failed(str(error)) from error
-        finally:
-            _depth.reset(mark)
-        if result.status.kind is BackendStatusKind.SUSPENDED and isinstance(
-            execution, ResolvedAgent
-        ):
-            # Nothing is kept of a local delegate: an answer would find nobody to go on.
-            await ctx.report_progress(ProgressStatus.FAILED)
-            raise ToolError.execution_failed(
-                f"agent '{self._agent_id}' needs an approval, which it cannot ask for as a "
-                "delegate; hand the conversation over to it instead"
-            )
         await ctx.report_progress(_PROGRESS.get(result.status.kind, ProgressStatus.PENDING))
-        return ToolOutput(self._result(result, ctx))
+        return ToolOutput(self._result(result, ctx), _spending(result, ctx))
 
     def _result(self, result: BackendRunResult, ctx: ToolCallContext) -> ToolResult:
         kind = result.status.kind
@@ -145,35 +162,64 @@ class DelegateTool:
         )
 
     def _ticket(self, result: BackendRunResult, ctx: ToolCallContext) -> SuspendTicket:
-        tool_id = self._descriptor.id
+        tool_id, run_id = self._descriptor.id, result.run_id
+        question = result.tickets[0] if result.tickets else None
+        parameters = {
+            "agent_id": self._agent_id,
+            "backend_status": str(result.status),
+            "child_run_id": run_id,
+            "tool_call_id": ctx.call_id,
+        }
+        suspension = Suspension(
+            id=f"delegate_run:{run_id}" if run_id else f"delegate_tool:{ctx.call_id or tool_id}",
+            action=_ACTIONS[result.status.kind],
+            message=result.status.message or self._question(question),
+            parameters=parameters,
+        )
+        pending = PendingToolCall(id=ctx.call_id, name=tool_id, arguments=ctx.arguments)
+        if ctx.delegates is None or run_id is None:
+            # Nothing is kept of the delegate: the answer is all that can be told of it.
+            mode = ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT
+            return SuspendTicket(suspension=suspension, pending=pending, resume_mode=mode)
+        asker = Asker(
+            thread_id=run_id,
+            run_id=run_id,
+            # Whoever asks through others is shown by name; the answer goes from one to the next.
+            agent_id=question.asker.agent_id if question and question.asker else result.agent_id,
+            tool_name=question.tool_name if question else tool_id,
+            arguments=question.arguments if question else ctx.arguments,
+            ticket=question.key if question else None,
+        )
+        expires_in = None
+        if question is not None and question.expires_at is not None:
+            expires_in = max(0.0, (question.expires_at - question.updated_at) / 1000)
         return SuspendTicket(
-            suspension=Suspension(
-                id=f"delegate_run:{result.run_id}"
-                if result.run_id
-                else f"delegate_tool:{ctx.call_id or tool_id}",
-                action=_ACTIONS[result.status.kind],
-                message=result.status.message or f"agent '{self._agent_id}' waits for an answer",
-                parameters={
-                    "agent_id": self._agent_id,
-                    "backend_status": str(result.status),
-                    "child_run_id": result.run_id,
-                    "tool_call_id": ctx.call_id,
-                },
-            ),
-            pending=PendingToolCall(id=ctx.call_id, name=tool_id),
-            resume_mode=ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT,
+            suspension=suspension, pending=pending, expires_in=expires_in, asker=asker
         )
 
+    def _question(self, question: RunWaitingTicket | None) -> str:
+        if question is None:
+            return f"agent '{self._agent_id}' waits for an answer"
+        return f"agent '{self._agent_id}' asks: approve {question.tool_name}?"
 
-class _Passthrough:
-    """A child's text as its parent's tool output."""
 
-    def __init__(self, ctx: ToolCallContext) -> None:
-        self._ctx = ctx
+def _spending(result: BackendRunResult, ctx: ToolCallContext) -> Command | None:
+    """What a delegate that is done has used up, as its parent's."""
+    if ctx.budget is None or result.run_id is None or result.status.is_waiting:
+        return None
+    ctx.budget.restore(result.run_id, result.spending or Spending())
+    spent = ctx.budget.fold(result.run_id, ctx.run_identity.run_id)
+    return Command().update(SPENDING, spent) if spent != Spending() else None
+
+
+class ForwardingSink:
+    """A child's events, as they are, in its parent's stream."""
+
+    def __init__(self, forward: EventForwarder) -> None:
+        self._forward = forward
 
     async def emit(self, event: RunEvent) -> None:
-        if isinstance(event.event, TextDelta):
-            await self._ctx.stream_output(event.event.delta)
+        await self._forward(event)
 
     async def close(self) -> None:
         return

@@ -60,6 +60,8 @@ async def execute_resolved_delegate_execution(
     request: BackendDelegateRunRequest,
     local: LocalBackend | None = None,
 ) -> BackendRunResult:
-    """Run a delegate wherever it lives."""
+    """Run a delegate wherever it lives; one that is to be kept, as a run of its own."""
     validate_delegate_execution_request(execution, request)
+    if request.durable is not None:
+        return await request.durable.run_delegate(request)
     return await backend_of(execution, local).execute_delegate(request)

@@ -17,9 +17,12 @@ from awaken.contract.backend import (
     BackendRunOutput,
     BackendRunResult,
     BackendRunStatus,
+    DurableDelegates,
     ExecutionBackend,
     ExecutionFailed,
 )
+from awaken.contract.budget import Account
+from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import CallEntry, Fence
 from awaken.contract.control import CancellationToken, InboxSender, inbox_channel
 from awaken.contract.profile import ProfileStore
@@ -64,12 +67,16 @@ class ThreadContextSnapshot(msgspec.Struct, kw_only=True, gc=False):
     calls: Sequence[CallEntry] = ()
     acks: Sequence[int] = ()
     tickets: Sequence[Ticket] = ()
+    sends: Sequence[ThreadCommand] = ()
     fence: Fence | None = None
     leave: CancellationToken | None = None
     look: Callable[[], Awaitable[None]] | None = None
     request: RunRequestSnapshot | None = None
     owner_inbox: InboxSender | None = None
     profile_store: ProfileStore | None = None
+    delegates: DurableDelegates | None = None
+    budget: Account | None = None
+    depth: int = 0
     clock: Clock = SYSTEM_CLOCK
     ids: Ids = UUID7
 
@@ -112,7 +119,7 @@ class LocalBackend(ExecutionBackend):
         if not isinstance(phases, PhaseRuntime):
             raise ExecutionFailed("local root execution requires a phase runtime context")
         if context is None:
-            context = await _read_thread(request)
+            context = await read_thread(request)
         if request.decisions:
             try:
                 prepare_resume(phases.store, request.decisions)
@@ -135,6 +142,7 @@ class LocalBackend(ExecutionBackend):
             calls=context.calls,
             acks=context.acks,
             tickets=context.tickets,
+            sends=context.sends,
             fence=context.fence,
             leave=context.leave,
             look=context.look,
@@ -148,6 +156,9 @@ class LocalBackend(ExecutionBackend):
             owner_inbox=context.owner_inbox,
             is_continuation=request.is_continuation,
             profile_store=context.profile_store,
+            delegates=context.delegates,
+            budget=context.budget,
+            depth=context.depth,
             clock=context.clock,
             ids=context.ids,
         )
@@ -196,6 +207,8 @@ class LocalBackend(ExecutionBackend):
                 inbox=inbox,
                 owner_inbox=owner_inbox,
                 profile_store=self._profile_store,
+                budget=request.budget,
+                depth=request.depth,
                 clock=self._clock,
                 ids=self._ids,
             )
@@ -218,7 +231,7 @@ async def _run_loop(params: AgentLoopParams) -> AgentRunResult:
         raise BackendLoopError(error) from error
 
 
-async def _read_thread(request: BackendRootRunRequest) -> ThreadContextSnapshot:
+async def read_thread(request: BackendRootRunRequest) -> ThreadContextSnapshot:
     store, identity = request.checkpoint_store, request.run_identity
     if store is None:
         return ThreadContextSnapshot(uncommitted=request.new_messages)

@@ -34,6 +34,7 @@ _PHASES = {
     CallPhase.SUCCEEDED: ("✓", "green", "done"),
     CallPhase.FAILED: ("✗", "red", "failed"),
     CallPhase.UNKNOWN: ("!", "bold yellow", "outcome unknown: it may have happened, check"),
+    CallPhase.CANCELLED: ("✗", "yellow", "stopped, because its run was cancelled"),
 }
 
 

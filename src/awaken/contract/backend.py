@@ -14,13 +14,14 @@ from awaken.contract.control import CancellationToken, DecisionQueue, InboxRecei
 from awaken.contract.events import EventSink
 from awaken.contract.registry import ExecutionResolver
 from awaken.contract.store import Store
+from awaken.domain.budget import Spending
 from awaken.domain.identity import RunIdentity
 from awaken.domain.inference import InferenceOverride
 from awaken.domain.lifecycle import RunStatus, TerminationReason, to_run_status
 from awaken.domain.message import Message
-from awaken.domain.run import PersistedState
+from awaken.domain.run import PersistedState, RunWaitingTicket
 from awaken.domain.spec import RemoteEndpoint
-from awaken.domain.suspension import Decision, ToolCallResume
+from awaken.domain.suspension import Asker, Decision, ToolCallResume
 from awaken.domain.tool import ToolDescriptor
 from awaken.domain.value import Value
 from awaken.errors import AgentLoopError, AwakenError
@@ -60,6 +61,11 @@ class BackendContinuationCapability(StrEnum):
     NONE = "none"
     IN_PROCESS_STATE = "in_process_state"
     REMOTE_STATE = "remote_state"
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether a run can be gone on with at all."""
+        return self is not BackendContinuationCapability.NONE
 
 
 class BackendWaitCapability(StrEnum):
@@ -228,7 +234,8 @@ class BackendDelegateRunRequest(msgspec.Struct, kw_only=True):
     """A run on behalf of another.
 
     With `durable` it is kept, under a name made of `key`: the same key is the same run, also in
-    another process, and `resume` answers what that run waits for. `depth` counts the agents above.
+    another process, and `resume` answers the question that `asker` put. `depth` counts the agents
+    above, `budget` is what the run it works for may still use up.
     """
 
     agent_id: str
@@ -242,6 +249,7 @@ class BackendDelegateRunRequest(msgspec.Struct, kw_only=True):
     durable: DurableDelegates | None = None
     key: str = ""
     resume: ToolCallResume | None = None
+    asker: Asker | None = None
     depth: int = 0
     budget: Account | None = None
 
@@ -347,6 +355,11 @@ class BackendRunStatus(Value, frozen=True, kw_only=True):
     def timeout(cls) -> BackendRunStatus:
         return cls(kind=BackendStatusKind.TIMEOUT)
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether somebody has to do something before the run goes on."""
+        return self.kind in _WAITING
+
     def __str__(self) -> str:
         return self.kind.value if self.message is None else f"{self.kind.value}: {self.message}"
 
@@ -367,7 +380,8 @@ class BackendRunStatus(Value, frozen=True, kw_only=True):
 
 
 class BackendRunResult(msgspec.Struct, kw_only=True):
-    """A backend's whole answer."""
+    """A backend's whole answer; `tickets` are the questions of a run that waits, `spending` what
+    it has used up."""
 
     agent_id: str
     status: BackendRunStatus
@@ -379,6 +393,8 @@ class BackendRunResult(msgspec.Struct, kw_only=True):
     run_id: str | None = None
     inbox: InboxSender | None = None
     state: PersistedState | None = None
+    tickets: tuple[RunWaitingTicket, ...] = ()
+    spending: Spending | None = None
 
 
 # -- errors -----------------------------------------------------------------------------------

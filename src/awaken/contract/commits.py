@@ -17,20 +17,25 @@ from awaken.domain.value import Value
 
 
 class CallPhase(StrEnum):
-    """What the ledger knows of a call: `intent` may have started, and has no outcome yet."""
+    """What the ledger knows of a call.
+
+    `intent` may have started, and has no outcome yet; `cancelled` was stopped because its run was.
+    """
 
     INTENT = "intent"
     SUSPENDED = "suspended"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     UNKNOWN = "unknown"
+    CANCELLED = "cancelled"
 
 
 class CallEntry(Value, frozen=True, kw_only=True):
     """A line of the call ledger: keyed by the assistant message and the call's index in it.
 
     A call without a line never started. `held` is the result of a call that ended before an
-    earlier one of its message did: it enters the log behind that one.
+    earlier one of its message did: it enters the log behind that one. `stopped` says of a call
+    whose outcome is unknown that at least it does not go on.
     """
 
     key: str
@@ -40,6 +45,7 @@ class CallEntry(Value, frozen=True, kw_only=True):
     phase: CallPhase
     arguments: Json = None
     held: Message | None = None
+    stopped: bool = False
 
 
 def call_key(message_id: str, index: int) -> str:
@@ -60,10 +66,11 @@ class ThreadCommit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `messages` follow the `expected_length` messages already there. State is given as JSON text of
     the keys that changed. Events get their `seq` when the commit is made. `tickets` are those that
-    opened or closed; `acks` the ids of commands that were carried out; `sends` are commands to
-    other threads (one whose thread does not exist is dropped). With `release` the writer
-    gives the thread up; a commit whose run is done also drops what was to cancel that run, and
-    closes its tickets that are still open.
+    opened or closed; `acks` the ids of commands that were carried out; `sends` are new commands,
+    kept as `send` would: to other threads or to this one, which may begin with this commit (one
+    whose thread does not exist is dropped). With `release` the writer gives the thread up; a commit
+    whose run is done also drops what was to cancel that run, and closes its tickets that are still
+    open.
     """
 
     thread_id: str
@@ -105,7 +112,8 @@ class Commits(Protocol):
             VersionConflict: the log is not `expected_length` long; read again.
             StaleFence: another owner took the thread over.
             InvalidRecord: it breaks a rule: a run of another thread, a message without an id or
-                with another's of the same commit, a parent that does not exist.
+                with another's of the same commit, a parent that does not exist, decisions among
+                its `sends`.
             Serialization: a value in it cannot be written.
             CommitUnknown: the answer was lost; ask `settle`.
         """

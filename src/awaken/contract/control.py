@@ -221,6 +221,11 @@ class InboxSender:
         """Whether nobody will read it any more."""
         return self._channel.receiver_gone
 
+    @property
+    def hands_over(self) -> bool:
+        """Whether somebody is told of what is sent after the reader is gone."""
+        return self._on_closed is not None
+
     def clone(self) -> InboxSender:
         self._channel.senders += 1
         return InboxSender(self._channel, self._on_closed)

@@ -39,6 +39,7 @@ class RunQuery(Value, frozen=True, kw_only=True):
 
     thread_id: str | None = None
     agent_id: str | None = None
+    parent_run_id: str | None = None
     status: RunStatus | None = None
     limit: int = 50
     cursor: str | None = None

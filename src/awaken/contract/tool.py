@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from awaken.codec import Json, to_json
+from awaken.contract.backend import DurableDelegates
 from awaken.contract.budget import Account
 from awaken.contract.control import CancellationToken
 from awaken.contract.profile import ProfileAccess
@@ -23,7 +24,7 @@ from awaken.domain.identity import RunIdentity
 from awaken.domain.progress import PROGRESS_ACTIVITY, ProgressStatus, ToolCallProgress
 from awaken.domain.recovery import Recover, ToolEffect
 from awaken.domain.spec import AgentSpec
-from awaken.domain.suspension import ToolCallResume
+from awaken.domain.suspension import Asker, ToolCallResume
 from awaken.domain.tool import ToolDescriptor
 from awaken.errors import ConfigError
 from awaken.state.command import Command
@@ -50,7 +51,9 @@ class ToolCallContext(msgspec.Struct, kw_only=True, gc=False):
     """What a running tool may see; reporting does nothing when nobody listens.
 
     `forward` passes on the events of runs the tool starts; `services` are what the agent's plugins
-    offer to tools, `budget` what the run may still spend, `depth` how many agents are above it.
+    offer to tools, `delegates` runs other agents so that they survive a crash, `asker` the run the
+    call has put a question for, `budget` what the run may still use up, `depth` how many agents are
+    above it.
     """
 
     call_id: str
@@ -68,6 +71,8 @@ class ToolCallContext(msgspec.Struct, kw_only=True, gc=False):
     profile_access: ProfileAccess | None = None
     forward: EventForwarder | None = None
     services: Services = _NO_SERVICES
+    delegates: DurableDelegates | None = None
+    asker: Asker | None = None
     budget: Account | None = None
     depth: int = 0
 
@@ -180,12 +185,14 @@ class ToolTraits(msgspec.Struct, frozen=True, kw_only=True):
     Without a `recover` of its own, a tool that must run once is reported, any other is run again.
     A tool that says `verify` has an async method `verify(ctx)` that answers `True` (it happened),
     `False` (it did not, run it), `None` (nobody can tell: report it), or what it returned.
+    A tool is `stoppable` if cancelling a call ends its work, and not only the wait for it.
     """
 
     sequential: bool = False
     timeout: float | None = None
     effect: ToolEffect = ToolEffect.ONCE
     recover: Recover | None = None
+    stoppable: bool = True
 
     @property
     def recovery(self) -> Recover:

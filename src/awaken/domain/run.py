@@ -10,7 +10,7 @@ import msgspec
 from awaken.codec import Json
 from awaken.domain.identity import RequestOrigin
 from awaken.domain.lifecycle import RunStatus, TerminationReason
-from awaken.domain.suspension import Decision, ToolCallResumeMode
+from awaken.domain.suspension import Asker, Decision, ToolCallResumeMode
 from awaken.domain.tool import ToolDescriptor
 from awaken.domain.value import Value, nullable
 
@@ -73,8 +73,10 @@ _WAITING = {
 
 class RunWaitingTicket(Value, frozen=True, kw_only=True):
     """A question somebody has to answer before the run goes on, by `expires_at` if that is given.
+    `key` is its unique name; `ticket_id` and `tool_call_id` may repeat in other turns.
 
-    An answer that names the `digest` is refused if something else is asked by then.
+    An answer that names the `digest` is refused if something else is asked by then. With an
+    `asker`, `tool_name` and `arguments` are those of the call of that run.
     """
 
     ticket_id: str
@@ -88,6 +90,8 @@ class RunWaitingTicket(Value, frozen=True, kw_only=True):
     updated_at: int
     digest: str | None = None
     expires_at: int | None = None
+    asker: Asker | None = None
+    key: str | None = None
 
 
 class RunWaitingState(Value, frozen=True, kw_only=True):
@@ -119,6 +123,7 @@ class RunRequestSnapshot(Value, frozen=True, kw_only=True):
     decisions: tuple[Decision, ...] = ()
     frontend_tools: tuple[ToolDescriptor, ...] = ()
     parent_thread_id: str | None = None
+    parent_tool_call_id: str | None = None
     transport_request_id: str | None = None
 
 

@@ -11,6 +11,7 @@ from typing import Any, Self, TypeVar
 import msgspec
 
 from awaken.codec import Json, from_json
+from awaken.domain.budget import Budget
 from awaken.domain.inference import ContextWindowPolicy, ReasoningEffort
 from awaken.domain.secret import RedactedString
 from awaken.domain.value import Value, nullable
@@ -79,16 +80,20 @@ StopConditionSpec = (
 
 # -- endpoints --------------------------------------------------------------------------------
 
-# Enough to tell a URL with a host; the backend that uses it takes it apart.
+# Enough to tell a URL with a host, or a name in a module; the backend that uses it takes it apart.
 _HTTP_URL = re.compile(
     r"(?i:https?)://(?:[^/?#@\s]*@)?(?:\[[0-9a-fA-F:.]+\]|[^/?#@:\s\[\]]+)(?=[/:?#]|$)"
 )
+_PYTHON_NAME = re.compile(r"python:[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*")
 _OLD_ENDPOINT_KEYS = frozenset({"bearer_token", "agent_id", "poll_interval_ms"})
 _NEW_ENDPOINT_KEYS = frozenset({"backend", "auth", "target", "options"})
 
 
 class RemoteEndpoint(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where an agent runs that does not run here."""
+    """Where an agent runs that does not run here.
+
+    `base_url` is an http(s) URL or `python:module:name`; the backend says which it takes.
+    """
 
     backend: str = msgspec.field(default_factory=lambda: "a2a")
     base_url: str
@@ -100,8 +105,11 @@ class RemoteEndpoint(Value, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def __post_init__(self) -> None:
         if not self.backend.strip():
             raise ValueError("endpoint backend must not be blank")
-        if not _HTTP_URL.match(self.base_url):
-            raise ValueError(f"endpoint base_url {self.base_url!r} is not an http(s) URL")
+        if not _HTTP_URL.match(self.base_url) and not _PYTHON_NAME.fullmatch(self.base_url):
+            raise ValueError(
+                f"endpoint base_url {self.base_url!r} is neither an http(s) URL nor "
+                "python:module:name"
+            )
         if "?" in self.base_url or "#" in self.base_url:
             raise ValueError(f"endpoint base_url {self.base_url!r} must not have query or fragment")
         if self.auth is None:
@@ -221,6 +229,7 @@ class AgentSpec(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     endpoint: RemoteEndpoint | None = None
     delegates: tuple[str, ...] = ()
     stop_conditions: tuple[StopConditionSpec, ...] = ()
+    budget: Budget | None = None
     tool_executor: ToolExecutorKind = ToolExecutorKind.PARALLEL_STREAMING
     sections: dict[str, Any] = msgspec.field(default_factory=dict)
     registry: str | None = None

@@ -87,9 +87,24 @@ class PendingToolCall(Value, frozen=True, kw_only=True):
     arguments: Json = nullable()
 
 
+class Asker(Value, frozen=True, kw_only=True):
+    """The run that really asks, where a call asks for the agent it gave a task to.
+
+    `ticket` is the key of that run's own ticket; without one it waits for a message.
+    """
+
+    thread_id: str
+    run_id: str
+    agent_id: str
+    tool_name: str
+    arguments: Json = None
+    ticket: str | None = None
+
+
 class SuspendTicket(Value, frozen=True, kw_only=True):
     """Everything needed to ask, and to go on once answered; without an answer within `expires_in`
-    seconds, if that is given, the answer is no."""
+    seconds, if that is given, the answer is no. One with an `asker` passes the answer on, be it
+    yes or no."""
 
     suspension: Suspension = msgspec.field(default_factory=Suspension)
     pending: PendingToolCall = msgspec.field(default_factory=PendingToolCall)
@@ -97,6 +112,7 @@ class SuspendTicket(Value, frozen=True, kw_only=True):
         default_factory=lambda: ToolCallResumeMode.REPLAY_TOOL_CALL
     )
     expires_in: float | None = None
+    asker: Asker | None = None
 
 
 class ToolCallResume(Value, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from awaken.codec import Json, digest
-from awaken.domain.suspension import ToolCallResume, ToolCallResumeMode
+from awaken.domain.suspension import Asker, ToolCallResume, ToolCallResumeMode
 from awaken.domain.value import Value
 
 
@@ -23,7 +23,8 @@ class Ticket(Value, frozen=True, kw_only=True):
 
     `key` is unique: the call's key in the ledger and, if the call asks again, which question it is.
     `ticket_id` and `call_id` come from the tool and the model and may repeat in other turns.
-    `digest` binds the answer to what was asked: `call_digest` of tool, arguments and run.
+    `digest` binds the answer to what was asked: `call_digest` of tool, arguments and run. With an
+    `asker`, tool and arguments are those of the call of that run.
     """
 
     key: str
@@ -41,6 +42,7 @@ class Ticket(Value, frozen=True, kw_only=True):
     expires_at: int | None = None
     status: TicketStatus = TicketStatus.OPEN
     decision: ToolCallResume | None = None
+    asker: Asker | None = None
 
     def answers_to(self, target: str) -> bool:
         """Whether somebody who says `target` means this ticket."""

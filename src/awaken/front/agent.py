@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -11,10 +12,12 @@ import msgspec
 from awaken.contract.llm import LlmExecutor
 from awaken.contract.profile import ProfileKey
 from awaken.contract.tool import Tool
+from awaken.domain.budget import Budget
 from awaken.domain.inference import ContextWindowPolicy, ReasoningEffort
 from awaken.domain.spec import AgentSpec, ContentMatch, StopConditionSpec, ToolExecutorKind
 from awaken.errors import ConfigError
-from awaken.ext.handoff import HandoffPlugin
+from awaken.ext.handoff import MAX_HANDOFFS, Handoff, HandoffInputPlugin, HandoffPlugin
+from awaken.front.remote import RemoteAgent
 from awaken.plugin.hook import Plugin
 from awaken.plugin.registrar import Registrar
 from awaken.state.key import StateKey
@@ -34,10 +37,13 @@ class Agent:
         plugins: behaviour, in order.
         delegates: agents it may give tasks to, each by a tool `agent_run_<id>` that gives their
             answer.
-        handoffs: agents it may hand the conversation to, by the tool `handoff`.
+        handoffs: agents it may hand the conversation to, by the tool `handoff`; a `Handoff` where
+            something is special about one.
+        max_handoffs: how often a run may have been handed over before it hands over no more.
         description: what other agents are told of it.
         max_rounds: how often the model is asked at most in one run; 0 is without limit.
         stop: further conditions that end a run.
+        budget: what a run may use up, with all it starts.
         sequential: run the calls of one step one after another.
         tool_executor: how calls of one step are run, where `sequential` does not say enough.
         profile: typed keys whose values outlive threads.
@@ -58,12 +64,14 @@ class Agent:
         state: Iterable[StateKey[Any, Any]] = (),
         profile: Iterable[ProfileKey[Any]] = (),
         plugins: Iterable[Plugin] = (),
-        delegates: Iterable[Agent | str] = (),
-        handoffs: Iterable[Agent | str] = (),
+        delegates: Iterable[Agent | RemoteAgent | str] = (),
+        handoffs: Iterable[Agent | str | Handoff] = (),
+        max_handoffs: int = MAX_HANDOFFS,
         description: str | None = None,
         max_rounds: int = 16,
         max_continuation_retries: int = 2,
         stop: Sequence[StopConditionSpec] = (),
+        budget: Budget | None = None,
         sequential: bool = False,
         tool_executor: ToolExecutorKind | None = None,
         reasoning_effort: ReasoningEffort | None = None,
@@ -89,7 +97,11 @@ class Agent:
         self.plugins = listed(plugins, mine + "plugins")
         for plugin in self.plugins:
             _check_plugin(plugin, mine)
-        self.handoffs = tuple(_id(agent) for agent in listed(handoffs, mine + "handoffs"))
+        self.ways = tuple(Handoff.of(item) for item in listed(handoffs, mine + "handoffs"))
+        self.handoffs = tuple(way.agent for way in self.ways)
+        self.max_handoffs = max_handoffs
+        if max_handoffs < 1:
+            raise ConfigError(f"{mine}max_handoffs is 1 or more, not {max_handoffs}")
         if sequential and tool_executor not in (None, ToolExecutorKind.SEQUENTIAL):
             raise ConfigError(f"agent {id!r}: give either sequential or tool_executor")
         executor = ToolExecutorKind.SEQUENTIAL if sequential else tool_executor
@@ -104,6 +116,7 @@ class Agent:
             reasoning_effort=reasoning_effort,
             delegates=tuple(_id(agent) for agent in listed(delegates, mine + "delegates")),
             stop_conditions=listed(stop, mine + "stop"),
+            budget=budget,
             tool_executor=executor or ToolExecutorKind.PARALLEL_STREAMING,
             sections=dict(sections or {}),
             plugin_ids=tuple(plugin.id for plugin in self.plugins),
@@ -115,9 +128,19 @@ class Agent:
         """The agent as data."""
         return self._spec
 
-    def own_plugin(self, descriptions: Mapping[str, str] | None = None) -> Plugin:
-        """What belongs to this agent alone, as a plugin; it is told what others are there for."""
-        return _OwnPlugin(self, descriptions or {})
+    def own_plugin(
+        self,
+        descriptions: Mapping[str, str] | None = None,
+        received: Mapping[str, Handoff] | None = None,
+    ) -> Plugin:
+        """What belongs to this agent alone, as a plugin.
+
+        It is told what others are there for, and the ways by which others hand over to it.
+        """
+        received = received or {}
+        sees_all = all(way.input_filter == "all" for way in received.values())
+        kind = _OwnPlugin if sees_all else _OwnRunPlugin
+        return kind(self, descriptions or {}, received)
 
     def __repr__(self) -> str:
         return f"Agent({self.id!r})"
@@ -126,9 +149,16 @@ class Agent:
 class _OwnPlugin:
     """Brings an agent's tools, keys and hand-overs."""
 
-    def __init__(self, agent: Agent, descriptions: Mapping[str, str]) -> None:
+    def __init__(
+        self, agent: Agent, descriptions: Mapping[str, str], received: Mapping[str, Handoff]
+    ) -> None:
         self._agent = agent
-        self._descriptions = descriptions
+        back_to = [giver for giver, way in received.items() if way.returns]
+        self._handoff: HandoffPlugin | None = None
+        if agent.ways or back_to:
+            self._handoff = HandoffPlugin(
+                agent.ways, descriptions, back_to=back_to, max_handoffs=agent.max_handoffs
+            )
         self.id = f"agent:{agent.id}"
 
     def register(self, registrar: Registrar) -> None:
@@ -138,11 +168,32 @@ class _OwnPlugin:
             registrar.profile_key(profile_key)
         for tool in self._agent.tools:
             registrar.tool(tool)
-        if self._agent.handoffs:
-            HandoffPlugin(self._agent.handoffs, self._descriptions).register(registrar)
+        if self._handoff is not None:
+            self._handoff.register(registrar)
 
 
-def _id(agent: Agent | str) -> str:
+class _OwnRunPlugin(_OwnPlugin):
+    """The same for an agent that sees only a part of what it is handed."""
+
+    def __init__(
+        self, agent: Agent, descriptions: Mapping[str, str], received: Mapping[str, Handoff]
+    ) -> None:
+        super().__init__(agent, descriptions, received)
+        self._input = HandoffInputPlugin(
+            {giver: way.input_filter for giver, way in received.items()}
+        )
+
+    def for_run(self) -> _OwnRunPlugin:
+        mine = copy.copy(self)
+        mine._input = self._input.for_run()
+        return mine
+
+    def register(self, registrar: Registrar) -> None:
+        super().register(registrar)
+        self._input.register(registrar)
+
+
+def _id(agent: Agent | RemoteAgent | str) -> str:
     return agent if isinstance(agent, str) else agent.id
 
 

@@ -8,18 +8,24 @@ from typing import Any
 import msgspec
 
 from awaken.clock import Clock
+from awaken.contract.backend import ExecutionBackendFactory
 from awaken.contract.llm import LlmExecutor
 from awaken.contract.profile import ProfileStore
 from awaken.contract.tool import Tool
+from awaken.domain.budget import Price
 from awaken.domain.spec import AgentSpec, ModelSpec
 from awaken.errors import ConfigError, InvalidPluginConfig, KeyDecode
+from awaken.ext.handoff import Handoff
 from awaken.front.agent import Agent, as_tool_object, listed
-from awaken.front.loading import open_model
+from awaken.front.loading import open_backend, open_model
+from awaken.front.remote import RemoteAgent
 from awaken.ids import Ids
 from awaken.llm.breaker import CircuitBreaker
 from awaken.llm.retry import LlmRetryPolicy, RetryingExecutor
 from awaken.plugin.hook import Plugin
 from awaken.runtime import AgentRuntimeBuilder
+
+AnyAgent = Agent | RemoteAgent | AgentSpec
 
 
 class Assembly:
@@ -31,6 +37,8 @@ class Assembly:
         tools: Iterable[Tool | Callable[..., Any]],
         plugins: Iterable[Plugin],
         models: Mapping[str, LlmExecutor] | None,
+        prices: Mapping[str, Price] | None,
+        backends: Iterable[ExecutionBackendFactory],
         profiles: ProfileStore,
         clock: Clock,
         ids: Ids,
@@ -38,11 +46,13 @@ class Assembly:
         self._tools = listed(tools, "the runtime's tools")
         self._plugins = listed(plugins, "the runtime's plugins")
         self._models = dict(models or {})
+        self._prices = dict(prices or {})
+        self._backends = {factory.backend(): factory for factory in backends}
         self._profiles = profiles
         self._clock, self._ids = clock, ids
         self._breaker = CircuitBreaker(clock=clock)
 
-    def builder(self, agents: Iterable[Agent | AgentSpec]) -> AgentRuntimeBuilder:
+    def builder(self, given: Iterable[AnyAgent]) -> AgentRuntimeBuilder:
         builder = AgentRuntimeBuilder(clock=self._clock, ids=self._ids)
         builder.with_executor_wrapper(self._with_retries).with_profile_store(self._profiles)
         for item in self._tools:
@@ -50,13 +60,18 @@ class Assembly:
             builder.with_tool(tool.descriptor().id, tool)
         for plugin in self._plugins:
             builder.with_plugin(plugin)
-        agents = listed(agents, "the runtime's agents")
+        agents = [
+            agent.spec if isinstance(agent, RemoteAgent) else agent
+            for agent in listed(given, "the runtime's agents")
+        ]
+        self._add_backends(builder, agents)
         _check_handoffs(agents)
         descriptions = {
             spec.id: spec.description
             for spec in (a.spec if isinstance(a, Agent) else a for a in agents)
             if spec.description
         }
+        received = _received(agents)
         models = dict(self._models)
         known: dict[str, Plugin] = {plugin.id: plugin for plugin in self._plugins}
         for agent in agents:
@@ -70,14 +85,39 @@ class Assembly:
                 )
             ids = tuple(_register(builder, known, agent.id, plugin) for plugin in agent.plugins)
             spec = msgspec.structs.replace(agent.spec, plugin_ids=ids)
-            builder.with_agent_spec(spec, agent.own_plugin(descriptions))
+            builder.with_agent_spec(spec, agent.own_plugin(descriptions, received.get(agent.id)))
+        for way in (way for ways in received.values() for way in ways.values()):
+            name = way.overlay.model_id if way.overlay is not None else None
+            if name is not None and name not in models:
+                models[name] = open_model(name)
         for name, executor in models.items():
             builder.with_provider(name, executor)
             upstream = name.partition(":")[2] or executor.name
+            price = self._prices.get(name) or self._prices.get(upstream)
             builder.with_model_binding(
-                ModelSpec(id=name, provider_id=name, upstream_model=upstream)
+                ModelSpec(
+                    id=name,
+                    provider_id=name,
+                    upstream_model=upstream,
+                    input_price=price.input if price is not None else None,
+                    output_price=price.output if price is not None else None,
+                )
             )
         return builder
+
+    def _add_backends(
+        self, builder: AgentRuntimeBuilder, agents: Sequence[Agent | AgentSpec]
+    ) -> None:
+        """Know the backends agents name; one that comes with the library is loaded by its name."""
+        backends = dict(self._backends)
+        for agent in agents:
+            endpoint = agent.spec.endpoint if isinstance(agent, Agent) else agent.endpoint
+            if endpoint is not None and endpoint.backend not in backends:
+                factory = open_backend(endpoint.backend)
+                if factory is not None:
+                    backends[endpoint.backend] = factory
+        for factory in backends.values():
+            builder.with_agent_backend_factory(factory)
 
     def _with_retries(self, executor: LlmExecutor, spec: AgentSpec) -> LlmExecutor:
         try:
@@ -90,14 +130,30 @@ class Assembly:
 
 
 def _check_handoffs(agents: Sequence[Agent | AgentSpec]) -> None:
-    known = {agent.id for agent in agents}
+    known = {agent.id: agent for agent in agents}
     for agent in agents:
-        for other in agent.handoffs if isinstance(agent, Agent) else ():
-            if other not in known:
+        for way in agent.ways if isinstance(agent, Agent) else ():
+            other = known.get(way.agent)
+            if other is None:
                 raise ConfigError(
-                    f"agent {agent.id!r} may hand over to {other!r}, which this runtime does not "
-                    f"have; it has: {', '.join(sorted(known))}"
+                    f"agent {agent.id!r} may hand over to {way.agent!r}, which this runtime does "
+                    f"not have; it has: {', '.join(sorted(known))}"
                 )
+            if isinstance(other, AgentSpec) and (way.returns or way.input_filter != "all"):
+                raise ConfigError(
+                    f"agent {agent.id!r} hands over to {way.agent!r} with a filter or a way back, "
+                    "which a bare AgentSpec has no plugin for: make it an Agent"
+                )
+
+
+def _received(agents: Sequence[Agent | AgentSpec]) -> dict[str, dict[str, Handoff]]:
+    """The ways to each agent, by the agent they come from."""
+    received: dict[str, dict[str, Handoff]] = {}
+    for agent in agents:
+        for way in agent.ways if isinstance(agent, Agent) else ():
+            if way.agent != agent.id:
+                received.setdefault(way.agent, {})[agent.id] = way
+    return received
 
 
 def _register(

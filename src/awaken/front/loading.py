@@ -6,11 +6,16 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from awaken.contract.backend import ExecutionBackendFactory
 from awaken.contract.llm import LlmExecutor
 from awaken.contract.store import Store
 from awaken.errors import ConfigError
 
 _MODELS = {"demo": ("awaken.llm.demo", "DemoModel")}
+_BACKENDS = {
+    "a2a": ("awaken.backend.a2a", "A2aBackendFactory"),
+    "subprocess": ("awaken.backend.subprocess", "SubprocessBackendFactory"),
+}
 _STORES = {
     "memory": ("awaken.stores.memory", "MemoryStore"),
     "sqlite": ("awaken.stores.sqlite", "SqliteStore"),
@@ -35,6 +40,14 @@ def open_model(name: str) -> LlmExecutor:
             "Any object with `name` and `execute_stream(request)` can be given as a model, too"
         )
     make: Callable[[], LlmExecutor] = load(*_MODELS[provider])
+    return make()
+
+
+def open_backend(name: str) -> ExecutionBackendFactory | None:
+    """The maker of backends of that kind, if one comes with the library."""
+    if name not in _BACKENDS:
+        return None
+    make: Callable[[], ExecutionBackendFactory] = load(*_BACKENDS[name])
     return make()
 
 

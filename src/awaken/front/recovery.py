@@ -27,7 +27,7 @@ class Recovery:
         self._engine = engine
         self._spawn = spawn
         self._room = asyncio.Semaphore(AT_ONCE)
-        self._under_way: set[str] = set()
+        self._threads: dict[str, str] = {}
         self._failures: dict[str, int] = {}
         self._keeper: asyncio.Task[None] | None = None
 
@@ -38,9 +38,13 @@ class Recovery:
             self._carry_on(record)
             for record in found
             if thread in (None, record.thread_id)
-            and record.run_id not in self._under_way
+            and record.run_id not in self._threads
             and self._failures.get(record.run_id, 0) < ATTEMPTS
         ]
+
+    async def goes_on(self, thread: str) -> bool:
+        """Take up the run of a thread; whether it goes on, because of this or already."""
+        return bool(await self.take_up(thread)) or thread in self._threads.values()
 
     def start(self) -> None:
         """From now on, go on with what somebody answers, cancels or leaves."""
@@ -72,11 +76,11 @@ class Recovery:
                 log.warning("cannot look for runs to go on with: %s", error)
 
     def _carry_on(self, record: RunRecord) -> RecoveredRun:
-        self._under_way.add(record.run_id)
+        self._threads[record.run_id] = record.thread_id
         task = self._spawn(self._go_on(record))
 
         def ended(task: asyncio.Task[RunResult]) -> None:
-            self._under_way.discard(record.run_id)
+            self._threads.pop(record.run_id, None)
             # Whoever wants to know awaits it; that nobody did is no news, it was logged.
             if not task.cancelled():
                 task.exception()

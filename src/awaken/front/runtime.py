@@ -19,6 +19,7 @@ from typing import Any, Literal, Self, TypeVar
 import msgspec
 
 from awaken.clock import SYSTEM_CLOCK, Clock
+from awaken.contract.backend import ExecutionBackendFactory
 from awaken.contract.events import EventSink, NullEventSink
 from awaken.contract.llm import LlmExecutor
 from awaken.contract.profile import ProfileStore
@@ -32,11 +33,12 @@ from awaken.contract.threads import (
     TicketQuery,
 )
 from awaken.contract.tool import Tool
+from awaken.domain.budget import Budget, Price
 from awaken.domain.event import RunEvent
 from awaken.domain.inference import InferenceOverride
 from awaken.domain.message import Message, as_messages
+from awaken.domain.receipt import CancelReceipt
 from awaken.domain.run import RunRecord
-from awaken.domain.spec import AgentSpec
 from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.domain.tool import ToolDescriptor
@@ -45,9 +47,10 @@ from awaken.errors import (
 )
 from awaken.front.agent import Agent
 from awaken.front.answers import Answers, OnApproval, ask, decisions_of
-from awaken.front.build import Assembly
+from awaken.front.build import AnyAgent, Assembly
 from awaken.front.loading import open_store
 from awaken.front.recovery import Recovery
+from awaken.front.remote import RemoteAgent
 from awaken.front.result import RecoveredRun, RunResult
 from awaken.front.stream import RunStream
 from awaken.ids import UUID7, Ids
@@ -59,6 +62,7 @@ from awaken.runtime import (
     WhenBusy,
     steer,
 )
+from awaken.runtime.receipts import cancel_with_receipt
 from awaken.state.key import StateKey
 
 V = TypeVar("V")
@@ -83,12 +87,14 @@ class Runtime:
         tools: tools every agent sees.
         plugins: plugins agents given as data (`AgentSpec`) may name.
         models: models agents given as data may name.
+        prices: what models cost, by the names agents use for them, for budgets in money.
+        backends: makers of backends of your own, for agents whose endpoint names them.
         profiles: where state that outlives threads is kept; in the store if not given.
     """
 
     def __init__(
         self,
-        agents: Iterable[Agent | AgentSpec],
+        agents: Iterable[AnyAgent],
         *,
         store: str | Store = "memory:",
         recover: bool = True,
@@ -96,6 +102,8 @@ class Runtime:
         tools: Iterable[Tool | Callable[..., Any]] = (),
         plugins: Iterable[Plugin] = (),
         models: Mapping[str, LlmExecutor] | None = None,
+        prices: Mapping[str, Price] | None = None,
+        backends: Iterable[ExecutionBackendFactory] = (),
         profiles: ProfileStore | None = None,
         clock: Clock = SYSTEM_CLOCK,
         ids: Ids = UUID7,
@@ -114,6 +122,8 @@ class Runtime:
             tools=tools,
             plugins=plugins,
             models=models,
+            prices=prices,
+            backends=backends,
             profiles=profiles or self._store.profiles,
             clock=clock,
             ids=ids,
@@ -169,7 +179,7 @@ class Runtime:
         """What threads are kept in."""
         return self._store
 
-    def replace(self, agents: Iterable[Agent | AgentSpec]) -> int:
+    def replace(self, agents: Iterable[AnyAgent]) -> int:
         """Use other agents from now on; runs that are live keep theirs. Returns the version.
 
         Raises:
@@ -181,13 +191,14 @@ class Runtime:
 
     async def run(
         self,
-        agent: str | Agent | None = None,
+        agent: str | Agent | RemoteAgent | None = None,
         input: Input = None,
         *,
         thread: str | None = None,
         answers: Answers | None = None,
         on_approval: OnApproval | None = None,
         overrides: InferenceOverride | None = None,
+        budget: Budget | None = None,
         frontend_tools: Sequence[ToolDescriptor] = (),
         when_busy: WhenBusy | Literal["refuse", "queue"] = WhenBusy.REFUSE,
         sink: EventSink | None = None,
@@ -195,25 +206,29 @@ class Runtime:
         """Run an agent and return how it ended.
 
         A run that needs an approval returns suspended, with its tickets, unless `on_approval`
-        answers them. Give `answers` with the same thread to go on later. A thread that is running,
+        answers them. Give `answers` with the same thread to go on later. A `budget` holds for the
+        run and all it starts, instead of the agent's own. A thread that is running,
         here or in another process, is refused; with `when_busy="queue"` the request waits.
 
         Raises:
             AgentNotFound, ThreadAlreadyRunning, InvalidResume: it could not start.
             AgentLoopError: it broke off.
         """
-        request = self._request(agent, input, thread, answers, overrides, frontend_tools, when_busy)
+        request = self._request(
+            agent, input, thread, answers, overrides, budget, frontend_tools, when_busy
+        )
         return await self._drive(request, on_approval, sink or NullEventSink())
 
     def stream(
         self,
-        agent: str | Agent | None = None,
+        agent: str | Agent | RemoteAgent | None = None,
         input: Input = None,
         *,
         thread: str | None = None,
         answers: Answers | None = None,
         on_approval: OnApproval | None = None,
         overrides: InferenceOverride | None = None,
+        budget: Budget | None = None,
         frontend_tools: Sequence[ToolDescriptor] = (),
         when_busy: WhenBusy | Literal["refuse", "queue"] = WhenBusy.REFUSE,
         wait: bool = False,
@@ -224,7 +239,9 @@ class Runtime:
         With `wait`, a suspended run stays, and `decide` answers it; otherwise the stream ends.
         With `detached`, leaving the block early lets the run go on.
         """
-        request = self._request(agent, input, thread, answers, overrides, frontend_tools, when_busy)
+        request = self._request(
+            agent, input, thread, answers, overrides, budget, frontend_tools, when_busy
+        )
         if wait and on_approval is not None:
             raise ConfigError("give either wait, and call decide, or on_approval, which is called")
         if wait:
@@ -267,11 +284,12 @@ class Runtime:
 
     def _request(
         self,
-        agent: str | Agent | None,
+        agent: str | Agent | RemoteAgent | None,
         input: Input,
         thread: str | None,
         answers: Answers | None,
         overrides: InferenceOverride | None,
+        budget: Budget | None,
         frontend_tools: Sequence[ToolDescriptor],
         when_busy: WhenBusy | str,
     ) -> RunRequest:
@@ -285,9 +303,10 @@ class Runtime:
         return RunRequest(
             thread_id=self._ids.new() if thread is None else thread,
             messages=messages,
-            agent_id=agent.id if isinstance(agent, Agent) else agent,
+            agent_id=agent.id if isinstance(agent, Agent | RemoteAgent) else agent,
             decisions=decisions_of(answers or {}),
             overrides=overrides,
+            budget=budget,
             frontend_tools=tuple(frontend_tools),
             wait_for_decisions=False,
             when_busy=_when_busy(when_busy),
@@ -313,12 +332,15 @@ class Runtime:
 
     # -- control ------------------------------------------------------------------------------
 
-    async def cancel(self, id: str) -> bool:
-        """Cancel a run by its run or thread id, wherever it runs, and also one that only waits.
+    async def cancel(self, id: str, *, deadline: float = CANCEL_GRACE) -> CancelReceipt:
+        """Cancel a run by its run or thread id, wherever it runs, also one that only waits, and
+        with it every delegate and task it has started.
 
-        False if no run is open there. The run ends by itself, soon; `cancel_and_wait` waits for it.
+        The wish is kept first: it holds even if this process ends now. The receipt, which comes
+        within `deadline` seconds, says of each run, task and call whether it was stopped, had
+        finished, or nobody can tell; it is false if no run is open there.
         """
-        return await steer.cancel(self._engine, id)
+        return await cancel_with_receipt(self._engine, id, deadline)
 
     async def cancel_and_wait(self, thread: str, timeout: float = CANCEL_GRACE) -> bool:
         """Cancel a thread's run in this process and wait for it; false if that takes too long."""
@@ -337,7 +359,7 @@ class Runtime:
         place = await steer.decide(self._engine, id, decisions_of(answers, by))
         if place.owner is not None:
             return True
-        return self._recover and bool(await self._recovery.take_up(place.thread_id))
+        return self._recover and await self._recovery.goes_on(place.thread_id)
 
     async def send(self, id: str, input: Input) -> bool:
         """Write to a run that is live, here or in another process, by its run or thread id.

@@ -31,7 +31,7 @@ from awaken.domain.suspension import (
     ToolCallResumeMode,
 )
 from awaken.domain.tool import ToolError, ToolResult
-from awaken.errors import Cancelled, HookFailed, StateError, StorageError
+from awaken.errors import Cancelled, HookFailed, RunLeft, StateError, StorageError
 from awaken.loop.complete import (
     Turn,
     complete,
@@ -275,6 +275,7 @@ async def run_alone(run: LiveRun, turn: Turn, index: int) -> None:
 
     Raises:
         Cancelled: somebody cancelled the run before the call ended.
+        RunLeft: the call is carried on elsewhere.
     """
     await _intend(run, turn, (index,))
     output: ToolOutput | None = None
@@ -284,6 +285,9 @@ async def run_alone(run: LiveRun, turn: Turn, index: int) -> None:
     except Cancelled:
         if output is None:
             raise
+    except RunLeft:
+        await persist_checkpoint(run, release=True)
+        raise
     assert output is not None, "a call that was not interrupted has an output"
     await complete(run, turn, index, output)
 
@@ -293,6 +297,7 @@ async def _run_together(run: LiveRun, turn: Turn, batch: Sequence[int]) -> None:
 
     Raises:
         Cancelled: somebody cancelled the run; the calls that had ended were kept.
+        RunLeft: some of the calls are carried on elsewhere; the others were kept.
     """
     await _intend(run, turn, batch)
     snapshot = run.store.snapshot()
@@ -302,7 +307,10 @@ async def _run_together(run: LiveRun, turn: Turn, batch: Sequence[int]) -> None:
 
     async def one(index: int) -> None:
         if await _may_start(run, turn.calls[index].name):
-            ended.append((index, await invoke(run, turn, index, snapshot)))
+            try:
+                ended.append((index, await invoke(run, turn, index, snapshot)))
+            except RunLeft:
+                turn.left.add(index)
             some_ended.set()
 
     async def keep() -> None:
@@ -314,7 +322,7 @@ async def _run_together(run: LiveRun, turn: Turn, batch: Sequence[int]) -> None:
         tasks = [group.create_task(one(index)) for index in batch]
         try:
             await run.journal.settled()
-            while any(turn.is_open(index) for index in batch):
+            while turn.awaits(batch):
                 if len(turn.open_calls()) < len(turn.calls) and not ended:
                     await persist_checkpoint(run)
                 # Only the waiting is cut short by a cancel, never a commit.
@@ -326,13 +334,25 @@ async def _run_together(run: LiveRun, turn: Turn, batch: Sequence[int]) -> None:
             failure = None if isinstance(error, Cancelled) else error
             for task in tasks:
                 task.cancel()
-    while failure is not None and ended:
-        with suppress(StateError):
-            await keep()
     if failure is not None:
+        while ended:
+            with suppress(StateError):
+                await keep()
         raise failure
     await keep()
+    await _leave_some(run, turn)
     run.check_token()
+
+
+async def _leave_some(run: LiveRun, turn: Turn) -> None:
+    """Keep what has ended, if calls beside it are carried on elsewhere.
+
+    Raises:
+        RunLeft: some are.
+    """
+    if turn.left:
+        await persist_checkpoint(run, release=True)
+        raise RunLeft(run.identity.run_id)
 
 
 async def invoke(run: LiveRun, turn: Turn, index: int, snapshot: Snapshot) -> ToolOutput:
@@ -379,6 +399,8 @@ def tool_context(run: LiveRun, turn: Turn, index: int, snapshot: Snapshot) -> To
         profile_access=run.profile,
         forward=run.journal.send if run.journal.live else None,
         services=run.agent.env.services,
+        delegates=run.delegates,
+        asker=resumed.asker if resumed else None,
         budget=run.budget,
         depth=run.depth,
     )

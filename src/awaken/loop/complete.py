@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -69,6 +69,7 @@ class Turn:
         "calls",
         "keys",
         "late",
+        "left",
         "message_id",
         "resumed",
         "started",
@@ -85,6 +86,7 @@ class Turn:
         self.resumed = resumed
         self.blocked: str | None = None
         self.late = False
+        self.left: set[int] = set()
         self.suspended = 0
         self.started: set[int] = set()
         self.writers: dict[str, str] = {}
@@ -133,6 +135,10 @@ class Turn:
 
     def is_open(self, index: int) -> bool:
         return index not in self._ended
+
+    def awaits(self, indexes: Iterable[int]) -> bool:
+        """Whether one of the calls has neither ended nor been left to another process."""
+        return any(index not in self._ended and index not in self.left for index in indexes)
 
     def open_calls(self) -> list[int]:
         return [index for index in range(len(self.calls)) if index not in self._ended]
@@ -237,11 +243,11 @@ def _put(run: LiveRun, turn: Turn, index: int, result: ToolResult) -> PutCall:
         key=turn.keys[index],
     )
     if result.status is _PENDING:
-        state = _question(run, state, result.suspension or SuspendTicket())
+        state = ask(run, state, result.suspension or SuspendTicket())
     return PutCall(call=state, turn=None if turn.resumed else turn.message_id)
 
 
-def _question(run: LiveRun, state: ToolCallState, ticket: SuspendTicket) -> ToolCallState:
+def ask(run: LiveRun, state: ToolCallState, ticket: SuspendTicket) -> ToolCallState:
     """The state of a call that waits, and the ticket others see of it."""
     states = run.store.read(TOOL_CALL_STATES)
     before = states.calls.get(state.call_id) if states else None
@@ -252,16 +258,17 @@ def _question(run: LiveRun, state: ToolCallState, ticket: SuspendTicket) -> Tool
             ticket.suspension.id, ticket.suspension.action
         ),
         asked=asked + 1,
-        digest=call_digest(run.identity.run_id, state.tool_name, state.arguments),
+        asker=ticket.asker,
         expires_at=None if expires is None else state.updated_at + round(expires * 1000),
     )
+    state = msgspec.structs.replace(state, digest=digest_of(state, run.identity))
     run.journal.tickets.append(ticket_of(state, run.identity, message=ticket.suspension.message))
     return state
 
 
-def question_key(state: ToolCallState) -> str:
-    """The unique name of the last question a call has put."""
-    return state.key if state.asked <= 1 else f"{state.key}#{state.asked}"
+def digest_of(state: ToolCallState, identity: RunIdentity) -> str:
+    """What an answer to the call's question is bound to."""
+    return call_digest(identity.run_id, *state.asks_about)
 
 
 def ticket_of(
@@ -273,27 +280,32 @@ def ticket_of(
     decision: ToolCallResume | None = None,
 ) -> Ticket:
     """The ticket of a call that waits, or waited."""
+    tool_name, arguments = state.asks_about
     return Ticket(
-        key=question_key(state),
+        key=state.question_key,
         thread_id=identity.thread_id,
         run_id=identity.run_id,
         ticket_id=state.suspension_id or state.call_id,
         call_id=state.call_id,
-        tool_name=state.tool_name,
+        tool_name=tool_name,
         digest=state.digest or "",
         asked_at=state.updated_at,
-        arguments=state.arguments,
+        arguments=arguments,
         resume_mode=state.resume_mode,
         reason=state.suspension_reason,
         message=message or None,
         expires_at=state.expires_at,
         status=status,
         decision=decision,
+        asker=state.asker,
     )
 
 
-def _record(run: LiveRun, turn: Turn, index: int, result: ToolResult) -> None:
-    """Log, ledger and event of a call that ended or waits."""
+def _record(
+    run: LiveRun, turn: Turn, index: int, result: ToolResult, *, stopped: bool | None = None
+) -> None:
+    """Log, ledger and event of a call that ended or waits; `stopped` is given for one that was
+    cancelled, and says whether that has ended it."""
     call = turn.calls[index]
     message: Message | None = None
     if result.status is not _PENDING:
@@ -311,8 +323,9 @@ def _record(run: LiveRun, turn: Turn, index: int, result: ToolResult) -> None:
             run_id=run.identity.run_id,
             call_id=call.id,
             tool_name=call.name,
-            phase=_UNKNOWN if OUTCOME_UNKNOWN in result.metadata else _LEDGER[result.status],
+            phase=_phase(result, stopped),
             held=held,
+            stopped=bool(stopped),
         )
     )
     outcome = _OUTCOME[result.status]
@@ -329,23 +342,39 @@ def _record(run: LiveRun, turn: Turn, index: int, result: ToolResult) -> None:
         )
 
 
+def _phase(result: ToolResult, stopped: bool | None) -> CallPhase:
+    if OUTCOME_UNKNOWN in result.metadata or stopped is False:
+        return _UNKNOWN
+    return _LEDGER[result.status] if stopped is None else CallPhase.CANCELLED
+
+
 def interrupt(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> None:
     """Close calls that will not run, or not to their end; no hook sees them."""
     cancelled = run.token is not None and run.token.is_cancelled()
     for index in indexes:
         call = turn.calls[index]
         text = str(ToolError.cancelled("the run was cancelled")) if cancelled else INTERRUPTED
-        if index in turn.started and must_run_once(run, call.name):
+        begun = index in turn.started
+        stopped = (not begun or is_stoppable(run, call.name)) if cancelled else None
+        if begun and must_run_once(run, call.name):
             result = unknown_outcome(call.name, text)
         else:
             result = ToolResult.error(call.name, text)
-        close_call(run, turn, index, result)
+        close_call(run, turn, index, result, stopped=stopped)
 
 
-def close_call(run: LiveRun, turn: Turn, index: int, result: ToolResult) -> None:
+def close_call(
+    run: LiveRun, turn: Turn, index: int, result: ToolResult, *, stopped: bool | None = None
+) -> None:
     """End a call that no tool and no hook has to do with any more."""
     run.store.update(TOOL_CALL_STATES, _put(run, turn, index, result))
-    _record(run, turn, index, result)
+    _record(run, turn, index, result, stopped=stopped)
+
+
+def is_stoppable(run: LiveRun, tool_name: str) -> bool:
+    """Whether a call of the tool that is cancelled does not go on."""
+    tool = run.agent.tools.get(tool_name)
+    return tool is None or traits_of(tool).stoppable
 
 
 def must_run_once(run: LiveRun, tool_name: str) -> bool:

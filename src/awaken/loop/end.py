@@ -140,7 +140,7 @@ def _make_up_for(run: LiveRun, refused: ThreadCommit) -> None:
     """Say what can be said of a commit that cannot be written: which calls and steps it ended."""
     ended = {entry.key: entry for entry in refused.calls}.values()
     for entry in ended:
-        if entry.phase in (CallPhase.SUCCEEDED, CallPhase.FAILED, CallPhase.UNKNOWN):
+        if entry.phase not in (CallPhase.INTENT, CallPhase.SUSPENDED):
             told = unknown_outcome(entry.tool_name, "its result could not be kept")
             message = Message.tool(entry.call_id, told.model_text(), id=run.ids.new())
             run.transcript.append(message)

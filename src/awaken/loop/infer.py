@@ -17,12 +17,13 @@ from awaken.domain.event import (
     ToolCallDelta,
     ToolCallStart,
 )
-from awaken.domain.inference import InferenceOverride, StreamResult, TokenUsage
+from awaken.domain.inference import InferenceOverride, StreamResult
 from awaken.domain.message import Message, Role, Text
 from awaken.domain.phase import Phase
 from awaken.domain.tool import ToolDescriptor
-from awaken.errors import Cancelled, HookFailed, InferenceFailed
+from awaken.errors import BudgetExhausted, Cancelled, HookFailed, InferenceFailed
 from awaken.loop.live import LiveRun
+from awaken.loop.spending import count, set_aside
 from awaken.state.runtime_keys import (
     CONTEXT_MESSAGES,
     INFERENCE_OVERRIDE,
@@ -65,6 +66,8 @@ async def ask_model(run: LiveRun) -> Answer:
         and answer.result.needs_truncation_recovery
         and retries < run.agent.spec.max_continuation_retries
     ):
+        if not await _can_afford(run):
+            break
         retries += 1
         request = _continued(run, request, answer.result)
         answer = await _stream(run, request)
@@ -74,6 +77,15 @@ async def ask_model(run: LiveRun) -> Answer:
         duration_ms=int((run.clock.monotonic() - started) * 1000),
     )
     return answer
+
+
+async def _can_afford(run: LiveRun) -> bool:
+    """Set aside what one more piece of an answer may take; false if there is not so much left."""
+    try:
+        await set_aside(run)
+    except BudgetExhausted:
+        return False
+    return True
 
 
 # -- the request ------------------------------------------------------------------------------
@@ -119,12 +131,21 @@ def _overrides(run: LiveRun) -> tuple[str, InferenceOverride | None]:
     if step is not None and not step.is_empty():
         run.store.update(INFERENCE_OVERRIDE, None)
     effort = run.agent.spec.reasoning_effort
-    if effort is None and run.overrides is None and (step is None or step.is_empty()):
+    most = run.purse.max_output if run.purse is not None else None
+    if (
+        effort is None
+        and run.overrides is None
+        and most is None
+        and (step is None or step.is_empty())
+    ):
         return run.agent.upstream_model, None
     merged = InferenceOverride(reasoning_effort=effort)
     for layer in (run.overrides, step):
         if layer is not None:
             merged = merged.merge(layer)
+    if most is not None:
+        least = most if merged.max_tokens is None else min(most, merged.max_tokens)
+        merged = msgspec.structs.replace(merged, max_tokens=least)
     model = merged.upstream_model
     if model is None:
         return run.agent.upstream_model, merged
@@ -156,14 +177,12 @@ async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
                     heard.push(event)
     except Cancelled:
         await _close(stream)
-        return Answer(heard.cancelled(), cancelled=True)
+        return Answer(_counted(run, heard.cancelled(), whole=False), cancelled=True)
     except Exception as error:
         failure = InferenceFailed(error)
         failure.__cause__ = error
-        return Answer(heard.cancelled(), failure=failure)
-    result = heard.finish()
-    _count(run, result.usage)
-    return Answer(result, request.tools)
+        return Answer(_counted(run, heard.cancelled(), whole=False), failure=failure)
+    return Answer(_counted(run, heard.finish(), whole=True), request.tools)
 
 
 async def _forward(
@@ -183,10 +202,15 @@ async def _close(stream: object) -> None:
         await close()
 
 
-def _count(run: LiveRun, usage: TokenUsage | None) -> None:
-    if usage is not None:
+def _counted(run: LiveRun, result: StreamResult, *, whole: bool) -> StreamResult:
+    """The answer, once what it took is counted; of one that broke off, what was heard."""
+    usage = result.usage
+    if whole and usage is not None:
         run.input_tokens += max(0, usage.prompt_tokens or 0)
         run.output_tokens += max(0, usage.completion_tokens or 0)
+    if whole or result.content:
+        count(run, result)
+    return result
 
 
 def _continued(run: LiveRun, request: InferenceRequest, cut: StreamResult) -> InferenceRequest:

@@ -8,6 +8,7 @@ import logging
 import msgspec
 
 from awaken.clock import Clock
+from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import CallEntry, Commits, Committed, Fence, ThreadCommit
 from awaken.contract.events import EventSink, NullEventSink
 from awaken.domain.event import AgentEvent, RunEvent
@@ -25,7 +26,7 @@ _replace = msgspec.structs.replace
 class Journal:
     """The only place a run's events and commits come from.
 
-    `calls`, `tickets` and `acks` collect what goes with the next commit.
+    `calls`, `tickets`, `acks` and `sends` collect what goes with the next commit.
     """
 
     __slots__ = (
@@ -49,6 +50,7 @@ class Journal:
         "is_unsettled",
         "length",
         "live",
+        "sends",
         "sink",
         "tickets",
     )
@@ -69,6 +71,7 @@ class Journal:
         self.calls: list[CallEntry] = []
         self.tickets: list[Ticket] = []
         self.acks: list[int] = []
+        self.sends: list[ThreadCommand] = []
         self._commits = commits
         self._immediate = commits is not None and commits.immediate
         self._clock = clock
@@ -139,7 +142,7 @@ class Journal:
 
     @property
     def has_pending(self) -> bool:
-        return bool(self._durable or self.tickets or self.acks)
+        return bool(self._durable or self.tickets or self.acks or self.sends)
 
     # -- commits ------------------------------------------------------------------------------
 
@@ -185,6 +188,7 @@ class Journal:
             calls=tuple(self.calls),
             tickets=tuple(self.tickets),
             acks=tuple(self.acks),
+            sends=tuple(self.sends),
             parent_thread_id=self._parent_thread,
             at_ms=self._now if durable else self._clock.now_ms(),
             fence=self.fence,
@@ -193,9 +197,10 @@ class Journal:
         # A thread takes its parent with the first commit; by the next one that may be deleted.
         self._parent_thread = None
         self.calls.clear()
-        if self.tickets or self.acks:
+        if self.tickets or self.acks or self.sends:
             self.tickets.clear()
             self.acks.clear()
+            self.sends.clear()
         if self._immediate:
             try:
                 committed = await commits.commit(commit)

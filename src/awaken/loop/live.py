@@ -10,7 +10,9 @@ from typing import Any
 import msgspec
 
 from awaken.clock import SYSTEM_CLOCK, Clock
+from awaken.contract.backend import DurableDelegates
 from awaken.contract.budget import Account
+from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import CallEntry, Commits, Fence
 from awaken.contract.control import (
     CancellationToken,
@@ -34,6 +36,7 @@ from awaken.domain.value import Value
 from awaken.errors import Cancelled
 from awaken.ids import UUID7, Ids
 from awaken.loop.journal import Journal
+from awaken.loop.purse import Purse
 from awaken.loop.transcript import Transcript
 from awaken.phase.engine import PhaseRuntime
 from awaken.plugin.agent import ResolvedAgent, changes_since
@@ -97,6 +100,8 @@ class AgentLoopParams(msgspec.Struct, kw_only=True, gc=False):
     calls: Sequence[CallEntry] = ()
     acks: Sequence[int] = ()
     tickets: Sequence[Ticket] = ()
+    sends: Sequence[ThreadCommand] = ()
+    delegates: DurableDelegates | None = None
     budget: Account | None = None
     depth: int = 0
 
@@ -126,6 +131,7 @@ class LiveRun:
         "clock",
         "created_at_ms",
         "decisions",
+        "delegates",
         "depth",
         "ending",
         "frontend_tools",
@@ -148,6 +154,7 @@ class LiveRun:
         "phases",
         "profile",
         "profile_store",
+        "purse",
         "record",
         "request",
         "resolver",
@@ -173,6 +180,8 @@ class LiveRun:
         self.frontend_tools = tuple(params.frontend_tools)
         self.clock, self.ids = params.clock, params.ids
         self.budget, self.depth = params.budget, params.depth
+        self.purse = Purse(params.budget, params.run_identity.run_id) if params.budget else None
+        self.delegates = params.delegates
         self.profile_store = params.profile_store
         self.created_at_ms = self.clock.now_ms()
         self.record = _taken_up(params.previous, agent)
@@ -191,6 +200,7 @@ class LiveRun:
         )
         self.journal.acks.extend(params.acks)
         self.journal.tickets.extend(params.tickets)
+        self.journal.sends.extend(params.sends)
         self.last_turn = params.last_turn
         self.leave, self.look = params.leave, params.look
         self.ledger = {entry.key: entry for entry in params.calls}

@@ -39,7 +39,7 @@ from awaken.tool.answer import to_output
 
 log = logging.getLogger("awaken.loop")
 
-_ENDED = (CallPhase.SUCCEEDED, CallPhase.FAILED, CallPhase.UNKNOWN)
+_ENDED = (CallPhase.SUCCEEDED, CallPhase.FAILED, CallPhase.CANCELLED, CallPhase.UNKNOWN)
 _WHY = "the process ended while the call was under way"
 
 

@@ -8,29 +8,39 @@ from collections.abc import Sequence
 
 import msgspec
 
+from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import CallEntry, CallPhase
 from awaken.contract.control import DecisionQueue, InboxClosed, first_of, interruptible
+from awaken.domain.budget import BUDGET_LIMIT
 from awaken.domain.event import ToolCallResumed
 from awaken.domain.intercept import Suspend, ToolInterceptPayload
 from awaken.domain.message import Message, Role, Text, ToolCall
 from awaken.domain.recovery import OUTCOME_UNKNOWN
 from awaken.domain.spec import ToolExecutorKind
 from awaken.domain.suspension import (
+    Asker,
     Decision,
     ResumeAction,
     ToolCallResume,
     ToolCallResumeMode,
     ToolCallStatus,
 )
-from awaken.domain.ticket import TicketStatus, call_digest
+from awaken.domain.ticket import TicketStatus
 from awaken.domain.tool import ToolError, ToolResult
 from awaken.errors import InvalidResume, StateError, UnknownKey
 from awaken.loop import calls
-from awaken.loop.complete import Turn, close_call, interrupt, question_key, ticket_of
+from awaken.loop.complete import (
+    Turn,
+    close_call,
+    digest_of,
+    interrupt,
+    ticket_of,
+)
 from awaken.loop.inbox import read_inbox
 from awaken.loop.live import LiveRun
 from awaken.loop.recover import settle, was_begun
 from awaken.loop.save import persist_checkpoint
+from awaken.loop.spending import take_answer
 from awaken.state.command import MutationBatch
 from awaken.state.runtime_keys import TOOL_CALL_STATES, PutCall, ToolCallState
 from awaken.state.store import StateStore
@@ -68,12 +78,13 @@ def decision_batch(store: StateStore, decisions: Sequence[Decision]) -> Mutation
                 f"tool call '{call.call_id}' ({call.tool_name}) is {call.status.value}, "
                 "it no longer waits for a decision"
             )
-        resume = decision.action is ResumeAction.RESUME
+        # What an asker is told may be no as well: the call goes on to tell it.
+        resume = decision.action is ResumeAction.RESUME or call.asker is not None
         decided = _replace(
             call,
             status=ToolCallStatus.RESUMING if resume else ToolCallStatus.CANCELLED,
             resume_input=decision,
-            resume_mode=decision.mode or call.resume_mode,
+            resume_mode=(decision.mode if call.asker is None else None) or call.resume_mode,
             updated_at=decision.updated_at or call.updated_at,
         )
         known[call.call_id] = decided
@@ -91,7 +102,7 @@ def find_call(known: dict[str, ToolCallState], target: str) -> ToolCallState:
         (
             call
             for call in known.values()
-            if call.suspension_id == target or (call.asked and question_key(call) == target)
+            if call.suspension_id == target or (call.asked and call.question_key == target)
         ),
         None,
     )
@@ -122,7 +133,11 @@ def give_up_suspended(run: LiveRun) -> None:
         if not waits and call.resume_input is None:
             continue
         why = "anybody decided" if waits else "the decision was carried out"
-        _answer(run, call, ToolError.cancelled(f"the run ended before {why}"))
+        if call.suspension_reason != BUDGET_LIMIT:
+            error = ToolError.cancelled(f"the run ended before {why}")
+            _answer(run, call, error, CallPhase.CANCELLED)
+        if call.asker is not None:
+            run.journal.sends.append(stop_asker(call.asker, run.clock.now_ms()))
         closed = _replace(
             call,
             status=ToolCallStatus.CANCELLED,
@@ -133,7 +148,16 @@ def give_up_suspended(run: LiveRun) -> None:
         run.store.update(TOOL_CALL_STATES, PutCall(call=closed))
 
 
-def _answer(run: LiveRun, call: ToolCallState, error: ToolError) -> None:
+def stop_asker(asker: Asker, at_ms: int) -> ThreadCommand:
+    """Nobody will answer a run that asked: it is to end."""
+    return ThreadCommand(
+        thread_id=asker.thread_id, kind=CommandKind.CANCEL, run_id=asker.run_id, at_ms=at_ms
+    )
+
+
+def _answer(
+    run: LiveRun, call: ToolCallState, error: ToolError, phase: CallPhase = CallPhase.FAILED
+) -> None:
     """Settle a call that does not run: in the log, and in the ledger."""
     if call.key:
         run.journal.calls.append(
@@ -142,7 +166,7 @@ def _answer(run: LiveRun, call: ToolCallState, error: ToolError) -> None:
                 run_id=run.identity.run_id,
                 call_id=call.call_id,
                 tool_name=call.tool_name,
-                phase=CallPhase.FAILED,
+                phase=phase,
             )
         )
     run.transcript.answer(
@@ -177,7 +201,7 @@ async def take_expired(run: LiveRun) -> bool:
         run.journal.tickets.append(
             ticket_of(call, run.identity, status=TicketStatus.EXPIRED, decision=no)
         )
-        prepare_resume(run.store, [(question_key(call), no)])
+        prepare_resume(run.store, [(call.question_key, no)])
     return bool(late)
 
 
@@ -213,6 +237,10 @@ async def detect_and_replay_resume(run: LiveRun) -> str | None:
         return None
     states = run.store.read(TOOL_CALL_STATES)
     decided = [c for c in (states.calls.values() if states else ()) if c.resume_input is not None]
+    for call in [call for call in decided if call.suspension_reason == BUDGET_LIMIT]:
+        decided.remove(call)
+        take_answer(run, call)
+        await persist_checkpoint(run)
     for call in sorted(decided, key=lambda call: call.call_id):
         if call.status is ToolCallStatus.CANCELLED:
             _take_no(run, call)
@@ -245,7 +273,8 @@ async def _take_yes(run: LiveRun, call: ToolCallState) -> str | None:
     message, index = found if found else (None, 0)
     made = message.tool_calls if message and message.tool_calls else ()
     arguments = call.arguments
-    if call.resume_mode is ToolCallResumeMode.PASS_DECISION_TO_TOOL and call.resume_input:
+    edited = call.resume_mode is ToolCallResumeMode.PASS_DECISION_TO_TOOL and call.asker is None
+    if edited and call.resume_input:
         # The gates judge what will really run.
         arguments = call.resume_input.result
     own = ToolCall(id=call.call_id, name=call.tool_name, arguments=arguments)
@@ -279,8 +308,7 @@ async def _run_answered(run: LiveRun, turn: Turn, index: int, call: ToolCallStat
 def _fits(run: LiveRun, call: ToolCallState) -> bool:
     """Whether the answer was given to this call: same run, same tool, same arguments."""
     given = call.resume_input.digest if call.resume_input else None
-    wanted = call_digest(run.identity.run_id, call.tool_name, call.arguments)
-    return given is None or given == wanted
+    return given is None or given == digest_of(call, run.identity)
 
 
 def _was_answered(verdict: ToolInterceptPayload, call: ToolCallState) -> bool:

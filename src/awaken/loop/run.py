@@ -37,6 +37,7 @@ from awaken.loop.resume import (
     wait_for_decisions,
 )
 from awaken.loop.save import check_termination, complete_step, persist_checkpoint
+from awaken.loop.spending import not_counted
 from awaken.loop.step import Outcome, step, switch_agent
 from awaken.state.runtime_keys import (
     PENDING_WORK,
@@ -57,6 +58,8 @@ async def run_agent_loop(params: AgentLoopParams) -> AgentRunResult:
     agent = params.agent or params.resolver.resolve(params.agent_id)
     run = LiveRun(params, agent)
     run.task = asyncio.current_task()
+    if params.budget is not None:
+        params.budget.begin()
     try:
         end = await _begin(run, params)
         while end is None:
@@ -74,6 +77,9 @@ async def run_agent_loop(params: AgentLoopParams) -> AgentRunResult:
         if failure is error:
             raise
         raise failure from error
+    finally:
+        if params.budget is not None:
+            params.budget.pause()
 
 
 # -- beginning --------------------------------------------------------------------------------
@@ -202,8 +208,9 @@ async def _suspend(run: LiveRun) -> TerminationReason | None:
         finish = finish_event(run, SUSPENDED_END, None)
         await persist_checkpoint(run, termination=SUSPENDED_END, finish=finish)
         try:
-            if not await wait_for_decisions(run):
-                return SUSPENDED_END
+            with not_counted(run):
+                if not await wait_for_decisions(run):
+                    return SUSPENDED_END
             run.store.update(RUN_LIFECYCLE, SetRunning(updated_at=run.clock.now_ms()))
             _note_start(run)
             await persist_checkpoint(run)

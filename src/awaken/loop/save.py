@@ -336,13 +336,15 @@ def waiting_tickets_from_store(store: StateStore) -> list[RunWaitingTicket]:
         RunWaitingTicket(
             ticket_id=(call.suspension_id or "").strip() or call_id,
             tool_call_id=call_id,
-            tool_name=call.tool_name,
-            arguments=call.arguments,
+            tool_name=call.asks_about[0],
+            arguments=call.asks_about[1],
             resume_mode=call.resume_mode,
             reason=call.suspension_reason,
             updated_at=call.updated_at,
             digest=call.digest,
             expires_at=call.expires_at,
+            asker=call.asker,
+            key=call.question_key,
         )
         for call_id, call in (states.calls if states else {}).items()
         if call.status is ToolCallStatus.SUSPENDED

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from enum import Enum
 
+import msgspec
+
 from awaken.domain.event import StepStart, ToolCallReady
 from awaken.domain.inference import InferenceError, LLMResponse, StopReason
 from awaken.domain.lifecycle import CANCELLED, Blocked, TerminationReason
 from awaken.domain.message import Message, Role
 from awaken.domain.phase import Phase
 from awaken.domain.spec import ConsecutiveErrors
-from awaken.errors import AwakenError, Cancelled, InferenceFailed
+from awaken.errors import AwakenError, BudgetExhausted, Cancelled, InferenceFailed
 from awaken.loop.calls import run_calls
 from awaken.loop.infer import Answer, ask_model
 from awaken.loop.live import LiveRun
 from awaken.loop.save import check_termination
-from awaken.state.runtime_keys import ACTIVE_AGENT
+from awaken.loop.spending import ask_for_more, set_aside, stopped
+from awaken.state.runtime_keys import ACTIVE_AGENT, AGENT_OVERLAYS, PutOverlay
 
 # Bound once: on Python 3.11 reaching a member through its enum costs as much as a call.
 _BEFORE_THE_MODEL = (Phase.STEP_START, Phase.BEFORE_INFERENCE)
@@ -45,12 +48,24 @@ async def step(run: LiveRun) -> Outcome | TerminationReason:
     """
     if refusal := switch_agent(run):
         return refusal
+    try:
+        await set_aside(run)
+    except Cancelled:
+        return CANCELLED
+    except BudgetExhausted as error:
+        if not error.asks:
+            return stopped(error)
+        ask_for_more(run, error)
+        return Outcome.SUSPENDED
     run.enter_step()
     await run.journal.announce(StepStart(message_id=run.message_id))
     try:
         return await _turn(run)
     except Cancelled:
         return CANCELLED
+    finally:
+        if run.purse is not None:
+            run.purse.drop()
 
 
 async def _turn(run: LiveRun) -> Outcome | TerminationReason:
@@ -141,21 +156,30 @@ async def _after_failure(run: LiveRun, error: InferenceFailed) -> Outcome | Term
 
 
 def switch_agent(run: LiveRun) -> Blocked | None:
-    """Hand the run to the agent the state names, if it is another one."""
-    wanted = run.store.read(ACTIVE_AGENT)
-    if wanted is None or wanted == run.agent.spec.id:
+    """Hand the run to the agent the state names, as the state wants it, if that is another."""
+    old = run.agent
+    wanted = run.store.read(ACTIVE_AGENT) or old.spec.id
+    overlays = run.store.read(AGENT_OVERLAYS)
+    overlay = overlays.get(wanted) if overlays else None
+    if wanted == old.spec.id and overlay == old.overlay:
         return None
     try:
         agent = run.agents.get(wanted)
         if agent is None:
             agent = run.resolver.resolve(wanted)
             agent.env.bind(run.store, run.owner_inbox)
-        old = run.agent
         run.use(agent)
-        old.env.deactivate(run.store)
-        agent.env.activate(run.store, agent.spec)
+        if overlay is not None:
+            run.agent = run.agent.with_overlay(overlay, run.resolver)
+        if wanted != old.spec.id:
+            old.env.deactivate(run.store)
+            agent.env.activate(run.store, run.agent.spec)
+            run.identity = msgspec.structs.replace(run.identity, agent_id=wanted)
     except AwakenError as error:
         # The thread stays with who speaks: it must not be blocked for ever.
-        run.store.update(ACTIVE_AGENT, run.agent.spec.id)
+        run.agent, run.profile = old, old.env.profile_access(run.profile_store)
+        run.store.update(ACTIVE_AGENT, old.spec.id)
+        if overlay is not None:
+            run.store.update(AGENT_OVERLAYS, PutOverlay(agent=wanted))
         return Blocked(value=f"handoff resolve failed: {error}")
     return None

@@ -14,10 +14,13 @@ from awaken.contract.backend import (
     ExecutionFailed,
 )
 from awaken.contract.llm import LlmExecutor
+from awaken.contract.registry import AgentResolver, ModelResolver
 from awaken.contract.tool import Tool
+from awaken.domain.budget import Price
+from awaken.domain.overlay import AgentOverlay
 from awaken.domain.spec import AgentSpec, ToolExecutorKind
 from awaken.domain.tool import ToolDescriptor
-from awaken.errors import ToolIdConflict
+from awaken.errors import ResolveFailed, ToolIdConflict
 from awaken.plugin.env import ExecutionEnv
 
 
@@ -35,6 +38,8 @@ class ResolvedAgent(msgspec.Struct, frozen=True, kw_only=True):
     tool_executor: ToolExecutorKind = ToolExecutorKind.PARALLEL_STREAMING
     env: ExecutionEnv = msgspec.field(default_factory=ExecutionEnv)
     fingerprint: str = ""
+    price: Price | None = None
+    overlay: AgentOverlay | None = None
 
     @classmethod
     def new(
@@ -62,6 +67,33 @@ class ResolvedAgent(msgspec.Struct, frozen=True, kw_only=True):
         parts = (digest(self.spec.system_prompt), digest(descriptors), self.upstream_model)
         return msgspec.structs.replace(
             self, tools=tools, descriptors=descriptors, fingerprint="|".join(parts)
+        )
+
+    def with_overlay(self, overlay: AgentOverlay, resolver: AgentResolver) -> ResolvedAgent:
+        """This agent as another wants it: its fingerprint stays, for the agent has not changed.
+
+        Raises:
+            ResolveError: the overlay names a model nobody knows.
+            ResolveFailed: the resolver knows no models.
+        """
+        kept = overlay.tool_selection.visible(self.tools)
+        tools = {tool_id: tool for tool_id, tool in self.tools.items() if tool_id in kept}
+        spec, model = overlay.on(self.spec), (self.upstream_model, self.llm_executor)
+        if overlay.model_id is not None:
+            if not isinstance(resolver, ModelResolver):
+                raise ResolveFailed(
+                    f"model {overlay.model_id!r} is laid over agent {spec.id!r}, and "
+                    f"{type(resolver).__name__} finds no models: give it resolve_model"
+                )
+            model = resolver.resolve_model(spec)
+        return msgspec.structs.replace(
+            self,
+            spec=spec,
+            upstream_model=model[0],
+            llm_executor=model[1],
+            tools=tools,
+            descriptors=sorted_descriptors(tools),
+            overlay=overlay,
         )
 
     def with_env(self, env: ExecutionEnv) -> ResolvedAgent:

@@ -9,6 +9,7 @@ from awaken.contract.backend import ExecutionBackendFactory, ExecutionBackendFac
 from awaken.contract.llm import LlmExecutor
 from awaken.contract.registry import ExecutionResolver
 from awaken.contract.tool import Tool
+from awaken.domain.budget import Price
 from awaken.domain.schema import validate_against_schema
 from awaken.domain.spec import AgentSpec
 from awaken.domain.tool import ToolError
@@ -19,6 +20,7 @@ from awaken.errors import (
     InvalidPluginConfig,
     InvalidRemoteEndpointConfig,
     ModelNotFound,
+    ModelPriceUnknown,
     PluginNotFound,
     ProviderNotFound,
     RemoteAgentNotDirectlyRunnable,
@@ -91,6 +93,23 @@ class RegistryResolver:
             self._remote[agent_id] = ResolvedBackendAgent(spec, factory)
         return self._remote[agent_id]
 
+    def resolve_model(self, spec: AgentSpec) -> tuple[str, LlmExecutor]:
+        """The upstream name of an agent's model, and what asks it.
+
+        Raises:
+            ModelNotFound, ProviderNotFound: nobody registered it.
+        """
+        models, providers = self.registries.models, self.registries.providers
+        model = models.get(spec.model_id)
+        if model is None:
+            raise ModelNotFound(spec.model_id, spec.id, models.ids())
+        provider = providers.get(model.provider_id)
+        if provider is None:
+            raise ProviderNotFound(model.provider_id, model.id, providers.ids())
+        if self._wrap_executor is not None:
+            provider = self._wrap_executor(provider, spec)
+        return model.upstream_model, provider
+
     def _spec(self, agent_id: str) -> AgentSpec:
         spec = self.registries.agents.get(agent_id)
         if spec is None:
@@ -98,7 +117,7 @@ class RegistryResolver:
         return spec
 
     def _assemble(self, spec: AgentSpec) -> ResolvedAgent:
-        upstream_model, executor = self._executor(spec)
+        upstream_model, executor = self.resolve_model(spec)
         plugins = [self._plugin(plugin_id, spec) for plugin_id in spec.plugin_ids]
         builtin = self._builtin_plugins(spec)
         _check_sections(spec, [*plugins, *builtin])
@@ -112,20 +131,21 @@ class RegistryResolver:
             llm_executor=executor,
             tool_executor=spec.tool_executor,
             env=env,
+            price=self._price(spec),
         )
         return agent.with_tools(self._tools(spec, env))
 
-    def _executor(self, spec: AgentSpec) -> tuple[str, LlmExecutor]:
-        models, providers = self.registries.models, self.registries.providers
-        model = models.get(spec.model_id)
-        if model is None:
-            raise ModelNotFound(spec.model_id, spec.id, models.ids())
-        provider = providers.get(model.provider_id)
-        if provider is None:
-            raise ProviderNotFound(model.provider_id, model.id, providers.ids())
-        if self._wrap_executor is not None:
-            provider = self._wrap_executor(provider, spec)
-        return model.upstream_model, provider
+    def _price(self, spec: AgentSpec) -> Price | None:
+        """
+        Raises:
+            ModelPriceUnknown: the agent may spend money, and nobody knows what its model costs.
+        """
+        model = self.registries.models.get(spec.model_id)
+        if model is not None and model.input_price is not None and model.output_price is not None:
+            return Price(input=model.input_price, output=model.output_price)
+        if spec.budget is not None and spec.budget.money is not None:
+            raise ModelPriceUnknown(spec.model_id, spec.id)
+        return None
 
     def _plugin(self, plugin_id: str, spec: AgentSpec) -> Plugin:
         plugin = self.registries.plugins.get(plugin_id)

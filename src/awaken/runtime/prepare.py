@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 
@@ -12,7 +13,8 @@ from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import CallPhase, call_key
 from awaken.contract.store import Store
 from awaken.contract.threads import ThreadContext
-from awaken.domain.identity import RunIdentity
+from awaken.domain.budget import Budget
+from awaken.domain.identity import RunIdentity, RunOrigin
 from awaken.domain.inference import InferenceOverride
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message, Visibility
@@ -23,7 +25,7 @@ from awaken.domain.transcript import effective_view
 from awaken.errors import InvalidResume, StateError
 from awaken.ids import Ids
 from awaken.loop.complete import ticket_of, unknown_outcome
-from awaken.loop.resume import decision_batch
+from awaken.loop.resume import decision_batch, stop_asker
 from awaken.runtime.request import RunRequest
 from awaken.state.runtime_keys import ACTIVE_AGENT, TOOL_CALL_STATES, PutCall
 from awaken.state.store import StateStore, UnknownKeyPolicy
@@ -128,41 +130,53 @@ def run_identity(request: RunRequest, run_id: str, agent_id: str) -> RunIdentity
             run_id=run_id,
             parent_run_id=request.parent_run_id,
             agent_id=agent_id,
-            origin=request.origin.run_origin,
+            origin=RunOrigin.SUBAGENT if request.parent_tool_call_id else request.origin.run_origin,
             run_mode=request.run_mode,
             adapter=request.adapter,
         )
         .with_dispatch_id(request.dispatch_id)
         .with_session_id(request.session_id)
         .with_transport_request_id(request.transport_request_id)
+        .with_parent_tool_call_id(request.parent_tool_call_id)
     )
 
 
 def request_snapshot(request: RunRequest) -> RunRequestSnapshot:
-    overrides = request.overrides
+    extras = {
+        name: to_json(asked)
+        for name, asked in (("overrides", request.overrides), ("budget", request.budget))
+        if asked is not None
+    }
     return RunRequestSnapshot(
         origin=request.origin,
         input_message_ids=tuple([message.id for message in request.messages if message.id]),
         input_message_count=len(request.messages),
-        request_extras=None if overrides is None else {"overrides": to_json(overrides)},
+        request_extras=extras or None,
         frontend_tools=request.frontend_tools,
         parent_thread_id=request.parent_thread_id,
+        parent_tool_call_id=request.parent_tool_call_id,
         transport_request_id=request.transport_request_id,
     )
 
 
 def as_asked_before(request: RunRequest, previous: RunRecord | None) -> RunRequest:
-    """A request that goes on with a run, with the front-end tools and overrides that run has."""
+    """A request that goes on with a run, with the front-end tools, overrides and budget that run
+    has."""
     asked = previous.request if previous is not None else None
-    if asked is None:
+    if previous is None or asked is None:
         return request
-    if not request.frontend_tools and asked.frontend_tools:
-        request = msgspec.structs.replace(request, frontend_tools=asked.frontend_tools)
-    extras = asked.request_extras
-    if request.overrides is None and isinstance(extras, dict) and "overrides" in extras:
-        overrides = from_json(extras["overrides"], InferenceOverride)
-        request = msgspec.structs.replace(request, overrides=overrides)
-    return request
+    known: dict[str, Any] = {
+        "parent_run_id": request.parent_run_id or previous.parent_run_id,
+        "parent_thread_id": request.parent_thread_id or asked.parent_thread_id,
+        "parent_tool_call_id": request.parent_tool_call_id or asked.parent_tool_call_id,
+        "frontend_tools": request.frontend_tools or asked.frontend_tools,
+    }
+    extras = asked.request_extras if isinstance(asked.request_extras, dict) else {}
+    if request.overrides is None and "overrides" in extras:
+        known["overrides"] = from_json(extras["overrides"], InferenceOverride)
+    if request.budget is None and "budget" in extras:
+        known["budget"] = from_json(extras["budget"], Budget)
+    return msgspec.structs.replace(request, **known)
 
 
 class Sent(msgspec.Struct, kw_only=True, gc=False):
@@ -256,30 +270,39 @@ def orphaned_results(context: ThreadContext, choice: RunChoice, ids: Ids) -> lis
     return results
 
 
-def supersede(
-    request: RunRequest, store: StateStore, identity: RunIdentity, ids: Ids
-) -> tuple[list[Message], list[Ticket]]:
-    """Give up suspended calls that a new user message has overtaken.
+class Superseded(msgspec.Struct):
+    """What goes with calls that are given up: the marks that retract them in the log, their
+    tickets, closed, and the end of the runs that asked."""
 
-    Returns the marks that retract them in the log, and their tickets, closed. With decisions,
-    nothing is given up.
-    """
-    if request.decisions or not any(message.is_visible_user() for message in request.messages):
-        return [], []
-    states = store.read(TOOL_CALL_STATES)
     marks: list[Message] = []
     tickets: list[Ticket] = []
+    sends: list[ThreadCommand] = []
+
+
+def supersede(
+    request: RunRequest, store: StateStore, identity: RunIdentity, ids: Ids, at_ms: int
+) -> Superseded:
+    """Give up suspended calls that a new user message has overtaken.
+
+    With decisions, nothing is given up.
+    """
+    given_up = Superseded()
+    if request.decisions or not any(message.is_visible_user() for message in request.messages):
+        return given_up
+    states = store.read(TOOL_CALL_STATES)
     for call in list(states.calls.values()) if states else ():
         if call.status is not ToolCallStatus.SUSPENDED:
             continue
-        tickets.append(ticket_of(call, identity, status=TicketStatus.CLOSED))
+        given_up.tickets.append(ticket_of(call, identity, status=TicketStatus.CLOSED))
+        if call.asker is not None:
+            given_up.sends.append(stop_asker(call.asker, at_ms))
         cancelled = msgspec.structs.replace(
             call, status=ToolCallStatus.CANCELLED, suspension_id=None, suspension_reason=None
         )
         store.update(TOOL_CALL_STATES, PutCall(call=cancelled))
         mark = Message.tool(call.call_id, SUPERSEDED, id=ids.new())
-        marks.append(msgspec.structs.replace(mark, visibility=Visibility.INTERNAL))
-    return marks, tickets
+        given_up.marks.append(msgspec.structs.replace(mark, visibility=Visibility.INTERNAL))
+    return given_up
 
 
 def last_turn(context: ThreadContext, choice: RunChoice) -> Message | None:

@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
+from awaken.contract.backend import ExecutionBackendError
 from awaken.contract.registry import ExecutionResolver
 from awaken.contract.store import Store
 from awaken.contract.threads import ThreadContext
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.thread import Thread
 from awaken.errors import ResolveError, ResolveFailed
-from awaken.plugin.agent import ResolvedAgent
+from awaken.plugin.agent import ResolvedBackendAgent, ResolvedExecution
+from awaken.runtime.opening import wants_whole_log
 from awaken.runtime.prepare import choose_agent
 from awaken.runtime.request import RunRequest
 
 
 async def read_thread(
     store: Store, request: RunRequest, resolver: ExecutionResolver
-) -> tuple[ResolvedAgent, ThreadContext]:
+) -> tuple[ResolvedExecution, ThreadContext]:
     """The agent that is to speak, and the thread as it wants to see it.
 
     Raises:
         AgentNotFound, ResolveFailed: the agent cannot run.
     """
-    agent: ResolvedAgent | None = None
+    agent: ResolvedExecution | None = None
     if request.agent_id is not None and not request.decisions:
-        agent = resolve_local(resolver, request.agent_id)
+        agent = resolve(resolver, request.agent_id)
     tail = _tail(agent) if agent is not None else 0
     context = await store.load_context(request.thread_id, tail=tail)
     if context is None:
         context = ThreadContext(thread=Thread(id=request.thread_id))
     if agent is None:
-        agent = resolve_local(resolver, choose_agent(request, context, resolver.agent_ids))
+        agent = resolve(resolver, choose_agent(request, context, resolver.agent_ids))
         tail = _tail(agent)
     while context.skipped and not _is_enough(context, tail):
         read = await store.load_context(request.thread_id, tail=tail)
@@ -40,8 +42,10 @@ async def read_thread(
     return agent, context
 
 
-def _tail(agent: ResolvedAgent) -> int | None:
+def _tail(agent: ResolvedExecution) -> int | None:
     """How many of the last messages an agent wants to see; all of them without a limit."""
+    if isinstance(agent, ResolvedBackendAgent) and not wants_whole_log(agent):
+        return 1
     policy = agent.spec.context_policy
     if policy is None or policy.max_messages is None:
         return None
@@ -58,19 +62,18 @@ def _is_enough(context: ThreadContext, tail: int | None) -> bool:
     return any(message.tool_calls for message in context.messages)
 
 
-def resolve_local(resolver: ExecutionResolver, agent_id: str) -> ResolvedAgent:
+def resolve(resolver: ExecutionResolver, agent_id: str) -> ResolvedExecution:
     """
     Raises:
         AgentNotFound: no such agent.
-        ResolveFailed: it cannot run here.
+        ResolveFailed: it cannot run.
     """
     try:
-        execution = resolver.resolve_execution(agent_id)
+        execution: ResolvedExecution = resolver.resolve_execution(agent_id)
+        if isinstance(execution, ResolvedBackendAgent):
+            execution.backend()
     except ResolveError as error:
         raise ResolveFailed(str(error)) from error
-    if not isinstance(execution, ResolvedAgent):
-        raise ResolveFailed(
-            f"agent '{agent_id}' runs on backend {execution.spec.endpoint!r}; "
-            "this runtime starts local agents only"
-        )
+    except ExecutionBackendError as error:
+        raise ResolveFailed(error.message) from error
     return execution

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+import msgspec
+
+from awaken.contract.budget import Account
 from awaken.contract.control import InboxReceiver
+from awaken.domain.budget import Budget
 from awaken.domain.identity import Adapter, RequestOrigin, RunMode
 from awaken.domain.inference import InferenceOverride
 from awaken.domain.message import Message
@@ -29,15 +33,22 @@ class WhenBusy(StrEnum):
     QUEUE = "queue"
 
 
+class Inherited(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run gets from the run that started it, beside its name."""
+
+    budget: Account | None = None
+    depth: int = 0
+
+
 class RunRequest(Value, frozen=True, kw_only=True):
     """One run, asked for.
 
     Intent: `thread_id`, `agent_id`, `continue_run_id`. Input: `messages`, `decisions`. Options:
-    `overrides`, `frontend_tools`, `wait_for_decisions` (stay in memory while suspended, so that
-    decisions can be sent to the live run; otherwise a suspended run ends and is taken up by a
-    later request), `when_busy` (be refused, or wait, while the thread runs), `left_on_close` (stay
-    open for the next process if the runtime closes meanwhile). The rest says where the request
-    came from.
+    `overrides`, `budget` (instead of the agent's own), `frontend_tools`, `wait_for_decisions` (stay
+    in memory while suspended, so that decisions can be sent to the live run; otherwise a suspended
+    run ends and is taken up by a later request), `when_busy` (be refused, or wait, while the thread
+    runs), `left_on_close` (stay open for the next process if the runtime closes meanwhile). The
+    rest says where the request came from.
     """
 
     thread_id: str
@@ -45,6 +56,7 @@ class RunRequest(Value, frozen=True, kw_only=True):
     messages_already_persisted: bool = False
     agent_id: str | None = None
     overrides: InferenceOverride | None = None
+    budget: Budget | None = None
     decisions: tuple[Decision, ...] = ()
     frontend_tools: tuple[ToolDescriptor, ...] = ()
     wait_for_decisions: bool = True
@@ -55,6 +67,7 @@ class RunRequest(Value, frozen=True, kw_only=True):
     adapter: Adapter = Adapter.INTERNAL
     parent_run_id: str | None = None
     parent_thread_id: str | None = None
+    parent_tool_call_id: str | None = None
     continue_run_id: str | None = None
     run_id_hint: str | None = None
     dispatch_id_hint: str | None = None

@@ -9,69 +9,44 @@ from functools import partial
 
 import msgspec
 
-from awaken.backend.local import LocalBackend, ThreadContextSnapshot, new_phase_runtime
+from awaken.backend.dispatch import validate_root_execution_request
+from awaken.backend.local import LocalBackend
+from awaken.backend.remote import close_cut_short, execute_remote_root_lifecycle
 from awaken.clock import SYSTEM_CLOCK, Clock
-from awaken.contract.backend import (
-    BackendControl,
-    BackendLocalRootContext,
-    BackendLoopError,
-    BackendRootRunRequest,
-    ExecutionBackendError,
-)
+from awaken.contract.backend import BackendLoopError, ExecutionBackendError
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import Fence
-from awaken.contract.control import (
-    CancellationToken,
-    DecisionQueue,
-    InboxSender,
-    inbox_channel,
-    interruptible,
-)
+from awaken.contract.control import CancellationToken, interruptible
 from awaken.contract.events import EventSink, NullEventSink
 from awaken.contract.profile import ProfileStore
 from awaken.contract.registry import ExecutionResolver
 from awaken.contract.store import Store
-from awaken.contract.threads import ThreadContext
-from awaken.domain.lifecycle import Suspended
+from awaken.domain.lifecycle import RunStatus, Suspended
 from awaken.domain.message import Message
 from awaken.domain.suspension import Decision, ToolCallResume
 from awaken.errors import (
     DecisionRefused,
     InvalidResume,
     NotFound,
-    PhaseError,
     ResolveFailed,
     RuntimeFault,
-    StateError,
     StoreError,
     ThreadAlreadyRunning,
     ThreadOwned,
 )
 from awaken.ids import UUID7, Ids
 from awaken.loop import AgentRunResult
-from awaken.plugin.agent import ResolvedAgent
+from awaken.plugin.agent import ResolvedAgent, ResolvedBackendAgent, ResolvedExecution
 from awaken.registry import RegistryHandle
 from awaken.runtime import active
 from awaken.runtime.active import ActiveRun, ActiveRuns
+from awaken.runtime.delegates import Delegates
 from awaken.runtime.listen import Listener
-from awaken.runtime.prepare import (
-    RunChoice,
-    Sent,
-    as_asked_before,
-    choose_run,
-    fitting,
-    hand_to,
-    last_turn,
-    orphaned_results,
-    request_snapshot,
-    restore_state,
-    run_identity,
-    supersede,
-    take_commands,
-    visible_messages,
-)
-from awaken.runtime.reading import read_thread, resolve_local
-from awaken.runtime.request import RunRequest, WhenBusy
+from awaken.runtime.opening import Opening, local_run, remote_run
+from awaken.runtime.prepare import RunChoice, as_asked_before, choose_run, take_commands
+from awaken.runtime.reading import read_thread, resolve
+from awaken.runtime.request import Inherited, RunRequest, WhenBusy
+from awaken.runtime.tasks import Tasks
 
 CANCEL_GRACE = 5.0
 OWNER_CHECK = 0.2
@@ -100,12 +75,19 @@ class AgentRuntime:
         self._listener = Listener(store)
         self.active = ActiveRuns(self._listener.stop)
         self.closed = False
+        self.delegates = Delegates(self.run, store, clock)
+        self.tasks = Tasks(store, self.active, clock, self.deliver)
         self._leaving = CancellationToken()
         self._leaving_taken_up = CancellationToken()
 
     # -- running ------------------------------------------------------------------------------
 
-    async def run(self, request: RunRequest, sink: EventSink | None = None) -> AgentRunResult:
+    async def run(
+        self,
+        request: RunRequest,
+        sink: EventSink | None = None,
+        inherited: Inherited | None = None,
+    ) -> AgentRunResult:
         """Run an agent to its end, or until it waits for somebody who is not there.
 
         Raises:
@@ -121,7 +103,9 @@ class AgentRuntime:
         self._listener.start(self.active)
         ended: asyncio.Future[AgentRunResult] = asyncio.get_running_loop().create_future()
         # A task of its own: a caller who is cancelled must not tear the run out of a commit.
-        task = asyncio.ensure_future(self._own(request, slot, sink or NullEventSink(), ended))
+        task = asyncio.ensure_future(
+            self._own(request, slot, sink or NullEventSink(), inherited or Inherited(), ended)
+        )
         slot.task = task
         try:
             return await ended
@@ -138,11 +122,12 @@ class AgentRuntime:
         request: RunRequest,
         slot: ActiveRun,
         sink: EventSink,
+        inherited: Inherited,
         ended: asyncio.Future[AgentRunResult],
     ) -> None:
         """Be a run's task: free its slot at the end, and tell whoever still waits."""
         try:
-            result = await self._run(request, slot, sink)
+            result = await self._run(request, slot, sink, inherited)
         except asyncio.CancelledError:
             slot.release()
             ended.cancel()
@@ -168,13 +153,18 @@ class AgentRuntime:
                 if self.closed:
                     raise RuntimeFault("the runtime was closed while the request waited") from None
 
-    async def _run(self, request: RunRequest, slot: ActiveRun, sink: EventSink) -> AgentRunResult:
+    async def _run(
+        self, request: RunRequest, slot: ActiveRun, sink: EventSink, inherited: Inherited
+    ) -> AgentRunResult:
         while True:
             try:
-                result = await self._run_once(request, slot, sink)
+                result = await self._run_once(request, slot, sink, inherited)
             except CancelFirst as wish:
                 closing = _continuation(request, wish.run_id)
-                await self._run_once(closing, slot, NullEventSink())
+                await self._run_once(closing, slot, NullEventSink(), inherited)
+                slot.renew()
+                continue
+            except AskAgain:
                 slot.renew()
                 continue
             if not isinstance(result.termination, Suspended) or not await self._is_called(
@@ -199,12 +189,18 @@ class AgentRuntime:
         )
 
     async def _run_once(
-        self, request: RunRequest, slot: ActiveRun, sink: EventSink
+        self, request: RunRequest, slot: ActiveRun, sink: EventSink, inherited: Inherited
     ) -> AgentRunResult:
         fence = await self._claim(request, slot)
         try:
-            backend_request, context = await self._prepare(request, slot, sink, fence)
-            return await LocalBackend().execute_root_with_thread_context(backend_request, context)
+            agent, opening = await self._open(request, slot, sink, fence, inherited)
+            if isinstance(agent, ResolvedAgent):
+                backend_request, context = local_run(opening, agent)
+                self._begin(opening)
+                return await LocalBackend().execute_root_with_thread_context(
+                    backend_request, context
+                )
+            return await self._run_elsewhere(opening, agent)
         except BaseException as error:
             # A run that ends gives its thread up with its last commit; this one may not have.
             await self._give_up(fence)
@@ -213,6 +209,37 @@ class AgentRuntime:
             if isinstance(error, ExecutionBackendError):
                 raise ResolveFailed(error.message) from error
             raise
+
+    async def _run_elsewhere(self, opening: Opening, agent: ResolvedBackendAgent) -> AgentRunResult:
+        """Run an agent on its backend; what that cannot do is refused before anything happens."""
+        request, context = await remote_run(opening, agent)
+        created_at = self.clock.now_ms()
+        if not opening.sent.cancelled:
+            previous = opening.choice.previous
+            cut_short = previous is not None and previous.status is RunStatus.RUNNING
+            if cut_short and not agent.backend().capabilities().continuation.is_possible:
+                context.uncommitted, context.acks = (), ()
+                ended = await close_cut_short(agent, request, created_at, context)
+                if opening.fresh:
+                    raise AskAgain
+                return ended
+            validate_root_execution_request(agent, request)
+        self._begin(opening)
+        return await execute_remote_root_lifecycle(
+            agent,
+            request,
+            created_at,
+            opening.slot.token,
+            request.persisted_state,
+            context=context,
+        )
+
+    def _begin(self, opening: Opening) -> None:
+        """Let the run be reached; what was sent to it before has been read."""
+        slot, commands = opening.slot, opening.context.commands
+        slot.begin(max([command.id for command in commands], default=0))
+        if opening.sent.cancelled:
+            slot.token.cancel()
 
     async def _claim(self, request: RunRequest, slot: ActiveRun) -> Fence:
         """Own the thread, from before it is read until the run is over.
@@ -242,9 +269,14 @@ class AgentRuntime:
         except StoreError:
             log.exception("thread %s could not be given up", fence.thread_id)
 
-    async def _prepare(
-        self, request: RunRequest, slot: ActiveRun, sink: EventSink, fence: Fence
-    ) -> tuple[BackendRootRunRequest, ThreadContextSnapshot]:
+    async def _open(
+        self,
+        request: RunRequest,
+        slot: ActiveRun,
+        sink: EventSink,
+        fence: Fence,
+        inherited: Inherited,
+    ) -> tuple[ResolvedExecution, Opening]:
         """Read the thread, find the agent, and choose the run."""
         if request.decisions:
             try:
@@ -261,97 +293,59 @@ class AgentRuntime:
         sent = take_commands(context.commands, choice)
         if sent.cancelled and request.messages and request.continue_run_id is None:
             raise CancelFirst(choice.run_id)
+        agent = await self._who_goes_on(request, choice, resolver, agent)
         self.active.name(slot, choice.run_id)
-        request = as_asked_before(request, choice.previous)
-        request = msgspec.structs.replace(request, decisions=sent.decisions)
-        before = choice.previous.agent_id if choice.previous is not None else agent.spec.id
-        if before != agent.spec.id and before in resolver.agent_ids():
-            # A run's calls are settled by the agent that made them; then the other one speaks.
-            agent = resolve_local(resolver, before)
-        prepared = self._assemble(
-            request, slot, sink, fence, context, choice, sent, resolver, agent
-        )
-        slot.begin(max([command.id for command in context.commands], default=0))
-        if sent.cancelled:
-            slot.token.cancel()
-        return prepared
-
-    def _assemble(
-        self,
-        request: RunRequest,
-        slot: ActiveRun,
-        sink: EventSink,
-        fence: Fence,
-        context: ThreadContext,
-        choice: RunChoice,
-        sent: Sent,
-        resolver: ExecutionResolver,
-        agent: ResolvedAgent,
-    ) -> tuple[BackendRootRunRequest, ThreadContextSnapshot]:
-        """Everything the run needs: its state, its conversation, its controls."""
-        phases = new_phase_runtime(agent.env)
-        sender: InboxSender | None
-        sender, receiver = inbox_channel()
-        if request.run_inbox is not None:
-            # Whoever gave the inbox holds its writing end.
-            sender, receiver = None, request.run_inbox
-        try:
-            agent.env.bind(phases.store, sender)
-            restore_state(phases.store, context, choice)
-        except StateError as error:
-            raise PhaseError(error) from error
-        hand_to(phases.store, request, agent.spec.id)
-        request = msgspec.structs.replace(
-            request, decisions=fitting(phases.store, request.decisions)
-        )
-        identity = run_identity(request, choice.run_id, agent.spec.id)
-        marks, tickets = supersede(request, phases.store, identity, self.ids)
-        marks = [*orphaned_results(context, choice, self.ids), *marks]
-        fresh = (
-            *sent.messages,
-            *(() if request.messages_already_persisted else request.messages),
-        )
-        turn = last_turn(context, choice)
-        history = visible_messages(
-            [*context.messages, *marks], phases.store, turn, skipped=context.skipped
-        )
-        slot.store, slot.inbox = phases.store, sender
-        slot.decisions = DecisionQueue(waits=request.wait_for_decisions)
-        backend_request = BackendRootRunRequest(
-            agent_id=agent.spec.id,
-            messages=[*history, *fresh],
-            new_messages=request.messages,
+        opening = Opening(
+            request=as_asked_before(request, choice.previous),
+            slot=slot,
             sink=sink,
-            resolver=resolver,
-            run_identity=identity,
-            checkpoint_store=self.store,
-            control=BackendControl(cancellation_token=slot.token, decision_rx=slot.decisions),
-            decisions=request.decisions,
-            overrides=request.overrides,
-            frontend_tools=request.frontend_tools,
-            local=BackendLocalRootContext(phases),
-            inbox=receiver,
-            is_continuation=choice.is_continuation,
-        )
-        thread_context = ThreadContextSnapshot(
-            agent=agent,
-            log_length=context.thread.message_count,
-            uncommitted=[*marks, *fresh],
-            previous=choice.previous,
-            last_turn=turn,
-            calls=context.calls,
-            acks=sent.acks,
-            tickets=tickets,
             fence=fence,
-            leave=self._leaving_taken_up if request.left_on_close else self._leaving,
-            look=partial(self.deliver, request.thread_id),
-            request=request_snapshot(request),
-            owner_inbox=sender,
-            profile_store=self.profiles,
+            context=context,
+            choice=choice,
+            sent=sent,
+            resolver=resolver,
+            inherited=inherited,
+            store=self.store,
+            profiles=self.profiles,
             clock=self.clock,
             ids=self.ids,
+            leave=self._leaving_taken_up if request.left_on_close else self._leaving,
+            look=partial(self.deliver, request.thread_id),
+            delegates=self.delegates,
         )
-        return backend_request, thread_context
+        return agent, opening
+
+    async def _who_goes_on(
+        self,
+        request: RunRequest,
+        choice: RunChoice,
+        resolver: ExecutionResolver,
+        asked: ResolvedExecution,
+    ) -> ResolvedExecution:
+        """The agent a run goes on with.
+
+        A run's calls are settled by the agent that made them; then the one asked for speaks.
+        Between agents that do not both run here nothing can be handed over.
+
+        Raises:
+            CancelFirst: the open run has to end before the agent asked for can begin one.
+        """
+        before = choice.previous.agent_id if choice.previous is not None else asked.spec.id
+        if before == asked.spec.id or before not in resolver.agent_ids():
+            return asked
+        known = resolve(resolver, before)
+        both_here = isinstance(known, ResolvedAgent) and isinstance(asked, ResolvedAgent)
+        if not both_here and request.messages and request.continue_run_id is None:
+            await self.store.send(
+                ThreadCommand(
+                    thread_id=request.thread_id,
+                    kind=CommandKind.CANCEL,
+                    run_id=choice.run_id,
+                    at_ms=self.clock.now_ms(),
+                )
+            )
+            raise CancelFirst(choice.run_id)
+        return known
 
     # -- control ------------------------------------------------------------------------------
 
@@ -465,6 +459,13 @@ class CancelFirst(RuntimeFault):
     def __init__(self, run_id: str) -> None:
         super().__init__(f"run {run_id!r} was cancelled and has not ended yet")
         self.run_id = run_id
+
+
+class AskAgain(RuntimeFault):
+    """The run that was open is over now; the request can start one of its own."""
+
+    def __init__(self) -> None:
+        super().__init__("the run that was open is over: ask again")
 
 
 def _continuation(request: RunRequest, run_id: str) -> RunRequest:

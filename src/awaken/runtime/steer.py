@@ -11,11 +11,15 @@ from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.events import EventSink
 from awaken.contract.llm import InferenceRequest, LlmStreamEvent
 from awaken.contract.registry import ExecutionResolver
+from awaken.contract.store import Store
+from awaken.contract.threads import ThreadQuery, TicketQuery
 from awaken.domain.identity import RequestOrigin
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message
 from awaken.domain.run import RunRecord
 from awaken.domain.suspension import Decision
+from awaken.domain.thread import Thread
+from awaken.domain.ticket import TicketStatus
 from awaken.errors import (
     ConfigError,
     DecisionRefused,
@@ -24,6 +28,7 @@ from awaken.errors import (
     PhaseError,
     ResolveFailed,
     ThreadAlreadyRunning,
+    ThreadOwned,
 )
 from awaken.loop import AgentRunResult
 from awaken.loop.resume import EXPIRY_GRACE_MS
@@ -31,7 +36,9 @@ from awaken.plugin.agent import ResolvedAgent
 from awaken.registry import RegistryHandle
 from awaken.runtime.request import RunRequest
 from awaken.runtime.runtime import AgentRuntime
+from awaken.runtime.tasks import is_task
 
+_MANY = 1000
 log = logging.getLogger("awaken.runtime")
 
 
@@ -67,10 +74,38 @@ def _is_open(run: RunRecord | None) -> bool:
 
 
 async def cancel(runtime: AgentRuntime, id: str) -> bool:
-    """Cancel a run by its run or thread id, also one nobody carries on; false if none is open.
+    """Cancel a run by its run or thread id, also one nobody carries on, and all it has started;
+    false if none is open.
 
     The wish is kept first: a run whose process dies on the way ends as cancelled all the same.
     """
+    live = runtime.active.find(id)
+    place = await find(runtime, live.thread_id if live is not None else id)
+    accepted = await _cancel_one(runtime, id)
+    if accepted and place is not None:
+        for thread in await descendants(runtime.store, place.thread_id):
+            if not runtime.cancel_by_thread(thread.id) and thread.open_run_id is not None:
+                await _cancel_one(runtime, thread.id)
+    return accepted
+
+
+async def descendants(store: Store, thread_id: str) -> list[Thread]:
+    """The threads of the runs a thread's runs have started, and those beneath them."""
+    found: list[Thread] = []
+    above = [thread_id]
+    while above:
+        query = ThreadQuery(parent_thread_id=above.pop())
+        while True:
+            page = await store.list_threads(query)
+            found.extend(page)
+            above.extend(thread.id for thread in page)
+            if page.cursor is None:
+                break
+            query = msgspec.structs.replace(query, cursor=page.cursor)
+    return found
+
+
+async def _cancel_one(runtime: AgentRuntime, id: str) -> bool:
     live = runtime.active.find(id)
     place = await find(runtime, live.thread_id if live is not None else id)
     if place is None or place.run is None or not _is_open(place.run):
@@ -91,6 +126,8 @@ async def cancel(runtime: AgentRuntime, id: str) -> bool:
 async def _close(runtime: AgentRuntime, run: RunRecord) -> None:
     """End a run that nobody carries on; the cancel that waits for it does the rest."""
     try:
+        if is_task(run):
+            return await runtime.tasks.close(run, cancelled=True)
         if run.agent_id in runtime.registry.snapshot().agent_ids():
             try:
                 await go_on(runtime, run)
@@ -98,7 +135,7 @@ async def _close(runtime: AgentRuntime, run: RunRecord) -> None:
             except (PhaseError, ResolveFailed) as error:
                 log.warning("run %s is ended without its agent: %s", run.run_id, error)
         await go_on(_stand_in(runtime, run.agent_id), run, agent_id=run.agent_id)
-    except ThreadAlreadyRunning:
+    except (ThreadAlreadyRunning, ThreadOwned):
         return  # its owner is alive, and has the cancel
     except InvalidResume as over:
         log.info("run %s was not to be ended: %s", run.run_id, over)
@@ -162,6 +199,10 @@ async def decide(runtime: AgentRuntime, id: str, decisions: Sequence[Decision]) 
     place = await find(runtime, thread_id)
     if place is None:
         raise InvalidResume(f"no run or thread has the id '{id}', or more than one")
+    asks_through = await _parent_of(runtime, place.run)
+    if asks_through is not None and place.run is not None:
+        above = await _as_its_parent_asks(runtime, place.run, asks_through, decisions)
+        return await decide(runtime, asks_through.run_id, above)
     try:
         await runtime.store.decide(place.thread_id, decisions, at_ms=runtime.clock.now_ms())
     except (DecisionRefused, NotFound) as error:
@@ -171,8 +212,50 @@ async def decide(runtime: AgentRuntime, id: str, decisions: Sequence[Decision]) 
     return await find(runtime, thread_id) or place
 
 
+async def _parent_of(runtime: AgentRuntime, run: RunRecord | None) -> RunRecord | None:
+    """The run that a delegate works for, if it is open: it carries the delegate on."""
+    if run is None or run.parent_run_id is None or run.request is None:
+        return None
+    if run.request.parent_tool_call_id is None:
+        return None
+    parent = await runtime.store.load_run(run.parent_run_id)
+    return parent if _is_open(parent) else None
+
+
+async def _as_its_parent_asks(
+    runtime: AgentRuntime, run: RunRecord, parent: RunRecord, decisions: Sequence[Decision]
+) -> list[Decision]:
+    """Answers to a delegate's tickets, as answers to those its parent has put for it.
+
+    Raises:
+        InvalidResume: there are none such.
+    """
+    asked = TicketQuery(run_id=run.run_id, status=TicketStatus.OPEN, limit=_MANY)
+    mine = await runtime.store.list_tickets(asked)
+    theirs = await runtime.store.list_tickets(msgspec.structs.replace(asked, run_id=parent.run_id))
+    above: list[Decision] = []
+    for target, decision in decisions:
+        ticket = next((ticket for ticket in mine if ticket.answers_to(target)), None)
+        passed_on = next(
+            (t for t in theirs if ticket and t.asker and t.asker.ticket == ticket.key), None
+        )
+        if ticket is None or passed_on is None:
+            raise InvalidResume(
+                f"'{target}' is no open question of run '{run.run_id}' that has reached run "
+                f"'{parent.run_id}', which it works for"
+            )
+        if decision.digest not in (None, ticket.digest):
+            raise InvalidResume(f"the answer to '{target}' was given to another question")
+        digest = passed_on.digest if decision.digest is not None else None
+        above.append((passed_on.key, msgspec.structs.replace(decision, digest=digest)))
+    return above
+
+
 async def interrupted(runtime: AgentRuntime) -> list[RunRecord]:
-    """Runs that nobody carries on, of agents this runtime has."""
+    """Runs that nobody carries on, of agents this runtime has.
+
+    A delegate is carried on by the run it works for, as long as that is open.
+    """
     known = set(runtime.registry.snapshot().agent_ids())
     # An answer that was given in time may still be on its way.
     now = runtime.clock.now_ms() - EXPIRY_GRACE_MS
@@ -180,8 +263,17 @@ async def interrupted(runtime: AgentRuntime) -> list[RunRecord]:
     return [
         record
         for record in found
-        if record.agent_id in known and runtime.active.find_by_thread(record.thread_id) is None
+        if record.agent_id in known
+        and runtime.active.find_by_thread(record.thread_id) is None
+        and not await _is_left_to_parent(runtime, record)
     ]
+
+
+async def _is_left_to_parent(runtime: AgentRuntime, run: RunRecord) -> bool:
+    if await _parent_of(runtime, run) is None:
+        return False
+    commands = await runtime.store.load_commands(run.thread_id)
+    return not any(command.kind is CommandKind.CANCEL for command in commands)
 
 
 async def go_on(
@@ -198,6 +290,16 @@ async def go_on(
         AgentLoopError: it broke off.
     """
     asked = run.request
+    if asked is not None and asked.parent_tool_call_id is not None:
+        # Whoever it works for is gone or has ended: nobody waits for its answer.
+        await runtime.store.send(
+            ThreadCommand(
+                thread_id=run.thread_id,
+                kind=CommandKind.CANCEL,
+                run_id=run.run_id,
+                at_ms=runtime.clock.now_ms(),
+            )
+        )
     request = RunRequest(
         thread_id=run.thread_id,
         continue_run_id=run.run_id,

@@ -5,10 +5,17 @@ from __future__ import annotations
 import msgspec
 
 from awaken.codec import Json
+from awaken.domain.budget import Spending
 from awaken.domain.context_message import ContextMessage, ThrottleEntry
 from awaken.domain.inference import InferenceOverride
 from awaken.domain.lifecycle import RunStatus, TerminationReason
-from awaken.domain.suspension import ToolCallResume, ToolCallResumeMode, ToolCallStatus
+from awaken.domain.overlay import AgentOverlay
+from awaken.domain.suspension import (
+    Asker,
+    ToolCallResume,
+    ToolCallResumeMode,
+    ToolCallStatus,
+)
 from awaken.domain.value import Value, nullable
 from awaken.state.command import FailedAction, QueuedAction
 from awaken.state.key import Merge, Scope, StateKey
@@ -118,7 +125,7 @@ class ToolCallState(Value, frozen=True, kw_only=True):
     """Where one call stands.
 
     `key` is its line in the ledger, `asked` how many questions it has put; `digest` and
-    `expires_at` are those of the last one.
+    `expires_at` are those of the last one, `asker` the run it was put for.
     """
 
     call_id: str
@@ -136,6 +143,19 @@ class ToolCallState(Value, frozen=True, kw_only=True):
     asked: int = 0
     digest: str | None = None
     expires_at: int | None = None
+    asker: Asker | None = None
+
+    @property
+    def question_key(self) -> str:
+        """The unique name of the last question the call has put."""
+        return self.key if self.asked <= 1 else f"{self.key}#{self.asked}"
+
+    @property
+    def asks_about(self) -> tuple[str, Json]:
+        """The tool and the arguments that somebody is to decide about."""
+        if self.asker is not None:
+            return self.asker.tool_name, self.asker.arguments
+        return self.tool_name, self.arguments
 
     def with_resume_mode(self, mode: ToolCallResumeMode) -> ToolCallState:
         return _replace(self, resume_mode=mode)
@@ -291,6 +311,16 @@ PENDING_WORK: StateKey[PendingWork, SetPending] = StateKey(
 )
 
 
+# -- budgets ----------------------------------------------------------------------------------
+
+SPENDING: StateKey[Spending, Spending] = StateKey(
+    "__runtime.spending",
+    initial=Spending,
+    apply=lambda value, more: value + more,
+    merge=Merge.COMMUTATIVE,
+)
+
+
 # -- accumulators of one step -----------------------------------------------------------------
 
 
@@ -400,6 +430,28 @@ ACTIVE_AGENT: StateKey[str | None, str | None] = StateKey(
 )
 
 
+class PutOverlay(Value, frozen=True, kw_only=True):
+    """Lay something over an agent, or nothing any more."""
+
+    agent: str
+    overlay: AgentOverlay | None = None
+
+
+def _overlays(value: dict[str, AgentOverlay], update: PutOverlay) -> dict[str, AgentOverlay]:
+    others = {agent: overlay for agent, overlay in value.items() if agent != update.agent}
+    return others if update.overlay is None else {**others, update.agent: update.overlay}
+
+
+AGENT_OVERLAYS: StateKey[dict[str, AgentOverlay], PutOverlay] = StateKey(
+    "__runtime.agent_overlays",
+    initial=dict,
+    apply=_overlays,
+    scope=Scope.THREAD,
+    type=dict[str, AgentOverlay],
+)
+"""What is laid over agents, by their names, while they speak."""
+
+
 # -- stop policies ----------------------------------------------------------------------------
 
 RECENT_TEXTS = 64
@@ -438,7 +490,9 @@ LOOP_STATE_KEYS: tuple[StateKey[object, object], ...] = (
     CONTEXT_THROTTLE,
     CONTEXT_MESSAGES,
     PENDING_WORK,
+    SPENDING,
     ACTIVE_AGENT,
+    AGENT_OVERLAYS,
     PENDING_ACTIONS,
     FAILED_ACTIONS,
 )  # type: ignore[assignment]  # erased: the tuple only registers them

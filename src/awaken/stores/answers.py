@@ -1,4 +1,4 @@
-"""How tickets take answers. Pure: what is found out here is written by the stores."""
+"""What may be answered and sent. Pure: what is found out here is written by the stores."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import msgspec
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.domain.suspension import ToolCallResume
 from awaken.domain.ticket import Ticket, TicketStatus
-from awaken.errors import DecisionRefused
+from awaken.errors import DecisionRefused, InvalidRecord
 
 _OPEN = TicketStatus.OPEN
 _ANSWERED = TicketStatus.ANSWERED
+_DECISIONS = CommandKind.DECISIONS
 _replace = msgspec.structs.replace
 
 
@@ -60,11 +61,20 @@ def command_of(thread_id: str, tickets: Iterable[Ticket], at_ms: int) -> ThreadC
     runs = {ticket.run_id for ticket, _ in taken}
     return ThreadCommand(
         thread_id=thread_id,
-        kind=CommandKind.DECISIONS,
+        kind=_DECISIONS,
         run_id=runs.pop() if len(runs) == 1 else None,
         decisions=tuple((ticket.key, answer) for ticket, answer in taken if answer is not None),
         at_ms=at_ms,
     )
+
+
+def check_sent(command: ThreadCommand) -> None:
+    """
+    Raises:
+        InvalidRecord: it holds decisions.
+    """
+    if command.kind is _DECISIONS:
+        raise InvalidRecord("decisions are not sent: `decide` checks them against their tickets")
 
 
 def is_past(ticket: Ticket, now_ms: int) -> bool:

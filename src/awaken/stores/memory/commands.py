@@ -4,26 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import msgspec
-
-from awaken.contract.commands import CommandKind, ThreadCommand
+from awaken.contract.commands import ThreadCommand
 from awaken.domain.suspension import Decision
 from awaken.domain.ticket import Ticket, TicketStatus
-from awaken.errors import InvalidRecord, NotFound
-from awaken.stores.answers import answered, command_of
-from awaken.stores.memory.tables import Tables, ThreadRow
-
-_ANY = "any thread"
+from awaken.errors import NotFound
+from awaken.stores.answers import answered, check_sent, command_of
+from awaken.stores.memory.tables import ANY, Tables
 
 
 class MemoryCommands(Tables):
     """Kept until a commit acknowledges them."""
 
     async def send(self, command: ThreadCommand) -> int:
-        if command.kind is CommandKind.DECISIONS:
-            raise InvalidRecord(
-                "decisions are not sent: call `decide`, which answers their tickets"
-            )
+        check_sent(command)
         thread = self._threads.get(command.thread_id)
         if thread is None:
             raise NotFound("thread", command.thread_id)
@@ -45,15 +38,6 @@ class MemoryCommands(Tables):
         thread.tickets.update(taken)
         return self._keep(thread, command_of(thread_id, taken.values(), at_ms))
 
-    def _keep(self, thread: ThreadRow, command: ThreadCommand) -> int:
-        self._commands_sent += 1
-        number = self._commands_sent
-        kept = msgspec.structs.replace(command, id=number)
-        thread.commands[number] = self._commands[number] = kept
-        self._touch(thread)
-        self._sent.tell(_ANY)
-        return number
-
     async def load_commands(self, thread_id: str) -> Sequence[ThreadCommand]:
         thread = self._threads.get(thread_id)
         return list(thread.commands.values()) if thread else []
@@ -63,7 +47,7 @@ class MemoryCommands(Tables):
             found = [command for number, command in self._commands.items() if number > after]
             if found:
                 return found
-            await self._sent.wait(_ANY)
+            await self._sent.wait(ANY)
 
 
 def _meant(tickets: Mapping[str, Ticket], target: str) -> list[Ticket]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from awaken.contract.commands import CommandKind
+from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import Committed, Fence, ThreadCommit
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message
@@ -12,6 +12,7 @@ from awaken.domain.run import RunRecord
 from awaken.domain.thread import project_run
 from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.errors import InvalidRecord, StaleFence, ThreadOwned, VersionConflict
+from awaken.stores.answers import check_sent
 from awaken.stores.memory.tables import RunRow, Tables, ThreadRow
 
 _replace = msgspec.structs.replace
@@ -45,6 +46,8 @@ class MemoryWrites(Tables):
             self._write_tickets(thread, commit.tickets)
         if commit.acks:
             self._drop_commands(thread, commit.acks)
+        if commit.sends:
+            self._send(commit.sends)
         record = commit.run
         if record is not None:
             run_id = thread.latest_run_id = record.run_id
@@ -85,6 +88,8 @@ class MemoryWrites(Tables):
             _check_ids(messages)
         if commit.tickets:
             _check_tickets(commit.tickets, thread_id)
+        for command in commit.sends:
+            check_sent(command)
         if thread is None:
             return self._new_thread(commit)
         if commit.parent_thread_id is not None and thread.parent_thread_id is None:
@@ -142,6 +147,12 @@ class MemoryWrites(Tables):
             known = thread.tickets.get(ticket.key)
             if known is None or known.status is not TicketStatus.ANSWERED:
                 thread.tickets[ticket.key] = ticket
+
+    def _send(self, commands: tuple[ThreadCommand, ...]) -> None:
+        for command in commands:
+            target = self._threads.get(command.thread_id)
+            if target is not None:
+                self._keep(target, command)
 
     def _stale(self, thread_id: str, fence: Fence | None, held: Fence | None) -> StaleFence:
         return StaleFence(

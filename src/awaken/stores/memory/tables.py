@@ -18,6 +18,8 @@ from awaken.stores.changes import Waiters
 from awaken.stores.memory.profile import MemoryProfiles
 
 State = dict[str, msgspec.Raw]
+ANY = "any thread"
+"""What those wait for who wait for commands."""
 
 
 class ThreadRow:
@@ -115,6 +117,16 @@ class Tables:
         """Note that the thread was written, and tell whoever waits for that."""
         thread.touches += 1
         self._changes.tell(thread.id)
+
+    def _keep(self, thread: ThreadRow, command: ThreadCommand) -> int:
+        """Give a command its number, and tell whoever waits for one."""
+        self._commands_sent += 1
+        number = self._commands_sent
+        kept = msgspec.structs.replace(command, id=number)
+        thread.commands[number] = self._commands[number] = kept
+        self._touch(thread)
+        self._sent.tell(ANY)
+        return number
 
     def _drop_commands(self, thread: ThreadRow, ids: Iterable[int]) -> None:
         for number in ids:

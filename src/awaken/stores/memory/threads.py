@@ -148,6 +148,7 @@ class MemoryReads(Tables):
             for run in self._runs.values()
             if query.thread_id in (None, run.record.thread_id)
             and query.agent_id in (None, run.record.agent_id)
+            and query.parent_run_id in (None, run.record.parent_run_id)
             and query.status in (None, run.record.status)
         )
         return cut_page(rows, query, _bare)

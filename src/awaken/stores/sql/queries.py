@@ -18,7 +18,7 @@ FROM pragma_application_id, pragma_user_version
 # Always one row: what is not there is null. All that a commit may be refused for is in it.
 HEAD_AND_RUN = """
 SELECT t.pk, t.parent, t.created_at, t.length, t.events, t.position, t.snapshot, t.epoch, t.owner,
-       t.open_run, t.active_run, t.latest_run, r.pk, r.thread, r.status, r.agent
+       t.open_run, t.active_run, t.latest_run, r.pk, r.thread, r.status, r.agent, r.parent
 FROM (SELECT 1) LEFT JOIN threads AS t ON t.id = ? LEFT JOIN runs AS r ON r.id = ?
 """
 ADD_THREAD = """
@@ -35,13 +35,13 @@ ADD_COMMIT = """
 INSERT INTO commits (id, first_seq, first_event, at_ms, run, delta) VALUES (?, ?, ?, ?, ?, ?)
 """
 ADD_RUN = """
-INSERT INTO runs (id, thread, agent, status, first_position, last_position, record)
-VALUES (?, ?, ?, ?, ?, ?, ?)
+INSERT INTO runs (id, thread, agent, parent, status, first_position, last_position, record)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 """
-# The same without and with what is indexed: most commits leave status and agent as they are.
+# The same without and with what is indexed, which most commits leave as it is.
 ADVANCE_RUN = "UPDATE runs SET last_position = ?, record = ? WHERE pk = ?"
 CHANGE_RUN = """
-UPDATE runs SET last_position = ?, record = ?, status = ?, agent = ? WHERE pk = ?
+UPDATE runs SET last_position = ?, record = ?, status = ?, agent = ?, parent = ? WHERE pk = ?
 """
 DROP_CANCELS = """
 DELETE FROM commands WHERE thread = ? AND kind = 'cancel' AND (run_id IS NULL OR run_id = ?)

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 import msgspec
 
 from awaken.codec import dumps, loads
-from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.errors import InvalidRecord, NotFound
+from awaken.contract.commands import ThreadCommand
+from awaken.errors import NotFound
+from awaken.stores.answers import check_sent
 from awaken.stores.sql import queries
 from awaken.stores.sqlite.delta import writable
 from awaken.stores.sqlite.rows import find_thread
@@ -23,18 +24,27 @@ def pack_command(command: ThreadCommand) -> bytes:
         InvalidRecord: it holds decisions.
         Serialization: a value in it cannot be written.
     """
-    if command.kind is CommandKind.DECISIONS:
-        raise InvalidRecord("decisions are not sent: `decide` checks them against their tickets")
+    check_sent(command)
     with writable(f"command to thread {command.thread_id!r}"):
         return dumps(command)
 
 
 def send(db: sqlite3.Connection, command: ThreadCommand, body: bytes) -> int:
-    """Keep a command for a thread that was written."""
-    thread = find_thread(db, command.thread_id)
-    if thread is None:
+    """Keep a command for a thread that was written.
+
+    Raises:
+        NotFound: there is no such thread.
+    """
+    number = send_if_there(db, command, body)
+    if number is None:
         raise NotFound("thread", command.thread_id)
-    return add_command(db, thread.pk, command, body)
+    return number
+
+
+def send_if_there(db: sqlite3.Connection, command: ThreadCommand, body: bytes) -> int | None:
+    """The same, where a thread that is not there needs no command."""
+    thread = find_thread(db, command.thread_id)
+    return add_command(db, thread.pk, command, body) if thread else None
 
 
 def add_command(db: sqlite3.Connection, thread: int, command: ThreadCommand, body: bytes) -> int:

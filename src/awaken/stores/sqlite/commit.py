@@ -14,6 +14,7 @@ from awaken.domain.run import RunRecord
 from awaken.domain.thread import project_run
 from awaken.errors import InvalidRecord, StaleFence, ThreadOwned, VersionConflict
 from awaken.stores.sql import queries
+from awaken.stores.sqlite.commands import send_if_there
 from awaken.stores.sqlite.delta import Packed, pack
 from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.rows import commit_id, commits, find_run
@@ -42,6 +43,7 @@ class _Head(NamedTuple):
     run_thread: int | None
     run_status: str | None
     run_agent: str | None
+    run_parent: str | None
 
 
 def write_commit(db: sqlite3.Connection, packed: Packed) -> Committed:
@@ -129,6 +131,7 @@ def _write_run(
                 run.run_id,
                 thread,
                 run.agent_id,
+                run.parent_run_id,
                 run.status.value,
                 position,
                 position,
@@ -136,13 +139,11 @@ def _write_run(
             ),
         )
         return added.lastrowid or 0
-    if (head.run_status, head.run_agent) == (run.status.value, run.agent_id):
+    listed = (run.status.value, run.agent_id, run.parent_run_id)
+    if (head.run_status, head.run_agent, head.run_parent) == listed:
         db.execute(queries.ADVANCE_RUN, (position, packed.record, head.run))
     else:
-        db.execute(
-            queries.CHANGE_RUN,
-            (position, packed.record, run.status.value, run.agent_id, head.run),
-        )
+        db.execute(queries.CHANGE_RUN, (position, packed.record, *listed, head.run))
     return head.run
 
 
@@ -180,12 +181,14 @@ def _advance(
 
 
 def _settle_questions(db: sqlite3.Connection, packed: Packed, thread: int) -> None:
-    """Tickets and commands: what opened, what is over, what was carried out."""
+    """Tickets and commands: what opened, what was carried out, what is sent, what is over."""
     commit = packed.commit
     for ticket, record in zip(commit.tickets, packed.tickets, strict=True):
         write_ticket(db, thread, ticket, record)
     for command in commit.acks:
         db.execute(queries.ACKNOWLEDGE, (command, thread))
+    for sent, body in zip(commit.sends, packed.sends, strict=True):
+        send_if_there(db, sent, body)
     run = commit.run
     if run is not None and run.status is _DONE:
         db.execute(queries.DROP_CANCELS, (thread, run.run_id))

@@ -17,6 +17,7 @@ from awaken.domain.message import Message, Role
 from awaken.domain.run import RunMessageOutput, RunRecord
 from awaken.domain.value import Value
 from awaken.errors import InvalidRecord, Serialization
+from awaken.stores.answers import check_sent
 
 _replace = msgspec.structs.replace
 
@@ -49,6 +50,7 @@ class Packed(msgspec.Struct, frozen=True, gc=False):
     delta: bytes
     record: bytes | None
     tickets: tuple[bytes, ...]
+    sends: tuple[bytes, ...]
 
 
 def pack(commit: ThreadCommit) -> Packed:
@@ -74,6 +76,7 @@ def pack(commit: ThreadCommit) -> Packed:
             dumps(delta),
             dumps(_scalars(run)) if run else None,
             tuple([dumps(ticket) for ticket in commit.tickets]),
+            tuple([dumps(command) for command in commit.sends]),
         )
 
 
@@ -105,6 +108,8 @@ def _check(commit: ThreadCommit, run: RunRecord | None) -> None:
     for ticket in commit.tickets:
         if ticket.thread_id != commit.thread_id:
             raise InvalidRecord(f"ticket {ticket.key!r} belongs to thread {ticket.thread_id!r}")
+    for command in commit.sends:
+        check_sent(command)
 
 
 def _scalars(run: RunRecord) -> RunRecord:

@@ -46,6 +46,7 @@ def list_runs(db: sqlite3.Connection, query: RunQuery) -> Page[RunRecord]:
     if query.thread_id is not None:
         where.add("thread = (SELECT pk FROM threads WHERE id = ?)", query.thread_id)
     where.equals("agent", query.agent_id)
+    where.equals("parent", query.parent_run_id)
     order = "pk DESC"
     if query.status is not None:
         where.equals("status", query.status.value)

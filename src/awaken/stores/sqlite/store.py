@@ -146,10 +146,12 @@ class SqliteStore:
                 engine.held.discard(commit.thread_id)
             return committed
 
+        channels: tuple[str, ...] = (thread_channel(commit.thread_id),)
+        if commit.sends:
+            told = [thread_channel(command.thread_id) for command in commit.sends]
+            channels = (*channels, COMMANDS, *told)
         return await engine.write(
-            write,
-            channels=(thread_channel(commit.thread_id),),
-            lost=partial(find_committed, commit=commit),
+            write, channels=channels, lost=partial(find_committed, commit=commit)
         )
 
     async def settle(self, commit: ThreadCommit) -> Committed | None:
@@ -285,7 +287,8 @@ class SqliteStore:
     async def send(self, command: ThreadCommand) -> int:
         body = commands.pack_command(command)
         return await self._ready().write(
-            lambda db: commands.send(db, command, body), channels=(COMMANDS,)
+            lambda db: commands.send(db, command, body),
+            channels=(COMMANDS, thread_channel(command.thread_id)),
         )
 
     async def decide(

@@ -82,6 +82,7 @@ class Author:
             run_id,
             thread_id,
             agent_id=name,
+            parent_run_id=f"{thread_id} {RUNS[0]}" if name != RUNS[0] else None,
             status=status,
             output=RunMessageOutput(thread_id=thread_id, range=MessageSeqRange.new(1, length)),
             created_at=self._born.get(run_id, self.now),

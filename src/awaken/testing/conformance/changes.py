@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.store import Store
 from awaken.testing.conformance.making import PATIENCE, StoreCheck, Suite, says, texts, write
 
@@ -37,6 +38,21 @@ async def whoever_waits_for_a_change_is_woken_and_sees_it(store: Store) -> None:
             await asyncio.sleep(0)
             await write(store, messages=says(f"{length}"))
             version = max([await task for task in waiting])
+
+
+@check
+async def a_command_is_a_change_of_its_thread(store: Store) -> None:
+    await write(store)
+    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
+
+        async def see() -> None:
+            number = 0
+            while not await store.load_commands("t"):
+                number = await store.changed("t", number)
+
+        tasks.create_task(see())
+        await asyncio.sleep(0)
+        await store.send(ThreadCommand(thread_id="t", kind=CommandKind.CANCEL))
 
 
 @check

@@ -28,6 +28,8 @@ from awaken.testing.conformance.making import (
 
 check = Suite[StoreCheck]()
 
+_LATE = ThreadCommand(thread_id="runs", kind=CommandKind.MESSAGES, messages=says("late"))
+
 
 async def leave_behind(store: Store) -> None:
     """Own some threads in the middle of work. To be called by a process that dies of it."""
@@ -49,7 +51,8 @@ async def leave_behind(store: Store) -> None:
         if status is not None:
             asked = ticket(f"{name} m:0", thread_id=name, run_id=run.run_id, expires_at=100)
             left = record(run.run_id, name, created_at=number, status=status, revision=2)
-            await write(store, name, run=left, tickets=(asked,), fence=fence, at_ms=6)
+            sends = (_LATE,) if status is DONE else ()
+            await write(store, name, run=left, tickets=(asked,), sends=sends, fence=fence, at_ms=6)
     await store.claim("never written", at_ms=1)
     await store.send(ThreadCommand(thread_id="runs", kind=CommandKind.CANCEL, run_id="run runs"))
 
@@ -63,7 +66,8 @@ async def what_was_committed_is_there(store: Store) -> None:
     context = await store.load_context("runs")
     assert context is not None
     assert [entry.phase for entry in context.calls] == [CallPhase.INTENT]
-    assert [command.kind for command in context.commands] == [CommandKind.CANCEL]
+    kinds = [command.kind for command in context.commands]
+    assert kinds == [CommandKind.MESSAGES, CommandKind.CANCEL]
 
 
 @check

@@ -91,6 +91,35 @@ async def _runs(store: Store) -> None:
 
 
 @check
+async def runs_are_listed_by_their_parent(store: Store) -> None:
+    """In whatever threads they are; the parent need not be there."""
+    odd = "p'ä\"\\\n"
+    family = (("a", None), ("b", "a"), ("c", "a"), ("d", "b"), ("e", odd))
+    for run, parent in family:
+        await write(store, f"of {run}", run=record(run, f"of {run}", parent_run_id=parent))
+    await write(store, "of c", run=record("c", "of c", parent_run_id="a", status=DONE))
+    queries: list[tuple[dict[str, Any], list[str]]] = [
+        ({"parent_run_id": "a"}, ["c", "b"]),
+        ({"parent_run_id": "a", "status": RUNNING}, ["b"]),
+        ({"parent_run_id": "a", "status": DONE}, ["c"]),
+        ({"parent_run_id": "a", "thread_id": "of b", "agent_id": "agent"}, ["b"]),
+        ({"parent_run_id": "b"}, ["d"]),
+        ({"parent_run_id": odd}, ["e"]),
+        ({"parent_run_id": "c"}, []),
+        ({"parent_run_id": ""}, []),
+    ]
+    for query, expected in queries:
+        for limit in (1, 50):
+            assert await all_runs(store, limit=limit, **query) == expected, (query, limit)
+
+    await write(store, "of d", run=record("d", "of d", parent_run_id="a"))
+    assert await all_runs(store, parent_run_id="b") == []
+    assert await all_runs(store, parent_run_id="a") == ["d", "c", "b"]
+    await store.delete_thread("of c", at_ms=1)
+    assert await all_runs(store, parent_run_id="a") == ["d", "b"]
+
+
+@check
 async def runs_are_listed_by_their_creation(store: Store) -> None:
     """The last one first, whatever was written to them since."""
     await _runs(store)
@@ -195,7 +224,12 @@ async def a_cursor_fits_its_own_filter_only(store: Store) -> None:
     lists = await _three_of_each(store)
     others: dict[str, list[dict[str, Any]]] = {
         "threads": [{"prefix": "t"}, {"root": True}, {"parent_thread_id": "t0"}],
-        "runs": [{"thread_id": "t0"}, {"agent_id": "agent"}, {"status": RUNNING}],
+        "runs": [
+            {"thread_id": "t0"},
+            {"agent_id": "agent"},
+            {"parent_run_id": "r0"},
+            {"status": RUNNING},
+        ],
         "tickets": [{"thread_id": "t0"}, {"run_id": "r0"}, {"status": TicketStatus.OPEN}],
     }
     for name, pages in lists.items():

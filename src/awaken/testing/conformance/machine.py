@@ -30,7 +30,18 @@ from awaken.testing.conformance.pair import StorePair
 T = TypeVar("T")
 
 THREADS = ("a", "a b", "ä'", "b")
-FLAWS = ("length", "run", "parent", "itself", "twice", "nameless", "state", "fence", "old fence")
+FLAWS = (
+    "length",
+    "run",
+    "parent",
+    "itself",
+    "twice",
+    "nameless",
+    "state",
+    "sends",
+    "fence",
+    "old fence",
+)
 OPEN = TicketStatus.OPEN
 UNANSWERED = (OPEN, OPEN, OPEN, OPEN, TicketStatus.CLOSED, TicketStatus.EXPIRED)
 KINDS = (CommandKind.CANCEL, CommandKind.CANCEL, CommandKind.MESSAGES, CommandKind.DECISIONS)
@@ -45,6 +56,7 @@ targets = st.sampled_from(("{0}", "{0}", "{0}", "ticket-{0}", "call-{0}", "same"
 answers = st.builds(
     ToolCallResume.approve, few, id=st.sampled_from(("", "d1", "d2")), by=st.just("ann")
 ) | st.builds(ToolCallResume.deny, id=st.sampled_from(("", "d1")))
+orders = st.lists(st.tuples(threads, st.sampled_from(KINDS[:-1]), st.none() | runs), max_size=2)
 digests = st.sampled_from((None, None, None, "right", "forged"))
 
 
@@ -52,6 +64,16 @@ def _decide(
     thread: str, given: Sequence[Decision], at_ms: int, store: Store, _: int
 ) -> Awaitable[int | None]:
     return store.decide(thread, given, at_ms=at_ms)
+
+
+def _command(thread: str, kind: CommandKind, run: str | None, at_ms: int) -> ThreadCommand:
+    return ThreadCommand(
+        thread_id=thread,
+        kind=kind,
+        run_id=f"{thread} {run}" if run else None,
+        messages=says("go") if kind is CommandKind.MESSAGES else (),
+        at_ms=at_ms,
+    )
 
 
 def pick(items: Sequence[T], place: int) -> T:
@@ -104,6 +126,7 @@ class StoreMachine(RuleBasedStateMachine):
         phases=st.lists(st.sampled_from(CallPhase), max_size=2),
         states=st.tuples(changes, changes),
         acks=st.lists(places, max_size=3),
+        sends=orders,
         release=st.booleans(),
     )
     def step(
@@ -115,6 +138,7 @@ class StoreMachine(RuleBasedStateMachine):
         phases: list[CallPhase],
         states: tuple[dict[str, Any], dict[str, Any]],
         acks: list[int],
+        sends: list[tuple[str, CommandKind, str | None]],
         release: bool,
     ) -> None:
         """A commit of a run, or its last one."""
@@ -126,6 +150,7 @@ class StoreMachine(RuleBasedStateMachine):
             phases=phases,
             run_state=states[0],
             thread_state=states[1],
+            sends=tuple(_command(*command, self.author.tick()) for command in sends),
             release=release,
         )
         self.write(commit, acks)
@@ -160,6 +185,7 @@ class StoreMachine(RuleBasedStateMachine):
             "twice": {"messages": words * 2},
             "nameless": {"messages": (replace(words[0], id=None),)},
             "state": {"run_state": raw(x=1)},
+            "sends": {"sends": tuple(_command(other, kind, None, 0) for kind in CommandKind)},
         }
         if flaw in flaws:
             return self.write(replace(commit, **flaws[flaw]))
@@ -191,14 +217,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(place=places, kind=st.sampled_from(KINDS), run=st.none() | runs)
     def send(self, place: int, kind: CommandKind, run: str | None) -> None:
-        thread = self.existing(place)
-        command = ThreadCommand(
-            thread_id=thread,
-            kind=kind,
-            run_id=f"{thread} {run}" if run else None,
-            messages=says("go") if kind is CommandKind.MESSAGES else (),
-            at_ms=self.author.tick(),
-        )
+        command = _command(self.existing(place), kind, run, self.author.tick())
         self.pair.tell(lambda store, _: store.send(command))
 
     @precondition(lambda self: self.author.asked)

@@ -7,7 +7,7 @@ equal.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -18,7 +18,7 @@ from awaken.contract.store import Store
 from awaken.contract.threads import Freed
 from awaken.domain.thread import Thread
 from awaken.errors import StoreError
-from awaken.testing.conformance.making import everything, names
+from awaken.testing.conformance.making import all_runs, everything, names
 
 Sides = tuple[Any, Any]
 Deed = Callable[[Store, int], Awaitable[Any]]
@@ -81,6 +81,8 @@ class StorePair:
             return replace(commit, fence=held[side] if held else None, acks=numbers)
 
         committed = self.agree(lambda store, side: store.commit(made(side)))
+        if committed is not None and commit.sends:
+            self._number_sends({command.thread_id for command in commit.sends})
         if committed is not None and commit.run is not None:
             assert committed == self.agree(lambda store, side: store.settle(made(side)))
         if committed is not None and commit.release:
@@ -105,9 +107,22 @@ class StorePair:
             return
         assert (numbers[0] is None) == (numbers[1] is None)
         if numbers[0] is not None:
-            for side in (0, 1):
-                assert all(numbers[side] > sent[side] for sent in self.commands)
-            self.commands.append(numbers)
+            self._number(numbers)
+
+    def _number(self, numbers: Sides) -> None:
+        for side in (0, 1):
+            assert all(numbers[side] > sent[side] for sent in self.commands)
+        self.commands.append(numbers)
+
+    def _number_sends(self, thread_ids: Iterable[str]) -> None:
+        """Find out which numbers the commands of a commit got; some of them may be gone already."""
+        new: list[list[int]] = []
+        for side, store in enumerate(self.stores):
+            known = {sent[side] for sent in self.commands}
+            found = [c.id for name in thread_ids for c in self._run(store.load_commands(name))]
+            new.append(sorted(set(found) - known))
+        for numbers in zip(*new, strict=True):
+            self._number(numbers)
 
     def reopen(self) -> None:
         for store in self.stores:
@@ -137,6 +152,8 @@ class StorePair:
         found = await everything(store)
         for now in (now_ms, NEVER):
             found[f"interrupted at {now}"] = names(await store.list_interrupted(now_ms=now))
+        for name in found["runs"]:
+            found[f"children of {name}"] = await all_runs(store, parent_run_id=name)
         for name in found["threads"]:
             read = found[f"thread {name}"]
             for part in (read, read["context"]):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import CallPhase, Fence, ThreadCommit
 from awaken.contract.store import Store
 from awaken.domain.event import StepStart
 from awaken.domain.message import Message, Role, Text, ToolCall
+from awaken.domain.suspension import ToolCallResume
 from awaken.errors import InvalidRecord, Serialization, StaleFence, StoreError, VersionConflict
 from awaken.testing.conformance.making import (
     DONE,
@@ -56,6 +58,7 @@ async def _refuses(store: Store, error: type[StoreError], **changes: Any) -> Non
         "events": (event(),),
         "calls": (CALL_DONE,),
         "tickets": (ticket("m:1"),),
+        "sends": (ThreadCommand(thread_id="elsewhere", kind=CommandKind.CANCEL),),
         "parent_thread_id": "elsewhere",
         "at_ms": 99,
     }
@@ -65,6 +68,7 @@ async def _refuses(store: Store, error: type[StoreError], **changes: Any) -> Non
     committed = await store.commit(ThreadCommit(**good))
     assert (committed.length, committed.first_event_seq) == (2, 2)
     assert await texts(store) == ["old", "new"]
+    assert len(await store.load_commands("elsewhere")) == 1
 
 
 @check
@@ -136,6 +140,19 @@ async def a_message_with_an_empty_id_is_refused(store: Store) -> None:
 async def a_message_that_is_twice_in_a_commit_is_refused(store: Store) -> None:
     """04/S-2, within one commit; ids over the whole log are their maker's business."""
     await _refuses(store, InvalidRecord, messages=(*says("a", "b"), *says("a")))
+
+
+@check
+async def decisions_that_are_sent_are_refused(store: Store) -> None:
+    """They are decided: nobody answers a ticket past its check."""
+    forged = ThreadCommand(
+        thread_id="elsewhere",
+        kind=CommandKind.DECISIONS,
+        decisions=(("m:0", ToolCallResume.approve()),),
+    )
+    fine = ThreadCommand(thread_id="elsewhere", kind=CommandKind.CANCEL)
+    await _refuses(store, InvalidRecord, sends=(fine, forged))
+    await refused_in_vain(store, InvalidRecord, write(store, "new", sends=(fine, forged)))
 
 
 @check

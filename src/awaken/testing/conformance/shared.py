@@ -73,6 +73,7 @@ async def _fill(store: Store) -> None:
         )
     await store.fork("t", "fork", at=2, at_ms=20)
     await store.send(CANCEL)
+    await write(store, "p", sends=(CANCEL, replace(CANCEL, thread_id="fork")), at_ms=2)
     await store.decide("t", [("m:1", ToolCallResume.approve(id="d1"))], at_ms=30)
     await store.profiles.set(ProfileOwner(agent="a"), "k", {"v": 1})
 
@@ -261,3 +262,20 @@ async def one_hears_of_the_others_commands(open_store: OpenStore) -> None:
             await asyncio.sleep(0)
             seen.append(await one.decide("t", [("m:0", ToolCallResume.approve())], at_ms=1))
             assert [command.id for command in await waiting] == seen[1:]
+
+
+@check
+async def one_hears_of_what_the_other_sends_with_a_commit(open_store: OpenStore) -> None:
+    async def see(store: Store) -> None:
+        version = 0
+        while not await store.load_commands("t"):
+            version = await store.changed("t", version)
+
+    async with _handles(open_store) as (one, two):
+        await write(one)
+        async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
+            waiting = tasks.create_task(two.next_commands(0))
+            tasks.create_task(see(two))
+            await asyncio.sleep(0)
+            await write(one, "u", sends=(CANCEL,))
+            assert [command.thread_id for command in await waiting] == ["t"]

@@ -17,6 +17,7 @@ from awaken.testing.conformance import (
     profiles,
     refusals,
     runs,
+    sends,
     shared,
     tickets,
 )
@@ -31,6 +32,7 @@ _PARTS = (
     lists,
     tickets,
     commands,
+    sends,
     changes,
     forks,
     deleting,

@@ -1,0 +1,43 @@
+"""What one agent changes about another it hands a conversation to."""
+
+from __future__ import annotations
+
+import msgspec
+
+from awaken.codec import Json, from_json
+from awaken.domain.spec import AgentSpec, ToolSelection
+from awaken.domain.value import Value
+
+
+class AgentOverlay(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An agent's specification, changed in places; what is not given stays as it is.
+
+    Tools can only be taken away: `allowed_tools` keeps those it names, `excluded_tools` drops
+    those. An overlay gives no agent a tool it has not got.
+    """
+
+    system_prompt: str | None = None
+    model_id: str | None = None
+    allowed_tools: tuple[str, ...] | None = None
+    excluded_tools: tuple[str, ...] | None = None
+
+    @classmethod
+    def read(cls, value: Json) -> AgentOverlay:
+        """An overlay from JSON; unknown fields are refused."""
+        return from_json(value, cls)
+
+    @property
+    def tool_selection(self) -> ToolSelection:
+        """Which of its tools the agent keeps."""
+        return ToolSelection(allowed=self.allowed_tools, excluded=self.excluded_tools or ())
+
+    def on(self, spec: AgentSpec) -> AgentSpec:
+        """The specification with this laid over it."""
+        given = {
+            field: value
+            for field in self.__struct_fields__
+            if (value := getattr(self, field)) is not None
+        }
+        if self.excluded_tools is not None:
+            given["excluded_tools"] = (*(spec.excluded_tools or ()), *self.excluded_tools)
+        return msgspec.structs.replace(spec, **given)

@@ -1,0 +1,84 @@
+"""An agent that runs elsewhere, as a user writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from awaken.domain.budget import Budget
+from awaken.domain.secret import RedactedString
+from awaken.domain.spec import AgentSpec, RemoteEndpoint
+from awaken.errors import ConfigError
+
+_SCHEMES = {"http": "a2a", "https": "a2a", "python": "subprocess"}
+
+
+class RemoteAgent:
+    """An agent in another process or on another machine; asked for, delegated to and cancelled
+    like any other.
+
+    Args:
+        id: the name it is asked for by here.
+        url: `https://…`, where it speaks A2A, or `python:package.module:agent`, an `Agent` to be
+            run in a process of its own.
+        token: a bearer token, sent to that address and nowhere else.
+        target: its name there, if the address serves more than one.
+        description: what other agents here are told of it.
+        timeout: seconds a turn may take.
+        budget: what a run may use up, as far as it can be counted here: steps and time.
+        backend: the kind of backend, where the address does not tell.
+        options: what else the backend is to know; see `docs/backends.md`.
+
+    Raises:
+        ConfigError: an argument cannot work; the text says which, and what to do.
+    """
+
+    def __init__(
+        self,
+        id: str,
+        url: str,
+        *,
+        token: str | RedactedString | None = None,
+        target: str | None = None,
+        description: str | None = None,
+        timeout: float = 300.0,
+        budget: Budget | None = None,
+        backend: str | None = None,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        given: Any = id
+        if not isinstance(given, str) or not given.strip():
+            raise ConfigError(f"an agent's id is text that is not blank, not {id!r}")
+        backend = backend or _SCHEMES.get(url.partition(":")[0].lower())
+        if backend is None:
+            raise ConfigError(
+                f"agent {id!r}: {url!r} is no address: give https://… for an agent that speaks "
+                "A2A, python:package.module:agent for one in a process of its own, or a backend"
+            )
+        if not timeout > 0:
+            raise ConfigError(f"agent {id!r}: timeout is above 0 seconds, not {timeout!r}")
+        if isinstance(token, RedactedString):
+            token = token.expose_secret()
+        try:
+            endpoint = RemoteEndpoint(
+                backend=backend,
+                base_url=url,
+                auth=None if token is None else {"type": "bearer", "token": token},
+                target=target,
+                timeout_ms=max(1, round(timeout * 1000)),
+                options=dict(options or {}),
+            )
+        except ValueError as error:
+            raise ConfigError(f"agent {id!r}: {error}") from error
+        self.id = id
+        self.spec = AgentSpec(
+            id=id,
+            model_id=backend,
+            system_prompt="",
+            description=description,
+            budget=budget,
+            endpoint=endpoint,
+        )
+
+    def __repr__(self) -> str:
+        return f"RemoteAgent({self.id!r})"

@@ -1,0 +1,152 @@
+"""What a run sets aside before it asks the model, and counts after."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from awaken.codec import dumps
+from awaken.contract.budget import Account, Reservation
+from awaken.contract.control import CancellationToken, interruptible
+from awaken.domain.budget import Amount
+from awaken.domain.inference import TokenUsage
+from awaken.domain.message import Message, Text, Thinking
+from awaken.errors import BudgetExhausted
+from awaken.plugin.agent import ResolvedAgent
+
+MOST_OUTPUT = 4096
+"""How much of an answer is set aside where nobody says how long it may be."""
+LEAST_OUTPUT = 64
+"""An answer that may be no longer than this is not asked for."""
+
+_MESSAGE = 8
+_BYTES_A_TOKEN = 3
+_OTHER_BLOCK = 1600
+
+
+class Purse:
+    """Sets aside what the next inference may take, and counts what it took.
+
+    Prompts are estimated, on the high side, and the estimate is raised by what the provider reports
+    if it was too low all the same. Each message is looked at once.
+    """
+
+    def __init__(self, account: Account, run_id: str) -> None:
+        self.account = account
+        self.max_output: int | None = None
+        self._run_id = run_id
+        self._seen = 0
+        self._tokens = 0
+        self._factor = 1.0
+        self._prompt = 0
+        self._reservation: Reservation | None = None
+
+    # -- before -------------------------------------------------------------------------------
+
+    async def reserve(
+        self,
+        agent: ResolvedAgent,
+        messages: Sequence[Message],
+        asked: int | None,
+        token: CancellationToken | None,
+        task: asyncio.Task[Any] | None,
+    ) -> None:
+        """Set aside what one inference may take at most: the conversation and an answer as long as
+        was asked for.
+
+        Waits while what others have set aside may still come back.
+
+        Raises:
+            BudgetExhausted: there is not enough left.
+            Cancelled: somebody cancelled the run.
+        """
+        self._prompt = self._estimate(agent, messages)
+        while True:
+            try:
+                self._reservation = self._try(agent, asked)
+                return
+            except BudgetExhausted as error:
+                if not error.may_come_back:
+                    raise
+            with interruptible(token, task):
+                await self.account.something_is_freed()
+
+    def _try(self, agent: ResolvedAgent, asked: int | None) -> Reservation:
+        price, left = agent.price, self.account.left()
+        output = asked or MOST_OUTPUT
+        if left.tokens is not None:
+            output = min(output, int(left.tokens - self._prompt))
+        if left.money is not None and price is not None and price.output > 0:
+            spare = left.money - price.of(self._prompt, 0)
+            output = min(output, int(spare / price.output * 1_000_000))
+        output = max(output, min(LEAST_OUTPUT, asked or LEAST_OUTPUT))
+        reservation = self.account.reserve(
+            self._run_id,
+            Amount(
+                tokens=self._prompt + output,
+                money=price.of(self._prompt, output) if price is not None else 0.0,
+                steps=1,
+            ),
+        )
+        limited = left.tokens is not None or left.money is not None
+        self.max_output = output if limited else None
+        return reservation
+
+    def _estimate(self, agent: ResolvedAgent, messages: Sequence[Message]) -> int:
+        if not self._seen:
+            self._tokens = _size(agent.spec.system_prompt.encode()) + sum(
+                _size(dumps(tool)) for tool in agent.descriptors
+            )
+        for message in messages[self._seen :]:
+            self._tokens += estimate(message)
+        self._seen = len(messages)
+        return int(self._tokens * self._factor) + 1
+
+    # -- after --------------------------------------------------------------------------------
+
+    def settle(self, agent: ResolvedAgent, usage: TokenUsage | None, heard: int) -> Amount:
+        """Count what an inference took; without a report, what was sent and `heard`."""
+        reservation, self._reservation = self._reservation, None
+        if reservation is None:
+            return Amount()
+        prompt, output = self._prompt, heard
+        if usage is not None and usage.prompt_tokens is not None:
+            prompt, output = usage.prompt_tokens, usage.completion_tokens or 0
+            self._factor = max(self._factor, prompt * self._factor / max(1, self._prompt))
+        used = Amount(
+            tokens=prompt + output,
+            money=agent.price.of(prompt, output) if agent.price is not None else 0.0,
+            steps=1,
+        )
+        reservation.settle(used)
+        return used + self.lap()
+
+    def drop(self) -> None:
+        """Nothing came of an inference."""
+        reservation, self._reservation = self._reservation, None
+        if reservation is not None:
+            reservation.settle(Amount())
+
+    def lap(self) -> Amount:
+        """Count the time that has passed."""
+        return Amount(seconds=self.account.lap(self._run_id))
+
+
+def estimate(message: Message) -> int:
+    """How many tokens a message takes, rather too many than too few."""
+    size = 0
+    for block in message.content:
+        if isinstance(block, Text):
+            size += len(block.text.encode())
+        elif isinstance(block, Thinking):
+            size += len(block.thinking.encode())
+        else:
+            size += _OTHER_BLOCK * _BYTES_A_TOKEN
+    for call in message.tool_calls or ():
+        size += len(call.name) + len(dumps(call.arguments))
+    return _MESSAGE + size // _BYTES_A_TOKEN
+
+
+def _size(text: bytes) -> int:
+    return len(text) // _BYTES_A_TOKEN + _MESSAGE

@@ -1,0 +1,213 @@
+"""Delegates as runs of their own: on record, in a thread beneath their parent's.
+
+The name of such a run is made of the call that asked for it. Whoever carries out that call again,
+after a crash or with somebody's answer, finds the run and goes on with it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable
+from typing import Protocol
+
+import msgspec
+
+from awaken.backend.local import map_termination
+from awaken.clock import Clock
+from awaken.codec import dumps_text, from_json
+from awaken.contract.backend import (
+    BACKEND_OUTPUT_STATE_KEY,
+    BackendDelegateRunRequest,
+    BackendLoopError,
+    BackendRunOutput,
+    BackendRunResult,
+    BackendRunStatus,
+    ExecutionFailed,
+)
+from awaken.contract.events import EventSink
+from awaken.contract.store import Store
+from awaken.domain.budget import Spending
+from awaken.domain.identity import RequestOrigin
+from awaken.domain.lifecycle import SUSPENDED_END, RunStatus, Stopped
+from awaken.domain.message import Message
+from awaken.domain.run import RunRecord, WaitingReason
+from awaken.domain.suspension import ResumeAction, ToolCallResume
+from awaken.errors import AgentLoopError, AwakenError, DecisionRefused, RunLeft
+from awaken.loop import AgentRunResult
+from awaken.runtime.request import Inherited, RunRequest, WhenBusy
+from awaken.state.runtime_keys import SPENDING
+
+log = logging.getLogger("awaken.runtime")
+
+
+class RunDoor(Protocol):
+    """How a run is started."""
+
+    def __call__(
+        self, request: RunRequest, sink: EventSink, inherited: Inherited
+    ) -> Awaitable[AgentRunResult]: ...
+
+
+class Delegates:
+    """Runs delegates through the same door as every other run."""
+
+    def __init__(self, run: RunDoor, store: Store, clock: Clock) -> None:
+        self._run = run
+        self._store = store
+        self._clock = clock
+
+    async def run_delegate(self, request: BackendDelegateRunRequest) -> BackendRunResult:
+        """Run the delegate of `request.key`, go on with it, or say how it ended if it has.
+
+        Raises:
+            ExecutionFailed: it could not be run.
+            BackendLoopError: it broke off.
+            RunLeft: the runtime closes; somebody else will go on with it.
+        """
+        run_id = child_id(request.key)
+        record = await self._store.load_run(run_id)
+        if record is None:
+            await self._start(request, run_id)
+        elif record.status is RunStatus.WAITING:
+            if not await self._answer(request, record):
+                return await self._standing(record)
+        elif record.status is not RunStatus.DONE:
+            await self._carry_on(request, run_id)
+        record = await self._store.load_run(run_id)
+        if record is None:
+            raise ExecutionFailed(f"delegate run '{run_id}' was deleted while it ran")
+        return await self._standing(record)
+
+    async def _start(self, request: BackendDelegateRunRequest, run_id: str) -> None:
+        parent = request.parent
+        await self._drive(
+            request,
+            RunRequest(
+                thread_id=run_id,
+                run_id_hint=run_id,
+                agent_id=request.agent_id,
+                messages=tuple(request.messages),
+                wait_for_decisions=False,
+                when_busy=WhenBusy.QUEUE,
+                origin=RequestOrigin.INTERNAL,
+                parent_run_id=parent.parent_run_id,
+                parent_thread_id=parent.parent_thread_id,
+                parent_tool_call_id=parent.parent_tool_call_id,
+            ),
+        )
+
+    async def _carry_on(
+        self, request: BackendDelegateRunRequest, run_id: str, *said: Message
+    ) -> None:
+        await self._drive(
+            request,
+            RunRequest(
+                thread_id=run_id,
+                continue_run_id=run_id,
+                messages=said,
+                wait_for_decisions=False,
+                when_busy=WhenBusy.QUEUE,
+            ),
+        )
+
+    async def _drive(self, request: BackendDelegateRunRequest, asked: RunRequest) -> None:
+        inherited = Inherited(budget=request.budget, depth=request.depth)
+        try:
+            await self._run(asked, request.sink, inherited)
+        except RunLeft:
+            raise
+        except AgentLoopError as error:
+            raise BackendLoopError(error) from error
+        except AwakenError as error:
+            raise ExecutionFailed(str(error)) from error
+
+    # -- answers ------------------------------------------------------------------------------
+
+    async def _answer(self, request: BackendDelegateRunRequest, record: RunRecord) -> bool:
+        """Pass an answer on to a run that waits; false if there is none it has not had."""
+        resume, asker = request.resume, request.asker
+        commands = await self._store.load_commands(record.thread_id)
+        if resume is None or asker is None:
+            if not commands:
+                return False
+        elif asker.ticket is None:
+            told = await self._told(record, request.key, resume)
+            if told is None:
+                return False
+            await self._carry_on(request, record.run_id, told)
+            return True
+        else:
+            answer = msgspec.structs.replace(
+                resume, decision_id=f"{request.key}>{asker.ticket}", digest=None
+            )
+            try:
+                sent = await self._store.decide(
+                    record.thread_id, [(asker.ticket, answer)], at_ms=self._clock.now_ms()
+                )
+                if sent is None and not commands:
+                    return False
+            except DecisionRefused as error:
+                log.warning("an answer to run %s came too late: %s", record.run_id, error)
+        await self._carry_on(request, record.run_id)
+        return True
+
+    async def _told(self, record: RunRecord, key: str, resume: ToolCallResume) -> Message | None:
+        """An answer as a message; nothing if the run has had it."""
+        id = f"{key}>{resume.decision_id or resume.updated_at}"
+        log = await self._store.load_messages(record.thread_id)
+        if any(message.id == id for message in log):
+            return None
+        return Message.user(answer_text(resume), id=id)
+
+    # -- results ------------------------------------------------------------------------------
+
+    async def _standing(self, record: RunRecord) -> BackendRunResult:
+        """How a run stands, from its record."""
+        termination = record.termination_reason or SUSPENDED_END
+        state = record.state.extensions if record.state is not None else {}
+        output = BackendRunOutput.from_text(record.final_output)
+        if BACKEND_OUTPUT_STATE_KEY in state:
+            output = from_json(state[BACKEND_OUTPUT_STATE_KEY], BackendRunOutput)
+        spent = state.get(SPENDING.name)
+        return BackendRunResult(
+            agent_id=record.agent_id,
+            status=_status(record),
+            termination=termination,
+            response=record.final_output,
+            output=output,
+            steps=record.steps,
+            run_id=record.run_id,
+            tickets=record.waiting.tickets if record.waiting is not None else (),
+            spending=None if spent is None else from_json(spent, Spending),
+        )
+
+
+def child_id(key: str) -> str:
+    """The run, and thread, of the delegate a call asked for."""
+    return f"child-{key}"
+
+
+def _status(record: RunRecord) -> BackendRunStatus:
+    if record.status is RunStatus.WAITING and record.waiting is not None:
+        waiting = record.waiting
+        message = record.final_output or waiting.message
+        if waiting.reason is WaitingReason.USER_INPUT:
+            return BackendRunStatus.waiting_input(message)
+        if waiting.message == "auth_required":
+            return BackendRunStatus.waiting_auth(message)
+        return BackendRunStatus.suspended(None)
+    termination = record.termination_reason or SUSPENDED_END
+    if isinstance(termination, Stopped) and termination.value.code == "timeout":
+        return BackendRunStatus.timeout()
+    return map_termination(termination)
+
+
+def answer_text(resume: ToolCallResume) -> str:
+    """What somebody decided, in words another agent can read."""
+    if resume.action is not ResumeAction.RESUME:
+        return f"No: {resume.reason}" if resume.reason else "No."
+    if isinstance(resume.result, str):
+        return resume.result
+    if resume.result is not None:
+        return dumps_text(resume.result)
+    return resume.reason or "Yes."

@@ -1,0 +1,316 @@
+"""Background tasks as runs of their own: on record before they start, and told of when they end.
+
+A task is a run in a thread beneath its owner's. So it can be listed and cancelled from any process,
+and one whose process is gone is found: it is taken up again, or reported as interrupted.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+import msgspec
+
+from awaken.clock import Clock
+from awaken.codec import Json, dumps_text, from_json, to_json
+from awaken.contract.background import (
+    PersistedTaskMeta,
+    TaskStatus,
+    terminal_event,
+)
+from awaken.contract.commands import CommandKind, ThreadCommand
+from awaken.contract.commits import Fence, ThreadCommit
+from awaken.contract.store import Store
+from awaken.domain.event import RunEvent, RunFinish, RunStart
+from awaken.domain.identity import RequestOrigin
+from awaken.domain.lifecycle import CANCELLED, NATURAL_END, Failed, RunStatus, TerminationReason
+from awaken.domain.message import Message
+from awaken.domain.run import RunOutcome, RunRecord, RunRequestSnapshot
+from awaken.errors import NotFound
+from awaken.loop.inbox import payload_messages
+from awaken.runtime.active import ActiveRun, ActiveRuns
+
+INTERRUPTED = "interrupted: the process ended while the task ran"
+_PREFIX = "task:"
+log = logging.getLogger("awaken.runtime")
+
+
+def is_task(record: RunRecord) -> bool:
+    return record.agent_id.startswith(_PREFIX)
+
+
+class KeptTask(msgspec.Struct, frozen=True):
+    """A task as its record has it, and what is needed to take it up again."""
+
+    task: PersistedTaskMeta
+    resume: Json = None
+
+    @classmethod
+    def of(cls, record: RunRecord) -> KeptTask:
+        extras = record.request.request_extras if record.request is not None else None
+        assert isinstance(extras, dict), "a task's record says what it is"
+        task = from_json(extras["task"], PersistedTaskMeta)
+        if record.status is RunStatus.DONE:
+            task = msgspec.structs.replace(
+                task,
+                status=_status(record.termination_reason),
+                completed_at_ms=(record.finished_at or 0) * 1000,
+                error=_error(record.termination_reason),
+                result=extras.get("result"),
+            )
+        return cls(task, extras.get("resume"))
+
+
+class Tasks:
+    """Keeps tasks in the store: a `TaskJournal`."""
+
+    def __init__(
+        self,
+        store: Store,
+        active: ActiveRuns,
+        clock: Clock,
+        deliver: Callable[[str], Awaitable[None]],
+    ) -> None:
+        self._store = store
+        self._active = active
+        self._clock = clock
+        self._deliver = deliver
+        self._live: dict[str, tuple[ActiveRun, Fence, RunRecord]] = {}
+
+    async def begin(
+        self, task: PersistedTaskMeta, resume: Json | None, cancel: Callable[[], object]
+    ) -> None:
+        """Keep that a task is about to start; `cancel` is called if somebody wants it to end.
+
+        Raises:
+            StoreError: it could not be kept.
+        """
+        now = self._clock.now_ms()
+        record = RunRecord(
+            run_id=task.uid,
+            thread_id=task.uid,
+            agent_id=f"{_PREFIX}{task.task_type}",
+            parent_run_id=task.parent_uid or task.parent_context.run_id,
+            request=RunRequestSnapshot(
+                origin=RequestOrigin.INTERNAL,
+                request_extras={"task": to_json(task), "resume": resume},
+                parent_thread_id=task.owner_thread_id or None,
+            ),
+            status=RunStatus.RUNNING,
+            created_at=now // 1000,
+            started_at=now // 1000,
+            updated_at=now // 1000,
+        )
+        start = RunStart(thread_id=task.uid, run_id=task.uid, parent_run_id=record.parent_run_id)
+        await self._own(record, cancel, start)
+
+    async def take_over(self, record: RunRecord, cancel: Callable[[], object]) -> None:
+        """Own a task whose process is gone, to carry it on.
+
+        Raises:
+            ThreadOwned: somebody else does.
+        """
+        record = msgspec.structs.replace(record, revision=record.revision + 1, state=None)
+        await self._own(record, cancel, None)
+
+    async def _own(
+        self, record: RunRecord, cancel: Callable[[], object], start: RunStart | None
+    ) -> None:
+        slot = self._active.reserve(record.thread_id)
+        try:
+            self._active.name(slot, record.run_id)
+            fence = await self._store.claim(record.thread_id, at_ms=self._clock.now_ms())
+            try:
+                await self._commit(record, fence, *((start,) if start is not None else ()))
+            except BaseException:
+                await self._store.release(fence)
+                raise
+        except BaseException:
+            slot.release()
+            raise
+        slot.token.on_cancel(cancel)
+        slot.begin(0)
+        self._live[record.run_id] = (slot, fence, record)
+
+    async def end(self, task: PersistedTaskMeta, event: Json) -> bool:
+        """Keep how a task ended and what its owner is told, both at once.
+
+        Raises:
+            StoreError: it could not be kept.
+        """
+        kept = self._live.get(task.uid)
+        if kept is None:
+            return False
+        slot, fence, record = kept
+        told = await self._finish(record, fence, task, event)
+        self._live.pop(task.uid, None)
+        slot.release()
+        return told
+
+    async def emit(self, task: PersistedTaskMeta, event: Json) -> bool:
+        """Keep an event for an owner that nobody runs now; whoever runs it next reads it."""
+        command = self._told(task, event, None)
+        try:
+            await self._store.send(command)
+        except NotFound:
+            return False
+        await self._deliver(task.owner_thread_id)
+        return True
+
+    async def find(self, tasks: Sequence[PersistedTaskMeta]) -> Mapping[str, PersistedTaskMeta]:
+        """What the store knows of tasks that do not run here."""
+        known: dict[str, PersistedTaskMeta] = {}
+        for task in tasks:
+            record = await self._store.load_run(task.uid) if task.uid else None
+            if record is not None:
+                known[task.uid] = KeptTask.of(record).task
+        return known
+
+    # -- after a crash ------------------------------------------------------------------------
+
+    async def interrupted(self, agents: Sequence[str]) -> list[RunRecord]:
+        """Tasks of these agents that nobody carries on."""
+        found = await self._store.list_interrupted(now_ms=self._clock.now_ms())
+        return [
+            record
+            for record in found
+            if is_task(record)
+            and self._active.find_by_thread(record.thread_id) is None
+            and KeptTask.of(record).task.parent_context.agent_id in (None, *agents)
+        ]
+
+    async def close(self, record: RunRecord, *, cancelled: bool = False) -> None:
+        """End a task whose process is gone, and tell its owner.
+
+        Raises:
+            ThreadOwned: somebody carries it on.
+        """
+        fence = await self._store.claim(record.thread_id, at_ms=self._clock.now_ms())
+        try:
+            now = await self._store.load_run(record.run_id)
+            if now is None or now.status is RunStatus.DONE:
+                await self._store.release(fence)
+                return
+            task = msgspec.structs.replace(
+                KeptTask.of(now).task,
+                status=TaskStatus.CANCELLED if cancelled else TaskStatus.FAILED,
+                error=None if cancelled else INTERRUPTED,
+                completed_at_ms=self._clock.now_ms(),
+            )
+            event = {**terminal_event(task), "interrupted": True}
+            await self._finish(now, fence, task, event)
+        except BaseException:
+            await self._store.release(fence)
+            raise
+
+    # -- commits ------------------------------------------------------------------------------
+
+    async def _finish(
+        self, record: RunRecord, fence: Fence, task: PersistedTaskMeta, event: Json
+    ) -> bool:
+        now = self._clock.now_ms() // 1000
+        termination = _termination(task)
+        final = None if task.result is None else _text(task.result)
+        payload = {"message": task.error} if task.error is not None else None
+        asked, extras = record.request, {}
+        if asked is not None and isinstance(asked.request_extras, dict):
+            extras = {**asked.request_extras, "result": task.result}
+            asked = msgspec.structs.replace(asked, request_extras=extras)
+        ended = msgspec.structs.replace(
+            record,
+            request=asked,
+            status=RunStatus.DONE,
+            termination_reason=termination,
+            final_output=final,
+            error_payload=payload,
+            outcome=RunOutcome(
+                termination_reason=termination, final_output=final, error_payload=payload
+            ),
+            finished_at=now,
+            updated_at=now,
+            revision=record.revision + 1,
+            state=None,
+        )
+        finish = RunFinish(
+            thread_id=task.uid,
+            run_id=task.uid,
+            result={"response": final or "", "status": task.status.value},
+            termination=termination,
+        )
+        told = bool(task.owner_thread_id) and not task.internal
+        sends = (self._told(task, event, "end"),) if told else ()
+        await self._commit(ended, fence, finish, sends=sends, release=True)
+        if told:
+            await self._deliver(task.owner_thread_id)
+        return told
+
+    def _told(self, task: PersistedTaskMeta, event: Json, name: str | None) -> ThreadCommand:
+        """An event as a message to the owner."""
+        (message,) = payload_messages(event)
+        id = f"{task.uid}:{name}" if name is not None else message.id
+        return ThreadCommand(
+            thread_id=task.owner_thread_id,
+            kind=CommandKind.MESSAGES,
+            messages=(_with_id(message, id),),
+            at_ms=self._clock.now_ms(),
+        )
+
+    async def _commit(
+        self,
+        record: RunRecord,
+        fence: Fence,
+        *events: RunStart | RunFinish,
+        sends: tuple[ThreadCommand, ...] = (),
+        release: bool = False,
+    ) -> None:
+        now = self._clock.now_ms()
+        owner = record.request.parent_thread_id if record.request is not None else None
+        first = record.revision == 0
+        if first and owner is not None and await self._store.load_thread(owner) is None:
+            owner = None
+        await self._store.commit(
+            ThreadCommit(
+                thread_id=record.thread_id,
+                expected_length=0,
+                run=record,
+                events=tuple(
+                    RunEvent(
+                        thread_id=record.thread_id,
+                        run_id=record.run_id,
+                        parent_run_id=record.parent_run_id,
+                        at_ms=now,
+                        event=event,
+                    )
+                    for event in events
+                ),
+                sends=sends,
+                parent_thread_id=owner if first else None,
+                at_ms=now,
+                fence=fence,
+                release=release,
+            )
+        )
+
+
+def _with_id(message: Message, id: str | None) -> Message:
+    return msgspec.structs.replace(message, id=id)
+
+
+def _text(result: Json) -> str:
+    return result if isinstance(result, str) else dumps_text(result)
+
+
+def _termination(task: PersistedTaskMeta) -> TerminationReason:
+    if task.status is TaskStatus.COMPLETED:
+        return NATURAL_END
+    return CANCELLED if task.status is TaskStatus.CANCELLED else Failed(value=task.error or "")
+
+
+def _status(termination: TerminationReason | None) -> TaskStatus:
+    if termination == NATURAL_END:
+        return TaskStatus.COMPLETED
+    return TaskStatus.CANCELLED if termination == CANCELLED else TaskStatus.FAILED
+
+
+def _error(termination: TerminationReason | None) -> str | None:
+    return termination.value if isinstance(termination, Failed) else None

@@ -1,0 +1,204 @@
+"""Commands sent with a commit: kept if it is made, and only then."""
+
+from __future__ import annotations
+
+import asyncio
+
+from msgspec.structs import replace
+
+from awaken.contract.commands import CommandKind, ThreadCommand
+from awaken.contract.commits import ThreadCommit
+from awaken.contract.store import Store
+from awaken.errors import VersionConflict
+from awaken.testing.conformance.commands import cancel, tell
+from awaken.testing.conformance.making import (
+    DONE,
+    PATIENCE,
+    WAITING,
+    StoreCheck,
+    Suite,
+    names,
+    record,
+    refused_in_vain,
+    says,
+    texts,
+    write,
+)
+
+check = Suite[StoreCheck]()
+
+
+async def _left(store: Store, thread_id: str) -> list[ThreadCommand]:
+    """What is to be done in a thread, without the numbers."""
+    return [replace(command, id=0) for command in await store.load_commands(thread_id)]
+
+
+# -- keeping ----------------------------------------------------------------------------------
+
+
+@check
+async def a_command_comes_with_the_commit_that_sends_it(store: Store) -> None:
+    """As it was given, but for its id."""
+    await write(store, "u")
+    sent = ThreadCommand(
+        thread_id="u",
+        kind=CommandKind.MESSAGES,
+        run_id="r",
+        messages=says("a", "ü"),
+        at_ms=5,
+    )
+
+    committed = await write(store, messages=says("b"), sends=(replace(sent, id=77),))
+
+    assert committed.length == 1
+    assert await texts(store) == ["b"]
+    assert await _left(store, "u") == [sent]
+    assert await _left(store, "t") == []
+    context = await store.load_context("u")
+    assert context is not None
+    assert list(context.commands) == list(await store.load_commands("u"))
+
+
+@check
+async def sent_either_way_ids_grow(store: Store) -> None:
+    await write(store, "u")
+    await write(store, "v")
+    first = await store.send(tell("0", thread_id="u"))
+    words = [tell(word, thread_id=name) for word, name in (("1", "u"), ("2", "v"), ("3", "u"))]
+    await write(store, sends=tuple(words))
+    last = await store.send(tell("4", thread_id="v"))
+
+    found = await store.next_commands(0)
+
+    assert [command.messages[0].text() for command in found] == ["0", "1", "2", "3", "4"]
+    numbers = [command.id for command in found]
+    assert numbers == sorted(set(numbers))
+    assert (numbers[0], numbers[-1]) == (first, last)
+
+
+@check
+async def a_command_to_no_thread_is_dropped(store: Store) -> None:
+    """And nothing else is: not the commit, and not what it sends besides."""
+    await write(store, "u")
+    await store.claim("claimed", at_ms=1)
+    sends = (cancel("ghost"), cancel("claimed"), cancel("u"), cancel("later"))
+
+    await write(store, messages=says("a"), sends=sends)
+    for name in ("later", "ghost"):
+        await write(store, name)
+
+    assert await texts(store) == ["a"]
+    assert await _left(store, "u") == [cancel("u")]
+    for name in ("later", "ghost", "claimed"):
+        assert await _left(store, name) == [], name
+
+
+@check
+async def a_thread_may_send_to_itself(store: Store) -> None:
+    """Also with its first commit, whether it was claimed before or not."""
+    await write(store, sends=(tell("a"),))
+    await write(store, sends=(tell("b"),))
+    assert await _left(store, "t") == [tell("a"), tell("b")]
+
+    fence = await store.claim("u", at_ms=1)
+    own = tell("c", thread_id="u")
+    await write(store, "u", sends=(own,), fence=fence, release=True)
+    assert await _left(store, "u") == [own]
+
+
+@check
+async def what_is_sent_cannot_be_acknowledged_by_the_same_commit(store: Store) -> None:
+    """Whatever ids its maker may guess."""
+    await write(store)
+    done = await store.send(tell("a"))
+    await write(store, acks=tuple(range(done, done + 9)), sends=(tell("b"),))
+
+    (left,) = await store.load_commands("t")
+    assert left.messages == says("b")
+    await write(store, acks=(left.id,))
+    assert await _left(store, "t") == []
+
+
+@check
+async def a_commit_that_was_made_before_sends_nothing_again(store: Store) -> None:
+    """Neither when somebody asks what became of it, nor when it comes a second time."""
+    await write(store, "u")
+    commit = ThreadCommit(
+        thread_id="t",
+        expected_length=0,
+        messages=says("a"),
+        run=record("r", revision=1),
+        sends=(tell("b", thread_id="u"), tell("c")),
+    )
+    assert await store.settle(commit) is None
+    assert await _left(store, "u") == []
+
+    committed = await store.commit(commit)
+    for _ in range(2):
+        assert await store.settle(commit) == committed
+    await refused_in_vain(store, VersionConflict, store.commit(commit))
+
+    assert await _left(store, "u") == [tell("b", thread_id="u")]
+    assert await _left(store, "t") == [tell("c")]
+
+
+# -- what becomes of them ---------------------------------------------------------------------
+
+
+@check
+async def a_cancel_goes_with_the_run_that_ends_beside_it(store: Store) -> None:
+    """With the run it names, or with any if it names none; other commands stay."""
+    await write(store, "u")
+    kept = (cancel(run_id="other"), tell("a"), cancel("u"), cancel("u", run_id="r"))
+    sends = (cancel(run_id="r"), *kept, cancel())
+
+    await write(store, run=record("r", status=DONE), sends=sends)
+
+    assert await _left(store, "t") == list(kept[:2])
+    assert await _left(store, "u") == list(kept[2:])
+    assert len(await store.next_commands(0)) == 4
+
+
+@check
+async def a_cancel_for_a_run_that_is_over_is_kept_as_if_it_had_come_alone(store: Store) -> None:
+    for name in ("t", "u"):
+        await write(store, name, run=record(f"run {name}", name, status=DONE))
+    await store.send(cancel("t", run_id="run t"))
+    await write(store, "v", sends=(cancel("u", run_id="run u"),))
+
+    assert await _left(store, "t") == [cancel("t", run_id="run t")]
+    assert await _left(store, "u") == [cancel("u", run_id="run u")]
+
+
+@check
+async def a_waiting_run_to_which_a_commit_sends_is_interrupted(store: Store) -> None:
+    await write(store, run=record("r", status=WAITING))
+    assert names(await store.list_interrupted(now_ms=0)) == []
+
+    await write(store, "u", sends=(cancel(run_id="another"),))
+    assert names(await store.list_interrupted(now_ms=0)) == []
+    await write(store, "u", sends=(tell("go on"),))
+    assert names(await store.list_interrupted(now_ms=0)) == ["r"]
+
+
+# -- waiting ----------------------------------------------------------------------------------
+
+
+@check
+async def whoever_waits_is_woken_by_what_a_commit_sends(store: Store) -> None:
+    """For commands, and for a change of the thread they are sent to."""
+    await write(store, "u")
+
+    async def see() -> None:
+        number = 0
+        while not await store.load_commands("u"):
+            number = await store.changed("u", number)
+
+    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
+        waiting = [tasks.create_task(store.next_commands(0)) for _ in range(2)]
+        tasks.create_task(see())
+        await asyncio.sleep(0)
+        await write(store, sends=(cancel("u"),))
+        found = [await task for task in waiting]
+
+    assert [[command.thread_id for command in each] for each in found] == [["u"]] * 2

@@ -18,7 +18,7 @@ AwakenError
 │   └── RunLeft                   the runtime closed; whoever recovers the run goes on with it
 ├── ResolveError                  an agent's specification does not fit the registries
 │   ├── ModelNotFound · ModelPriceUnknown · ProviderNotFound · PluginNotFound · InvalidPluginConfig
-│   ├── EnvBuildFailed · ToolIdConflict · DelegateNotFound
+│   ├── EnvBuildFailed · ToolIdConflict · DelegateNotFound · BackgroundToolNotFound
 │   └── RemoteAgentNotDirectlyRunnable · UnsupportedRemoteBackend · InvalidRemoteEndpointConfig
 ├── BuildError                    registering things before a run
 │   ├── RegistryConflict · ValidationFailed · DiscoveryFailed
@@ -334,6 +334,18 @@ class PluginNotFound(ResolveError):
     def __init__(self, plugin_id: str, agent_id: str = "", known: Iterable[str] = ()) -> None:
         super().__init__(_missing("plugin", plugin_id, agent_id, known))
         self.plugin_id = plugin_id
+
+
+class BackgroundToolNotFound(ResolveError):
+    """A tool that is to run in the background is not among the agent's."""
+
+    def __init__(self, tool_id: str, agent_id: str, known: Iterable[str]) -> None:
+        super().__init__(
+            f"agent {agent_id!r} is to run {tool_id!r} in the background, and has no such tool; "
+            f"it has: {', '.join(known) or 'none'}"
+        )
+        self.tool_id = tool_id
+        self.agent_id = agent_id
 
 
 class DelegateNotFound(ResolveError):

@@ -1,5 +1,6 @@
 """Where a run executes. The seeds' names, in one place."""
 
+from awaken.backend.child import ChildAgentFailed, run_child_agent, run_child_agent_checked
 from awaken.backend.dispatch import (
     execute_resolved_delegate_execution,
     execution_capabilities,
@@ -7,6 +8,14 @@ from awaken.backend.dispatch import (
     validate_root_execution_request,
 )
 from awaken.backend.local import LocalBackend, ThreadContextSnapshot, map_termination
+from awaken.backend.remote import (
+    execute_remote_root_lifecycle,
+    load_checkpoint_state,
+    materialize_remote_message_log,
+    remote_backend_error_message,
+    state_with_backend_output,
+)
+from awaken.backend.sinks import ErrorMode, ProgressForwardingSink, StreamingPassthroughSink
 from awaken.contract.backend import (
     BACKEND_OUTPUT_STATE_KEY,
     BackendAbortRequest,
@@ -38,6 +47,17 @@ from awaken.contract.backend import (
     ExecutionFailed,
     RemoteError,
 )
+from awaken.contract.backend_profile import (
+    BackendDecisionCapability,
+    BackendFrontendToolCapability,
+    BackendOverrideCapability,
+    BackendPersistenceCapability,
+    BackendProfile,
+    BackendRequirements,
+    Mismatch,
+    Profiled,
+    profile_of,
+)
 
 __all__ = [
     "BACKEND_OUTPUT_STATE_KEY",
@@ -47,15 +67,21 @@ __all__ = [
     "BackendCapabilities",
     "BackendContinuationCapability",
     "BackendControl",
+    "BackendDecisionCapability",
     "BackendDelegateContinuation",
     "BackendDelegatePersistence",
     "BackendDelegatePolicy",
     "BackendDelegateRunRequest",
+    "BackendFrontendToolCapability",
     "BackendLocalRootContext",
     "BackendLoopError",
     "BackendOutputArtifact",
     "BackendOutputCapability",
+    "BackendOverrideCapability",
     "BackendParentContext",
+    "BackendPersistenceCapability",
+    "BackendProfile",
+    "BackendRequirements",
     "BackendRootRunRequest",
     "BackendRunOutput",
     "BackendRunResult",
@@ -63,17 +89,31 @@ __all__ = [
     "BackendStatusKind",
     "BackendTranscriptCapability",
     "BackendWaitCapability",
+    "ChildAgentFailed",
+    "ErrorMode",
     "ExecutionBackend",
     "ExecutionBackendError",
     "ExecutionBackendFactory",
     "ExecutionBackendFactoryError",
     "ExecutionFailed",
     "LocalBackend",
+    "Mismatch",
+    "Profiled",
+    "ProgressForwardingSink",
     "RemoteError",
+    "StreamingPassthroughSink",
     "ThreadContextSnapshot",
+    "execute_remote_root_lifecycle",
     "execute_resolved_delegate_execution",
     "execution_capabilities",
+    "load_checkpoint_state",
     "map_termination",
+    "materialize_remote_message_log",
+    "profile_of",
+    "remote_backend_error_message",
+    "run_child_agent",
+    "run_child_agent_checked",
+    "state_with_backend_output",
     "validate_delegate_execution_request",
     "validate_root_execution_request",
 ]

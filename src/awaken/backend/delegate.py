@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
+import msgspec
+
 from awaken.backend.dispatch import execute_resolved_delegate_execution
 from awaken.backend.local import LocalBackend
-from awaken.codec import Json, to_json
+from awaken.codec import Json, digest, to_json
 from awaken.contract.backend import (
     BackendControl,
     BackendDelegateRunRequest,
@@ -37,7 +39,8 @@ from awaken.state.command import Command
 from awaken.state.runtime_keys import SPENDING
 
 MAX_DEPTH = 8
-_NAME = re.compile(r"[^A-Za-z0-9_-]")
+LONGEST_NAME = 64
+_FOREIGN = re.compile(r"[^A-Za-z0-9_-]")
 
 _PROGRESS = {
     BackendStatusKind.COMPLETED: ProgressStatus.DONE,
@@ -50,6 +53,15 @@ _ACTIONS = {
     BackendStatusKind.WAITING_AUTH: "agent_delegate:auth_required",
     BackendStatusKind.SUSPENDED: "agent_delegate:suspended",
 }
+
+
+def delegate_tool_name(agent_id: str) -> str:
+    """`agent_run_<id>`, in letters and of a length that every provider takes."""
+    name = _FOREIGN.sub("_", f"agent_run_{agent_id}")
+    if len(name) <= LONGEST_NAME:
+        return name
+    mark = digest(agent_id)[:8]
+    return f"{name[: LONGEST_NAME - len(mark) - 1]}_{mark}"
 
 
 class DelegateTool:
@@ -73,8 +85,7 @@ class DelegateTool:
         self._local = local
         self._resolver = resolver
         self._max_depth = max_depth
-        # Providers take no other letters in a name.
-        name = _NAME.sub("_", f"agent_run_{spec.id}")
+        name = delegate_tool_name(spec.id)
         self._descriptor = ToolDescriptor(
             id=name,
             name=name,
@@ -173,7 +184,7 @@ class DelegateTool:
         suspension = Suspension(
             id=f"delegate_run:{run_id}" if run_id else f"delegate_tool:{ctx.call_id or tool_id}",
             action=_ACTIONS[result.status.kind],
-            message=result.status.message or self._question(question),
+            message=self._message(result.status.message, question),
             parameters=parameters,
         )
         pending = PendingToolCall(id=ctx.call_id, name=tool_id, arguments=ctx.arguments)
@@ -184,30 +195,44 @@ class DelegateTool:
         asker = Asker(
             thread_id=run_id,
             run_id=run_id,
-            # Whoever asks through others is shown by name; the answer goes from one to the next.
-            agent_id=question.asker.agent_id if question and question.asker else result.agent_id,
-            tool_name=question.tool_name if question else tool_id,
-            arguments=question.arguments if question else ctx.arguments,
-            ticket=question.key if question else None,
+            agent_id=result.agent_id,
+            tool_name=tool_id,
+            arguments=ctx.arguments,
         )
-        expires_in = None
-        if question is not None and question.expires_at is not None:
-            expires_in = max(0.0, (question.expires_at - question.updated_at) / 1000)
-        return SuspendTicket(
-            suspension=suspension, pending=pending, expires_in=expires_in, asker=asker
-        )
+        if question is not None:
+            asker = _who_asks(asker, question)
+        return SuspendTicket(suspension=suspension, pending=pending, asker=asker)
 
-    def _question(self, question: RunWaitingTicket | None) -> str:
+    def _message(self, said: str | None, question: RunWaitingTicket | None) -> str:
         if question is None:
-            return f"agent '{self._agent_id}' waits for an answer"
-        return f"agent '{self._agent_id}' asks: approve {question.tool_name}?"
+            return said or f"agent '{self._agent_id}' waits for an answer"
+        if question.asker is not None and said is not None:
+            return said  # it says who asks already
+        return f"agent '{self._agent_id}' asks: {said or f'approve {question.tool_name}?'}"
+
+
+def _who_asks(asker: Asker, question: RunWaitingTicket) -> Asker:
+    """The run that waits, with its question; one who asks through others is shown by name, and the
+    answer goes from one to the next."""
+    inner = question.asker
+    return msgspec.structs.replace(
+        asker,
+        agent_id=inner.agent_id if inner is not None else asker.agent_id,
+        tool_name=question.tool_name,
+        arguments=question.arguments,
+        ticket=question.key,
+        reason=inner.reason if inner is not None else question.reason,
+        resume_mode=inner.resume_mode if inner is not None else question.resume_mode,
+        expires_at=question.expires_at,
+    )
 
 
 def _spending(result: BackendRunResult, ctx: ToolCallContext) -> Command | None:
     """What a delegate that is done has used up, as its parent's."""
     if ctx.budget is None or result.run_id is None or result.status.is_waiting:
         return None
-    ctx.budget.restore(result.run_id, result.spending or Spending())
+    if result.spending is not None:
+        ctx.budget.restore(result.run_id, result.spending.as_parents())
     spent = ctx.budget.fold(result.run_id, ctx.run_identity.run_id)
     return Command().update(SPENDING, spent) if spent != Spending() else None
 

@@ -43,9 +43,9 @@ def validate_delegate_execution_request(
     execution: ResolvedExecution, request: BackendDelegateRunRequest
 ) -> None:
     """The same for a delegate."""
-    _refuse(
-        request.agent_id, execution_capabilities(execution).unsupported_delegate_features(request)
-    )
+    abilities = execution_capabilities(execution)
+    is_local = isinstance(execution, ResolvedAgent) and request.durable is None
+    _refuse(request.agent_id, abilities.unsupported_delegate_features(request, is_local=is_local))
 
 
 def _refuse(agent_id: str, unsupported: list[str]) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import assert_never
 
 import msgspec
 
+from awaken.backend.background import BackgroundControlResolver
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.backend import (
     BackendAgentNotFound,
@@ -21,6 +23,7 @@ from awaken.contract.backend import (
     ExecutionBackend,
     ExecutionFailed,
 )
+from awaken.contract.background import AMBIENT_TASK_JOURNAL
 from awaken.contract.budget import Account
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import CallEntry, Fence
@@ -38,9 +41,18 @@ from awaken.domain.lifecycle import (
     TerminationReason,
 )
 from awaken.domain.message import Message
-from awaken.domain.run import RunRecord, RunRequestSnapshot
+from awaken.domain.run import PersistedState, RunRecord, RunRequestSnapshot
 from awaken.domain.ticket import Ticket
-from awaken.errors import AgentLoopError, AwakenError, InvalidResume, PhaseError, StateError
+from awaken.errors import (
+    AgentLoopError,
+    AgentNotFound,
+    AwakenError,
+    InvalidResume,
+    KeyEncode,
+    PhaseError,
+    StateError,
+)
+from awaken.ext.background import cancel_tasks_of, current_background_task_context
 from awaken.ids import UUID7, Ids
 from awaken.loop import (
     AgentLoopParams,
@@ -53,7 +65,10 @@ from awaken.phase.engine import PhaseRuntime
 from awaken.plugin.agent import ResolvedAgent
 from awaken.plugin.env import ExecutionEnv, install_plugin
 from awaken.state.runtime_keys import RUN_LIFECYCLE
-from awaken.state.store import StateStore
+from awaken.state.store import StateStore, UnknownKeyPolicy
+
+_OURS = "__runtime."
+log = logging.getLogger("awaken.backend")
 
 
 class ThreadContextSnapshot(msgspec.Struct, kw_only=True, gc=False):
@@ -168,20 +183,26 @@ class LocalBackend(ExecutionBackend):
         """Run an agent on behalf of another: its own store, nothing kept, no one to ask.
 
         Raises:
-            BackendAgentNotFound: it cannot be resolved.
-            ExecutionFailed: it cannot be set up.
+            BackendAgentNotFound: there is no such agent.
+            ExecutionFailed: it cannot be set up, or not with that state.
             BackendLoopError: the run broke off.
         """
+        context = current_background_task_context()
+        resolver = BackgroundControlResolver(
+            request.resolver, context, clock=self._clock, ids=self._ids
+        )
         try:
-            agent: ResolvedAgent = request.resolver.resolve(request.agent_id)
+            agent = resolver.resolve(request.agent_id)
         except AwakenError as error:
-            raise BackendAgentNotFound(
-                f"failed to resolve agent '{request.agent_id}': {error}"
-            ) from error
-        owner_inbox, inbox = inbox_channel()
+            kind = BackendAgentNotFound if isinstance(error, AgentNotFound) else ExecutionFailed
+            raise kind(f"failed to resolve agent '{request.agent_id}': {error}") from error
+        # In a task that can be written to, this run reads what is written.
+        own_inbox = context.take_inbox() if context is not None else None
+        owner_inbox, inbox = own_inbox or inbox_channel()
         try:
             phases = new_phase_runtime(agent.env)
             agent.env.bind(phases.store, owner_inbox)
+            seed = _checked_seed(request.state_seed, agent.env)
         except StateError as error:
             raise ExecutionFailed(str(error)) from error
         run_id = self._ids.new()
@@ -193,27 +214,76 @@ class LocalBackend(ExecutionBackend):
             agent_id=request.agent_id,
             origin=RunOrigin.SUBAGENT,
         ).with_parent_tool_call_id(request.parent.parent_tool_call_id)
-        result = await _run_loop(
-            AgentLoopParams(
-                resolver=request.resolver,
-                agent_id=request.agent_id,
-                agent=agent,
-                runtime=phases,
-                sink=request.sink,
-                messages=request.messages,
-                run_identity=identity,
-                cancellation_token=request.control.cancellation_token,
-                decision_rx=request.control.decision_rx,
-                inbox=inbox,
-                owner_inbox=owner_inbox,
-                profile_store=self._profile_store,
-                budget=request.budget,
-                depth=request.depth,
-                clock=self._clock,
-                ids=self._ids,
-            )
+        above = request.budget
+        account = above.child(above.share(agent.spec.budget)) if above is not None else None
+        params = AgentLoopParams(
+            resolver=resolver,
+            agent_id=request.agent_id,
+            agent=agent,
+            runtime=phases,
+            sink=request.sink,
+            messages=request.messages,
+            run_identity=identity,
+            cancellation_token=request.control.cancellation_token,
+            decision_rx=request.control.decision_rx,
+            inbox=inbox,
+            owner_inbox=owner_inbox,
+            profile_store=self._profile_store,
+            budget=account,
+            depth=request.depth,
+            state_seed=seed,
+            clock=self._clock,
+            ids=self._ids,
         )
-        return _backend_result(request.agent_id, result, owner_inbox)
+        # Nothing is kept of this run: no journal can tell it how its tasks ended, and of one that
+        # it leaves behind nobody would ever hear.
+        mark = AMBIENT_TASK_JOURNAL.set(None)
+        try:
+            result = await _run_loop(params)
+        except BackendLoopError as error:
+            broken = _broken_off(params, error)
+            error.result = _with_state(_backend_result(request.agent_id, broken, None), params)
+            raise
+        finally:
+            AMBIENT_TASK_JOURNAL.reset(mark)
+            cancel_tasks_of(run_id)
+        return _with_state(_backend_result(request.agent_id, result, owner_inbox), params)
+
+
+def _checked_seed(seed: PersistedState | None, env: ExecutionEnv) -> PersistedState | None:
+    """What of a seed a run begins with: all but the runtime's own keys, which tell of another run.
+
+    Raises:
+        UnknownKey: nobody has registered one of the keys.
+        KeyDecode: a value does not fit its key.
+    """
+    if seed is None:
+        return None
+    new_phase_runtime(env).store.apply_seed(seed, UnknownKeyPolicy.ERROR)
+    kept = {name: value for name, value in seed.extensions.items() if not name.startswith(_OURS)}
+    return PersistedState(revision=seed.revision, extensions=kept)
+
+
+def _broken_off(params: AgentLoopParams, error: BackendLoopError) -> AgentRunResult:
+    """How a run ended whose loop failed."""
+    lifecycle = params.runtime.store.read(RUN_LIFECYCLE)
+    return AgentRunResult(
+        run_id=params.run_identity.run_id,
+        response="",
+        termination=Failed(value=str(error)),
+        steps=lifecycle.step_count if lifecycle is not None else 0,
+    )
+
+
+def _with_state(result: BackendRunResult, params: AgentLoopParams) -> BackendRunResult:
+    """A delegate's result, with the state it leaves and what it has used up."""
+    store, run_id = params.runtime.store, params.run_identity.run_id
+    try:
+        result.state, result.thread_state = store.export_run_scoped(), store.export_thread_scoped()
+    except KeyEncode as error:
+        log.warning("the state of run %s cannot be told: %s", run_id, error)
+    result.spending = params.budget.spending_of(run_id) if params.budget is not None else None
+    return result
 
 
 def new_phase_runtime(env: ExecutionEnv) -> PhaseRuntime:

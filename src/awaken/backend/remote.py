@@ -6,22 +6,25 @@ before the backend is asked, so that whoever finds it after a crash can go on wi
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from awaken.backend.local import ThreadContextSnapshot, read_thread
-from awaken.codec import Json, dumps, to_json
+from awaken.codec import Json, clean_text, dumps, to_json
 from awaken.contract.backend import (
     BACKEND_OUTPUT_STATE_KEY,
     BackendAbortRequest,
     BackendLoopError,
     BackendRootRunRequest,
     BackendRunOutput,
+    BackendRunResult,
     BackendRunStatus,
-    ExecutionBackend,
     ExecutionBackendError,
+    ExecutionFailed,
 )
 from awaken.contract.control import CancellationToken, interruptible
 from awaken.contract.store import Store
@@ -56,11 +59,12 @@ from awaken.domain.run import (
 )
 from awaken.errors import (
     AwakenError,
-    Cancelled,
     ResolveFailed,
     RunLeft,
     RuntimeFailed,
+    RuntimeFault,
     StorageError,
+    StoreError,
 )
 from awaken.loop import AgentRunResult
 from awaken.loop.journal import Journal
@@ -98,15 +102,14 @@ async def execute_remote_root_lifecycle(
         RunLeft: it is to be carried on elsewhere.
     """
     try:
-        backend = agent.backend()
+        agent.backend()
     except ExecutionBackendError as error:
         raise RuntimeFailed(ResolveFailed(str(error))) from error
-    run = RemoteRun(
-        agent, request, context or await read_thread(request), run_created_at, previous_state
-    )
-    await run.begin()
+    context = context or await _read(request)
+    run = RemoteRun(agent, request, context, run_created_at, previous_state)
     try:
-        return await _carried_out(run, backend, runtime_cancellation_token)
+        await run.begin()
+        return await _carried_out(run, runtime_cancellation_token)
     except StorageError as error:
         await run.tell_lost(error)
         raise
@@ -118,40 +121,92 @@ async def close_cut_short(
     run_created_at: int,
     context: ThreadContextSnapshot,
 ) -> AgentRunResult:
-    """End, as failed, a run whose process is gone and whose backend cannot go on with it."""
+    """End, as failed, a run whose process is gone and whose backend cannot go on with it.
+
+    Raises:
+        StorageError: its end could not be kept.
+    """
     run = RemoteRun(agent, request, context, run_created_at, request.persisted_state)
-    await run.begin()
-    return await run.finish(
-        BackendRunStatus.failed(CUT_SHORT), Failed(value=CUT_SHORT), state=request.persisted_state
-    )
+    try:
+        await run.begin()
+        return await run.fail(CUT_SHORT)
+    except StorageError as error:
+        await run.tell_lost(error)
+        raise
 
 
-async def _carried_out(
-    run: RemoteRun, backend: ExecutionBackend, token: CancellationToken
-) -> AgentRunResult:
-    started = run.clock.now_ms()
+async def _read(request: BackendRootRunRequest) -> ThreadContextSnapshot:
+    """The thread, and the run if there is one, whether or not it is the thread's latest."""
+    store, run_id = request.checkpoint_store, request.run_identity.run_id
+    try:
+        context = await read_thread(request)
+        known = await store.load_run(run_id) if store and context.previous is None else None
+    except StoreError as error:
+        raise StorageError(error) from error
+    if known is not None:
+        output = known.output and _replace(known.output, message_ids=())
+        context.previous = _replace(known, state=None, output=output)
+    return context
+
+
+# -- carrying it out --------------------------------------------------------------------------
+
+
+async def _carried_out(run: RemoteRun, token: CancellationToken) -> AgentRunResult:
+    started, leave = run.clock.now_ms(), run.context.leave
+    if not run.abilities.continuation.is_possible:
+        # Nobody could go on with it: it is given the time that is left to end by itself.
+        leave = None
     try:
         # Whoever wants the run to stop cuts the backend short and waits until it has ended.
-        with interruptible(run.context.leave), interruptible(token):
-            result = await backend.execute_root(run.request)
-    except Cancelled:
-        if not token.is_cancelled():
-            raise RunLeft(run.identity.run_id) from None
-        return await _cancelled(run, backend)
+        with interruptible(leave), interruptible(token):
+            result = await run.execute()
     except RunLeft:
         raise
+    except asyncio.CancelledError as error:
+        if not _is_torn_down():
+            return await _failed(run, error)
+        if token.is_cancelled() or not _is_cancelled(run.context.leave):
+            await _cancelled(run)
+        raise
     except Exception as error:
-        if not isinstance(error, ExecutionBackendError):
-            log.exception("backend of agent %r failed", run.identity.agent_id)
-        message = remote_backend_error_message(error)
-        return await run.finish(
-            BackendRunStatus.failed(message),
-            Failed(value=message),
-            state=await run.latest_state(),
-        )
-    response = result.output.text_or(result.response) or ""
+        # What a backend raises while it is cut short is no news.
+        if token.is_cancelled():
+            return await _cancelled(run)
+        if _is_cancelled(leave):
+            raise RunLeft(run.identity.run_id) from error
+        return await _failed(run, error)
+    return await _answered(run, result, started)
+
+
+def _is_torn_down() -> bool:
+    """Whether the task is cancelled from outside, and not by the backend itself."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _is_cancelled(token: CancellationToken | None) -> bool:
+    return token is not None and token.is_cancelled()
+
+
+async def _answered(run: RemoteRun, result: BackendRunResult, started: int) -> AgentRunResult:
+    try:
+        return await _keep_answer(run, result, started)
+    except StorageError as error:
+        if run.journal.forgive(error) is None:
+            raise
+        refused: Exception = error
+    except Exception as error:
+        refused = error
+    log.error("an answer of agent %r was refused", run.identity.agent_id, exc_info=refused)
+    why = remote_backend_error_message(refused)
+    return await run.fail(f"what the agent answered cannot be kept: {why}")
+
+
+async def _keep_answer(run: RemoteRun, result: BackendRunResult, started: int) -> AgentRunResult:
     output = result.output
-    if output.text is None and response:
+    response = clean_text(output.text_or(result.response) or "")
+    if response or output.text is not None:
         output = _replace(output, text=response)
     if response:
         await run.say(response)
@@ -167,41 +222,59 @@ async def _carried_out(
         result.termination,
         status_reason=result.status_reason,
         steps=result.steps,
-        response=response,
         output=output,
-        state=result.state or run.previous_state,
+        state=result.state or run.known_state(run.previous_state),
     )
 
 
-async def _cancelled(run: RemoteRun, backend: ExecutionBackend) -> AgentRunResult:
+async def _failed(run: RemoteRun, error: BaseException) -> AgentRunResult:
+    if not isinstance(error, ExecutionBackendError):
+        log.error("backend of agent %r failed", run.identity.agent_id, exc_info=error)
+    return await run.fail(remote_backend_error_message(error))
+
+
+async def _cancelled(run: RemoteRun) -> AgentRunResult:
     latest = await run.latest_state()
-    if backend.capabilities().cancellation.supports_remote_abort:
-        try:
-            await backend.abort(
-                BackendAbortRequest(
-                    agent_id=run.identity.agent_id,
-                    run_identity=run.identity,
-                    persisted_state=latest,
-                    is_continuation=run.request.is_continuation,
-                )
-            )
-        except Exception as error:
-            log.warning(
-                "non-local backend abort hook failed after cancellation (agent %s, run %s): %s",
-                run.identity.agent_id,
-                run.identity.run_id,
-                error,
-            )
-    return await run.finish(BackendRunStatus.cancelled(), CANCELLED, state=latest)
+    try:
+        if run.abilities.cancellation.supports_remote_abort:
+            await _abort(run, latest)
+    finally:
+        # Also if there is no time left to wait for the other side.
+        result = await run.finish(BackendRunStatus.cancelled(), CANCELLED, state=latest)
+    return result
 
 
-def remote_backend_error_message(error: Exception) -> str:
+async def _abort(run: RemoteRun, state: PersistedState | None) -> None:
+    """Stop the work on the other side; that it cannot be stopped is only worth a warning."""
+    try:
+        await run.backend.abort(
+            BackendAbortRequest(
+                agent_id=run.identity.agent_id,
+                run_identity=run.identity,
+                persisted_state=state,
+                is_continuation=run.request.is_continuation,
+            )
+        )
+    except Exception as error:
+        log.warning(
+            "non-local backend abort hook failed after cancellation (agent %s, run %s): %s",
+            run.identity.agent_id,
+            run.identity.run_id,
+            error,
+        )
+
+
+def remote_backend_error_message(error: BaseException) -> str:
     """What went wrong, without the words that say of what kind it is."""
     if isinstance(error, BackendLoopError):
-        return str(error.error)
-    if isinstance(error, ExecutionBackendError):
-        return error.message
-    return str(error) if isinstance(error, AwakenError) else f"{type(error).__name__}: {error}"
+        text = str(error.error)
+    elif isinstance(error, ExecutionBackendError):
+        text = error.message
+    elif isinstance(error, AwakenError):
+        text = str(error)
+    else:
+        text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return clean_text(text)
 
 
 async def load_checkpoint_state(
@@ -230,6 +303,8 @@ class RemoteRun:
         previous_state: PersistedState | None,
     ) -> None:
         self.agent = agent
+        self.backend = agent.backend()
+        self.abilities = self.backend.capabilities()
         self.context = context
         self.previous_state = previous_state
         self.clock, self.ids = context.clock, context.ids
@@ -243,13 +318,17 @@ class RemoteRun:
             self.clock,
             context.log_length,
             context.fence,
+            begins=context.previous is None,
         )
         self.journal.acks.extend(context.acks)
         self.journal.tickets.extend(context.tickets)
         self.record = context.previous
         self.message_id = ""
         self._input_count = context.log_length + len(context.uncommitted)
+        self._response = ""
         self._said: list[Message] = []
+        self._saved: dict[str, Json] = {}
+        self._begun = self._executing = False
         if request.save_state is None and self.store is not None:
             request = _replace(request, save_state=self._save_state)
         if request.persisted_state is None:
@@ -275,24 +354,78 @@ class RemoteRun:
             )
         )
         self.journal.note(StepStart(message_id=self.message_id))
-        record = self._record(RunStatus.RUNNING)
-        state = self.previous_state if self.record is None else None
-        await self._commit(tuple(self.context.uncommitted), record, state)
+        await self._commit(tuple(self.context.uncommitted), self._record(RunStatus.RUNNING), {})
+        self._begun = True
+
+    # -- while it is carried out --------------------------------------------------------------
+
+    async def execute(self) -> BackendRunResult:
+        """Have the backend do its work.
+
+        Raises:
+            ExecutionFailed: its answer is none.
+        """
+        self._executing = True
+        try:
+            result: Any = await self.backend.execute_root(self.request)
+        finally:
+            self._executing = False
+        if not isinstance(result, BackendRunResult):
+            raise ExecutionFailed(
+                f"the backend answered with {type(result).__name__}, not with a BackendRunResult"
+            )
+        return result
 
     async def _save_state(self, values: Mapping[str, Json]) -> None:
-        """Keep what the backend must not lose, at once."""
-        record = self._record(RunStatus.RUNNING)
-        await self._commit((), record, PersistedState(extensions=dict(values)))
+        """Keep what the backend must not lose, at once; a new run begins with the state before it.
+
+        A run without any has not begun its work: whoever finds it begins it.
+
+        Raises:
+            RuntimeFault: the backend's work is over; nothing more is kept of it.
+            StorageError: it could not be kept.
+        """
+        if not self._executing:
+            raise RuntimeFault(
+                f"run {self.identity.run_id!r} is not carried out any more: save its state before "
+                "execute_root returns"
+            )
+        before = self.previous_state
+        if self._saved or self.request.is_continuation or before is None:
+            before = PersistedState()
+        state = _encoded(_replace(before, extensions={**before.extensions, **values}))
+        self._saved.update(values)
+        await self._commit((), self._record(RunStatus.RUNNING), state)
 
     async def latest_state(self) -> PersistedState | None:
-        return await load_checkpoint_state(self.store, self.identity.run_id, self.previous_state)
+        """What is known of the run: what is on record, and what the backend wanted to be."""
+        return self.known_state(
+            await load_checkpoint_state(self.store, self.identity.run_id, self.previous_state)
+        )
+
+    def known_state(self, before: PersistedState | None) -> PersistedState | None:
+        """The state before, with what the backend has saved since."""
+        if not self._saved:
+            return before
+        before = before or PersistedState()
+        return _replace(before, extensions={**before.extensions, **self._saved})
 
     # -- the end ------------------------------------------------------------------------------
 
     async def say(self, response: str) -> None:
         """The answer, to listeners and into the log."""
+        self._response = response
         await self.journal.tell(TextDelta(delta=response))
         self._said.append(Message.assistant(response, id=self.message_id))
+
+    async def fail(self, why: str) -> AgentRunResult:
+        """End the run as failed, with what is known of it.
+
+        Raises:
+            StorageError: that could not be kept.
+        """
+        status, end = BackendRunStatus.failed(why), Failed(value=why)
+        return await self.finish(status, end, state=await self.latest_state())
 
     async def finish(
         self,
@@ -301,7 +434,6 @@ class RemoteRun:
         *,
         status_reason: str | None = None,
         steps: int = 0,
-        response: str = "",
         output: BackendRunOutput | None = None,
         state: PersistedState | None = None,
     ) -> AgentRunResult:
@@ -310,7 +442,8 @@ class RemoteRun:
         Raises:
             StorageError: it could not be kept.
         """
-        output = output or BackendRunOutput()
+        output, response = output or BackendRunOutput(), self._response
+        kept = _encoded(state_with_backend_output(state, output))
         reason = status_reason or backend_status.durable_status_reason(termination)
         result: dict[str, Json] = {
             "response": response,
@@ -330,7 +463,7 @@ class RemoteRun:
             base_seq=self.journal.length,
         )
         record = _replace(
-            self._record(status, termination, reason=reason, response=response, steps=steps),
+            self._record(status, termination, reason=reason, steps=steps),
             input=source,
             output=written and _replace(written, message_ids=()),
         )
@@ -345,7 +478,7 @@ class RemoteRun:
             )
         )
         release = self.journal.fence is not None
-        await self._commit(said, record, state_with_backend_output(state, output), release=release)
+        await self._commit(said, record, kept, release=release)
         return AgentRunResult(
             run_id=self.identity.run_id,
             response=response,
@@ -355,7 +488,8 @@ class RemoteRun:
 
     async def tell_lost(self, error: StorageError) -> None:
         """Nothing durable can be said any more: listeners are told, recovery closes the record."""
-        await self.journal.tell(StepEnd())
+        if self._begun:
+            await self.journal.tell(StepEnd())
         await self.journal.tell(Error(message=str(error), code="storage"))
 
     # -- the record ---------------------------------------------------------------------------
@@ -366,11 +500,10 @@ class RemoteRun:
         termination: TerminationReason | None = None,
         *,
         reason: str | None = None,
-        response: str = "",
         steps: int = 0,
     ) -> RunRecord:
         identity, now = self.identity, self.clock.now_ms() // 1000
-        final = response or None
+        final = self._response or None
         payload = {"message": termination.value} if isinstance(termination, Failed) else None
         before = self.record or self._first_record()
         return _replace(
@@ -412,19 +545,22 @@ class RemoteRun:
         self,
         messages: tuple[Message, ...],
         record: RunRecord,
-        state: PersistedState | None,
+        state: dict[str, msgspec.Raw],
         *,
         release: bool = False,
     ) -> None:
         self.record = record
-        values = state.extensions if state is not None else {}
-        await self.journal.commit(
-            messages,
-            record,
-            {name: msgspec.Raw(dumps(value)) for name, value in values.items()},
-            {},
-            release=release,
-        )
+        await self.journal.commit(messages, record, state, {}, release=release)
+
+
+def _encoded(state: PersistedState | None) -> dict[str, msgspec.Raw]:
+    """State as a commit takes it.
+
+    Raises:
+        TypeError, ValueError: a value in it is no JSON.
+    """
+    values = state.extensions if state is not None else {}
+    return {name: msgspec.Raw(dumps(value)) for name, value in values.items()}
 
 
 def waiting_state(identity: RunIdentity, status_reason: str | None) -> RunWaitingState:

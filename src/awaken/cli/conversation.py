@@ -94,7 +94,7 @@ class Conversation:
             if self.interrupts.hit:
                 # Pressed before there was a run to cancel; doing it twice is harmless.
                 self.runtime.engine.cancel(self.thread)
-            elif not left and pauses(event):
+            elif not left and event.thread_id == self.thread and pauses(event):
                 asking = Asking(self, await self._tickets(event.run_id))
                 asking.begin(group, view)
         if asking is not None:

@@ -203,6 +203,7 @@ async def _ask(ticket: Ticket, console: Console, reason: str | None) -> ToolCall
         arguments=ticket.arguments,
         resume_mode=ticket.resume_mode,
         updated_at=ticket.asked_at,
+        asker=ticket.asker,
     )
     try:
         answer = await AtTerminal(Lines(), lambda: transcript, yes=False).decide(asked)

@@ -51,18 +51,26 @@ def user_name() -> str:
 
 def asks_outcome(ticket: RunWaitingTicket | Ticket) -> bool:
     """Whether somebody has to say what became of a call that a crash has cut short."""
-    return ticket.ticket_id.startswith(f"{OUTCOME_UNKNOWN}:")
+    asker = ticket.asker
+    return ticket.ticket_id.startswith(f"{OUTCOME_UNKNOWN}:") or (
+        asker is not None and asker.reason == OUTCOME_UNKNOWN
+    )
 
 
 def wants_value(ticket: RunWaitingTicket | Ticket) -> bool:
-    """Whether the answer itself becomes the call's result, as with tools of a front end."""
-    mode = ticket.resume_mode
+    """Whether the answer itself becomes the call's result, as with tools of a front end, or is a
+    message to an agent that waits for one."""
+    asker = ticket.asker
+    if asker is not None and asker.ticket is None:
+        return True
+    mode = ticket.resume_mode if asker is None else asker.resume_mode
     return mode is ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT and not asks_outcome(ticket)
 
 
 def approval(ticket: RunWaitingTicket | Ticket) -> ToolCallResume:
     """A yes to the call as it stands."""
-    if ticket.resume_mode is ToolCallResumeMode.PASS_DECISION_TO_TOOL:
+    mode = ticket.resume_mode if ticket.asker is None else ticket.asker.resume_mode
+    if mode is ToolCallResumeMode.PASS_DECISION_TO_TOOL:
         return ToolCallResume.approve(ticket.arguments)
     return ToolCallResume.approve()
 

@@ -91,7 +91,7 @@ class Reader:
         for ticket in (await self._runtime.list_tickets(query)).items:
             answer = ticket.decision if ticket.call_id == call_id else None
             if answer is not None and answer.updated_at <= event.at_ms:
-                self.view.tally.decided(call_id, answer)
+                self.view.tally.decided(call_id, answer, ticket.asker)
 
     async def _say(self) -> None:
         """Print what was said up to the answer of this step, once it is there."""

@@ -26,7 +26,7 @@ from awaken.domain.event import (
 )
 from awaken.domain.lifecycle import Failed, Suspended, TerminationReason
 from awaken.domain.recovery import OUTCOME_UNKNOWN
-from awaken.domain.suspension import ResumeAction, ToolCallOutcome, ToolCallResume
+from awaken.domain.suspension import Asker, ResumeAction, ToolCallOutcome, ToolCallResume
 from awaken.domain.ticket import Ticket
 from awaken.domain.tool import ToolError
 from awaken.domain.transcript import INTERRUPTED
@@ -73,7 +73,7 @@ class Call(msgspec.Struct):
 
 
 class Tally:
-    """Takes the events of one turn in order."""
+    """Takes the events of one turn in order. Of those of delegates, only what they cost counts."""
 
     def __init__(self) -> None:
         self.events = 0
@@ -115,10 +115,15 @@ class Tally:
     def in_state(self, *states: CallState) -> list[Call]:
         return [call for call in self.calls if call.state in states]
 
-    def decided(self, call_id: str, answer: ToolCallResume) -> None:
+    def is_own(self, told: RunEvent) -> bool:
+        """Whether an event is of the thread itself, and not of a delegate's."""
+        return self.thread in ("", told.thread_id)
+
+    def decided(self, call_id: str, answer: ToolCallResume, asker: Asker | None = None) -> None:
         """Somebody answered a call that waits."""
         if call := self._by_id.get(call_id):
-            call.answer = answer
+            # A call that asks for somebody else goes on to tell them, be it yes or no.
+            call.answer = answer if asker is None else ToolCallResume.approve(by=answer.by)
             if call.approved:
                 call.state = CallState.RUNNING
 
@@ -132,16 +137,22 @@ class Tally:
                 self._by_id[call.id] = call
         for ticket in tickets:
             if ticket.decision is not None:
-                self.decided(ticket.call_id, ticket.decision)
+                self.decided(ticket.call_id, ticket.decision, ticket.asker)
 
     def add(self, told: RunEvent) -> None:
         """Count one event in."""
-        self.events += 1
-        self.durable += isinstance(told.event, DURABLE)
-        self.thread = told.thread_id
         self._last_at_ms = max(self._last_at_ms, told.at_ms)
         if self._began_at_ms is None:
             self._began_at_ms = told.at_ms
+        if isinstance(told.event, InferenceComplete) and (usage := told.event.usage) is not None:
+            self.tokens += (usage.prompt_tokens or 0) + (usage.completion_tokens or 0)
+        if self.is_own(told):
+            self._add_own(told)
+
+    def _add_own(self, told: RunEvent) -> None:
+        self.events += 1
+        self.durable += isinstance(told.event, DURABLE)
+        self.thread = told.thread_id
         match told.event:
             case RunStart() as start:
                 self._starts(start, told.at_ms)
@@ -157,8 +168,6 @@ class Tally:
                 self.steps += 1
             case TextDelta():
                 self.said_something = True
-            case InferenceComplete(usage=usage) if usage is not None:
-                self.tokens += (usage.prompt_tokens or 0) + (usage.completion_tokens or 0)
             case StateSnapshot(snapshot={"extensions": dict(state)}):
                 self._keep_state(state)
 

@@ -21,6 +21,7 @@ from awaken.domain.event import (
     ActivitySnapshot,
     ReasoningDelta,
     RunEvent,
+    RunStart,
     StepEnd,
     StreamReset,
     TextDelta,
@@ -30,10 +31,11 @@ from awaken.domain.event import (
     ToolCallResumed,
     ToolCallStreamDelta,
 )
+from awaken.domain.identity import RunIdentity
 from awaken.domain.lifecycle import NaturalEnd
 from awaken.domain.progress import PROGRESS_ACTIVITY
 from awaken.domain.run import RunWaitingTicket
-from awaken.domain.suspension import ToolCallResume
+from awaken.domain.suspension import ToolCallOutcome, ToolCallResume
 
 WIDEST = 96
 _INDENT = "  "
@@ -73,16 +75,20 @@ class Transcript:
         self._flow: Flow | None = None
         self._flow_style = ""
         self._tool_output: dict[str, str] = {}
+        self._delegates: dict[str, str] = {}
 
     # -- what it is told ----------------------------------------------------------------------
 
     def show(self, event: RunEvent) -> None:
         self.tally.add(event)
-        self._show(event.event)
+        if self.tally.is_own(event):
+            self._show(event.event)
+        else:
+            self._show_delegate(event)
         self._spin()
 
     def decided(self, ticket: RunWaitingTicket, answer: ToolCallResume) -> None:
-        self.tally.decided(ticket.tool_call_id, answer)
+        self.tally.decided(ticket.tool_call_id, answer, ticket.asker)
         self._spin()
 
     def note(self, text: str) -> None:
@@ -190,6 +196,19 @@ class Transcript:
     @_show.register
     def _(self, event: StepEnd) -> None:
         self._rest()
+
+    def _show_delegate(self, told: RunEvent) -> None:
+        """What a delegate does, beneath the call that asked for it; its answer is that call's."""
+        name = self._delegates.get(told.run_id, "delegate")
+        match told.event:
+            case RunStart(identity=RunIdentity(agent_id=agent)):
+                self._delegates[told.run_id] = agent
+            case ToolCallReady(name=tool, arguments=arguments):
+                self._detail("→", name, call_words(tool, arguments, self._room(len(name) + 8)))
+            case ToolCallDone(result=result, outcome=ToolCallOutcome.SUCCEEDED):
+                said = result.data if result.message is None else result.message
+                words = result_words(said, self._room(len(name) + len(result.tool_name) + 10))
+                self._detail("✓", name, f"{result.tool_name}: {words}")
 
     # -- printing -----------------------------------------------------------------------------
 

@@ -49,7 +49,7 @@ class JsonLines:
         self._out.flush()
 
     def decided(self, ticket: RunWaitingTicket, answer: ToolCallResume) -> None:
-        self.tally.decided(ticket.tool_call_id, answer)
+        self.tally.decided(ticket.tool_call_id, answer, ticket.asker)
 
     def note(self, text: str) -> None:
         self._err.write(f"awaken: {one_line(text, 1000)}\n")

@@ -133,13 +133,16 @@ class BackendCapabilities(Value, frozen=True, kw_only=True):
         }
         return [name for name, missing in asked.items() if missing]
 
-    def unsupported_delegate_features(self, request: BackendDelegateRunRequest) -> list[str]:
-        """The same for a delegate's request."""
+    def unsupported_delegate_features(
+        self, request: BackendDelegateRunRequest, *, is_local: bool = False
+    ) -> list[str]:
+        """The same for a delegate's request; only a run in this process can be given state."""
         asked = {
             "delegate_persistence": request.policy.persistence
             is not BackendDelegatePersistence.EPHEMERAL,
             "continuation": request.policy.continuation is not BackendDelegateContinuation.DISABLED
             and self.continuation is BackendContinuationCapability.NONE,
+            "delegate_state_seed": request.state_seed is not None and not is_local,
         }
         return [name for name, missing in asked.items() if missing]
 
@@ -229,13 +232,18 @@ class DurableDelegates(Protocol):
         """
         ...
 
+    async def answered(self, run_id: str) -> None:
+        """Wait until somebody has answered a delegate that waits, or it waits no more."""
+        ...
+
 
 class BackendDelegateRunRequest(msgspec.Struct, kw_only=True):
     """A run on behalf of another.
 
     With `durable` it is kept, under a name made of `key`: the same key is the same run, also in
     another process, and `resume` answers the question that `asker` put. `depth` counts the agents
-    above, `budget` is what the run it works for may still use up.
+    above, `budget` is what the run it works for may still use up. `state_seed` is what the run's
+    state begins with, as soon as its plugins are active.
     """
 
     agent_id: str
@@ -252,6 +260,7 @@ class BackendDelegateRunRequest(msgspec.Struct, kw_only=True):
     asker: Asker | None = None
     depth: int = 0
     budget: Account | None = None
+    state_seed: PersistedState | None = None
 
 
 class BackendAbortRequest(msgspec.Struct, kw_only=True):
@@ -380,8 +389,9 @@ class BackendRunStatus(Value, frozen=True, kw_only=True):
 
 
 class BackendRunResult(msgspec.Struct, kw_only=True):
-    """A backend's whole answer; `tickets` are the questions of a run that waits, `spending` what
-    it has used up."""
+    """A backend's whole answer. `state` and `thread_state` are what a delegate leaves in its
+    persistent keys, of run and thread scope; `tickets` are the questions of a run that waits,
+    `spending` what it has used up."""
 
     agent_id: str
     status: BackendRunStatus
@@ -393,6 +403,7 @@ class BackendRunResult(msgspec.Struct, kw_only=True):
     run_id: str | None = None
     inbox: InboxSender | None = None
     state: PersistedState | None = None
+    thread_state: PersistedState | None = None
     tickets: tuple[RunWaitingTicket, ...] = ()
     spending: Spending | None = None
 
@@ -427,12 +438,14 @@ class RemoteError(ExecutionBackendError):
 
 
 class BackendLoopError(ExecutionBackendError):
-    """The agent loop failed; reads exactly as its error."""
+    """The agent loop failed; reads exactly as its error. `result` is how the run ended, where the
+    backend can tell."""
 
-    def __init__(self, error: AgentLoopError) -> None:
+    def __init__(self, error: AgentLoopError, result: BackendRunResult | None = None) -> None:
         super().__init__(str(error))
         self.args = (str(error),)
         self.error = error
+        self.result = result
 
 
 class ExecutionBackendFactoryError(AwakenError):
@@ -464,10 +477,11 @@ class ExecutionBackendFactory(Protocol):
     def backend(self) -> str: ...
 
     def validate(self, endpoint: RemoteEndpoint) -> None:
-        """
+        """Build and discard, unless a factory knows a quicker way.
+
         Raises:
             ExecutionBackendFactoryError: the endpoint cannot work.
         """
-        ...
+        self.build(endpoint)
 
     def build(self, endpoint: RemoteEndpoint) -> ExecutionBackend: ...

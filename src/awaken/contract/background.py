@@ -122,6 +122,12 @@ class TaskJournal(Protocol):
         ...
 
 
+AMBIENT_TASK_JOURNAL: ContextVar[TaskJournal | None] = ContextVar(
+    "awaken_task_journal", default=None
+)
+"""The journal a host binds for the runs it starts; one given to the plugin goes first."""
+
+
 class BackgroundTaskError(AwakenError):
     """A task that cannot be started, found or written to."""
 

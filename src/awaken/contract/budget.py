@@ -30,27 +30,36 @@ class Account:
         self.budget = budget
         self.parent = parent
         self._clock = clock
+        # What is known of each run, as seen from here: its grants begin with those of this account.
         self._runs: dict[str, Spending] = {}
         self._spent = self._reserved = self._granted = _NOTHING
+        self._open = 0
         self._began: float | None = None
         self._waiting: list[asyncio.Future[None]] = []
 
     def child(self, budget: Budget | None = None) -> Account:
-        """An account for a run that this one's starts: with limits of its own, or with a share of
-        what is left now."""
-        return Account(budget or self._shared(), self, clock=self._clock)
+        """An account for a run that this one's starts, with limits of its own if it has some."""
+        return Account(budget or Budget(at_limit=self.budget.at_limit), self, clock=self._clock)
 
-    def _shared(self) -> Budget:
+    def share(self, own: Budget | None = None) -> Budget | None:
+        """The limits of a run that is about to be started: its own, and its share of what is left
+        now. They are the run's from then on, whatever happens to what is left."""
         share, left = self.budget.share, self.left()
         if share == 1:
-            return Budget(at_limit=self.budget.at_limit)
-        return Budget(
-            tokens=None if left.tokens is None else max(1, int(left.tokens * share)),
-            money=None if left.money is None else max(_CRUMBS, left.money * share),
-            steps=None if left.steps is None else max(1, int(left.steps * share)),
-            seconds=None if left.seconds is None else max(_CRUMBS, left.seconds * share),
-            at_limit=self.budget.at_limit,
-            share=share,
+            return own
+        own = own or Budget(at_limit=self.budget.at_limit, share=share)
+
+        def part(name: str, least: float) -> float | None:
+            amount, limit = getattr(left, name), getattr(own, name)
+            return _least([limit, None if amount is None else max(least, amount * share)])
+
+        tokens, steps = part("tokens", 1), part("steps", 1)
+        return msgspec.structs.replace(
+            own,
+            tokens=None if tokens is None else int(tokens),
+            money=part("money", _CRUMBS),
+            steps=None if steps is None else int(steps),
+            seconds=part("seconds", _CRUMBS),
         )
 
     def chain(self) -> Iterator[Account]:
@@ -69,7 +78,13 @@ class Account:
 
     @property
     def reserved(self) -> Amount:
+        """What is set aside for calls that are under way."""
         return self._reserved
+
+    @property
+    def counts_money(self) -> bool:
+        """Whether money is limited, here or above."""
+        return any(account.budget.money is not None for account in self.chain())
 
     def limit(self, name: str) -> float | None:
         """A limit, with what was granted beyond it."""
@@ -78,7 +93,7 @@ class Account:
         return total
 
     def spending_of(self, run_id: str) -> Spending:
-        """What is known of one run."""
+        """What is known of one run, as seen from here."""
         return self._runs.get(run_id, Spending())
 
     def left(self) -> Left:
@@ -108,6 +123,7 @@ class Account:
             account._check(wanted, level)
         for account in self.chain():
             account._reserved += wanted
+            account._open += 1
         return Reservation(self, run_id, wanted)
 
     def _check(self, wanted: Amount, level: int) -> None:
@@ -125,7 +141,7 @@ class Account:
                 )
 
     async def something_is_freed(self) -> None:
-        """Wait until a call of the tree has used up less, or more, than was set aside for it."""
+        """Wait until a call of the tree has ended, or somebody was granted more."""
         root = list(self.chain())[-1]
         freed = asyncio.get_running_loop().create_future()
         root._waiting.append(freed)
@@ -138,54 +154,63 @@ class Account:
     def release(self, reserved: Amount) -> None:
         """Free what was set aside."""
         for account in self.chain():
-            account._reserved -= reserved
-            waiting, account._waiting = account._waiting, []
-            for freed in waiting:
-                if not freed.done():
-                    freed.set_result(None)
+            account._open -= 1
+            # Floats that are taken away again may leave a crumb, which nobody would ever free.
+            account._reserved = account._reserved - reserved if account._open else _NOTHING
+            account._wake()
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for freed in waiting:
+            if not freed.done():
+                freed.set_result(None)
 
     def use(self, run_id: str, amount: Amount) -> None:
         """Count what was used up."""
-        for account in self.chain():
-            account._spent += amount
-            account._note(run_id, Spending(spent=amount))
+        self._count_up(run_id, Spending(spent=amount))
 
     def grant(self, run_id: str, more: Amount, level: int) -> Spending:
         """Raise the limit of the account so many levels above, on behalf of a run that asked;
         returns what that run's record has to say of it."""
-        note = Spending(granted={level: more})
-        self._note(run_id, note)
-        self._raise(note)
+        note = Spending.grant(more, level)
+        self._count_up(run_id, note)
+        for account in self.chain():
+            account._wake()
         return note
-
-    def _raise(self, known: Spending) -> None:
-        accounts = list(self.chain())
-        for level, more in known.granted.items():
-            if 0 <= level < len(accounts):
-                accounts[level]._granted += more
 
     def restore(self, run_id: str, known: Spending) -> None:
         """Take over what a run is on record with; what is counted already is not counted again."""
-        before = self._runs.get(run_id)
         for account in self.chain():
-            counted = account.spending_of(run_id)
-            account._runs[run_id] = known
-            more = known.spent - counted.spent
-            account._spent += more if account is self else more.without_time()
-        if before is None:
-            self._raise(known)
+            account._count(run_id, known.beyond(account.spending_of(run_id)))
+            known = known.as_parents()
 
     def fold(self, run_id: str, into: str) -> Spending:
         """Count a finished run as part of the one it worked for, whose account this is; returns
         what that one's record has to say of it."""
-        known = self.spending_of(run_id).as_parents()
+        folded = self.spending_of(run_id)
         for account in self.chain():
-            if account._runs.pop(run_id, None) is not None:
-                account._note(into, known)
-        return known
+            known = account._runs.pop(run_id, None)
+            if known is not None:
+                account._runs[into] = account.spending_of(into) + known
+        return folded
 
-    def _note(self, run_id: str, more: Spending) -> None:
+    def fold_all(self, into: str) -> Spending:
+        """The same for all runs beneath that one: it is over, and so are they."""
+        folded = Spending()
+        for run_id in [run_id for run_id in self._runs if run_id != into]:
+            folded += self.fold(run_id, into)
+        return folded
+
+    def _count_up(self, run_id: str, more: Spending) -> None:
+        for account in self.chain():
+            account._count(run_id, more)
+            more = more.as_parents()
+
+    def _count(self, run_id: str, more: Spending) -> None:
         self._runs[run_id] = self.spending_of(run_id) + more
+        self._spent += more.spent
+        if more.granted:
+            self._granted += more.granted[0]
 
     # -- time ---------------------------------------------------------------------------------
 
@@ -198,8 +223,7 @@ class Account:
         passed = self._running()
         if self._began is not None:
             self._began += passed
-            self._spent += Amount(seconds=passed)
-            self._note(run_id, Spending(spent=Amount(seconds=passed)))
+            self._count(run_id, Spending(spent=Amount(seconds=passed)))
         return passed
 
     def pause(self) -> None:

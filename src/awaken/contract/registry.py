@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
+import msgspec
+
 from awaken.contract.llm import LlmExecutor
+from awaken.domain.budget import Price
 from awaken.domain.spec import AgentSpec
 
 
@@ -29,13 +32,20 @@ class ExecutionResolver(AgentResolver, Protocol):
     def resolve_execution(self, agent_id: str) -> Any: ...
 
 
+class ResolvedModel(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent's model is called upstream, who asks it, and what it costs if that is known."""
+
+    upstream_model: str
+    executor: LlmExecutor
+    price: Price | None = None
+
+
 @runtime_checkable
 class ModelResolver(Protocol):
     """Also finds models, for agents whose model somebody changes."""
 
-    def resolve_model(self, spec: AgentSpec) -> tuple[str, LlmExecutor]:
-        """The upstream name of an agent's model, and what asks it.
-
+    def resolve_model(self, spec: AgentSpec) -> ResolvedModel:
+        """
         Raises:
             ResolveError: there is no such model, or nobody who can ask it.
         """

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import math
+from collections.abc import Iterator
+from itertools import zip_longest
+from typing import Any, Literal
 
 import msgspec
 
@@ -19,8 +22,9 @@ class Price(Value, frozen=True, kw_only=True):
     output: float
 
     def __post_init__(self) -> None:
-        if self.input < 0 or self.output < 0:
-            raise ValueError("a price is 0 or more")
+        for price in (self.input, self.output):
+            if not 0 <= price < math.inf:
+                raise ValueError(f"a price is 0 or more, not {price!r}")
 
     def of(self, input_tokens: float, output_tokens: float) -> float:
         return (input_tokens * self.input + output_tokens * self.output) / 1_000_000
@@ -29,8 +33,9 @@ class Price(Value, frozen=True, kw_only=True):
 class Budget(Value, frozen=True, kw_only=True):
     """The most a run may use up, together with every run and task it starts; nothing is no limit.
 
-    `seconds` counts while the run is carried on, not while it waits for somebody. `at_limit` says
-    whether a run that may use up no more ends or asks somebody for more. `share` is the part of what is left that one delegate or task may take.
+    `steps` are questions put to a model. `seconds` counts while the run is carried on, not while it
+    waits for somebody. `at_limit` says whether a run that may use up no more ends or asks somebody
+    for more. `share` is the part of what is left that one delegate or task may take.
     """
 
     tokens: int | None = None
@@ -40,18 +45,34 @@ class Budget(Value, frozen=True, kw_only=True):
     at_limit: Literal["stop", "ask"] = "stop"
     share: float = 1.0
 
-    def __post_init__(self) -> None:
-        if self.at_limit not in ("stop", "ask"):
-            raise ValueError(f"a budget's at_limit is 'stop' or 'ask', not {self.at_limit!r}")
+    def problem(self) -> str | None:
+        """Why it cannot be kept to; nothing if it can."""
         for name in LIMITS:
-            limit = getattr(self, name)
-            if limit is not None and not limit > 0:
-                raise ValueError(f"a budget's {name} is above 0, not {limit!r}")
+            limit: Any = getattr(self, name)
+            kind, words = _KINDS[name]
+            if limit is None:
+                continue
+            if isinstance(limit, bool) or not isinstance(limit, kind):
+                return f"a budget's {name} is {words}, not {limit!r}"
+            if not 0 < limit < math.inf:
+                return f"a budget's {name} is above 0, or left out for no limit, not {limit!r}"
+        if self.at_limit not in ("stop", "ask"):
+            return f"a budget's at_limit is 'stop' or 'ask', not {self.at_limit!r}"
+        if isinstance(self.share, bool) or not isinstance(self.share, int | float):
+            return f"a budget's share is a number, not {self.share!r}"
         if not 0 < self.share <= 1:
-            raise ValueError(f"a budget's share is above 0 and at most 1, not {self.share!r}")
+            return f"a budget's share is above 0 and at most 1, not {self.share!r}"
+        return None
 
 
 LIMITS = ("tokens", "money", "steps", "seconds")
+_WHOLE, _ANY = (int, "a whole number"), ((int, float), "a number")
+_KINDS: dict[str, tuple[Any, str]] = {
+    "tokens": _WHOLE,
+    "money": _ANY,
+    "steps": _WHOLE,
+    "seconds": _ANY,
+}
 
 
 class Amount(Value, frozen=True, kw_only=True):
@@ -78,6 +99,15 @@ class Amount(Value, frozen=True, kw_only=True):
             seconds=self.seconds - other.seconds,
         )
 
+    def beyond(self, other: Amount) -> Amount:
+        """What of each this is more than the other."""
+        return Amount(
+            tokens=max(0, self.tokens - other.tokens),
+            money=max(0.0, self.money - other.money),
+            steps=max(0, self.steps - other.steps),
+            seconds=max(0.0, self.seconds - other.seconds),
+        )
+
     def without_time(self) -> Amount:
         """The same but for time, which runs side by side pass together."""
         return msgspec.structs.replace(self, seconds=0.0)
@@ -86,22 +116,34 @@ class Amount(Value, frozen=True, kw_only=True):
 class Spending(Value, frozen=True, kw_only=True):
     """What a run, and the delegates it is done with, have used up, and what it was granted.
 
-    Grants are known by whose limit they raised: that of the run itself (0), or of the run so many
-    levels above it.
+    Grants stand in the order of whose limit they raised: that of the run itself, of the one above
+    it, and so on.
     """
 
     spent: Amount = Amount()
-    granted: dict[int, Amount] = msgspec.field(default_factory=dict)
+    granted: tuple[Amount, ...] = ()
+
+    @classmethod
+    def grant(cls, more: Amount, level: int) -> Spending:
+        """Nothing but more for the run so many levels above."""
+        return cls(granted=(*[Amount()] * level, more))
 
     def __add__(self, other: Spending) -> Spending:
-        granted = dict(self.granted)
-        for level, more in other.granted.items():
-            granted[level] = granted.get(level, Amount()) + more
-        return Spending(spent=self.spent + other.spent, granted=granted)
+        return Spending(
+            spent=self.spent + other.spent,
+            granted=tuple(a + b for a, b in self._levels(other)),
+        )
+
+    def beyond(self, counted: Spending) -> Spending:
+        """What of this is not counted yet."""
+        return Spending(
+            spent=self.spent.beyond(counted.spent),
+            granted=tuple(a.beyond(b) for a, b in self._levels(counted)),
+        )
 
     def as_parents(self) -> Spending:
         """The same, as part of what the run above has used up and was granted."""
-        return Spending(
-            spent=self.spent.without_time(),
-            granted={level - 1: more for level, more in self.granted.items() if level > 0},
-        )
+        return Spending(spent=self.spent.without_time(), granted=self.granted[1:])
+
+    def _levels(self, other: Spending) -> Iterator[tuple[Amount, Amount]]:
+        return zip_longest(self.granted, other.granted, fillvalue=Amount())

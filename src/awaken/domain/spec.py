@@ -209,7 +209,8 @@ class AgentSpec(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An agent as data.
 
     `allowed_tools` and `allowed_tool_patterns` together say which tools it sees; with neither
-    given it sees all, and an empty list allows none.
+    given it sees all, and an empty list allows none. Calls of `background_tools` start a task and
+    do not wait for it.
     """
 
     id: str
@@ -228,11 +229,17 @@ class AgentSpec(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     excluded_tool_patterns: tuple[str, ...] | None = None
     endpoint: RemoteEndpoint | None = None
     delegates: tuple[str, ...] = ()
+    background_tools: tuple[str, ...] = ()
     stop_conditions: tuple[StopConditionSpec, ...] = ()
     budget: Budget | None = None
     tool_executor: ToolExecutorKind = ToolExecutorKind.PARALLEL_STREAMING
     sections: dict[str, Any] = msgspec.field(default_factory=dict)
     registry: str | None = None
+
+    def __post_init__(self) -> None:
+        problem = self.budget.problem() if isinstance(self.budget, Budget) else None
+        if problem is not None:
+            raise ValueError(f"agent {self.id!r}: {problem}")
 
     @classmethod
     def read(cls, value: Json) -> AgentSpec:

@@ -88,9 +88,11 @@ class PendingToolCall(Value, frozen=True, kw_only=True):
 
 
 class Asker(Value, frozen=True, kw_only=True):
-    """The run that really asks, where a call asks for the agent it gave a task to.
+    """The run a call asks for, where it was given a task: the answer goes there.
 
-    `ticket` is the key of that run's own ticket; without one it waits for a message.
+    `ticket` is the key of that run's own ticket, `reason`, `resume_mode` and `expires_at` are as
+    in it; without one it waits for a message. `agent_id` names who has put the question, which
+    may be further down.
     """
 
     thread_id: str
@@ -99,12 +101,15 @@ class Asker(Value, frozen=True, kw_only=True):
     tool_name: str
     arguments: Json = None
     ticket: str | None = None
+    reason: str | None = None
+    resume_mode: ToolCallResumeMode = ToolCallResumeMode.REPLAY_TOOL_CALL
+    expires_at: int | None = None
 
 
 class SuspendTicket(Value, frozen=True, kw_only=True):
     """Everything needed to ask, and to go on once answered; without an answer within `expires_in`
     seconds, if that is given, the answer is no. One with an `asker` passes the answer on, be it
-    yes or no."""
+    yes or no, and lasts as long as the asker's own."""
 
     suspension: Suspension = msgspec.field(default_factory=Suspension)
     pending: PendingToolCall = msgspec.field(default_factory=PendingToolCall)

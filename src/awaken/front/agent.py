@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from awaken.backend.delegate import delegate_tool_name
 from awaken.contract.llm import LlmExecutor
 from awaken.contract.profile import ProfileKey
 from awaken.contract.tool import Tool
@@ -17,6 +18,7 @@ from awaken.domain.inference import ContextWindowPolicy, ReasoningEffort
 from awaken.domain.spec import AgentSpec, ContentMatch, StopConditionSpec, ToolExecutorKind
 from awaken.errors import ConfigError
 from awaken.ext.handoff import MAX_HANDOFFS, Handoff, HandoffInputPlugin, HandoffPlugin
+from awaken.front.budgets import checked_budget
 from awaken.front.remote import RemoteAgent
 from awaken.plugin.hook import Plugin
 from awaken.plugin.registrar import Registrar
@@ -37,13 +39,15 @@ class Agent:
         plugins: behaviour, in order.
         delegates: agents it may give tasks to, each by a tool `agent_run_<id>` that gives their
             answer.
+        background: tools and agents whose calls start a task and return at once; how the task ended
+            is told to the agent later, also after a restart.
         handoffs: agents it may hand the conversation to, by the tool `handoff`; a `Handoff` where
             something is special about one.
         max_handoffs: how often a run may have been handed over before it hands over no more.
         description: what other agents are told of it.
         max_rounds: how often the model is asked at most in one run; 0 is without limit.
         stop: further conditions that end a run.
-        budget: what a run may use up, with all it starts.
+        budget: what a run may use up, with all it starts; what it has used up is in its result.
         sequential: run the calls of one step one after another.
         tool_executor: how calls of one step are run, where `sequential` does not say enough.
         profile: typed keys whose values outlive threads.
@@ -65,6 +69,7 @@ class Agent:
         profile: Iterable[ProfileKey[Any]] = (),
         plugins: Iterable[Plugin] = (),
         delegates: Iterable[Agent | RemoteAgent | str] = (),
+        background: Iterable[Agent | RemoteAgent | Tool | Callable[..., Any]] = (),
         handoffs: Iterable[Agent | str | Handoff] = (),
         max_handoffs: int = MAX_HANDOFFS,
         description: str | None = None,
@@ -89,9 +94,18 @@ class Agent:
         self.id = id
         self.model = model
         mine = f"agent {id!r}: "
-        self.tools = [
-            as_tool_object(f"agent {id!r}", item) for item in listed(tools, mine + "tools")
+        aside = listed(background, mine + "background")
+        own_tools = [
+            as_tool_object(f"agent {id!r}", item)
+            for item in aside
+            if not isinstance(item, Agent | RemoteAgent)
         ]
+        aside_agents = [item.id for item in aside if isinstance(item, Agent | RemoteAgent)]
+        self.tools = [
+            *[as_tool_object(f"agent {id!r}", item) for item in listed(tools, mine + "tools")],
+            *own_tools,
+        ]
+        told = tuple(_id(agent) for agent in listed(delegates, mine + "delegates"))
         self.state = listed(state, mine + "state")
         self.profile = listed(profile, mine + "profile")
         self.plugins = listed(plugins, mine + "plugins")
@@ -114,9 +128,13 @@ class Agent:
             max_continuation_retries=max_continuation_retries,
             context_policy=context_policy,
             reasoning_effort=reasoning_effort,
-            delegates=tuple(_id(agent) for agent in listed(delegates, mine + "delegates")),
+            delegates=(*told, *aside_agents),
+            background_tools=(
+                *[tool.descriptor().id for tool in own_tools],
+                *[delegate_tool_name(agent) for agent in aside_agents],
+            ),
             stop_conditions=listed(stop, mine + "stop"),
-            budget=budget,
+            budget=checked_budget(budget, f"agent {id!r}"),
             tool_executor=executor or ToolExecutorKind.PARALLEL_STREAMING,
             sections=dict(sections or {}),
             plugin_ids=tuple(plugin.id for plugin in self.plugins),

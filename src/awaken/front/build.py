@@ -17,6 +17,7 @@ from awaken.domain.spec import AgentSpec, ModelSpec
 from awaken.errors import ConfigError, InvalidPluginConfig, KeyDecode
 from awaken.ext.handoff import Handoff
 from awaken.front.agent import Agent, as_tool_object, listed
+from awaken.front.budgets import checked_prices
 from awaken.front.loading import open_backend, open_model
 from awaken.front.remote import RemoteAgent
 from awaken.ids import Ids
@@ -46,7 +47,7 @@ class Assembly:
         self._tools = listed(tools, "the runtime's tools")
         self._plugins = listed(plugins, "the runtime's plugins")
         self._models = dict(models or {})
-        self._prices = dict(prices or {})
+        self._prices = checked_prices(prices or {})
         self._backends = {factory.backend(): factory for factory in backends}
         self._profiles = profiles
         self._clock, self._ids = clock, ids
@@ -113,9 +114,7 @@ class Assembly:
         for agent in agents:
             endpoint = agent.spec.endpoint if isinstance(agent, Agent) else agent.endpoint
             if endpoint is not None and endpoint.backend not in backends:
-                factory = open_backend(endpoint.backend)
-                if factory is not None:
-                    backends[endpoint.backend] = factory
+                backends[endpoint.backend] = open_backend(endpoint.backend, agent.id)
         for factory in backends.values():
             builder.with_agent_backend_factory(factory)
 
@@ -138,6 +137,11 @@ def _check_handoffs(agents: Sequence[Agent | AgentSpec]) -> None:
                 raise ConfigError(
                     f"agent {agent.id!r} may hand over to {way.agent!r}, which this runtime does "
                     f"not have; it has: {', '.join(sorted(known))}"
+                )
+            if isinstance(other, AgentSpec) and other.endpoint is not None:
+                raise ConfigError(
+                    f"agent {agent.id!r} may hand over to {way.agent!r}, which runs elsewhere; a "
+                    "run does not leave its process: make it a delegate"
                 )
             if isinstance(other, AgentSpec) and (way.returns or way.input_filter != "all"):
                 raise ConfigError(

@@ -43,6 +43,7 @@ from awaken.domain.identity import RequestOrigin
 from awaken.domain.message import as_messages
 from awaken.errors import AwakenError
 from awaken.front.agent import Agent
+from awaken.front.remote import RemoteAgent
 from awaken.front.runtime import Runtime
 from awaken.runtime import RunRequest
 
@@ -112,7 +113,7 @@ class NotReady(Exception):
     """There is one, and it cannot run."""
 
 
-def load_agents(address: str) -> list[Agent]:
+def load_agents(address: str) -> list[Agent | RemoteAgent]:
     """The agents at `module:name`.
 
     Raises:
@@ -138,7 +139,9 @@ def load_agents(address: str) -> list[Agent]:
     if inspect.iscoroutine(found):
         found.close()
     agents = [found] if isinstance(found, Agent) else found
-    if not isinstance(agents, list | tuple) or not all(isinstance(a, Agent) for a in agents):
+    if not isinstance(agents, list | tuple) or not all(
+        isinstance(agent, Agent | RemoteAgent) for agent in agents
+    ):
         raise NotReady(
             f"{address} is a {type(found).__name__}: point at an Agent, a list of them, or a "
             "function without arguments that returns either"
@@ -146,7 +149,7 @@ def load_agents(address: str) -> list[Agent]:
     return list(agents)
 
 
-def pick(agents: list[Agent], start: Start) -> str:
+def pick(agents: list[Agent | RemoteAgent], start: Start) -> str:
     """Which of the agents runs: the target, the only one, or the one that is called the same.
 
     Raises:
@@ -212,6 +215,7 @@ async def run(
         run_mode=identity.run_mode,
         adapter=identity.adapter,
         parent_run_id=identity.parent_run_id,
+        parent_tool_call_id=identity.parent_tool_call_id,
         dispatch_id=identity.dispatch_id,
         session_id=identity.session_id,
         transport_request_id=identity.transport_request_id,

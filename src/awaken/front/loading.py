@@ -43,10 +43,17 @@ def open_model(name: str) -> LlmExecutor:
     return make()
 
 
-def open_backend(name: str) -> ExecutionBackendFactory | None:
-    """The maker of backends of that kind, if one comes with the library."""
+def open_backend(name: str, agent_id: str) -> ExecutionBackendFactory:
+    """The maker of backends of that kind, for an agent that names it.
+
+    Raises:
+        ConfigError: none of that name comes with the library.
+    """
     if name not in _BACKENDS:
-        return None
+        raise ConfigError(
+            f"agent {agent_id!r}: backend {name!r} is unknown; known: {', '.join(_BACKENDS)}. "
+            "Backends of your own are given with their maker: Runtime(…, backends=[…])"
+        )
     make: Callable[[], ExecutionBackendFactory] = load(*_BACKENDS[name])
     return make()
 

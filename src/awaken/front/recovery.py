@@ -33,6 +33,7 @@ class Recovery:
 
     async def take_up(self, thread: str | None = None) -> list[RecoveredRun]:
         """Go on with what nobody carries on, in one thread or in all; returns what was taken up."""
+        await steer.take_up_tasks(self._engine)
         found = await steer.interrupted(self._engine)
         return [
             self._carry_on(record)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +11,7 @@ from awaken.domain.budget import Budget
 from awaken.domain.secret import RedactedString
 from awaken.domain.spec import AgentSpec, RemoteEndpoint
 from awaken.errors import ConfigError
+from awaken.front.budgets import checked_budget
 
 _SCHEMES = {"http": "a2a", "https": "a2a", "python": "subprocess"}
 
@@ -49,14 +52,26 @@ class RemoteAgent:
         given: Any = id
         if not isinstance(given, str) or not given.strip():
             raise ConfigError(f"an agent's id is text that is not blank, not {id!r}")
+        address: Any = url
+        if not isinstance(address, str):
+            raise ConfigError(f"agent {id!r}: url is text such as https://…, not {url!r}")
+        if re.match(r"[^/]*//[^/?#]*@", address):
+            raise ConfigError(
+                f"agent {id!r}: the url carries a user name or a password, which would end up in "
+                "logs: give a token instead"
+            )
         backend = backend or _SCHEMES.get(url.partition(":")[0].lower())
         if backend is None:
             raise ConfigError(
                 f"agent {id!r}: {url!r} is no address: give https://… for an agent that speaks "
                 "A2A, python:package.module:agent for one in a process of its own, or a backend"
             )
-        if not timeout > 0:
+        seconds: Any = timeout
+        if not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
             raise ConfigError(f"agent {id!r}: timeout is above 0 seconds, not {timeout!r}")
+        more: Any = options or {}
+        if not isinstance(more, Mapping):
+            raise ConfigError(f"agent {id!r}: options are a mapping by name, not {options!r}")
         if isinstance(token, RedactedString):
             token = token.expose_secret()
         try:
@@ -66,7 +81,7 @@ class RemoteAgent:
                 auth=None if token is None else {"type": "bearer", "token": token},
                 target=target,
                 timeout_ms=max(1, round(timeout * 1000)),
-                options=dict(options or {}),
+                options=dict(more),
             )
         except ValueError as error:
             raise ConfigError(f"agent {id!r}: {error}") from error
@@ -76,7 +91,7 @@ class RemoteAgent:
             model_id=backend,
             system_prompt="",
             description=description,
-            budget=budget,
+            budget=checked_budget(budget, f"agent {id!r}"),
             endpoint=endpoint,
         )
 

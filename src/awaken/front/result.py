@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator
 
+from awaken.domain.budget import Amount
 from awaken.domain.inference import TokenUsage
 from awaken.domain.lifecycle import Suspended, TerminationReason
 from awaken.domain.run import RunRecord, RunWaitingTicket
@@ -34,7 +35,11 @@ class RecoveredRun:
 
 
 class RunResult(Value, frozen=True, kw_only=True):
-    """How a run ended, or what it waits for."""
+    """How a run ended, or what it waits for.
+
+    `usage` is what the run's own models took. `spent` is what the run and all it started have used
+    up of their budget; nothing if it has none.
+    """
 
     thread_id: str
     run_id: str
@@ -43,6 +48,7 @@ class RunResult(Value, frozen=True, kw_only=True):
     steps: int
     usage: TokenUsage
     tickets: tuple[RunWaitingTicket, ...] = ()
+    spent: Amount | None = None
 
     @property
     def suspended(self) -> bool:
@@ -63,4 +69,5 @@ class RunResult(Value, frozen=True, kw_only=True):
                 total_tokens=result.input_tokens + result.output_tokens,
             ),
             tickets=result.tickets,
+            spent=result.spent,
         )

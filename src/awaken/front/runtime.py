@@ -47,6 +47,7 @@ from awaken.errors import (
 )
 from awaken.front.agent import Agent
 from awaken.front.answers import Answers, OnApproval, ask, decisions_of
+from awaken.front.budgets import checked_budget
 from awaken.front.build import AnyAgent, Assembly
 from awaken.front.loading import open_store
 from awaken.front.recovery import Recovery
@@ -87,7 +88,8 @@ class Runtime:
         tools: tools every agent sees.
         plugins: plugins agents given as data (`AgentSpec`) may name.
         models: models agents given as data may name.
-        prices: what models cost, by the names agents use for them, for budgets in money.
+        prices: what models cost, by the names agents use for them, for budgets in money. A model
+            that only an override of a run or a step names costs what the agent's own does.
         backends: makers of backends of your own, for agents whose endpoint names them.
         profiles: where state that outlives threads is kept; in the store if not given.
     """
@@ -300,13 +302,15 @@ class Runtime:
             raise ConfigError("nothing to do: give input, or answers to a suspended run's tickets")
         if answers and thread is None:
             raise ConfigError("answers belong to a thread: give the thread of the suspended run")
+        agent_id = agent.id if isinstance(agent, Agent | RemoteAgent) else agent
+        whose = "a run" if agent_id is None else f"a run of agent {agent_id!r}"
         return RunRequest(
             thread_id=self._ids.new() if thread is None else thread,
             messages=messages,
-            agent_id=agent.id if isinstance(agent, Agent | RemoteAgent) else agent,
+            agent_id=agent_id,
             decisions=decisions_of(answers or {}),
             overrides=overrides,
-            budget=budget,
+            budget=checked_budget(budget, whose),
             frontend_tools=tuple(frontend_tools),
             wait_for_decisions=False,
             when_busy=_when_busy(when_busy),
@@ -340,7 +344,9 @@ class Runtime:
         within `deadline` seconds, says of each run, task and call whether it was stopped, had
         finished, or nobody can tell; it is false if no run is open there.
         """
-        return await cancel_with_receipt(self._engine, id, deadline)
+        if not deadline >= 0:
+            raise ConfigError(f"deadline is a number of seconds from 0 on, not {deadline!r}")
+        return await cancel_with_receipt(self._engine, id, deadline, self._spawn)
 
     async def cancel_and_wait(self, thread: str, timeout: float = CANCEL_GRACE) -> bool:
         """Cancel a thread's run in this process and wait for it; false if that takes too long."""

@@ -104,8 +104,9 @@ class _Buffer:
 class RunStream:
     """Use it as `async with runtime.stream(…) as events: async for event in events: …`.
 
-    Each item is a `RunEvent`; match on its `event`. Leaving the block early cancels the run,
-    unless it was started detached. `result` is there once the events are read to their end.
+    Each item is a `RunEvent`; match on its `event`. Those of delegates are among them, with their
+    own run and thread, and `parent_run_id`. Leaving the block early cancels the run, unless it was
+    started detached. `result` is there once the events are read to their end.
     """
 
     def __init__(
@@ -184,9 +185,9 @@ class RunStream:
         raise StopAsyncIteration
 
     async def text(self) -> AsyncIterator[str]:
-        """Only the answer, piece by piece."""
+        """Only the answer, piece by piece; what delegates say is not part of it."""
         async for event in self:
-            if isinstance(event.event, TextDelta):
+            if isinstance(event.event, TextDelta) and event.run_id == self._buffer.run_id:
                 yield event.event.delta
 
     @property

@@ -252,14 +252,19 @@ def ask(run: LiveRun, state: ToolCallState, ticket: SuspendTicket) -> ToolCallSt
     states = run.store.read(TOOL_CALL_STATES)
     before = states.calls.get(state.call_id) if states else None
     asked = before.asked if before is not None and before.key == state.key else 0
-    expires = ticket.expires_in
+    if ticket.asker is not None:
+        expires_at = ticket.asker.expires_at
+    elif ticket.expires_in is not None:
+        expires_at = state.updated_at + round(ticket.expires_in * 1000)
+    else:
+        expires_at = None
     state = msgspec.structs.replace(
         state.with_resume_mode(ticket.resume_mode).with_suspension(
             ticket.suspension.id, ticket.suspension.action
         ),
         asked=asked + 1,
         asker=ticket.asker,
-        expires_at=None if expires is None else state.updated_at + round(expires * 1000),
+        expires_at=expires_at,
     )
     state = msgspec.structs.replace(state, digest=digest_of(state, run.identity))
     run.journal.tickets.append(ticket_of(state, run.identity, message=ticket.suspension.message))
@@ -268,7 +273,9 @@ def ask(run: LiveRun, state: ToolCallState, ticket: SuspendTicket) -> ToolCallSt
 
 def digest_of(state: ToolCallState, identity: RunIdentity) -> str:
     """What an answer to the call's question is bound to."""
-    return call_digest(identity.run_id, *state.asks_about)
+    # Others may want the same thing twice: each time is another question of the one call.
+    asks = identity.run_id if state.asker is None else state.question_key
+    return call_digest(asks, *state.asks_about)
 
 
 def ticket_of(

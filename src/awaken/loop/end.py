@@ -26,6 +26,7 @@ from awaken.loop.inbox import read_inbox
 from awaken.loop.live import AgentRunResult, LiveRun
 from awaken.loop.resume import give_up_suspended
 from awaken.loop.save import check_termination, complete_step, persist_checkpoint
+from awaken.loop.spending import take_all
 from awaken.state.runtime_keys import RUN_LIFECYCLE, Done, RunLifecycleState
 
 log = logging.getLogger("awaken.loop")
@@ -47,6 +48,7 @@ async def finish(run: LiveRun, end: TerminationReason) -> AgentRunResult:
         input_tokens=run.input_tokens,
         output_tokens=run.output_tokens,
         tickets=record.waiting.tickets if record and record.waiting else (),
+        spent=run.budget.spent if run.budget is not None else None,
     )
 
 
@@ -60,6 +62,7 @@ def _close_lifecycle(run: LiveRun, end: TerminationReason) -> None:
     if stays or status is not RunStatus.DONE:
         return
     give_up_suspended(run)
+    take_all(run)
     if check_termination(run.store) != end:
         run.store.update(
             RUN_LIFECYCLE,

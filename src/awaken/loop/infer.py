@@ -66,10 +66,12 @@ async def ask_model(run: LiveRun) -> Answer:
         and answer.result.needs_truncation_recovery
         and retries < run.agent.spec.max_continuation_retries
     ):
-        if not await _can_afford(run):
+        more = _to_go_on(run, answer.result)
+        if not await _can_afford(run, more):
             break
         retries += 1
-        request = _continued(run, request, answer.result)
+        run.transcript.extend(more)
+        request = _continued(run, request, more)
         answer = await _stream(run, request)
     answer.told = InferenceComplete(
         model=request.upstream_model,
@@ -79,10 +81,10 @@ async def ask_model(run: LiveRun) -> Answer:
     return answer
 
 
-async def _can_afford(run: LiveRun) -> bool:
+async def _can_afford(run: LiveRun, more: Sequence[Message]) -> bool:
     """Set aside what one more piece of an answer may take; false if there is not so much left."""
     try:
-        await set_aside(run)
+        await set_aside(run, *more)
     except BudgetExhausted:
         return False
     return True
@@ -144,14 +146,21 @@ def _overrides(run: LiveRun) -> tuple[str, InferenceOverride | None]:
         if layer is not None:
             merged = merged.merge(layer)
     if most is not None:
-        least = most if merged.max_tokens is None else min(most, merged.max_tokens)
-        merged = msgspec.structs.replace(merged, max_tokens=least)
+        merged = _at_most(merged, most)
     model = merged.upstream_model
     if model is None:
         return run.agent.upstream_model, merged
     if not model.strip():
         raise InferenceFailed("inference override upstream_model cannot be empty")
     return model, msgspec.structs.replace(merged, upstream_model=None)
+
+
+def _at_most(overrides: InferenceOverride, most: int) -> InferenceOverride:
+    """The same, for an answer no longer than what was set aside for it."""
+    asked = overrides.max_tokens
+    return msgspec.structs.replace(
+        overrides, max_tokens=most if asked is None else min(most, asked)
+    )
 
 
 def _offered_tools(run: LiveRun) -> tuple[ToolDescriptor, ...]:
@@ -213,13 +222,23 @@ def _counted(run: LiveRun, result: StreamResult, *, whole: bool) -> StreamResult
     return result
 
 
-def _continued(run: LiveRun, request: InferenceRequest, cut: StreamResult) -> InferenceRequest:
-    """The same request, with the piece that came and a word to go on; both enter the log."""
-    added = [Message.internal_user(_CONTINUE, id=run.ids.new())]
+def _to_go_on(run: LiveRun, cut: StreamResult) -> list[Message]:
+    """The piece that came and a word to go on."""
+    said = [Message.internal_user(_CONTINUE, id=run.ids.new())]
     if cut.content:
         piece = Message(
             id=run.ids.new(), role=Role.ASSISTANT, content=cut.content, metadata=run.metadata
         )
-        added.insert(0, piece)
-    run.transcript.extend(added)
-    return msgspec.structs.replace(request, messages=[*request.messages, *added])
+        said.insert(0, piece)
+    return said
+
+
+def _continued(
+    run: LiveRun, request: InferenceRequest, more: Sequence[Message]
+) -> InferenceRequest:
+    """The same request with more in it, for as long an answer as was set aside this time."""
+    overrides, most = request.overrides, run.purse.max_output if run.purse is not None else None
+    if most is not None:
+        overrides = _at_most(overrides or InferenceOverride(), most)
+    messages = [*request.messages, *more]
+    return msgspec.structs.replace(request, messages=messages, overrides=overrides)

@@ -26,7 +26,8 @@ _replace = msgspec.structs.replace
 class Journal:
     """The only place a run's events and commits come from.
 
-    `calls`, `tickets`, `acks` and `sends` collect what goes with the next commit.
+    `calls`, `tickets`, `acks` and `sends` collect what goes with the next commit. A run that does
+    not begin here, but goes on, has its thread's place among others settled.
     """
 
     __slots__ = (
@@ -63,6 +64,8 @@ class Journal:
         clock: Clock,
         length: int,
         fence: Fence | None = None,
+        *,
+        begins: bool = True,
     ) -> None:
         self.sink = sink
         self.live = not isinstance(sink, NullEventSink)
@@ -77,7 +80,8 @@ class Journal:
         self._clock = clock
         self._now = 0
         self._thread, self._run = identity.thread_id, identity.run_id
-        self._parent_run, self._parent_thread = identity.parent_run_id, identity.parent_thread_id
+        self._parent_run = identity.parent_run_id
+        self._parent_thread = identity.parent_thread_id if begins else None
         # What the next commit keeps, and what is sent after it: a place in the former, or an
         # event nobody keeps.
         self._durable: list[RunEvent] = []
@@ -168,8 +172,7 @@ class Journal:
             await self.settled()
         durable, later = tuple(self._durable), self._later
         self._durable.clear()
-        if later:
-            self._later = []
+        self._later = []
         commits = self._commits
         if commits is None:
             self.calls.clear()

@@ -24,12 +24,13 @@ from awaken.contract.control import (
 from awaken.contract.events import EventSink
 from awaken.contract.profile import ProfileStore
 from awaken.contract.registry import AgentResolver
+from awaken.domain.budget import Amount
 from awaken.domain.identity import RunIdentity
 from awaken.domain.inference import InferenceOverride
 from awaken.domain.lifecycle import TerminationReason
 from awaken.domain.message import Message, MessageMetadata
 from awaken.domain.phase import Phase
-from awaken.domain.run import RunRecord, RunRequestSnapshot, RunWaitingTicket
+from awaken.domain.run import PersistedState, RunRecord, RunRequestSnapshot, RunWaitingTicket
 from awaken.domain.ticket import Ticket
 from awaken.domain.tool import ToolDescriptor
 from awaken.domain.value import Value
@@ -48,7 +49,7 @@ log = logging.getLogger("awaken.loop")
 
 
 class AgentRunResult(Value, frozen=True, kw_only=True):
-    """How a run ended."""
+    """How a run ended; `spent` is what it has used up, with all it started, if it has a budget."""
 
     run_id: str
     response: str
@@ -57,6 +58,7 @@ class AgentRunResult(Value, frozen=True, kw_only=True):
     input_tokens: int = 0
     output_tokens: int = 0
     tickets: tuple[RunWaitingTicket, ...] = ()
+    spent: Amount | None = None
 
 
 class AgentLoopParams(msgspec.Struct, kw_only=True, gc=False):
@@ -68,7 +70,7 @@ class AgentLoopParams(msgspec.Struct, kw_only=True, gc=False):
     `last_turn` the last message with calls as it stands in the log, and `calls` what the ledger
     knows of it. With `leave` the run stops at the end of a step, to be carried on elsewhere;
     `look` brings what was sent to it and has not arrived. `budget` is what it may use up, `depth`
-    how many agents are above it.
+    how many agents are above it, `state_seed` what its state begins with.
     """
 
     resolver: AgentResolver
@@ -104,6 +106,7 @@ class AgentLoopParams(msgspec.Struct, kw_only=True, gc=False):
     delegates: DurableDelegates | None = None
     budget: Account | None = None
     depth: int = 0
+    state_seed: PersistedState | None = None
 
 
 def _taken_up(record: RunRecord | None, agent: ResolvedAgent) -> RunRecord | None:
@@ -197,6 +200,7 @@ class LiveRun:
             self.clock,
             params.log_length,
             params.fence,
+            begins=params.previous is None,
         )
         self.journal.acks.extend(params.acks)
         self.journal.tickets.extend(params.tickets)

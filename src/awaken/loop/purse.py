@@ -29,13 +29,16 @@ class Purse:
     """Sets aside what the next inference may take, and counts what it took.
 
     Prompts are estimated, on the high side, and the estimate is raised by what the provider reports
-    if it was too low all the same. Each message is looked at once.
+    if it was too low all the same. Each message is looked at once, unless another agent speaks or
+    the conversation has changed.
     """
 
     def __init__(self, account: Account, run_id: str) -> None:
         self.account = account
         self.max_output: int | None = None
         self._run_id = run_id
+        self._agent: ResolvedAgent | None = None
+        self._last: Message | None = None
         self._seen = 0
         self._tokens = 0
         self._factor = 1.0
@@ -94,26 +97,36 @@ class Purse:
         return reservation
 
     def _estimate(self, agent: ResolvedAgent, messages: Sequence[Message]) -> int:
-        if not self._seen:
+        if agent is not self._agent or not self._goes_on(messages):
+            self._agent, self._seen = agent, 0
             self._tokens = _size(agent.spec.system_prompt.encode()) + sum(
                 _size(dumps(tool)) for tool in agent.descriptors
             )
         for message in messages[self._seen :]:
             self._tokens += estimate(message)
         self._seen = len(messages)
+        self._last = messages[-1] if messages else None
         return int(self._tokens * self._factor) + 1
+
+    def _goes_on(self, messages: Sequence[Message]) -> bool:
+        """Whether these begin with those seen before."""
+        seen = self._seen
+        return seen == 0 or (seen <= len(messages) and messages[seen - 1] is self._last)
 
     # -- after --------------------------------------------------------------------------------
 
     def settle(self, agent: ResolvedAgent, usage: TokenUsage | None, heard: int) -> Amount:
-        """Count what an inference took; without a report, what was sent and `heard`."""
+        """Count what an inference took; where nothing is reported, what was sent and `heard`."""
         reservation, self._reservation = self._reservation, None
         if reservation is None:
             return Amount()
         prompt, output = self._prompt, heard
-        if usage is not None and usage.prompt_tokens is not None:
-            prompt, output = usage.prompt_tokens, usage.completion_tokens or 0
-            self._factor = max(self._factor, prompt * self._factor / max(1, self._prompt))
+        # No prompt takes nothing: whoever says so does not know.
+        if usage is not None and (usage.prompt_tokens or 0) > 0:
+            prompt = usage.prompt_tokens or 0
+            if usage.completion_tokens is not None:
+                output = max(0, usage.completion_tokens)
+            self._factor = max(self._factor, prompt * self._factor / self._prompt)
         used = Amount(
             tokens=prompt + output,
             money=agent.price.of(prompt, output) if agent.price is not None else 0.0,

@@ -46,6 +46,7 @@ from awaken.state.runtime_keys import (
     SetWaiting,
     Start,
 )
+from awaken.state.store import UnknownKeyPolicy
 
 
 async def run_agent_loop(params: AgentLoopParams) -> AgentRunResult:
@@ -98,6 +99,8 @@ async def _begin(run: LiveRun, params: AgentLoopParams) -> TerminationReason | N
     )
     _note_start(run)
     run.agent.env.activate(run.store, run.agent.spec)
+    if params.state_seed is not None:
+        run.store.apply_seed(params.state_seed, UnknownKeyPolicy.ERROR)
     await persist_checkpoint(run)
     try:
         if turn := await take_up(run):

@@ -32,6 +32,7 @@ from awaken.domain.run import (
 from awaken.domain.suspension import ToolCallStatus
 from awaken.errors import KeyEncode
 from awaken.loop.live import LiveRun
+from awaken.loop.spending import count_time
 from awaken.state.runtime_keys import (
     RUN_LIFECYCLE,
     TOOL_CALL_STATES,
@@ -85,6 +86,7 @@ async def persist_checkpoint(
     """
     if run.journal.is_unsettled:
         await run.journal.settled()
+    count_time(run)
     run_state, thread_state = run.store.take_unsaved()
     lifecycle = run.store.read(RUN_LIFECYCLE) or RunLifecycleState()
     messages, source, output = _own_messages(run, lifecycle)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count as count_from
+from math import isfinite
 
 import msgspec
 
-from awaken.domain.budget import BUDGET_LIMIT, LIMITS, Amount, Spending
+from awaken.codec import from_json
+from awaken.contract.budget import Account
+from awaken.domain.budget import BUDGET_LIMIT, Amount, Spending
 from awaken.domain.inference import StreamResult
 from awaken.domain.lifecycle import Stopped, StoppedReason
 from awaken.domain.message import Message, Role
@@ -19,7 +24,7 @@ from awaken.domain.suspension import (
     ToolCallResumeMode,
     ToolCallStatus,
 )
-from awaken.errors import BudgetExhausted
+from awaken.errors import BudgetExhausted, ModelPriceUnknown
 from awaken.loop.complete import ask
 from awaken.loop.live import LiveRun
 from awaken.loop.purse import estimate
@@ -32,9 +37,12 @@ from awaken.state.runtime_keys import (
     ToolCallState,
 )
 
+log = logging.getLogger("awaken.loop")
 
-async def set_aside(run: LiveRun) -> None:
-    """Reserve what the next inference may take, if the run has a budget.
+
+async def set_aside(run: LiveRun, *more: Message) -> None:
+    """Reserve what the next inference, which will be told so much more, may take, if the run has a
+    budget.
 
     Raises:
         BudgetExhausted: there is not enough left.
@@ -42,7 +50,10 @@ async def set_aside(run: LiveRun) -> None:
     """
     if run.purse is not None:
         asked = run.overrides.max_tokens if run.overrides is not None else None
-        await run.purse.reserve(run.agent, run.transcript.view(), asked, run.token, run.task)
+        messages: Sequence[Message] = run.transcript.view()
+        if more:
+            messages = [*messages, *more]
+        await run.purse.reserve(run.agent, messages, asked, run.token, run.task)
 
 
 def count(run: LiveRun, answer: StreamResult) -> None:
@@ -58,13 +69,37 @@ def note(run: LiveRun, used: Amount) -> None:
         run.store.update(SPENDING, Spending(spent=used))
 
 
+def count_time(run: LiveRun) -> None:
+    """Count the time that has passed, if the run has a budget."""
+    if run.purse is not None:
+        note(run, run.purse.lap())
+
+
+def take_all(run: LiveRun) -> None:
+    """Count what runs beneath have used up that nobody will tell of: the run is over."""
+    if run.budget is not None:
+        rest = run.budget.fold_all(run.identity.run_id)
+        if rest != Spending():
+            run.store.update(SPENDING, rest)
+
+
+def check_price(run: LiveRun) -> None:
+    """
+    Raises:
+        ModelPriceUnknown: money is counted, and nobody knows what the agent's model costs.
+    """
+    agent = run.agent
+    if run.budget is not None and run.budget.counts_money and agent.price is None:
+        raise ModelPriceUnknown(agent.spec.model_id, agent.spec.id)
+
+
 @contextmanager
 def not_counted(run: LiveRun) -> Iterator[None]:
     """Let time pass that a run waits for somebody, and does not use up."""
     if run.budget is None or run.purse is None:
         yield
         return
-    note(run, run.purse.lap())
+    count_time(run)
     run.budget.pause()
     try:
         yield
@@ -82,7 +117,7 @@ def stopped(error: BudgetExhausted) -> Stopped:
 
 def ask_for_more(run: LiveRun, error: BudgetExhausted) -> None:
     """Put a question of the run itself: may it use up more?"""
-    id = f"budget-{run.steps}"
+    id = _new_id(run)
     asked = {
         "limit": error.name,
         "amount": error.limit,
@@ -107,15 +142,23 @@ def ask_for_more(run: LiveRun, error: BudgetExhausted) -> None:
     run.store.update(TOOL_CALL_STATES, PutCall(call=ask(run, state, ticket)))
 
 
+def _new_id(run: LiveRun) -> str:
+    """A name no question of the last turn has: one that was answered cannot be put again."""
+    states = run.store.read(TOOL_CALL_STATES)
+    known = states.calls if states else {}
+    number = next(n for n in count_from(run.steps) if f"budget-{n}" not in known)
+    return f"budget-{number}"
+
+
 def take_answer(run: LiveRun, call: ToolCallState) -> None:
     """Go on with more, or end, as somebody decided."""
     decision = call.resume_input
     assert decision is not None, "only decided questions are taken up"
     yes = decision.action is ResumeAction.RESUME
     if yes and run.budget is not None:
-        more = granted(call, decision)
-        note = run.budget.grant(run.identity.run_id, more, call.arguments["level"])
-        run.store.update(SPENDING, note)
+        more = granted(run.budget, call, decision)
+        known = run.budget.grant(run.identity.run_id, more, call.arguments["level"])
+        run.store.update(SPENDING, known)
     elif not yes:
         why = decision.reason or "nobody allowed more"
         end = Stopped(value=StoppedReason(code="budget", detail=why))
@@ -132,16 +175,22 @@ def take_answer(run: LiveRun, call: ToolCallState) -> None:
     run.store.update(TOOL_CALL_STATES, PutCall(call=closed))
 
 
-def granted(call: ToolCallState, decision: ToolCallResume) -> Amount:
-    """How much more: as much as the answer says, else as much as the limit was, again."""
-    said, name = decision.result, call.arguments["limit"]
-    if isinstance(said, int | float) and not isinstance(said, bool):
-        said = {name: said}
-    if not isinstance(said, dict) or not any(limit in said for limit in LIMITS):
-        said = {name: call.arguments["amount"]}
-    return Amount(
-        tokens=int(said.get("tokens", 0)),
-        money=float(said.get("money", 0)),
-        steps=int(said.get("steps", 0)),
-        seconds=float(said.get("seconds", 0)),
-    )
+def granted(account: Account, call: ToolCallState, decision: ToolCallResume) -> Amount:
+    """How much more: what the answer says, else what was set as limit once more, or what the next
+    call wants if that is not enough.
+
+    An answer that makes no sense grants nothing, and the run asks again.
+    """
+    said, asked = decision.result, call.arguments
+    if said is None or said is True:
+        limited = list(account.chain())[asked["level"]].budget
+        missing = asked["wanted"] - asked["left"]
+        said = max(getattr(limited, asked["limit"]) or 0, missing)
+    try:
+        more = from_json(said if isinstance(said, dict) else {asked["limit"]: said}, Amount)
+    except msgspec.ValidationError as error:
+        log.warning("%s: %r is no amount to grant: %s", call.call_id, decision.result, error)
+        return Amount()
+    if not (isfinite(more.money) and isfinite(more.seconds)):
+        return Amount()
+    return more.beyond(Amount())

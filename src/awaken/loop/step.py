@@ -17,7 +17,7 @@ from awaken.loop.calls import run_calls
 from awaken.loop.infer import Answer, ask_model
 from awaken.loop.live import LiveRun
 from awaken.loop.save import check_termination
-from awaken.loop.spending import ask_for_more, set_aside, stopped
+from awaken.loop.spending import ask_for_more, check_price, set_aside, stopped
 from awaken.state.runtime_keys import ACTIVE_AGENT, AGENT_OVERLAYS, PutOverlay
 
 # Bound once: on Python 3.11 reaching a member through its enum costs as much as a call.
@@ -57,9 +57,9 @@ async def step(run: LiveRun) -> Outcome | TerminationReason:
             return stopped(error)
         ask_for_more(run, error)
         return Outcome.SUSPENDED
-    run.enter_step()
-    await run.journal.announce(StepStart(message_id=run.message_id))
     try:
+        run.enter_step()
+        await run.journal.announce(StepStart(message_id=run.message_id))
         return await _turn(run)
     except Cancelled:
         return CANCELLED
@@ -171,6 +171,7 @@ def switch_agent(run: LiveRun) -> Blocked | None:
         run.use(agent)
         if overlay is not None:
             run.agent = run.agent.with_overlay(overlay, run.resolver)
+        check_price(run)
         if wanted != old.spec.id:
             old.env.deactivate(run.store)
             agent.env.activate(run.store, run.agent.spec)

@@ -78,22 +78,26 @@ class ResolvedAgent(msgspec.Struct, frozen=True, kw_only=True):
         """
         kept = overlay.tool_selection.visible(self.tools)
         tools = {tool_id: tool for tool_id, tool in self.tools.items() if tool_id in kept}
-        spec, model = overlay.on(self.spec), (self.upstream_model, self.llm_executor)
-        if overlay.model_id is not None:
-            if not isinstance(resolver, ModelResolver):
-                raise ResolveFailed(
-                    f"model {overlay.model_id!r} is laid over agent {spec.id!r}, and "
-                    f"{type(resolver).__name__} finds no models: give it resolve_model"
-                )
-            model = resolver.resolve_model(spec)
-        return msgspec.structs.replace(
+        laid = msgspec.structs.replace(
             self,
-            spec=spec,
-            upstream_model=model[0],
-            llm_executor=model[1],
+            spec=overlay.on(self.spec),
             tools=tools,
             descriptors=sorted_descriptors(tools),
             overlay=overlay,
+        )
+        if overlay.model_id is None:
+            return laid
+        if not isinstance(resolver, ModelResolver):
+            raise ResolveFailed(
+                f"model {overlay.model_id!r} is laid over agent {self.spec.id!r}, and "
+                f"{type(resolver).__name__} finds no models: give it resolve_model"
+            )
+        model = resolver.resolve_model(laid.spec)
+        return msgspec.structs.replace(
+            laid,
+            upstream_model=model.upstream_model,
+            llm_executor=model.executor,
+            price=model.price,
         )
 
     def with_env(self, env: ExecutionEnv) -> ResolvedAgent:

@@ -7,14 +7,15 @@ from collections.abc import Callable, Sequence
 
 from awaken.contract.backend import ExecutionBackendFactory, ExecutionBackendFactoryError
 from awaken.contract.llm import LlmExecutor
-from awaken.contract.registry import ExecutionResolver
+from awaken.contract.registry import ExecutionResolver, ResolvedModel
 from awaken.contract.tool import Tool
 from awaken.domain.budget import Price
 from awaken.domain.schema import validate_against_schema
-from awaken.domain.spec import AgentSpec
+from awaken.domain.spec import AgentSpec, ModelSpec
 from awaken.domain.tool import ToolError
 from awaken.errors import (
     AgentNotFound,
+    BackgroundToolNotFound,
     DelegateNotFound,
     EnvBuildFailed,
     InvalidPluginConfig,
@@ -38,13 +39,14 @@ log = logging.getLogger("awaken.registry")
 BuiltinPlugins = Callable[[AgentSpec], Sequence[Plugin]]
 WrapExecutor = Callable[[LlmExecutor, AgentSpec], LlmExecutor]
 MakeDelegate = Callable[[AgentSpec, ExecutionResolver], Tool]
+InBackground = Callable[[Tool], Tool]
 
 
 class RegistryResolver:
     """Resolves agents from one set of registries, for as long as a run lives.
 
     What knows more than registries is handed in: the plugins every agent has, the wrapping of
-    model executors, and the maker of delegate tools.
+    model executors, the maker of delegate tools, and that of tools that run in the background.
     """
 
     def __init__(
@@ -54,11 +56,13 @@ class RegistryResolver:
         builtin_plugins: BuiltinPlugins,
         wrap_executor: WrapExecutor | None = None,
         make_delegate: MakeDelegate | None = None,
+        in_background: InBackground | None = None,
     ) -> None:
         self.registries = registries
         self._builtin_plugins = builtin_plugins
         self._wrap_executor = wrap_executor
         self._make_delegate = make_delegate
+        self._in_background = in_background
         self._ready: dict[str, ResolvedAgent] = {}
         self._remote: dict[str, ResolvedBackendAgent] = {}
 
@@ -93,11 +97,12 @@ class RegistryResolver:
             self._remote[agent_id] = ResolvedBackendAgent(spec, factory)
         return self._remote[agent_id]
 
-    def resolve_model(self, spec: AgentSpec) -> tuple[str, LlmExecutor]:
-        """The upstream name of an agent's model, and what asks it.
+    def resolve_model(self, spec: AgentSpec) -> ResolvedModel:
+        """The model a specification names.
 
         Raises:
             ModelNotFound, ProviderNotFound: nobody registered it.
+            ModelPriceUnknown: the agent may spend money, and nobody knows what its model costs.
         """
         models, providers = self.registries.models, self.registries.providers
         model = models.get(spec.model_id)
@@ -108,7 +113,9 @@ class RegistryResolver:
             raise ProviderNotFound(model.provider_id, model.id, providers.ids())
         if self._wrap_executor is not None:
             provider = self._wrap_executor(provider, spec)
-        return model.upstream_model, provider
+        return ResolvedModel(
+            upstream_model=model.upstream_model, executor=provider, price=_price(model, spec)
+        )
 
     def _spec(self, agent_id: str) -> AgentSpec:
         spec = self.registries.agents.get(agent_id)
@@ -117,7 +124,7 @@ class RegistryResolver:
         return spec
 
     def _assemble(self, spec: AgentSpec) -> ResolvedAgent:
-        upstream_model, executor = self.resolve_model(spec)
+        model = self.resolve_model(spec)
         plugins = [self._plugin(plugin_id, spec) for plugin_id in spec.plugin_ids]
         builtin = self._builtin_plugins(spec)
         _check_sections(spec, [*plugins, *builtin])
@@ -127,25 +134,13 @@ class RegistryResolver:
             raise EnvBuildFailed(spec.id, error) from error
         agent = ResolvedAgent(
             spec=spec,
-            upstream_model=upstream_model,
-            llm_executor=executor,
+            upstream_model=model.upstream_model,
+            llm_executor=model.executor,
             tool_executor=spec.tool_executor,
             env=env,
-            price=self._price(spec),
+            price=model.price,
         )
         return agent.with_tools(self._tools(spec, env))
-
-    def _price(self, spec: AgentSpec) -> Price | None:
-        """
-        Raises:
-            ModelPriceUnknown: the agent may spend money, and nobody knows what its model costs.
-        """
-        model = self.registries.models.get(spec.model_id)
-        if model is not None and model.input_price is not None and model.output_price is not None:
-            return Price(input=model.input_price, output=model.output_price)
-        if spec.budget is not None and spec.budget.money is not None:
-            raise ModelPriceUnknown(spec.model_id, spec.id)
-        return None
 
     def _plugin(self, plugin_id: str, spec: AgentSpec) -> Plugin:
         plugin = self.registries.plugins.get(plugin_id)
@@ -156,16 +151,26 @@ class RegistryResolver:
     def _tools(self, spec: AgentSpec, env: ExecutionEnv) -> dict[str, Tool]:
         known = self.registries.tools
         tools: dict[str, Tool] = {id: tool for id in known.ids() if (tool := known.get(id))}
+        named: dict[str, str] = {}
         for delegate in spec.delegates:
             tool = self._delegate(delegate, spec)
-            _add(tools, tool.descriptor().id, tool, f"a tool and delegate {delegate!r}")
+            name = tool.descriptor().id
+            known_as = f"delegates {named[name]!r} and" if name in named else "a tool and delegate"
+            _add(tools, name, tool, f"{known_as} {delegate!r} of agent {spec.id!r}")
+            named[name] = delegate
         for tool_id, tool in env.tools.items():
             _add(tools, tool_id, tool, f"the runtime's tools and those of agent {spec.id!r}")
         selection = spec.tool_selection
         for glob in selection.unmatched(tools):
             log.warning("agent %r: tool pattern %r matches no tool", spec.id, glob)
         visible = selection.visible(tools)
-        return {tool_id: tool for tool_id, tool in tools.items() if tool_id in visible}
+        found = {tool_id: tool for tool_id, tool in tools.items() if tool_id in visible}
+        for tool_id in spec.background_tools:
+            if tool_id not in found:
+                raise BackgroundToolNotFound(tool_id, spec.id, sorted(found))
+            if self._in_background is not None:
+                found[tool_id] = self._in_background(found[tool_id])
+        return found
 
     def _delegate(self, delegate_id: str, spec: AgentSpec) -> Tool:
         delegate = self.registries.agents.get(delegate_id)
@@ -187,6 +192,14 @@ class RegistryResolver:
         except ExecutionBackendFactoryError as error:
             raise InvalidRemoteEndpointConfig(spec.id, error) from error
         return factory
+
+
+def _price(model: ModelSpec, spec: AgentSpec) -> Price | None:
+    if model.input_price is not None and model.output_price is not None:
+        return Price(input=model.input_price, output=model.output_price)
+    if spec.budget is not None and spec.budget.money is not None:
+        raise ModelPriceUnknown(spec.model_id, spec.id)
+    return None
 
 
 def _add(tools: dict[str, Tool], tool_id: str, tool: Tool, sources: str) -> None:

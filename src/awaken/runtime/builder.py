@@ -16,6 +16,7 @@ from awaken.contract.store import Store
 from awaken.contract.tool import Tool
 from awaken.domain.spec import AgentSpec, ModelSpec
 from awaken.errors import AwakenError, BuildError, ValidationFailed
+from awaken.ext.background import BackgroundTaskPlugin, background
 from awaken.ext.stop import StopConditionPlugin
 from awaken.ids import UUID7, Ids
 from awaken.loop import LoopActionHandlersPlugin, LoopStatePlugin
@@ -96,6 +97,7 @@ class AgentRuntimeBuilder:
             builtin_plugins=self._builtin(),
             wrap_executor=self._wrap_executor,
             make_delegate=self._delegate,
+            in_background=background,
         )
 
     def _delegate(self, spec: AgentSpec, resolver: ExecutionResolver) -> Tool:
@@ -104,9 +106,12 @@ class AgentRuntimeBuilder:
 
     def _builtin(self) -> Callable[[AgentSpec], list[Plugin]]:
         own, clock = self._own_plugins, self._clock
+        tasks = BackgroundTaskPlugin(clock=clock, ids=self._ids)
 
         def builtin(spec: AgentSpec) -> list[Plugin]:
             plugins: list[Plugin] = [own[spec.id]] if spec.id in own else []
+            if spec.background_tools and tasks.id not in spec.plugin_ids:
+                plugins.append(tasks)
             return [
                 *plugins,
                 LoopStatePlugin(),

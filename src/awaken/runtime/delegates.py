@@ -7,7 +7,7 @@ after a crash or with somebody's answer, finds the run and goes on with it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -24,16 +24,20 @@ from awaken.contract.backend import (
     BackendRunStatus,
     ExecutionFailed,
 )
+from awaken.contract.commits import CallEntry, CallPhase
 from awaken.contract.events import EventSink
 from awaken.contract.store import Store
+from awaken.contract.threads import TicketQuery
 from awaken.domain.budget import Spending
 from awaken.domain.identity import RequestOrigin
 from awaken.domain.lifecycle import SUSPENDED_END, RunStatus, Stopped
 from awaken.domain.message import Message
-from awaken.domain.run import RunRecord, WaitingReason
+from awaken.domain.run import PersistedState, RunRecord, WaitingReason
 from awaken.domain.suspension import ResumeAction, ToolCallResume
+from awaken.domain.ticket import TicketStatus
 from awaken.errors import AgentLoopError, AwakenError, DecisionRefused, RunLeft
 from awaken.loop import AgentRunResult
+from awaken.runtime.active import ActiveRuns
 from awaken.runtime.request import Inherited, RunRequest, WhenBusy
 from awaken.state.runtime_keys import SPENDING
 
@@ -51,10 +55,19 @@ class RunDoor(Protocol):
 class Delegates:
     """Runs delegates through the same door as every other run."""
 
-    def __init__(self, run: RunDoor, store: Store, clock: Clock) -> None:
+    def __init__(
+        self,
+        run: RunDoor,
+        store: Store,
+        clock: Clock,
+        active: ActiveRuns,
+        is_closed: Callable[[], bool],
+    ) -> None:
         self._run = run
         self._store = store
         self._clock = clock
+        self._active = active
+        self._is_closed = is_closed
 
     async def run_delegate(self, request: BackendDelegateRunRequest) -> BackendRunResult:
         """Run the delegate of `request.key`, go on with it, or say how it ended if it has.
@@ -66,6 +79,8 @@ class Delegates:
         """
         run_id = child_id(request.key)
         record = await self._store.load_run(run_id)
+        if record is None and request.asker is not None:
+            raise ExecutionFailed(f"delegate run '{run_id}' was deleted while it waited")
         if record is None:
             await self._start(request, run_id)
         elif record.status is RunStatus.WAITING:
@@ -77,6 +92,18 @@ class Delegates:
         if record is None:
             raise ExecutionFailed(f"delegate run '{run_id}' was deleted while it ran")
         return await self._standing(record)
+
+    async def answered(self, run_id: str) -> None:
+        """Wait until somebody has answered a delegate that waits, or it waits no more."""
+        seen = 0
+        while True:
+            seen = await self._store.changed(run_id, seen)
+            thread = await self._store.load_thread(run_id)
+            if thread is None or await self._store.load_commands(run_id):
+                return
+            record = await self._store.load_run(run_id)
+            if record is None or record.status is not RunStatus.WAITING:
+                return
 
     async def _start(self, request: BackendDelegateRunRequest, run_id: str) -> None:
         parent = request.parent
@@ -111,14 +138,24 @@ class Delegates:
         )
 
     async def _drive(self, request: BackendDelegateRunRequest, asked: RunRequest) -> None:
+        """Carry the run on until it has ended or waits; its record says how it broke off."""
+        parent = self._active.find_by_run(request.parent.parent_run_id or "")
+        asked = msgspec.structs.replace(
+            asked, left_on_close=parent is not None and parent.left_on_close
+        )
         inherited = Inherited(budget=request.budget, depth=request.depth)
         try:
             await self._run(asked, request.sink, inherited)
         except RunLeft:
             raise
         except AgentLoopError as error:
-            raise BackendLoopError(error) from error
+            record = await self._store.load_run(asked.thread_id)
+            if record is None or record.status is not RunStatus.DONE:
+                raise BackendLoopError(error) from error
         except AwakenError as error:
+            token = request.control.cancellation_token
+            if self._is_closed() and (token is None or not token.is_cancelled()):
+                raise RunLeft(asked.thread_id) from error
             raise ExecutionFailed(str(error)) from error
 
     # -- answers ------------------------------------------------------------------------------
@@ -168,18 +205,32 @@ class Delegates:
         output = BackendRunOutput.from_text(record.final_output)
         if BACKEND_OUTPUT_STATE_KEY in state:
             output = from_json(state[BACKEND_OUTPUT_STATE_KEY], BackendRunOutput)
-        spent = state.get(SPENDING.name)
         return BackendRunResult(
             agent_id=record.agent_id,
-            status=_status(record),
+            status=_status(record, await self._question(record)),
             termination=termination,
             response=record.final_output,
             output=output,
             steps=record.steps,
             run_id=record.run_id,
             tickets=record.waiting.tickets if record.waiting is not None else (),
-            spending=None if spent is None else from_json(spent, Spending),
+            spending=spending_in(record.state) if record.state is not None else None,
         )
+
+    async def _question(self, record: RunRecord) -> str | None:
+        """The first question of a run that waits, in words."""
+        if record.waiting is None or not record.waiting.tickets:
+            return None
+        first = record.waiting.tickets[0].key
+        query = TicketQuery(run_id=record.run_id, status=TicketStatus.OPEN)
+        while True:
+            page = await self._store.list_tickets(query)
+            for ticket in page:
+                if ticket.key == first:
+                    return ticket.message
+            if page.cursor is None:
+                return None
+            query = msgspec.structs.replace(query, cursor=page.cursor)
 
 
 def child_id(key: str) -> str:
@@ -187,7 +238,32 @@ def child_id(key: str) -> str:
     return f"child-{key}"
 
 
-def _status(record: RunRecord) -> BackendRunStatus:
+async def spending_beneath(store: Store, calls: Sequence[CallEntry]) -> list[tuple[str, Spending]]:
+    """What delegates whose calls are not done, and the runs beneath them, are on record with.
+
+    It is told as seen from the run that made the calls, whose own record knows only of those that
+    are done.
+    """
+    found: list[tuple[str, Spending]] = []
+    for call in calls:
+        if call.phase not in (CallPhase.INTENT, CallPhase.SUSPENDED):
+            continue
+        run_id = child_id(call.key)
+        context = await store.load_context(run_id, tail=0)
+        if context is not None:
+            found.append((run_id, spending_in(context.run_state).as_parents()))
+            beneath = await spending_beneath(store, context.calls)
+            found.extend((id, known.as_parents()) for id, known in beneath)
+    return found
+
+
+def spending_in(state: PersistedState) -> Spending:
+    """What a run's state says that it has used up."""
+    kept = state.extensions.get(SPENDING.name)
+    return Spending() if kept is None else from_json(kept, Spending)
+
+
+def _status(record: RunRecord, question: str | None) -> BackendRunStatus:
     if record.status is RunStatus.WAITING and record.waiting is not None:
         waiting = record.waiting
         message = record.final_output or waiting.message
@@ -195,7 +271,7 @@ def _status(record: RunRecord) -> BackendRunStatus:
             return BackendRunStatus.waiting_input(message)
         if waiting.message == "auth_required":
             return BackendRunStatus.waiting_auth(message)
-        return BackendRunStatus.suspended(None)
+        return BackendRunStatus.suspended(question)
     termination = record.termination_reason or SUSPENDED_END
     if isinstance(termination, Stopped) and termination.value.code == "timeout":
         return BackendRunStatus.timeout()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
 from awaken.backend.local import ThreadContextSnapshot, new_phase_runtime
 from awaken.clock import Clock
-from awaken.codec import from_json
 from awaken.contract.backend import (
     BACKEND_OUTPUT_STATE_KEY,
     BackendControl,
@@ -31,14 +30,15 @@ from awaken.contract.profile import ProfileStore
 from awaken.contract.registry import ExecutionResolver
 from awaken.contract.store import Store
 from awaken.contract.threads import RunQuery, ThreadContext
-from awaken.domain.budget import Spending
-from awaken.domain.message import Message
+from awaken.domain.lifecycle import RunStatus
+from awaken.domain.message import Message, Role
 from awaken.domain.run import PersistedState
 from awaken.domain.transcript import effective_view
 from awaken.errors import ModelPriceUnknown, PhaseError, ResolveFailed, StateError
 from awaken.ids import Ids
 from awaken.plugin.agent import ResolvedAgent, ResolvedBackendAgent, ResolvedExecution
 from awaken.runtime.active import ActiveRun
+from awaken.runtime.delegates import spending_beneath, spending_in
 from awaken.runtime.prepare import (
     RunChoice,
     Sent,
@@ -82,6 +82,24 @@ class Opening(msgspec.Struct, kw_only=True):
         asked = () if self.request.messages_already_persisted else self.request.messages
         return (*self.sent.messages, *asked)
 
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether the run was carried on by a process that is gone."""
+        previous = self.choice.previous
+        return previous is not None and previous.status is RunStatus.RUNNING
+
+    @property
+    def is_unbegun(self) -> bool:
+        """Whether a run elsewhere was cut short before anything of its work was saved."""
+        state = self.choice.state
+        known = state.extensions.keys() if state is not None else set()
+        return self.is_cut_short and not known - {SPENDING.name}
+
+    @property
+    def asks_for_more(self) -> bool:
+        """Whether there is more to do than to go on with a run."""
+        return self.request.continue_run_id is None and bool(self.fresh or self.request.messages)
+
     def inbox(self) -> tuple[InboxSender | None, InboxReceiver]:
         """The ends of the run's inbox; whoever brought one holds its writing end."""
         if self.request.run_inbox is not None:
@@ -89,38 +107,47 @@ class Opening(msgspec.Struct, kw_only=True):
         return inbox_channel()
 
 
-def account_of(opening: Opening, agent: ResolvedExecution) -> Account | None:
-    """What the run may use up, less what it has on record; nothing if nobody set a limit.
+async def account_of(opening: Opening, agent: ResolvedExecution) -> Account | None:
+    """What the run may use up, less what it, and the delegates it is not done with, have on
+    record; nothing if nobody set a limit.
 
     Raises:
         ResolveFailed: it counts money, and nobody knows what the agent's model costs.
     """
-    spec = agent.spec
-    above, own = opening.inherited.budget, opening.request.budget or spec.budget
-    if above is None and own is None:
-        return None
+    choice, above = opening.choice, opening.inherited.budget
+    own = opening.request.budget or agent.spec.budget
     if above is not None:
-        account: Account | None = above.child(own)
+        account = above.child(own if choice.is_continuation else above.share(own))
+    elif own is not None:
+        account = Account(own, clock=opening.clock)
     else:
-        account = Account(own, clock=opening.clock) if own is not None else None
-    state = opening.choice.state
-    if account is not None and isinstance(agent, ResolvedAgent) and agent.price is None:
+        return None
+    if isinstance(agent, ResolvedAgent) and agent.price is None and not opening.sent.cancelled:
         _check_price(account, agent)
-    if account is not None and state is not None and SPENDING.name in state.extensions:
-        known = from_json(state.extensions[SPENDING.name], Spending)
-        account.restore(opening.choice.run_id, known)
+    if choice.state is not None:
+        account.restore(choice.run_id, spending_in(choice.state))
+        for run_id, known in await spending_beneath(opening.store, opening.context.calls):
+            account.restore(run_id, known)
     return account
 
 
 def _check_price(account: Account, agent: ResolvedAgent) -> None:
-    if any(level.budget.money is not None for level in account.chain()):
+    if account.counts_money:
         raise ResolveFailed(str(ModelPriceUnknown(agent.spec.model_id, agent.spec.id)))
+
+
+def _with_share(request: RunRequest, account: Account | None) -> RunRequest:
+    """The request, with the share of its parent's budget that stays a delegate's over restarts."""
+    above = account.parent if account is not None else None
+    if account is None or above is None or above.budget.share == 1:
+        return request
+    return msgspec.structs.replace(request, budget=account.budget)
 
 
 # -- agents here ------------------------------------------------------------------------------
 
 
-def local_run(
+async def local_run(
     opening: Opening, agent: ResolvedAgent
 ) -> tuple[BackendRootRunRequest, ThreadContextSnapshot]:
     """Everything a run in this process needs: its state, its conversation, its controls."""
@@ -138,7 +165,7 @@ def local_run(
     identity = run_identity(request, choice.run_id, agent.spec.id)
     given_up = supersede(request, phases.store, identity, opening.ids, opening.clock.now_ms())
     marks = [*orphaned_results(context, choice, opening.ids), *given_up.marks]
-    turn = last_turn(context, choice)
+    turn, account = last_turn(context, choice), await account_of(opening, agent)
     history = visible_messages(
         [*context.messages, *marks], phases.store, turn, skipped=context.skipped
     )
@@ -173,11 +200,11 @@ def local_run(
         fence=opening.fence,
         leave=opening.leave,
         look=opening.look,
-        request=request_snapshot(request),
+        request=request_snapshot(_with_share(request, account)),
         owner_inbox=sender,
         profile_store=opening.profiles,
         delegates=opening.delegates,
-        budget=account_of(opening, agent),
+        budget=account,
         depth=opening.inherited.depth,
         clock=opening.clock,
         ids=opening.ids,
@@ -197,8 +224,14 @@ async def remote_run(
     identity = run_identity(request, choice.run_id, agent.spec.id)
     sender, receiver = opening.inbox()
     marks = orphaned_results(context, choice, opening.ids)
-    log = [*context.messages, *marks]
-    slot.inbox = sender
+    account = await account_of(opening, agent)
+    log, skipped = await _conversation(opening)
+    new = opening.fresh
+    if opening.is_unbegun:
+        new = (*_unanswered(log), *new)
+    elif request.messages_already_persisted:
+        new = (*request.messages, *new)
+    slot.store, slot.inbox = None, sender
     # Decisions reach only a backend that can take them; nobody is told otherwise.
     slot.decisions = (
         DecisionQueue(waits=request.wait_for_decisions) if abilities.decisions else None
@@ -206,8 +239,8 @@ async def remote_run(
     cooperative = abilities.cancellation.supports_cooperative_token
     backend_request = BackendRootRunRequest(
         agent_id=agent.spec.id,
-        messages=[*effective_view(log, set(), skipped=context.skipped), *opening.fresh],
-        new_messages=opening.fresh or request.messages,
+        messages=[*effective_view([*log, *marks], set(), skipped=skipped), *opening.fresh],
+        new_messages=new,
         sink=opening.sink,
         resolver=opening.resolver,
         run_identity=identity,
@@ -215,11 +248,11 @@ async def remote_run(
         control=BackendControl(
             cancellation_token=slot.token if cooperative else None, decision_rx=slot.decisions
         ),
-        decisions=sent.decisions,
+        decisions=sent.decisions or request.decisions,
         overrides=request.overrides,
         frontend_tools=request.frontend_tools,
         inbox=receiver,
-        is_continuation=choice.is_continuation,
+        is_continuation=choice.is_continuation and not opening.is_unbegun,
         persisted_state=await _known_state(opening, agent.spec.id),
     )
     thread_context = ThreadContextSnapshot(
@@ -229,8 +262,8 @@ async def remote_run(
         acks=sent.acks,
         fence=opening.fence,
         leave=opening.leave,
-        request=request_snapshot(request),
-        budget=account_of(opening, agent),
+        request=request_snapshot(_with_share(request, account)),
+        budget=account,
         depth=opening.inherited.depth,
         clock=opening.clock,
         ids=opening.ids,
@@ -238,12 +271,37 @@ async def remote_run(
     return backend_request, thread_context
 
 
+async def _conversation(opening: Opening) -> tuple[Sequence[Message], int]:
+    """The log as it was read, and how much of its beginning is left out.
+
+    Nobody knows how much the other side has been told by a run that was cut short: its backend
+    gets to see at least all that nobody has answered.
+    """
+    log, skipped = opening.context.messages, opening.context.skipped
+    while opening.is_cut_short and skipped and len(_unanswered(log)) == len(log):
+        more = min(skipped, max(1, len(log)))
+        thread_id, skipped = opening.request.thread_id, skipped - more
+        log = [*await opening.store.load_messages(thread_id, after=skipped, limit=more), *log]
+    return log, skipped
+
+
+def _unanswered(log: Sequence[Message]) -> Sequence[Message]:
+    """What users have said since somebody answered last."""
+    count = 0
+    while count < len(log) and log[-count - 1].role is Role.USER:
+        count += 1
+    return log[len(log) - count :]
+
+
 async def _known_state(opening: Opening, agent_id: str) -> PersistedState | None:
     """The state of the run that goes on; for a new one, that of the agent's last run here."""
-    if opening.choice.state is not None:
-        return opening.choice.state
-    query = RunQuery(thread_id=opening.request.thread_id, agent_id=agent_id, limit=1)
+    choice = opening.choice
+    if choice.state is not None and not opening.is_unbegun:
+        return choice.state
+    query = RunQuery(thread_id=opening.request.thread_id, agent_id=agent_id, limit=2)
     for record in await opening.store.list_runs(query):
+        if record.run_id == choice.run_id:
+            continue
         state = await opening.store.load_run_state(record.run_id)
         kept = {
             name: value

@@ -13,7 +13,7 @@ from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import CallPhase, call_key
 from awaken.contract.store import Store
 from awaken.contract.threads import ThreadContext
-from awaken.domain.budget import Budget
+from awaken.domain.budget import BUDGET_LIMIT, Budget
 from awaken.domain.identity import RunIdentity, RunOrigin
 from awaken.domain.inference import InferenceOverride
 from awaken.domain.lifecycle import RunStatus
@@ -300,6 +300,8 @@ def supersede(
             call, status=ToolCallStatus.CANCELLED, suspension_id=None, suspension_reason=None
         )
         store.update(TOOL_CALL_STATES, PutCall(call=cancelled))
+        if call.suspension_reason == BUDGET_LIMIT:
+            continue  # the run's own question: nothing in the log to retract
         mark = Message.tool(call.call_id, SUPERSEDED, id=ids.new())
         given_up.marks.append(msgspec.structs.replace(mark, visibility=Visibility.INTERNAL))
     return given_up

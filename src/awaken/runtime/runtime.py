@@ -14,6 +14,7 @@ from awaken.backend.local import LocalBackend
 from awaken.backend.remote import close_cut_short, execute_remote_root_lifecycle
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.backend import BackendLoopError, ExecutionBackendError
+from awaken.contract.background import AMBIENT_MESSAGE_SINK, AMBIENT_TASK_JOURNAL
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import Fence
 from awaken.contract.control import CancellationToken, interruptible
@@ -21,7 +22,8 @@ from awaken.contract.events import EventSink, NullEventSink
 from awaken.contract.profile import ProfileStore
 from awaken.contract.registry import ExecutionResolver
 from awaken.contract.store import Store
-from awaken.domain.lifecycle import RunStatus, Suspended
+from awaken.domain.identity import RunMode
+from awaken.domain.lifecycle import Suspended
 from awaken.domain.message import Message
 from awaken.domain.suspension import Decision, ToolCallResume
 from awaken.errors import (
@@ -42,6 +44,7 @@ from awaken.runtime import active
 from awaken.runtime.active import ActiveRun, ActiveRuns
 from awaken.runtime.delegates import Delegates
 from awaken.runtime.listen import Listener
+from awaken.runtime.messages import Messages
 from awaken.runtime.opening import Opening, local_run, remote_run
 from awaken.runtime.prepare import RunChoice, as_asked_before, choose_run, take_commands
 from awaken.runtime.reading import read_thread, resolve
@@ -75,8 +78,9 @@ class AgentRuntime:
         self._listener = Listener(store)
         self.active = ActiveRuns(self._listener.stop)
         self.closed = False
-        self.delegates = Delegates(self.run, store, clock)
-        self.tasks = Tasks(store, self.active, clock, self.deliver)
+        self.delegates = Delegates(self.run, store, clock, self.active, lambda: self.closed)
+        self.tasks = Tasks(store, self.active, clock, self.deliver, self.delegates)
+        self.messages = Messages(store, clock, self.deliver, self.run)
         self._leaving = CancellationToken()
         self._leaving_taken_up = CancellationToken()
 
@@ -126,6 +130,8 @@ class AgentRuntime:
         ended: asyncio.Future[AgentRunResult],
     ) -> None:
         """Be a run's task: free its slot at the end, and tell whoever still waits."""
+        AMBIENT_TASK_JOURNAL.set(self.tasks)
+        AMBIENT_MESSAGE_SINK.set(self.messages)
         try:
             result = await self._run(request, slot, sink, inherited)
         except asyncio.CancelledError:
@@ -195,7 +201,7 @@ class AgentRuntime:
         try:
             agent, opening = await self._open(request, slot, sink, fence, inherited)
             if isinstance(agent, ResolvedAgent):
-                backend_request, context = local_run(opening, agent)
+                backend_request, context = await local_run(opening, agent)
                 self._begin(opening)
                 return await LocalBackend().execute_root_with_thread_context(
                     backend_request, context
@@ -215,12 +221,14 @@ class AgentRuntime:
         request, context = await remote_run(opening, agent)
         created_at = self.clock.now_ms()
         if not opening.sent.cancelled:
-            previous = opening.choice.previous
-            cut_short = previous is not None and previous.status is RunStatus.RUNNING
-            if cut_short and not agent.backend().capabilities().continuation.is_possible:
+            can_go_on = agent.backend().capabilities().continuation.is_possible
+            if opening.is_cut_short and not can_go_on:
                 context.uncommitted, context.acks = (), ()
+                if opening.asks_for_more:
+                    # Its end is no answer to who asks now.
+                    request = msgspec.structs.replace(request, sink=NullEventSink())
                 ended = await close_cut_short(agent, request, created_at, context)
-                if opening.fresh:
+                if opening.asks_for_more:
                     raise AskAgain
                 return ended
             validate_root_execution_request(agent, request)
@@ -278,19 +286,24 @@ class AgentRuntime:
         inherited: Inherited,
     ) -> tuple[ResolvedExecution, Opening]:
         """Read the thread, find the agent, and choose the run."""
+        refused: DecisionRefused | None = None
         if request.decisions:
             try:
                 await self.store.decide(
                     request.thread_id, request.decisions, at_ms=self.clock.now_ms()
                 )
             except DecisionRefused as error:
-                raise InvalidResume(error) from error
+                refused = error
         resolver = self.registry.snapshot()
         agent, context = await read_thread(self.store, request, resolver)
+        if refused is not None and not _knows_its_questions(agent, request):
+            raise InvalidResume(refused) from refused
         choice = await choose_run(request, context, self.store, self.ids)
         if request.decisions and not request.messages and not choice.is_continuation:
             raise InvalidResume("these answers were taken before, and their run is over")
         sent = take_commands(context.commands, choice)
+        if request.run_mode is RunMode.INTERNAL_WAKE and not (choice.previous or sent.messages):
+            raise InvalidResume("another run has read what the thread was to be woken for")
         if sent.cancelled and request.messages and request.continue_run_id is None:
             raise CancelFirst(choice.run_id)
         agent = await self._who_goes_on(request, choice, resolver, agent)
@@ -384,6 +397,7 @@ class AgentRuntime:
         if tasks:
             _, stuck = await asyncio.wait(tasks, timeout=grace)
             await _tear_down(stuck)
+        await self.tasks.close(leave=True, grace=grace)
 
     async def cancel_all(self) -> None:
         """Cancel every live run and wait; one that does not end in time is torn down.
@@ -399,6 +413,7 @@ class AgentRuntime:
         if tasks:
             _, stuck = await asyncio.wait(tasks, timeout=CANCEL_GRACE)
             await _tear_down(stuck)
+        await self.tasks.close(leave=False, grace=CANCEL_GRACE)
 
     async def send_decision(self, id: str, target: str, decision: ToolCallResume) -> bool:
         """Answer a suspended call of a live run; false, and nothing changed, if it does not fit."""
@@ -410,6 +425,9 @@ class AgentRuntime:
         run = self.active.find_by_thread(thread_id)
         if run is None or run.decisions is None or not decisions:
             return False
+        if run.store is None:
+            # It runs elsewhere, and its questions are known there alone.
+            return run.decisions.send(decisions)
         try:
             await self.store.decide(thread_id, decisions, at_ms=self.clock.now_ms())
         except DecisionRefused:
@@ -466,6 +484,11 @@ class AskAgain(RuntimeFault):
 
     def __init__(self) -> None:
         super().__init__("the run that was open is over: ask again")
+
+
+def _knows_its_questions(agent: ResolvedExecution, request: RunRequest) -> bool:
+    """Whether answers are the agent's to judge: it runs elsewhere, where its questions are kept."""
+    return isinstance(agent, ResolvedBackendAgent) and request.agent_id in (None, agent.spec.id)
 
 
 def _continuation(request: RunRequest, run_id: str) -> RunRequest:

@@ -17,7 +17,7 @@ from awaken.domain.identity import RequestOrigin
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message
 from awaken.domain.run import RunRecord
-from awaken.domain.suspension import Decision
+from awaken.domain.suspension import Decision, ToolCallResume
 from awaken.domain.thread import Thread
 from awaken.domain.ticket import TicketStatus
 from awaken.errors import (
@@ -86,7 +86,24 @@ async def cancel(runtime: AgentRuntime, id: str) -> bool:
         for thread in await descendants(runtime.store, place.thread_id):
             if not runtime.cancel_by_thread(thread.id) and thread.open_run_id is not None:
                 await _cancel_one(runtime, thread.id)
+        await _take_question_back(runtime, place.run)
     return accepted
+
+
+async def _take_question_back(runtime: AgentRuntime, run: RunRecord | None) -> None:
+    """Let whoever waits for a delegate go on, once that is cancelled: nobody has to be asked."""
+    parent = await _parent_of(runtime, run)
+    if run is None or parent is None:
+        return
+    query = TicketQuery(run_id=parent.run_id, status=TicketStatus.OPEN, limit=_MANY)
+    for ticket in await runtime.store.list_tickets(query):
+        if ticket.asker is None or ticket.asker.run_id != run.run_id:
+            continue
+        no = ToolCallResume.deny(f"agent '{run.agent_id}' was cancelled")
+        try:
+            await decide(runtime, parent.run_id, [(ticket.key, no)])
+        except InvalidResume as error:
+            log.info("somebody has answered for run %s: %s", run.run_id, error)
 
 
 async def descendants(store: Store, thread_id: str) -> list[Thread]:
@@ -94,7 +111,7 @@ async def descendants(store: Store, thread_id: str) -> list[Thread]:
     found: list[Thread] = []
     above = [thread_id]
     while above:
-        query = ThreadQuery(parent_thread_id=above.pop())
+        query = ThreadQuery(parent_thread_id=above.pop(), limit=_MANY)
         while True:
             page = await store.list_threads(query)
             found.extend(page)
@@ -127,7 +144,7 @@ async def _close(runtime: AgentRuntime, run: RunRecord) -> None:
     """End a run that nobody carries on; the cancel that waits for it does the rest."""
     try:
         if is_task(run):
-            return await runtime.tasks.close(run, cancelled=True)
+            return await runtime.tasks.end_interrupted(run, cancelled=True)
         if run.agent_id in runtime.registry.snapshot().agent_ids():
             try:
                 await go_on(runtime, run)
@@ -200,7 +217,7 @@ async def decide(runtime: AgentRuntime, id: str, decisions: Sequence[Decision]) 
     if place is None:
         raise InvalidResume(f"no run or thread has the id '{id}', or more than one")
     asks_through = await _parent_of(runtime, place.run)
-    if asks_through is not None and place.run is not None:
+    if asks_through is not None and place.run is not None and not is_task(asks_through):
         above = await _as_its_parent_asks(runtime, place.run, asks_through, decisions)
         return await decide(runtime, asks_through.run_id, above)
     try:
@@ -274,6 +291,16 @@ async def _is_left_to_parent(runtime: AgentRuntime, run: RunRecord) -> bool:
         return False
     commands = await runtime.store.load_commands(run.thread_id)
     return not any(command.kind is CommandKind.CANCEL for command in commands)
+
+
+async def take_up_tasks(runtime: AgentRuntime) -> None:
+    """Carry on the tasks of this runtime's agents that nobody carries on, or end them."""
+    resolver = runtime.registry.snapshot()
+    for record in await runtime.tasks.interrupted(resolver.agent_ids()):
+        try:
+            await runtime.tasks.take_up(record, resolver)
+        except (ThreadAlreadyRunning, ThreadOwned):
+            continue  # another process was quicker
 
 
 async def go_on(

@@ -6,13 +6,16 @@ and one whose process is gone is found: it is taken up again, or reported as int
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 
 import msgspec
 
 from awaken.clock import Clock
 from awaken.codec import Json, dumps_text, from_json, to_json
+from awaken.contract.backend import DurableDelegates
 from awaken.contract.background import (
     PersistedTaskMeta,
     TaskStatus,
@@ -20,14 +23,23 @@ from awaken.contract.background import (
 )
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import Fence, ThreadCommit
+from awaken.contract.registry import ExecutionResolver
 from awaken.contract.store import Store
 from awaken.domain.event import RunEvent, RunFinish, RunStart
 from awaken.domain.identity import RequestOrigin
 from awaken.domain.lifecycle import CANCELLED, NATURAL_END, Failed, RunStatus, TerminationReason
 from awaken.domain.message import Message
 from awaken.domain.run import RunOutcome, RunRecord, RunRequestSnapshot
-from awaken.errors import NotFound
+from awaken.errors import AwakenError, NotFound, StoreError
+from awaken.ext.background import (
+    BackgroundTaskManager,
+    BackgroundTool,
+    cancel_live_task,
+    drop_live_task,
+    live_task_end,
+)
 from awaken.loop.inbox import payload_messages
+from awaken.plugin.agent import ResolvedAgent
 from awaken.runtime.active import ActiveRun, ActiveRuns
 
 INTERRUPTED = "interrupted: the process ended while the task ran"
@@ -70,17 +82,17 @@ class Tasks:
         active: ActiveRuns,
         clock: Clock,
         deliver: Callable[[str], Awaitable[None]],
+        delegates: DurableDelegates,
     ) -> None:
+        self._delegates = delegates
         self._store = store
         self._active = active
         self._clock = clock
         self._deliver = deliver
         self._live: dict[str, tuple[ActiveRun, Fence, RunRecord]] = {}
 
-    async def begin(
-        self, task: PersistedTaskMeta, resume: Json | None, cancel: Callable[[], object]
-    ) -> None:
-        """Keep that a task is about to start; `cancel` is called if somebody wants it to end.
+    async def begin(self, task: PersistedTaskMeta, resume: Json | None) -> None:
+        """Keep that a task is about to start; whoever cancels its run cancels it.
 
         Raises:
             StoreError: it could not be kept.
@@ -89,7 +101,7 @@ class Tasks:
         record = RunRecord(
             run_id=task.uid,
             thread_id=task.uid,
-            agent_id=f"{_PREFIX}{task.task_type}",
+            agent_id=f"{_PREFIX}{task.description if task.task_type == 'tool' else task.task_type}",
             parent_run_id=task.parent_uid or task.parent_context.run_id,
             request=RunRequestSnapshot(
                 origin=RequestOrigin.INTERNAL,
@@ -102,20 +114,18 @@ class Tasks:
             updated_at=now // 1000,
         )
         start = RunStart(thread_id=task.uid, run_id=task.uid, parent_run_id=record.parent_run_id)
-        await self._own(record, cancel, start)
+        await self._own(record, start)
 
-    async def take_over(self, record: RunRecord, cancel: Callable[[], object]) -> None:
+    async def take_over(self, record: RunRecord) -> None:
         """Own a task whose process is gone, to carry it on.
 
         Raises:
             ThreadOwned: somebody else does.
         """
         record = msgspec.structs.replace(record, revision=record.revision + 1, state=None)
-        await self._own(record, cancel, None)
+        await self._own(record, None)
 
-    async def _own(
-        self, record: RunRecord, cancel: Callable[[], object], start: RunStart | None
-    ) -> None:
+    async def _own(self, record: RunRecord, start: RunStart | None) -> None:
         slot = self._active.reserve(record.thread_id)
         try:
             self._active.name(slot, record.run_id)
@@ -128,7 +138,7 @@ class Tasks:
         except BaseException:
             slot.release()
             raise
-        slot.token.on_cancel(cancel)
+        slot.token.on_cancel(partial(cancel_live_task, record.run_id))
         slot.begin(0)
         self._live[record.run_id] = (slot, fence, record)
 
@@ -166,6 +176,29 @@ class Tasks:
                 known[task.uid] = KeptTask.of(record).task
         return known
 
+    async def close(self, *, leave: bool, grace: float) -> None:
+        """End the tasks of this process, or leave them to the next one; wait, though not for ever.
+
+        One that cannot be taken up again is ended in any case.
+        """
+        runners = []
+        for uid, (_, _, record) in tuple(self._live.items()):
+            if leave and KeptTask.of(record).resume is not None:
+                runners.append(drop_live_task(uid))
+            else:
+                cancel_live_task(uid)
+                runners.append(live_task_end(uid))
+        waits = [runner for runner in runners if runner is not None]
+        if waits:
+            await asyncio.wait(waits, timeout=grace)
+        for slot, fence, _ in tuple(self._live.values()):
+            try:
+                await self._store.release(fence)
+            except StoreError:
+                log.exception("task %s could not be given up", fence.thread_id)
+            slot.release()
+        self._live.clear()
+
     # -- after a crash ------------------------------------------------------------------------
 
     async def interrupted(self, agents: Sequence[str]) -> list[RunRecord]:
@@ -179,7 +212,32 @@ class Tasks:
             and KeptTask.of(record).task.parent_context.agent_id in (None, *agents)
         ]
 
-    async def close(self, record: RunRecord, *, cancelled: bool = False) -> None:
+    async def take_up(self, record: RunRecord, resolver: ExecutionResolver) -> bool:
+        """Carry a task on whose process is gone, or end it as interrupted; whether it goes on.
+
+        Raises:
+            ThreadOwned: somebody else does.
+        """
+        kept = KeptTask.of(record)
+        try:
+            found = _tool_of(kept, resolver)
+        except AwakenError as error:
+            log.warning("task %s cannot be taken up: %s", record.run_id, error)
+            found = None
+        if found is None:
+            await self.end_interrupted(record)
+            return False
+        agent, tool = found
+        await self.take_over(record)
+        manager = BackgroundTaskManager(journal=self)
+        offered = agent.env.services.get(BackgroundTaskManager)
+        if isinstance(offered, BackgroundTaskManager):
+            manager = offered
+            manager.set_journal(self)
+        tool.take_up(manager, kept.task, kept.resume, agent, self._delegates)
+        return True
+
+    async def end_interrupted(self, record: RunRecord, *, cancelled: bool = False) -> None:
         """End a task whose process is gone, and tell its owner.
 
         Raises:
@@ -290,6 +348,18 @@ class Tasks:
                 release=release,
             )
         )
+
+
+def _tool_of(
+    kept: KeptTask, resolver: ExecutionResolver
+) -> tuple[ResolvedAgent, BackgroundTool] | None:
+    """The tool that can run a task again, and its agent."""
+    agent_id = kept.task.parent_context.agent_id
+    if kept.resume is None or agent_id is None:
+        return None
+    agent: ResolvedAgent = resolver.resolve(agent_id)
+    tool = agent.tools.get(kept.resume["tool"])
+    return (agent, tool) if isinstance(tool, BackgroundTool) else None
 
 
 def _with_id(message: Message, id: str | None) -> Message:

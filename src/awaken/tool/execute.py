@@ -12,6 +12,7 @@ from awaken.contract.tool import Tool, ToolCallContext, ToolOutput, traits_of
 from awaken.domain.message import ToolCall
 from awaken.domain.schema import validate_against_schema
 from awaken.domain.tool import ToolError, ToolErrorKind, ToolResult, ToolStatus
+from awaken.errors import RunLeft
 from awaken.tool.frontend import FrontEndTool
 from awaken.tool.function import FunctionTool
 from awaken.tool.typed import TypedTool
@@ -26,7 +27,8 @@ _MOST_NAMES = 40
 async def execute_tool(
     tools: Mapping[str, Tool], call: ToolCall, ctx: ToolCallContext
 ) -> ToolOutput:
-    """The output of the called tool, or an error result; only cancellation passes through.
+    """The output of the called tool, or an error result; only cancellation, and that the call is
+    left to another process, pass through.
 
     A tool of somebody else's making may leave `validate_args` out or have it return None: it then
     gets the arguments as given. They are checked against its schema in any case.
@@ -46,6 +48,8 @@ async def execute_tool(
             output = await _within(timeout, tool, args, ctx)
     except ToolError as error:
         return _failed(call.name, error)
+    except RunLeft:
+        raise  # a run the tool waits for is carried on elsewhere, and so is the call
     except Exception as error:
         _log.exception("tool %r failed in call %r", call.name, call.id)
         return _failed(call.name, ToolError.execution_failed(_describe(error)))

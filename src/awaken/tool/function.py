@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import importlib
 import inspect
 import re
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Any, Generic, Literal, ParamSpec, TypedDict, TypeVar, Unpack, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    ParamSpec,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    overload,
+)
 
 import msgspec
 
@@ -27,7 +38,10 @@ from awaken.errors import ConfigError
 from awaken.tool.answer import to_output
 from awaken.tool.arguments import FunctionReader
 from awaken.tool.docstring import parse_docstring
-from awaken.tool.signature import plain_function, read_signature
+from awaken.tool.signature import Signature, plain_function, read_signature
+
+if TYPE_CHECKING:
+    from awaken.tool.worker import IsolatedFunction
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -45,6 +59,7 @@ class ToolOptions(TypedDict, total=False):
     kind: ToolKind | None
     sequential: bool
     timeout: float | None
+    isolated: bool
     needs_approval: bool | Callable[..., bool]
     approval_expires_in: float | None
     effect: ToolEffect | Literal["read", "idempotent", "once"]
@@ -60,8 +75,19 @@ class FunctionTool(Generic[P, R]):
         description: what the model reads; the docstring up to its first section if not given.
         id: what registries call it; the name if not given.
         sequential: never run beside other calls of the same turn.
-        timeout: seconds. A plain (not async) function cannot be stopped: its thread goes on, and
-            what it returns is dropped.
+        timeout: seconds. A plain (not async) function cannot be stopped unless it is isolated: its
+            thread goes on, and what it returns is dropped.
+        isolated: run a plain function in a worker process, which is killed, with all it started,
+            when the call is cancelled or takes too long. A worker imports the function's module
+            afresh and is used again for later calls, so what the module keeps in memory is each
+            worker's own, as are its environment and directory. A call waits while as many others
+            as there are processors are under way; starting and waiting count as its time.
+            Arguments are pickled, so their types must be importable too; what it returns is read
+            as from any tool, except for changes of state, which are refused. Of a
+            `ToolCallContext` it gets what is plain data (`idempotency_key`, `arguments`,
+            `run_identity` …); the state and services raise, reporting does nothing. What it
+            prints goes to stderr. Processes it leaves behind end with its worker, at the latest
+            when this process does. If the worker dies, the call fails and says how.
         needs_approval: ask before running, always or when the function of the decoded arguments
             says so.
         approval_expires_in: seconds after which an approval nobody gave counts as a no.
@@ -87,6 +113,7 @@ class FunctionTool(Generic[P, R]):
         kind: ToolKind | None = None,
         sequential: bool = False,
         timeout: float | None = None,
+        isolated: bool = False,
         needs_approval: bool | Callable[..., bool] = False,
         approval_expires_in: float | None = None,
         effect: ToolEffect | Literal["read", "idempotent", "once"] = ToolEffect.ONCE,
@@ -106,14 +133,17 @@ class FunctionTool(Generic[P, R]):
                 raise ConfigError(wrong)
         self._fn = fn
         self._is_async = inspect.iscoroutinefunction(fn)
-        parameters, self._context = read_signature(fn, self.name)
+        signature = read_signature(fn, self.name)
+        self._context = signature.context
+        self._isolated = _isolated(self.name, fn, signature) if isolated else None
         text = parse_docstring(plain.__doc__)
-        self._reader = FunctionReader(self.name, parameters, text.parameters)
+        self._reader = FunctionReader(self.name, signature.parameters, text.parameters)
         self.traits = ToolTraits(
             sequential=sequential,
             timeout=timeout,
             effect=_checked_word(self.name, "effect", effect, ToolEffect),
             recover=_checked_recovery(self.name, recover, verify),
+            stoppable=self._is_async or isolated,
         )
         self.needs_approval = needs_approval
         self._expires_in = approval_expires_in
@@ -156,6 +186,8 @@ class FunctionTool(Generic[P, R]):
         values = msgspec.structs.asdict(args)
         if self.needs_approval and not self._approved(values, ctx.resume_input):
             return ToolOutput(self._ask(args, ctx))
+        if self._isolated is not None:
+            return await self._isolated.call(values, ctx)
         if self._context is not None:
             values[self._context] = ctx
         value: Any
@@ -215,6 +247,18 @@ def _call(fn: Callable[..., Any], values: dict[str, Any]) -> Any:
         raise RuntimeError(f"the function raised StopIteration({error})") from error
 
 
+def _isolated(tool: str, fn: Callable[..., Any], signature: Signature) -> IsolatedFunction:
+    if inspect.iscoroutinefunction(fn):
+        raise ConfigError(
+            f"tool {tool!r} is async, and a cancel stops it anyway: leave out isolated=True, or "
+            "make it a plain function"
+        )
+    # By name: whoever has no such tool need not load what starts processes.
+    worker = importlib.import_module("awaken.tool.worker")
+    function: IsolatedFunction = worker.IsolatedFunction(fn, tool, signature)
+    return function
+
+
 W = TypeVar("W", bound=StrEnum)
 
 
@@ -260,12 +304,14 @@ def tool(fn: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
 
     The model fills the parameters from the annotations and the docstring; a parameter annotated
     `ToolCallContext` is filled by the runtime. Functions that are not async run in a thread: code
-    that blocks belongs there.
+    that blocks belongs there. A thread cannot be stopped; `isolated=True` runs the function in a
+    process that is killed when the call is cancelled or times out.
 
     Args:
         name, description: instead of the function's own.
         needs_approval: ask somebody before it runs; or a function of the arguments that says so.
         timeout: seconds it may take; the model is told when it took longer.
+        isolated: run it in a worker process; for plain functions at the top of a module.
         sequential: never side by side with other calls of its step.
         effect: `"read"`, `"idempotent"` or `"once"`, which decides what happens after a crash.
         recover, verify: how a call is settled whose outcome a crash left open.

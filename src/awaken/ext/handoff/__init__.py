@@ -1,6 +1,32 @@
 """Handing a conversation to another agent."""
 
-from awaken.ext.handoff.plugin import HandoffPlugin
-from awaken.ext.handoff.state import HANDOFF, Activate, Clear, HandoffState, Request
+from awaken.domain.overlay import AgentOverlay
+from awaken.ext.handoff.config import MAX_HANDOFFS, Handoff, InputFilter
+from awaken.ext.handoff.input import HandoffInputPlugin
+from awaken.ext.handoff.plugin import HANDOFF_TOOL, HandoffPlugin
+from awaken.ext.handoff.state import (
+    HANDOFF,
+    HANDOFF_COUNT,
+    Activate,
+    Clear,
+    HandoffState,
+    Handover,
+    Request,
+)
 
-__all__ = ["HANDOFF", "Activate", "Clear", "HandoffPlugin", "HandoffState", "Request"]
+__all__ = [
+    "HANDOFF",
+    "HANDOFF_COUNT",
+    "HANDOFF_TOOL",
+    "MAX_HANDOFFS",
+    "Activate",
+    "AgentOverlay",
+    "Clear",
+    "Handoff",
+    "HandoffInputPlugin",
+    "HandoffPlugin",
+    "HandoffState",
+    "Handover",
+    "InputFilter",
+    "Request",
+]

@@ -2,40 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from awaken.codec import Json
 from awaken.contract.tool import ToolCallContext, ToolOutput, ToolTraits
 from awaken.domain.phase import Phase
 from awaken.domain.recovery import ToolEffect
 from awaken.domain.tool import ToolDescriptor, ToolError, ToolResult
-from awaken.ext.handoff.state import HANDOFF, Activate, HandoffState, Request
+from awaken.errors import ConfigError
+from awaken.ext.handoff.config import MAX_HANDOFFS, Handoff
+from awaken.ext.handoff.state import HANDOFF, HANDOFF_COUNT, Activate, HandoffState, Request
 from awaken.plugin.context import PhaseContext
 from awaken.plugin.registrar import Registrar
 from awaken.state.command import Command
-from awaken.state.runtime_keys import ACTIVE_AGENT
+from awaken.state.runtime_keys import ACTIVE_AGENT, AGENT_OVERLAYS, PutOverlay
 
 HANDOFF_TOOL = "handoff"
 
 
 class HandoffPlugin:
-    """Lets an agent hand the conversation to one of `agents`; the thread stays with it."""
+    """Lets an agent hand the conversation to one of `agents`; the thread stays with it.
+
+    Args:
+        agents: ids, or ways to agents where something is special about one.
+        descriptions: what the agents are there for, by id.
+        back_to: agents it may hand back to what it has from them.
+        max_handoffs: how often a run may have been handed over before the tool refuses.
+
+    Raises:
+        ConfigError: two ways to one agent, or a limit that allows none.
+    """
 
     id = "agent_handoff"
 
     def __init__(
-        self, agents: Sequence[str] = (), descriptions: Mapping[str, str] | None = None
+        self,
+        agents: Iterable[str | Handoff] = (),
+        descriptions: Mapping[str, str] | None = None,
+        *,
+        back_to: Iterable[str] = (),
+        max_handoffs: int = MAX_HANDOFFS,
     ) -> None:
-        self._agents = tuple(agents)
-        self._descriptions = dict(descriptions or {})
+        self._ways: dict[str, Handoff] = {}
+        for way in map(Handoff.of, agents):
+            if way.agent in self._ways:
+                raise ConfigError(f"there are two ways to hand over to {way.agent!r}: give one")
+            self._ways[way.agent] = way
+        if max_handoffs < 1:
+            raise ConfigError(f"max_handoffs is 1 or more, not {max_handoffs}")
+        self._tool: HandoffTool | None = None
+        back = tuple(agent for agent in dict.fromkeys(back_to) if agent not in self._ways)
+        if self._ways or back:
+            self._tool = HandoffTool(self._ways, descriptions or {}, back, max_handoffs)
 
     def register(self, registrar: Registrar) -> None:
-        registrar.key(HANDOFF)
-        registrar.key(ACTIVE_AGENT)
+        for key in (HANDOFF, HANDOFF_COUNT, ACTIVE_AGENT, AGENT_OVERLAYS):
+            registrar.key(key)
         registrar.hook(Phase.RUN_START, self.begin)
         registrar.hook(Phase.STEP_END, self.sync)
-        if self._agents:
-            registrar.tool(HandoffTool(self._agents, self._descriptions))
+        if self._tool is not None:
+            registrar.tool(self._tool)
 
     async def begin(self, ctx: PhaseContext) -> Command | None:
         """An agent that was asked for by name speaks, whoever spoke before."""
@@ -45,29 +71,51 @@ class HandoffPlugin:
         return await self.sync(ctx)
 
     async def sync(self, ctx: PhaseContext) -> Command | None:
-        """Let the requested agent take over; keep the loop's key in step."""
+        """Let the requested agent take over; keep the loop's keys in step."""
         state = ctx.read(HANDOFF) or HandoffState()
-        wanted = state.effective
+        wanted = state.effective or state.home
+        if wanted is None:
+            return None
         command = Command()
-        if state.requested_agent is not None:
-            command.update(HANDOFF, Activate(agent=state.requested_agent))
-        if wanted is not None and wanted != ctx.read(ACTIVE_AGENT):
+        if wanted != state.active_agent or state.requested_agent is not None:
+            self._hand_over(command, wanted, ctx)
+        if wanted != ctx.read(ACTIVE_AGENT):
             command.update(ACTIVE_AGENT, wanted)
         return command or None
+
+    def _hand_over(self, command: Command, wanted: str, ctx: PhaseContext) -> None:
+        last = ctx.messages[-1].id if ctx.messages else None
+        command.update(HANDOFF, Activate(agent=wanted, by=ctx.agent_spec.id, since=last))
+        command.update(HANDOFF_COUNT, 1)
+        way = self._ways.get(wanted)
+        if way is None:
+            return  # it gets back what it had, and is what it was then
+        if way.overlay != (ctx.read(AGENT_OVERLAYS) or {}).get(wanted):
+            command.update(AGENT_OVERLAYS, PutOverlay(agent=wanted, overlay=way.overlay))
 
 
 class HandoffTool:
     """`handoff`: the model names the agent that should go on."""
 
-    traits = ToolTraits(effect=ToolEffect.READ)
+    # Of two in one answer the later one counts, so they must not run side by side.
+    traits = ToolTraits(effect=ToolEffect.READ, sequential=True)
 
-    def __init__(self, agents: Sequence[str], descriptions: Mapping[str, str]) -> None:
-        self._agents = tuple(agents)
-        told = "".join(f"\n- {id}: {descriptions[id]}" for id in agents if id in descriptions)
+    def __init__(
+        self,
+        ways: Mapping[str, Handoff],
+        descriptions: Mapping[str, str],
+        back_to: tuple[str, ...],
+        max_handoffs: int,
+    ) -> None:
+        self._back_to, self._limit = frozenset(back_to), max_handoffs
+        self._agents = (*ways, *back_to)
+        told = {id: ways[id].description or descriptions.get(id) for id in ways}
+        told |= dict.fromkeys(back_to, "Only to give back a conversation that came from it.")
+        lines = "".join(f"\n- {id}: {words}" for id, words in told.items() if words)
         self._descriptor = ToolDescriptor(
             id=HANDOFF_TOOL,
             name=HANDOFF_TOOL,
-            description=f"Hand the conversation to another agent, who answers from now on.{told}",
+            description=f"Hand the conversation to another agent, who answers from now on.{lines}",
             parameters={
                 "type": "object",
                 "properties": {
@@ -92,6 +140,17 @@ class HandoffTool:
 
     async def execute(self, args: Json, ctx: ToolCallContext) -> ToolOutput:
         agent: str = args["agent"]
+        count = ctx.state(HANDOFF_COUNT) or 0
+        if count >= self._limit:
+            raise ToolError.denied(
+                f"this run was handed over {count} times, and may be no more: "
+                "answer the user yourself"
+            )
+        handover = (ctx.state(HANDOFF) or HandoffState()).handover
+        if agent in self._back_to and (handover is None or handover.by != agent):
+            raise ToolError.denied(
+                f"the conversation did not come from '{agent}', so it cannot be given back to it"
+            )
         result = ToolResult.success_with_message(
             HANDOFF_TOOL, {"agent": agent}, f"The conversation is handed to {agent}."
         )

@@ -1,0 +1,10 @@
+"""Agents on other machines, by the Agent2Agent protocol 1.0.
+
+Importing this needs no SDK: what speaks the protocol is loaded when a backend is built or a card is
+fetched, and needs the extra: `pip install "awaken[a2a]"`.
+"""
+
+from awaken.backend.a2a.discovery import RemoteSource, discover
+from awaken.backend.a2a.factory import A2aBackendFactory
+
+__all__ = ["A2aBackendFactory", "RemoteSource", "discover"]

@@ -1,0 +1,250 @@
+"""The backend: runs and delegates on agents elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import cached_property
+
+import httpcore
+
+from awaken.backend.a2a.client import A2aClient
+from awaken.backend.a2a.config import A2aConfig
+from awaken.backend.a2a.http import Http, SizeLimit
+from awaken.backend.a2a.lookup import stop_task
+from awaken.backend.a2a.snapshot import Outcome
+from awaken.backend.a2a.state import RemoteTask, load_task, merged, remote_state
+from awaken.backend.a2a.turn import Turn, TurnInput
+from awaken.clock import SYSTEM_CLOCK, Clock
+from awaken.contract.backend import (
+    BackendAbortRequest,
+    BackendCancellationCapability,
+    BackendCapabilities,
+    BackendContinuationCapability,
+    BackendDelegateRunRequest,
+    BackendOutputCapability,
+    BackendRootRunRequest,
+    BackendRunResult,
+    BackendRunStatus,
+    BackendStatusKind,
+    BackendTranscriptCapability,
+    BackendWaitCapability,
+    ExecutionBackend,
+    RemoteError,
+)
+from awaken.contract.control import interruptible
+from awaken.contract.events import EventSink
+from awaken.domain.event import ActivitySnapshot, RunEvent
+from awaken.domain.lifecycle import CANCELLED
+from awaken.domain.run import PersistedState
+from awaken.errors import Cancelled
+from awaken.ids import UUID7, Ids
+
+ABORT_TIMEOUT = 15.0
+_REMEMBERED = 1024
+_ASKS = {
+    BackendStatusKind.WAITING_INPUT: "the remote agent needs more input",
+    BackendStatusKind.WAITING_AUTH: "the remote agent needs to be authorised",
+}
+
+CAPABILITIES = BackendCapabilities(
+    cancellation=BackendCancellationCapability.REMOTE_ABORT,
+    decisions=False,
+    overrides=False,
+    frontend_tools=False,
+    continuation=BackendContinuationCapability.REMOTE_STATE,
+    waits=BackendWaitCapability.INPUT_AND_AUTH,
+    transcript=BackendTranscriptCapability.INCREMENTAL_USER_MESSAGES_WITH_REMOTE_STATE,
+    output=BackendOutputCapability.TEXT_AND_ARTIFACTS,
+)
+
+
+class A2aBackend(ExecutionBackend):
+    """Agents that speak the Agent2Agent protocol 1.0, at one endpoint.
+
+    What a run must find again after a crash goes through its request's `save_state`; what is kept
+    here is only a shorter way to it.
+    """
+
+    def __init__(self, config: A2aConfig, *, clock: Clock = SYSTEM_CLOCK, ids: Ids = UUID7) -> None:
+        self._config = config
+        self._clock, self._ids = clock, ids
+        self._under_way: dict[str, RemoteTask] = {}
+
+    def __repr__(self) -> str:
+        return f"A2aBackend({self._config.target_key!r})"
+
+    def capabilities(self) -> BackendCapabilities:
+        return CAPABILITIES
+
+    async def execute_root(self, request: BackendRootRunRequest) -> BackendRunResult:
+        """Run an agent for its own sake, or go on with a run that was cut short or waits.
+
+        Raises:
+            ExecutionFailed: there is nothing to send, or what is known of the run cannot be read.
+            RemoteError: the agent failed, or cannot be reached, or nobody knows what it did.
+        """
+        identity, target = request.run_identity, self._config.target_key
+        state = request.persisted_state
+
+        async def keep(task: RemoteTask) -> None:
+            self._remember(identity.run_id, task)
+            if request.save_state is not None:
+                await request.save_state(remote_state(state, target, task))
+
+        asked = TurnInput(
+            run_id=identity.run_id,
+            thread_id=identity.thread_id,
+            messages=request.messages,
+            new_messages=request.new_messages,
+            known=load_task(state, target),
+            is_continuation=request.is_continuation,
+        )
+        told = _Told(
+            request.sink, self._clock, identity.thread_id, identity.run_id, identity.parent_run_id
+        )
+        try:
+            async with self._client() as client:
+                turn = Turn(
+                    client, self._config, asked, keep=keep, tell=told.tell, clock=self._clock
+                )
+                outcome = await turn.run()
+        except asyncio.CancelledError:
+            raise  # whoever cut the run short may abort it next, and then has to find its task
+        except BaseException:
+            self._under_way.pop(identity.run_id, None)
+            raise
+        self._under_way.pop(identity.run_id, None)
+        return _result(
+            request.agent_id,
+            identity.run_id,
+            outcome,
+            merged(state, remote_state(state, target, turn.task)),
+        )
+
+    async def execute_delegate(self, request: BackendDelegateRunRequest) -> BackendRunResult:
+        """Run an agent for another run. Nothing is kept of it; with its parent it is stopped.
+
+        Raises:
+            ExecutionFailed: there is nothing to send.
+            RemoteError: the agent failed, or cannot be reached.
+        """
+        run_id, parent = self._ids.new(), request.parent
+        asked = TurnInput(
+            run_id=run_id, messages=request.messages, new_messages=request.new_messages
+        )
+        told = _Told(request.sink, self._clock, run_id, run_id, parent.parent_run_id)
+        async with self._client() as client:
+            turn = Turn(
+                client, self._config, asked, keep=_keep_nothing, tell=told.tell, clock=self._clock
+            )
+            try:
+                with interruptible(request.control.cancellation_token):
+                    outcome = await turn.run()
+            except Cancelled:
+                await turn.stop()
+                outcome = Outcome(status=BackendRunStatus.cancelled(), termination=CANCELLED)
+            except asyncio.CancelledError:
+                await turn.stop()
+                raise
+        return _result(request.agent_id, run_id, _with_question(outcome), None)
+
+    async def abort(self, request: BackendAbortRequest) -> None:
+        """Cancel the task of a run, if there is one that may still go on.
+
+        Raises:
+            ExecutionFailed: what is known of the run cannot be read.
+            RemoteError: the agent did not cancel it.
+        """
+        run_id = request.run_identity.run_id
+        task = self._under_way.pop(run_id, None)
+        if task is None:
+            task = load_task(request.persisted_state, self._config.target_key)
+        if task is None or task.run_id not in (None, run_id):
+            return
+        try:
+            async with asyncio.timeout(ABORT_TIMEOUT), self._client() as client:
+                await stop_task(client, task, self._clock)
+        except TimeoutError:
+            raise RemoteError(
+                f"the agent did not cancel task {task.task_id!r} within {ABORT_TIMEOUT:.0f} s"
+            ) from None
+
+    def _remember(self, run_id: str, task: RemoteTask) -> None:
+        self._under_way[run_id] = task
+        while len(self._under_way) > _REMEMBERED:
+            del self._under_way[next(iter(self._under_way))]
+
+    @asynccontextmanager
+    async def _client(self) -> AsyncIterator[A2aClient]:
+        config = self._config
+        async with Http(
+            config.policy,
+            config.credentials,
+            limit=SizeLimit(
+                size=config.options.max_response_bytes,
+                why="the endpoint's option max_response_bytes",
+            ),
+            tls=self._tls if config.interface.scheme == "https" else None,
+        ) as http:
+            yield A2aClient(config, http)
+
+    @cached_property
+    def _tls(self) -> ssl.SSLContext:
+        return httpcore.default_ssl_context()
+
+
+class _Told:
+    """Progress, in the envelope of its run."""
+
+    def __init__(
+        self, sink: EventSink, clock: Clock, thread_id: str, run_id: str, parent: str | None
+    ) -> None:
+        self._sink, self._clock = sink, clock
+        self._thread_id, self._run_id, self._parent = thread_id, run_id, parent
+
+    async def tell(self, event: ActivitySnapshot) -> None:
+        await self._sink.emit(
+            RunEvent(
+                thread_id=self._thread_id,
+                run_id=self._run_id,
+                parent_run_id=self._parent,
+                at_ms=self._clock.now_ms(),
+                event=event,
+            )
+        )
+
+
+async def _keep_nothing(task: RemoteTask) -> None:
+    return
+
+
+def _with_question(outcome: Outcome) -> Outcome:
+    """A delegate that waits always says what for: its parent shows it to somebody."""
+    status = outcome.status
+    if status.kind in _ASKS and status.message is None:
+        status = BackendRunStatus(kind=status.kind, message=_ASKS[status.kind])
+    return Outcome(
+        status=status,
+        termination=outcome.termination,
+        status_reason=outcome.status_reason,
+        output=outcome.output,
+    )
+
+
+def _result(
+    agent_id: str, run_id: str, outcome: Outcome, state: PersistedState | None
+) -> BackendRunResult:
+    return BackendRunResult(
+        agent_id=agent_id,
+        status=outcome.status,
+        termination=outcome.termination,
+        status_reason=outcome.status_reason,
+        response=outcome.output.text,
+        output=outcome.output,
+        steps=1,
+        run_id=run_id,
+        state=state,
+    )

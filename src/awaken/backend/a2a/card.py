@@ -1,0 +1,135 @@
+"""An agent's card: fetched, read, and made a specification."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import unicodedata
+from collections.abc import Sequence
+
+import msgspec
+from a2a.types.a2a_pb2 import AgentCard, AgentInterface
+from google.protobuf.json_format import ParseDict, ParseError
+
+from awaken.backend.a2a.config import BACKEND, A2aConfig, Binding, read_config
+from awaken.backend.a2a.discovery import RemoteSource
+from awaken.backend.a2a.http import Http, HttpRequest, SizeLimit
+from awaken.codec import Json, loads
+from awaken.contract.backend import ExecutionBackendError, ExecutionBackendFactoryError
+from awaken.domain.spec import AgentSpec, RemoteEndpoint
+from awaken.errors import DiscoveryFailed
+
+CARD_PATH = "/.well-known/agent-card.json"
+MAX_CARD = SizeLimit(size=256 * 1024, why="the most a card may have")
+_VERSION = "1.0"
+
+
+async def fetch_agent(source: RemoteSource) -> AgentSpec:
+    """See `awaken.backend.a2a.discovery.discover`."""
+    config = read_config(source.endpoint)
+    try:
+        async with asyncio.timeout(source.timeout):
+            body = await _fetch(source, config)
+    except TimeoutError:
+        raise _failed(source, f"no answer within {source.timeout * 1000:.0f} ms") from None
+    except ExecutionBackendError as error:
+        raise _failed(source, error.message) from error
+    return agent_of(source, body)
+
+
+async def _fetch(source: RemoteSource, config: A2aConfig) -> bytes:
+    url = msgspec.structs.replace(config.interface, target=CARD_PATH)
+    request = HttpRequest(method="GET", url=url, read_timeout=source.timeout)
+    async with (
+        Http(config.policy, config.credentials, limit=MAX_CARD) as http,
+        http.stream(request) as answer,
+    ):
+        if answer.status != 200:
+            raise _failed(source, f"{url} answered {answer.status}")
+        return await answer.read()
+
+
+def agent_of(source: RemoteSource, body: bytes) -> AgentSpec:
+    """The agent a card describes, reached as the source says.
+
+    Raises:
+        DiscoveryFailed: it is no card, or offers no interface that could be used.
+    """
+    value, card = _read(source, body)
+    interface = _choose(source, card.supported_interfaces, value)
+    endpoint = _endpoint(source, card, interface)
+    return AgentSpec(
+        id=interface.tenant or _slug(card.name),
+        model_id=BACKEND,
+        system_prompt="",
+        description=card.description or None,
+        endpoint=endpoint,
+        registry=source.name,
+    )
+
+
+def _read(source: RemoteSource, body: bytes) -> tuple[dict[str, Json], AgentCard]:
+    try:
+        value = loads(body)
+        if not isinstance(value, dict):
+            raise _failed(source, "the card is no JSON object")
+        return value, ParseDict(value, AgentCard(), ignore_unknown_fields=True)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ParseError) as error:
+        raise _failed(source, f"the card cannot be read: {error}") from error
+
+
+def _choose(
+    source: RemoteSource, offered: Sequence[AgentInterface], card: dict[str, Json]
+) -> AgentInterface:
+    """The first interface that suits: of this version first, HTTP+JSON before JSON-RPC."""
+    known = {binding.value: binding for binding in Binding}
+    usable = [one for one in offered if one.protocol_binding.upper() in known]
+    order = list(Binding)
+
+    def rank(one: AgentInterface) -> tuple[bool, int]:
+        return one.protocol_version != _VERSION, order.index(known[one.protocol_binding.upper()])
+
+    if usable:
+        return min(usable, key=rank)
+    names = [f"{one.protocol_binding or '?'} {one.protocol_version}".strip() for one in offered]
+    if not names and "protocolVersion" in card:
+        names = [f"{card.get('preferredTransport', 'JSONRPC')} {card['protocolVersion']}"]
+    raise _failed(
+        source,
+        f"the card offers {', '.join(names) or 'no interface'}; "
+        f"needed is {' or '.join(known)} of version {_VERSION}",
+    )
+
+
+def _endpoint(source: RemoteSource, card: AgentCard, interface: AgentInterface) -> RemoteEndpoint:
+    options = {
+        **source.endpoint.options,
+        "a2a_server_id": source.name,
+        "binding": interface.protocol_binding.upper(),
+    }
+    credentials = read_config(source.endpoint).credentials
+    if credentials is not None:
+        # A card may name any host: what proves who we are stays with the one we were told of.
+        options["token_audience"] = credentials.audience
+    if not card.capabilities.streaming:
+        options["streaming"] = False
+    try:
+        endpoint = msgspec.structs.replace(
+            source.endpoint,
+            base_url=interface.url,
+            target=source.endpoint.target or interface.tenant or None,
+            options=options,
+        )
+        read_config(endpoint)
+    except (ValueError, ExecutionBackendFactoryError) as error:
+        raise _failed(source, f"its interface cannot be used: {error}") from error
+    return endpoint
+
+
+def _slug(name: str) -> str:
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+    return re.sub(r"[^a-z0-9]+", "-", plain).strip("-") or "agent"
+
+
+def _failed(source: RemoteSource, why: str) -> DiscoveryFailed:
+    return DiscoveryFailed(f"agent source {source.name!r}: {why}")

@@ -1,0 +1,322 @@
+"""The protocol's operations, in both of its bindings over HTTP.
+
+The types and their JSON are the SDK's. Its own client is not used: it cannot be held to checked
+addresses, escapes no ids in paths, and takes any line separator in an answer for the end of a line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from typing import Any, TypeVar
+from urllib.parse import quote, urlencode
+
+import msgspec
+from a2a.types.a2a_pb2 import (
+    CancelTaskRequest,
+    GetTaskRequest,
+    ListTasksRequest,
+    ListTasksResponse,
+    SendMessageConfiguration,
+    SendMessageRequest,
+    SendMessageResponse,
+    StreamResponse,
+    SubscribeToTaskRequest,
+    Task,
+)
+from a2a.types.a2a_pb2 import Message as A2aMessage
+from a2a.utils.errors import A2A_ERROR_REASONS, JSON_RPC_ERROR_CODE_MAP
+from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
+from google.protobuf.message import Message as ProtoMessage
+
+from awaken.backend.a2a.config import A2aConfig, Binding
+from awaken.backend.a2a.http import Http, HttpRequest, HttpStream
+from awaken.backend.a2a.sse import SseDecoder
+from awaken.codec import Json, dumps, loads
+from awaken.contract.backend import RemoteError
+from awaken.domain.value import Value
+
+REQUEST_TIMEOUT = 30.0
+SILENCE_TIMEOUT = 60.0
+"""How long a stream may say nothing, not even that it is alive, before it is given up."""
+
+OUTPUT_MODES = ("text/plain", "application/json", "application/octet-stream")
+_JSON = "application/json, application/a2a+json"
+_EVENTS = "text/event-stream"
+_ERROR_INFO = "type.googleapis.com/google.rpc.ErrorInfo"
+_REASONS = {
+    code: A2A_ERROR_REASONS.get(kind, kind.__name__)
+    for kind, code in JSON_RPC_ERROR_CODE_MAP.items()
+}
+_CANNOT = frozenset({"UNSUPPORTED_OPERATION", "METHOD_NOT_FOUND"})
+_ABOUT_REQUEST = frozenset(
+    {"TASK_NOT_FOUND", "UNSUPPORTED_OPERATION", "INVALID_PARAMS", "INVALID_REQUEST"}
+)
+_CANNOT_STATUS = frozenset({404, 405, 501})
+_BUSY_STATUS = frozenset({429, 502, 503, 504})
+
+P = TypeVar("P", bound=ProtoMessage)
+
+
+class Refused(RemoteError):
+    """The agent answered, and the answer is an error.
+
+    `reason` is the protocol's word for it, where the agent gave one.
+    """
+
+    def __init__(self, message: str, *, status: int, reason: str | None) -> None:
+        super().__init__(message)
+        self.status, self.reason = status, reason
+
+    @property
+    def is_missing_task(self) -> bool:
+        return self.reason == "TASK_NOT_FOUND"
+
+    @property
+    def cannot(self) -> bool:
+        """Whether the agent does not offer the operation."""
+        if self.reason is not None:
+            return self.reason in _CANNOT
+        return self.status in _CANNOT_STATUS
+
+    @property
+    def is_about_request(self) -> bool:
+        """Whether what was asked is at fault, not who asked or when."""
+        if self.reason is not None:
+            return self.reason in _ABOUT_REQUEST
+        return self.status in (400, 404, 409, 422)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it may be otherwise in a moment."""
+        return self.status in _BUSY_STATUS
+
+
+class BadAnswer(RemoteError):
+    """The agent answered with something that is no answer."""
+
+
+class Operation(Value, frozen=True, kw_only=True):
+    """One operation in both bindings."""
+
+    rpc: str
+    method: str
+    path: str
+
+
+SEND = Operation(rpc="SendMessage", method="POST", path="/message:send")
+GET = Operation(rpc="GetTask", method="GET", path="/tasks/{id}")
+LIST = Operation(rpc="ListTasks", method="GET", path="/tasks")
+CANCEL = Operation(rpc="CancelTask", method="POST", path="/tasks/{id}:cancel")
+SUBSCRIBE = Operation(rpc="SubscribeToTask", method="GET", path="/tasks/{id}:subscribe")
+
+
+class A2aClient:
+    """One agent's operations, on the connections of one turn."""
+
+    def __init__(self, config: A2aConfig, http: Http) -> None:
+        self._config = config
+        self._http = http
+
+    async def send(self, message: A2aMessage, timeout: float) -> Task | A2aMessage:
+        """What the agent makes of a message: a task, or an answer without one."""
+        options = self._config.options
+        configuration = SendMessageConfiguration(
+            accepted_output_modes=OUTPUT_MODES, return_immediately=options.return_immediately
+        )
+        if options.history_length is not None:
+            configuration.history_length = options.history_length
+        answer = await self._call(
+            SEND,
+            SendMessageRequest(message=message, configuration=configuration),
+            SendMessageResponse(),
+            timeout,
+        )
+        if answer.HasField("task"):
+            return self._checked(answer.task)
+        if answer.HasField("message"):
+            return answer.message
+        raise BadAnswer(f"{self._origin} answered a message with neither a task nor a message")
+
+    async def get_task(self, task_id: str, *, whole_history: bool = False) -> Task:
+        request = GetTaskRequest(id=task_id)
+        if self._config.options.history_length is not None and not whole_history:
+            request.history_length = self._config.options.history_length
+        return self._checked(await self._call(GET, request, Task(), REQUEST_TIMEOUT))
+
+    async def list_tasks(self, context_id: str | None, page_token: str) -> ListTasksResponse:
+        request = ListTasksRequest(context_id=context_id, page_size=100, page_token=page_token)
+        return await self._call(LIST, request, ListTasksResponse(), REQUEST_TIMEOUT)
+
+    async def cancel_task(self, task_id: str) -> Task:
+        return await self._call(CANCEL, CancelTaskRequest(id=task_id), Task(), REQUEST_TIMEOUT)
+
+    @asynccontextmanager
+    async def subscribe(self, task_id: str) -> AsyncIterator[AsyncIterator[StreamResponse]]:
+        """What happens to a task from now on, until it is done or the stream ends.
+
+        Raises:
+            Refused: the agent does not tell.
+            BadAnswer: what comes is no stream of events.
+        """
+        asked = self._request(SUBSCRIBE, SubscribeToTaskRequest(id=task_id), SILENCE_TIMEOUT)
+        asked = msgspec.structs.replace(asked, accept=f"{_EVENTS}, {_JSON}")
+        for method in (asked.method, "POST"):
+            async with self._http.stream(msgspec.structs.replace(asked, method=method)) as answer:
+                if answer.status == 405 and method == "GET":
+                    continue  # some servers know it as a POST
+                if answer.media_type != _EVENTS or answer.status != 200:
+                    await self._result(answer)
+                    raise BadAnswer(f"{self._origin} answered something else than events")
+                async with aclosing(self._events(answer)) as events:
+                    yield events
+                    return
+
+    async def _events(self, answer: HttpStream) -> AsyncGenerator[StreamResponse, None]:
+        decoder = SseDecoder()
+        async with aclosing(answer.chunks()) as chunks:
+            async for chunk in chunks:
+                try:
+                    events = decoder.feed(chunk)
+                except UnicodeDecodeError as error:
+                    raise BadAnswer(f"{self._origin} streams what is not UTF-8: {error}") from error
+                for name, data in events:
+                    yield self._event(name, data, answer)
+
+    def _event(self, name: str, data: str, answer: HttpStream) -> StreamResponse:
+        value = self._json(data.encode())
+        if name == "error":
+            raise self._error(answer.status, value, answer)
+        if self._is_rpc:
+            value = self._rpc_result(answer, value)
+        return self._parsed(value, StreamResponse())
+
+    # -- asking -------------------------------------------------------------------------------
+
+    @property
+    def _origin(self) -> str:
+        return self._config.interface.origin
+
+    @property
+    def _is_rpc(self) -> bool:
+        return self._config.options.binding is Binding.JSONRPC
+
+    async def _call(
+        self, operation: Operation, request: ProtoMessage, into: P, timeout: float
+    ) -> P:
+        """
+        Raises:
+            Refused, BadAnswer, Unanswered, TooLarge, UrlRefused: what there is instead.
+        """
+        async with self._http.stream(self._request(operation, request, timeout)) as answer:
+            return self._parsed(await self._result(answer), into)
+
+    def _request(self, operation: Operation, request: ProtoMessage, timeout: float) -> HttpRequest:
+        base = self._config.interface
+        values: dict[str, Any] = MessageToDict(request)
+        if self._is_rpc:
+            if self._config.target:
+                values["tenant"] = self._config.target
+            body = {"jsonrpc": "2.0", "id": 1, "method": operation.rpc, "params": values}
+            return HttpRequest(
+                method="POST", url=base, accept=_JSON, body=dumps(body), read_timeout=timeout
+            )
+        path = operation.path
+        if "{id}" in path:
+            path = path.format(id=quote(values.pop("id"), safe=""))
+        target = base.target.rstrip("/") + path
+        body_bytes = dumps(values) if operation.method == "POST" else None
+        if operation.method == "GET" and values:
+            target += f"?{urlencode(values)}"
+        return HttpRequest(
+            method=operation.method,
+            url=msgspec.structs.replace(base, target=target),
+            accept=_JSON,
+            body=body_bytes,
+            read_timeout=timeout,
+        )
+
+    # -- the answer ---------------------------------------------------------------------------
+
+    async def _result(self, answer: HttpStream) -> Json:
+        if answer.header("content-encoding") not in ("", "identity"):
+            raise BadAnswer(f"{self._origin} answers compressed, though asked not to")
+        body = await answer.read()
+        is_json = answer.media_type in ("", "application/json") or answer.media_type.endswith(
+            "+json"
+        )
+        if answer.status >= 300:
+            try:
+                value = self._json(body) if is_json else None
+            except BadAnswer:
+                value = None
+            raise self._error(answer.status, value, answer)
+        if not is_json:
+            raise BadAnswer(
+                f"{self._origin} answered {answer.media_type!r} where JSON was asked for: "
+                "is base_url the URL of an A2A interface?"
+            )
+        value = self._json(body)
+        return self._rpc_result(answer, value) if self._is_rpc else value
+
+    def _rpc_result(self, answer: HttpStream, value: Json) -> Json:
+        if isinstance(value, dict) and value.get("error"):
+            raise self._error(answer.status, value, answer)
+        if not isinstance(value, dict) or "result" not in value:
+            raise BadAnswer(f"{self._origin} answered what is no JSON-RPC response")
+        return value["result"]
+
+    def _error(self, status: int, value: Json, answer: HttpStream) -> Refused:
+        error = value.get("error") if isinstance(value, dict) else None
+        said, reason = "", None
+        if isinstance(error, dict):
+            said = str(error.get("message") or "")
+            reason = _reason(error)
+        text = f"{self._origin} answered {reason or status}"
+        if said:
+            text += f": {self._redacted(said)[:500]}"
+        if status in (401, 403) and not answer.credentials_sent:
+            text += (
+                f"; the credentials were not sent to {answer.url.origin}, for they are not for "
+                "it: if it may have them, list it in the endpoint's option token_hosts"
+            )
+        return Refused(text, status=status, reason=reason)
+
+    def _redacted(self, text: str) -> str:
+        """What the agent says, without our own secret, should it repeat that."""
+        credentials = self._config.credentials
+        if credentials is None:
+            return text
+        secret = credentials.secret.expose_secret()
+        return text.replace(secret, "***").replace(secret.removeprefix("Bearer "), "***")
+
+    def _json(self, data: bytes) -> Json:
+        try:
+            return loads(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise BadAnswer(f"{self._origin} answered what is not JSON: {error}") from error
+
+    def _parsed(self, value: Json, into: P) -> P:
+        if not isinstance(value, dict):
+            raise BadAnswer(f"{self._origin} answered what is no {into.DESCRIPTOR.name}")
+        try:
+            return ParseDict(value, into, ignore_unknown_fields=True)
+        except (ParseError, ValueError, TypeError, AttributeError) as error:
+            name = into.DESCRIPTOR.name
+            raise BadAnswer(f"{self._origin} answered what is no {name}: {error}") from error
+
+    def _checked(self, task: Task) -> Task:
+        if not task.id:
+            raise BadAnswer(f"{self._origin} answered a task without an id")
+        return task
+
+
+def _reason(error: dict[str, Any]) -> str | None:
+    """The protocol's word for an error: in its details, else by its code in JSON-RPC."""
+    for details in (error.get("details"), error.get("data")):
+        for detail in details if isinstance(details, list) else ():
+            if isinstance(detail, dict) and detail.get("@type") == _ERROR_INFO:
+                reason = detail.get("reason")
+                return reason if isinstance(reason, str) else None
+    code = error.get("code")
+    return _REASONS.get(code) if isinstance(code, int) else None

@@ -1,0 +1,232 @@
+"""What an endpoint says about an agent on the other side, checked and taken apart."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import msgspec
+
+from awaken.backend.a2a.guard import AddressPolicy, HttpUrl, UrlRefused, networks, parse_url
+from awaken.codec import from_json
+from awaken.contract.backend import ExecutionBackendFactoryError
+from awaken.domain.secret import RedactedString
+from awaken.domain.spec import RemoteEndpoint
+from awaken.domain.value import Value
+
+BACKEND = "a2a"
+
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+_HEADER_VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
+_OWN_HEADERS = frozenset(
+    {"accept", "accept-encoding", "a2a-version", "connection", "content-length", "content-type"}
+    | {"host", "transfer-encoding"}
+)
+
+
+class Binding(StrEnum):
+    """How operations are written on the wire."""
+
+    HTTP_JSON = "HTTP+JSON"
+    JSONRPC = "JSONRPC"
+
+
+_MILLIS = msgspec.Meta(ge=1, le=86_400_000)
+_COUNT = msgspec.Meta(ge=0, le=2**31 - 1)
+
+
+def _told(text: str) -> msgspec.Meta:
+    return msgspec.Meta(description=text)
+
+
+class A2aOptions(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The options of an endpoint."""
+
+    poll_interval_ms: Annotated[
+        int, _told("How long to wait between two looks at a task."), _MILLIS
+    ] = 2000
+    history_length: Annotated[
+        Annotated[int, _COUNT] | None,
+        _told("How many messages of a task's history to ask for; unset, the agent decides."),
+    ] = None
+    return_immediately: Annotated[
+        bool, _told("Whether sending answers as soon as there is a task.")
+    ] = True
+    streaming: Annotated[
+        bool, _told("Whether to follow a task as it goes, where the agent can do that.")
+    ] = True
+    binding: Annotated[Binding, _told("How operations are written on the wire.")] = (
+        Binding.HTTP_JSON
+    )
+    cancel_on_timeout: Annotated[
+        bool, _told("Whether a task that takes too long is cancelled on the other side.")
+    ] = True
+    resend_unknown: Annotated[
+        bool,
+        _told("Whether a request is sent again if nobody can say whether it arrived before."),
+    ] = False
+    allow_private: Annotated[
+        bool, _told("Whether loopback, private, shared and unique local addresses are allowed.")
+    ] = False
+    allow_hosts: Annotated[
+        tuple[str, ...],
+        _told("Names, *.names, addresses and networks that are allowed, whatever they are."),
+    ] = ()
+    token_hosts: Annotated[
+        tuple[str, ...],
+        _told("Hosts (by https) or origins the credentials may go to besides their own."),
+    ] = ()
+    token_audience: Annotated[
+        str | None, _told("The origin the credentials are for; unset, that of base_url.")
+    ] = None
+    max_response_bytes: Annotated[
+        int, _told("How much one answer, or one stream, may hold."), msgspec.Meta(ge=1024)
+    ] = 16 * 1024 * 1024
+    a2a_server_id: Annotated[str | None, _told("The source the agent was found at.")] = None
+
+
+class Credentials(Value, frozen=True, kw_only=True):
+    """A header that proves who we are, and the origins it may be sent to."""
+
+    header: str
+    secret: RedactedString
+    audience: str
+    hosts: tuple[str, ...] = ()
+
+    def may_go_to(self, url: HttpUrl) -> bool:
+        return url.origin == self.audience or any(
+            entry == url.origin if "://" in entry else url.scheme == "https" and entry == url.host
+            for entry in self.hosts
+        )
+
+
+class A2aConfig(Value, frozen=True, kw_only=True):
+    """An endpoint this backend can work with.
+
+    `interface` is where operations go: the base URL and, with HTTP+JSON, the target behind it.
+    """
+
+    interface: HttpUrl
+    target: str | None
+    timeout: float
+    credentials: Credentials | None
+    policy: AddressPolicy
+    options: A2aOptions
+
+    @property
+    def target_key(self) -> str:
+        """The name of this agent in remote state."""
+        base = f"a2a:{self.interface.origin}{self.interface.target.rstrip('/')}"
+        if self.options.binding is Binding.JSONRPC and self.target:
+            return f"{base}#{self.target}"
+        return base
+
+    @property
+    def poll_interval(self) -> float:
+        return self.options.poll_interval_ms / 1000
+
+
+def read_config(endpoint: RemoteEndpoint) -> A2aConfig:
+    """The endpoint, checked.
+
+    Raises:
+        ExecutionBackendFactoryError: it cannot work; the text says why and never holds a secret.
+    """
+    if endpoint.backend != BACKEND:
+        raise _wrong(f"backend is {endpoint.backend!r}, this one is {BACKEND!r}")
+    if endpoint.timeout_ms < 1:
+        raise _wrong(f"timeout_ms is {endpoint.timeout_ms}: it is at least 1")
+    options = _options(endpoint.options)
+    policy = AddressPolicy(allow_private=options.allow_private, allow_hosts=options.allow_hosts)
+    interface = _interface(endpoint, options.binding)
+    try:
+        policy.check_url(interface)
+        audience = parse_url(options.token_audience or endpoint.base_url).origin
+        hosts = tuple(
+            parse_url(host).origin if "://" in host else host.lower()
+            for host in options.token_hosts
+        )
+    except UrlRefused as error:
+        raise _wrong(error.message) from None
+    return A2aConfig(
+        interface=interface,
+        target=endpoint.target,
+        timeout=endpoint.timeout_ms / 1000,
+        credentials=_credentials(endpoint.auth, audience, hosts),
+        policy=policy,
+        options=options,
+    )
+
+
+def _wrong(text: str) -> ExecutionBackendFactoryError:
+    return ExecutionBackendFactoryError(f"a2a endpoint: {text}")
+
+
+def _options(values: dict[str, Any]) -> A2aOptions:
+    try:
+        options = from_json(values, A2aOptions)
+    except msgspec.ValidationError as error:
+        text, _, name = str(error).partition(" - at `$.")
+        if name:
+            raise _wrong(f"option {name.rstrip('`')}: {text}") from None
+        known = ", ".join(A2aOptions.__struct_fields__)
+        raise _wrong(f"options: {text}; known: {known}") from None
+    for entry in options.allow_hosts:
+        if not entry.strip() or ("/" in entry and not networks((entry,))):
+            raise _wrong(f"option allow_hosts: {entry!r} is neither a host nor a network")
+    return options
+
+
+def _interface(endpoint: RemoteEndpoint, binding: Binding) -> HttpUrl:
+    try:
+        base = parse_url(endpoint.base_url)
+    except UrlRefused as error:
+        raise _wrong(f"base_url {error.message}") from None
+    if "?" in base.target:
+        raise _wrong("base_url must not have a query")
+    if endpoint.target is None or binding is Binding.JSONRPC:
+        return base
+    segments = endpoint.target.split("/")
+    if any(segment in ("", ".", "..") for segment in segments):
+        raise _wrong(f"target {endpoint.target!r} is not a path below base_url")
+    path = "/".join(quote(segment, safe="") for segment in segments)
+    return msgspec.structs.replace(base, target=f"{base.target.rstrip('/')}/{path}")
+
+
+def _credentials(
+    auth: dict[str, Any] | None, audience: str, hosts: tuple[str, ...]
+) -> Credentials | None:
+    if auth is None:
+        return None
+    kind, values = auth.get("type"), {key: auth[key] for key in auth if key != "type"}
+    if kind == "bearer":
+        header, prefix, secret = "Authorization", "Bearer ", _secret(values, "token", "bearer")
+    elif kind == "api_key":
+        header, prefix, secret = _header(values), "", _secret(values, "key", "api_key")
+    else:
+        raise _wrong(f"auth type {kind!r} is unknown: it is 'bearer' or 'api_key'")
+    if values:
+        raise _wrong(f"auth type {kind!r} has no {', '.join(sorted(map(repr, values)))}")
+    return Credentials(
+        header=header, secret=RedactedString(prefix + secret), audience=audience, hosts=hosts
+    )
+
+
+def _secret(values: dict[str, Any], name: str, kind: str) -> str:
+    secret = values.pop(name, None)
+    if not isinstance(secret, str) or not secret.strip() or secret.strip() == "***":
+        raise _wrong(f"auth type {kind!r} needs a {name}")
+    if not _HEADER_VALUE.fullmatch(secret):
+        raise _wrong(f"auth: the {name} holds characters a header cannot carry")
+    return secret
+
+
+def _header(values: dict[str, Any]) -> str:
+    header = values.pop("header", "X-API-Key")
+    if not isinstance(header, str) or not _HEADER_NAME.fullmatch(header):
+        raise _wrong("auth: header is not the name of a header")
+    if header.lower() in _OWN_HEADERS:
+        raise _wrong(f"auth: header {header!r} is set by the protocol")
+    return header

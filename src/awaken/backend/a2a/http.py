@@ -1,0 +1,277 @@
+"""HTTP as remote agents are spoken to: checked addresses, bounded answers, bounded waiting.
+
+Every hop, redirects included, passes the address policy; credentials go to the origins they are for
+and nowhere else. Proxies of the environment are not used: behind one, nobody could say what address
+a request goes to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from contextlib import aclosing, asynccontextmanager
+from typing import Any, cast
+from urllib.parse import urljoin
+
+import httpcore
+
+from awaken.backend.a2a.config import Credentials
+from awaken.backend.a2a.guard import AddressPolicy, HttpUrl, UrlRefused, parse_url
+from awaken.contract.backend import RemoteError
+from awaken.domain.value import Value
+
+CONNECT_TIMEOUT = 10.0
+MAX_REDIRECTS = 3
+_KEEPS_METHOD = frozenset({307, 308})
+_REDIRECTS = frozenset({301, 302, 303}) | _KEEPS_METHOD
+
+
+class Unanswered(RemoteError):
+    """A request that got no answer; `arrived` is false where it surely reached nobody."""
+
+    def __init__(self, message: str, *, arrived: bool) -> None:
+        super().__init__(message)
+        self.arrived = arrived
+
+
+class TooLarge(RemoteError):
+    """An answer that holds more than it may."""
+
+
+class SizeLimit(Value, frozen=True, kw_only=True):
+    """The most an answer may hold, and who says so."""
+
+    size: int
+    why: str
+
+
+class HttpRequest(Value, frozen=True, kw_only=True):
+    """What is asked. `read_timeout` bounds the wait for every next piece of the answer."""
+
+    method: str
+    url: HttpUrl
+    accept: str = "application/json"
+    body: bytes | None = None
+    read_timeout: float
+
+
+class HttpStream:
+    """An answer while it comes in."""
+
+    def __init__(
+        self, response: httpcore.Response, url: HttpUrl, limit: SizeLimit, credentials_sent: bool
+    ) -> None:
+        self.status = response.status
+        self.url = url
+        self.credentials_sent = credentials_sent
+        self._headers = {
+            name.decode("latin-1").lower(): value.decode("latin-1")
+            for name, value in response.headers
+        }
+        self._response = response
+        self._limit = limit
+
+    def header(self, name: str) -> str:
+        return self._headers.get(name, "")
+
+    @property
+    def media_type(self) -> str:
+        return self.header("content-type").partition(";")[0].strip().lower()
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        """
+        Raises:
+            TooLarge: there is more than there may be.
+            Unanswered: the connection broke, or fell silent.
+        """
+        declared = self.header("content-length")
+        if declared.isdigit() and int(declared) > self._limit.size:
+            raise self._too_large()
+        total = 0
+        pieces = cast("AsyncGenerator[bytes, None]", self._response.aiter_stream())
+        with _translated(self.url):
+            async with aclosing(pieces):
+                async for chunk in pieces:
+                    total += len(chunk)
+                    if total > self._limit.size:
+                        raise self._too_large()
+                    yield chunk
+
+    async def read(self) -> bytes:
+        return b"".join([chunk async for chunk in self.chunks()])
+
+    def _too_large(self) -> TooLarge:
+        return TooLarge(
+            f"{self.url.origin} answers with more than {self._limit.size} bytes, "
+            f"which is {self._limit.why}"
+        )
+
+
+class Http:
+    """Connections for one turn: opened with it, closed with it, so that no loop outlives another's.
+
+    Use as an async context manager.
+    """
+
+    def __init__(
+        self,
+        policy: AddressPolicy,
+        credentials: Credentials | None,
+        *,
+        limit: SizeLimit,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._policy = policy
+        self._credentials = credentials
+        self._limit = limit
+        self._pool = httpcore.AsyncConnectionPool(
+            ssl_context=tls, network_backend=CheckedNetwork(policy), max_connections=4
+        )
+
+    async def __aenter__(self) -> Http:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._pool.aclose()
+
+    @asynccontextmanager
+    async def stream(self, request: HttpRequest) -> AsyncIterator[HttpStream]:
+        """The answer to a request, behind at most three redirects.
+
+        Raises:
+            UrlRefused: a hop leads where nothing may go.
+            Unanswered: there is no answer.
+        """
+        url = request.url
+        for _ in range(MAX_REDIRECTS + 1):
+            response, credentials_sent = await self._ask(request, url)
+            try:
+                next_url = _redirect(request, response, url)
+                if next_url is None:
+                    yield HttpStream(response, url, self._limit, credentials_sent)
+                    return
+            finally:
+                await response.aclose()
+            url = next_url
+        raise RemoteError(f"{request.url.origin} redirects more than {MAX_REDIRECTS} times")
+
+    async def _ask(self, request: HttpRequest, url: HttpUrl) -> tuple[httpcore.Response, bool]:
+        self._policy.check_url(url)
+        headers = _headers(request, url)
+        credentials = self._credentials
+        may_go = credentials is not None and credentials.may_go_to(url)
+        if credentials is not None and may_go:
+            headers.append((credentials.header, credentials.secret.expose_secret()))
+        asked = httpcore.Request(
+            request.method,
+            httpcore.URL(scheme=url.scheme, host=url.host, port=url.port, target=url.target),
+            headers=headers,
+            content=request.body,
+            extensions={"timeout": _timeouts(request.read_timeout)},
+        )
+        with _translated(url):
+            response = await self._pool.handle_async_request(asked)
+        return response, may_go or credentials is None
+
+
+def _headers(request: HttpRequest, url: HttpUrl) -> list[tuple[str, str]]:
+    headers = [
+        ("Host", url.origin.partition("://")[2]),
+        ("Accept", request.accept),
+        ("Accept-Encoding", "identity"),
+        ("A2A-Version", "1.0"),
+        ("User-Agent", "awaken"),
+    ]
+    if request.body is not None:
+        headers.append(("Content-Type", "application/json"))
+        headers.append(("Content-Length", str(len(request.body))))
+    elif request.method == "POST":
+        headers.append(("Content-Length", "0"))
+    return headers
+
+
+def _timeouts(read: float) -> dict[str, float]:
+    connect = min(CONNECT_TIMEOUT, read)
+    return {"connect": connect, "read": read, "write": read, "pool": connect}
+
+
+def _redirect(request: HttpRequest, response: httpcore.Response, url: HttpUrl) -> HttpUrl | None:
+    """Where the answer sends us, if it does."""
+    if response.status not in _REDIRECTS:
+        return None
+    locations = [value for name, value in response.headers if name.lower() == b"location"]
+    if not locations:
+        raise RemoteError(f"{url.origin} answered {response.status} without saying where to go")
+    if request.method != "GET" and response.status not in _KEEPS_METHOD:
+        # The usual way to follow it is a GET without the body, which is another request.
+        raise RemoteError(
+            f"{url.origin} answered a {request.method} with redirect {response.status}: "
+            "set the endpoint's base_url to where the agent is"
+        )
+    next_url = parse_url(urljoin(str(url), locations[0].decode("latin-1")))
+    if url.scheme == "https" and next_url.scheme == "http":
+        raise UrlRefused(f"{url.origin} redirects to {next_url.origin}, which is not encrypted")
+    return next_url
+
+
+class _translated:
+    """httpcore's errors as ours."""
+
+    def __init__(self, url: HttpUrl) -> None:
+        self._origin = url.origin
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, httpcore.ConnectError | httpcore.ConnectTimeout | OSError):
+            raise Unanswered(
+                f"cannot connect to {self._origin}: {_text(error)}", arrived=False
+            ) from error
+        if isinstance(error, httpcore.PoolTimeout | httpcore.LocalProtocolError):
+            raise Unanswered(f"cannot ask {self._origin}: {_text(error)}", arrived=False) from error
+        if isinstance(error, httpcore.TimeoutException):
+            raise Unanswered(f"{self._origin} does not answer in time", arrived=True) from error
+        if isinstance(error, httpcore.NetworkError | httpcore.ProtocolError):
+            raise Unanswered(
+                f"lost the connection to {self._origin}: {_text(error)}", arrived=True
+            ) from error
+
+
+def _text(error: BaseException) -> str:
+    return str(error) or type(error).__name__
+
+
+class CheckedNetwork(httpcore.AsyncNetworkBackend):
+    """Connects to addresses that were checked, and to none else.
+
+    TLS still proves the host's name: only the way to it is pinned.
+    """
+
+    def __init__(self, policy: AddressPolicy) -> None:
+        self._policy = policy
+        self._network = httpcore.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        async with asyncio.timeout(timeout):
+            addresses = await self._policy.resolve(host, port)
+        failure: Exception = httpcore.ConnectError(f"{host!r} has no address")
+        for address in addresses:
+            try:
+                return await self._network.connect_tcp(
+                    address, port, timeout, local_address, socket_options
+                )
+            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+                failure = error
+        raise failure
+
+    async def sleep(self, seconds: float) -> None:
+        await self._network.sleep(seconds)

@@ -1,0 +1,129 @@
+"""Whether a message arrived, asked of the agent itself; and stopping what it set off."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from a2a.types.a2a_pb2 import Task
+
+from awaken.backend.a2a.client import A2aClient, BadAnswer, Refused
+from awaken.backend.a2a.snapshot import state_name
+from awaken.backend.a2a.state import INTERRUPTED, RemoteTask, Sending
+from awaken.clock import Clock
+from awaken.contract.backend import RemoteError
+
+_PAGES = 20
+_PAGES_OF_ALL = 3
+_LOOKS = (0.1, 0.3, 1.0)
+"""Seconds between looks for a message that was sent a moment ago."""
+
+
+class Absent(Enum):
+    """The agent has never seen the message."""
+
+    ABSENT = "absent"
+
+
+ABSENT = Absent.ABSENT
+
+
+class Unknowable(RemoteError):
+    """The agent cannot say whether a message arrived."""
+
+
+async def find_task(client: A2aClient, sending: Sending, known_context: bool) -> Task | Absent:
+    """The task a message set off, or went to.
+
+    Args:
+        known_context: the context is one the agent has named before; to an unknown one it may have
+            given another name, so all of its newest tasks are looked through.
+
+    Raises:
+        Unknowable: the agent cannot tell.
+        Refused, BadAnswer, Unanswered: it did not.
+    """
+    if sending.task_id is not None:
+        return await _answered(client, sending, sending.task_id)
+    found = await _listed(client, sending, sending.context_id, _PAGES)
+    if found is ABSENT and sending.context_id is not None and not known_context:
+        found = await _listed_anywhere(client, sending)
+    return found
+
+
+async def _answered(client: A2aClient, sending: Sending, task_id: str) -> Task | Absent:
+    """The task the message answers, if it got the answer."""
+    task = await client.get_task(task_id, whole_history=True)
+    if _holds(task, sending) or state_name(task) not in INTERRUPTED:
+        return task
+    if not task.history:
+        raise Unknowable(f"task {task_id!r} does not tell its history")
+    return ABSENT
+
+
+async def _listed_anywhere(client: A2aClient, sending: Sending) -> Task | Absent:
+    try:
+        return await _listed(client, sending, None, _PAGES_OF_ALL, strict=False)
+    except (Refused, BadAnswer):
+        return ABSENT  # in its own context the message is not, and that was asked
+
+
+async def _listed(
+    client: A2aClient,
+    sending: Sending,
+    context_id: str | None,
+    pages: int,
+    *,
+    strict: bool = True,
+) -> Task | Absent:
+    """The task among those listed; a strict search does not pass over what it cannot see."""
+    token = ""
+    for _ in range(pages):
+        page = await client.list_tasks(context_id, token)
+        for task in page.tasks:
+            if strict and not task.history:  # some agents list tasks without it
+                task = await client.get_task(task.id, whole_history=True)
+            if _holds(task, sending):
+                return task
+            if strict and not task.history:
+                raise Unknowable(f"task {task.id!r} does not tell its history")
+        token = page.next_page_token
+        if not token:
+            return ABSENT
+    if not strict:
+        return ABSENT
+    raise Unknowable("there are too many tasks to look through")
+
+
+def _holds(task: Task, sending: Sending) -> bool:
+    messages = [*task.history, task.status.message]
+    return any(message.message_id == sending.message_id for message in messages)
+
+
+async def stop_task(client: A2aClient, task: RemoteTask, clock: Clock) -> Task | None:
+    """Cancel what may still run; nothing to cancel is as good as cancelled.
+
+    A message that is on its way may arrive any moment: it is looked for more than once.
+
+    Raises:
+        RemoteError: it could not be cancelled.
+    """
+    if not task.may_run:
+        return None
+    task_id = task.task_id
+    if task.sending is not None:
+        found = await find_task(client, task.sending, task.context_id is not None)
+        for pause in _LOOKS:
+            if found is not ABSENT:
+                break
+            await clock.sleep(pause)
+            found = await find_task(client, task.sending, task.context_id is not None)
+        if found is ABSENT:
+            return None
+        task_id = found.id
+    assert task_id is not None, "a task that may run is known by its id, or on its way"
+    try:
+        return await client.cancel_task(task_id)
+    except Refused as error:
+        if error.reason in ("TASK_NOT_FOUND", "TASK_NOT_CANCELABLE"):
+            return None
+        raise

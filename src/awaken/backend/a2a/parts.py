@@ -1,0 +1,172 @@
+"""Our messages as the protocol's parts, and its parts as text and artifacts."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable, Sequence
+from mimetypes import MimeTypes
+from typing import assert_never
+from uuid import NAMESPACE_URL, uuid5
+
+from a2a.types.a2a_pb2 import Artifact, Part
+from a2a.types.a2a_pb2 import Message as A2aMessage
+from google.protobuf.json_format import MessageToDict
+
+from awaken.codec import Json, clean_text, dumps_text
+from awaken.contract.backend import BackendOutputArtifact, ExecutionFailed
+from awaken.domain.message import (
+    Audio,
+    Base64Source,
+    ContentBlock,
+    Document,
+    Image,
+    Message,
+    Role,
+    Text,
+    Thinking,
+    ToolResultBlock,
+    ToolUse,
+    UrlSource,
+    Video,
+)
+
+_NAMESPACE = uuid5(NAMESPACE_URL, "awaken:a2a")
+# The built-in table: what the machine knows besides must not change what is sent.
+_TYPES = MimeTypes()
+
+
+# -- what goes out ----------------------------------------------------------------------------
+
+
+def sendable(messages: Iterable[Message]) -> list[Message]:
+    """Those that are for the agent: users' messages everybody may see, with something in them."""
+    return [message for message in messages if message.is_visible_user() and parts_of(message)]
+
+
+def waiting_for_answer(messages: Sequence[Message]) -> Sequence[Message]:
+    """The messages behind the last one that is no user's."""
+    for index in range(len(messages), 0, -1):
+        if messages[index - 1].role in (Role.ASSISTANT, Role.TOOL):
+            return messages[index:]
+    return messages
+
+
+def message_id(run_id: str, messages: Iterable[Message]) -> str:
+    """The protocol's id for these messages of a run: the same each time they are sent."""
+    ids = [message.id or dumps_text(message) for message in messages]
+    return str(uuid5(_NAMESPACE, dumps_text([run_id, ids])))
+
+
+def parts_of(message: Message) -> list[Part]:
+    """What the agent gets of a message; saying nothing is something, if it is all that is said.
+
+    Raises:
+        ExecutionFailed: media that is not base64.
+    """
+    parts = [part for block in message.content if (part := _part(block)) is not None]
+    return [part for part in parts if part.text or part.WhichOneof("content") != "text"] or parts
+
+
+def _part(block: ContentBlock) -> Part | None:
+    match block:
+        case Text(text=text):
+            return Part(text=clean_text(text))
+        case Document(source=source, title=title):
+            return _media(source, title)
+        case Image(source=source) | Audio(source=source) | Video(source=source):
+            return _media(source, None)
+        case ToolUse() | ToolResultBlock() | Thinking():
+            return None
+        case _:
+            assert_never(block)
+
+
+def _media(source: Base64Source | UrlSource, title: str | None) -> Part:
+    filename = clean_text(title) if title else None
+    if isinstance(source, UrlSource):
+        guessed, _ = _TYPES.guess_type(source.url.partition("?")[0].partition("#")[0])
+        return Part(url=source.url, media_type=guessed or "", filename=filename)
+    try:
+        raw = base64.b64decode(source.data, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise ExecutionFailed(f"{source.media_type} in a message is not base64: {error}") from error
+    return Part(raw=raw, media_type=source.media_type, filename=filename)
+
+
+# -- what comes in ----------------------------------------------------------------------------
+
+
+def message_text(message: A2aMessage) -> str:
+    """The parts of a message that can be read, a blank line between them."""
+    return "\n\n".join(text for part in message.parts if (text := _text(part)))
+
+
+def artifact_text(artifact: Artifact) -> str:
+    """The parts of an artifact that can be read.
+
+    Text follows upon text as it is: what an agent writes bit by bit comes as many parts.
+    """
+    pieces: list[str] = []
+    was_text = True
+    for part in artifact.parts:
+        text = _text(part)
+        if not text:
+            continue
+        is_text = part.WhichOneof("content") == "text"
+        if pieces and not (is_text and was_text):
+            pieces.append("\n\n")
+        pieces.append(text)
+        was_text = is_text
+    return "".join(pieces)
+
+
+def _text(part: Part) -> str:
+    kind = part.WhichOneof("content")
+    if kind == "text":
+        return part.text
+    return dumps_text(plain(MessageToDict(part.data))) if kind == "data" else ""
+
+
+def output_artifact(artifact: Artifact) -> BackendOutputArtifact:
+    content = plain(MessageToDict(artifact))
+    content.pop("artifactId", None)
+    content.pop("name", None)
+    kinds = {_media_type(part) for part in artifact.parts}
+    return BackendOutputArtifact(
+        id=artifact.artifact_id or None,
+        name=artifact.name or None,
+        media_type=kinds.pop() if len(kinds) == 1 else None,
+        content=content,
+    )
+
+
+def message_artifacts(message: A2aMessage) -> list[BackendOutputArtifact]:
+    """What a message holds besides text."""
+    return [
+        BackendOutputArtifact(
+            id=f"{message.message_id}:{index}",
+            name=part.filename or None,
+            media_type=_media_type(part),
+            content={"parts": [plain(MessageToDict(part))]},
+        )
+        for index, part in enumerate(message.parts)
+        if part.WhichOneof("content") not in ("text", None)
+    ]
+
+
+def plain(value: Json) -> Json:
+    """JSON as it was meant: the protocol's types make fractions of numbers and mix up keys."""
+    if isinstance(value, dict):
+        return {key: plain(value[key]) for key in sorted(value)}
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return int(value)
+    return value
+
+
+def _media_type(part: Part) -> str | None:
+    if part.media_type:
+        return part.media_type
+    return {"text": "text/plain", "data": "application/json"}.get(part.WhichOneof("content") or "")

@@ -1,0 +1,223 @@
+"""A task as it is known now, and what its end means to a run."""
+
+from __future__ import annotations
+
+from a2a.types.a2a_pb2 import Artifact, Role, StreamResponse, Task, TaskState
+from a2a.types.a2a_pb2 import Message as A2aMessage
+
+from awaken.backend.a2a.parts import (
+    artifact_text,
+    message_artifacts,
+    message_text,
+    output_artifact,
+)
+from awaken.backend.a2a.state import INTERRUPTED, TERMINAL
+from awaken.codec import Json, to_json
+from awaken.contract.backend import BackendOutputArtifact, BackendRunOutput, BackendRunStatus
+from awaken.domain.event import ActivitySnapshot
+from awaken.domain.lifecycle import (
+    CANCELLED,
+    NATURAL_END,
+    SUSPENDED_END,
+    Failed,
+    Stopped,
+    StoppedReason,
+    TerminationReason,
+)
+from awaken.domain.value import Value
+
+ACTIVITY = "a2a-task-progress"
+SCHEMA = "a2a-task-progress.v1"
+_NO_SUCCESS = INTERRUPTED | (TERMINAL - {"TASK_STATE_COMPLETED"})
+
+
+class Snapshot:
+    """A task, kept current by what its stream tells."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
+
+    @property
+    def id(self) -> str:
+        return self.task.id
+
+    @property
+    def context_id(self) -> str | None:
+        return self.task.context_id or None
+
+    @property
+    def state(self) -> str:
+        return state_name(self.task)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is nothing to wait for: it ended, or waits for us."""
+        return self.state in TERMINAL or self.is_interrupted
+
+    @property
+    def is_interrupted(self) -> bool:
+        return self.state in INTERRUPTED
+
+    # -- what the stream tells ----------------------------------------------------------------
+
+    def apply(self, event: StreamResponse) -> None:
+        kind = event.WhichOneof("payload")
+        if kind == "task":
+            if event.task.id == self.id:
+                self.task = event.task
+        elif kind == "message":
+            self.task.history.append(event.message)
+        elif kind == "status_update":
+            if event.status_update.task_id in ("", self.id):
+                self._apply_status(event)
+        elif kind == "artifact_update" and event.artifact_update.task_id in ("", self.id):
+            self._apply_artifact(event.artifact_update.artifact, event.artifact_update.append)
+
+    def _apply_status(self, event: StreamResponse) -> None:
+        if self.task.status.HasField("message"):
+            self.task.history.append(self.task.status.message)
+        self.task.status.CopyFrom(event.status_update.status)
+
+    def _apply_artifact(self, artifact: Artifact, append: bool) -> None:
+        for known in self.task.artifacts:
+            if known.artifact_id != artifact.artifact_id:
+                continue
+            if append:
+                known.parts.extend(artifact.parts)
+                known.metadata.MergeFrom(artifact.metadata)
+            else:
+                known.CopyFrom(artifact)
+            return
+        self.task.artifacts.append(artifact)
+
+    # -- what it says -------------------------------------------------------------------------
+
+    @property
+    def said(self) -> str:
+        """What the agent says about where it stands."""
+        return message_text(self.task.status.message) if self._has_message else ""
+
+    @property
+    def _has_message(self) -> bool:
+        return self.task.HasField("status") and self.task.status.HasField("message")
+
+    @property
+    def made(self) -> str:
+        """The text of the first artifact that has any."""
+        return next((text for one in self.task.artifacts if (text := artifact_text(one))), "")
+
+    @property
+    def text(self) -> str:
+        """What came out: what was made, else the status, else the agent's newest message.
+
+        How the agent failed, or what it asks, is not what came out.
+        """
+        made = self.made
+        if made or self.state in _NO_SUCCESS:
+            return made
+        if self.said or self.state != "TASK_STATE_COMPLETED":
+            return self.said
+        newest = (m for m in reversed(self.task.history) if m.role == Role.ROLE_AGENT)
+        return next((text for m in newest if (text := message_text(m))), "")
+
+    @property
+    def failure(self) -> str | None:
+        """What the agent says of an end that is no success, or of what it waits for."""
+        return (self.said or None) if self.state in _NO_SUCCESS else None
+
+    @property
+    def artifacts(self) -> tuple[BackendOutputArtifact, ...]:
+        return tuple(output_artifact(artifact) for artifact in self.task.artifacts)
+
+    def progress(self) -> ActivitySnapshot:
+        content: dict[str, Json] = {
+            "schema": SCHEMA,
+            "task_id": self.id,
+            "context_id": self.context_id,
+            "state": self.state,
+            "text": self.text or None,
+            "artifacts": to_json(self.artifacts),
+            "failure_message": self.failure,
+        }
+        return ActivitySnapshot(
+            message_id=self.id, activity_type=ACTIVITY, content=content, replace=True
+        )
+
+
+def state_name(task: Task) -> str:
+    """The state's name; one this version does not know is nothing to act upon."""
+    state = task.status.state
+    return TaskState.Name(state) if state in TaskState.values() else "TASK_STATE_UNSPECIFIED"
+
+
+# -- what it means ----------------------------------------------------------------------------
+
+
+class Outcome(Value, frozen=True, kw_only=True):
+    """The end of a turn, as a run's backend tells it."""
+
+    status: BackendRunStatus
+    termination: TerminationReason
+    status_reason: str | None = None
+    output: BackendRunOutput = BackendRunOutput()
+
+
+TIMED_OUT = Stopped(value=StoppedReason(code="timeout"))
+
+
+def outcome_of(snapshot: Snapshot) -> Outcome:
+    """What a task that is done means."""
+    text, said = snapshot.text, snapshot.failure
+    output = BackendRunOutput(text=text or None, artifacts=snapshot.artifacts)
+    match snapshot.state:
+        case "TASK_STATE_COMPLETED":
+            return Outcome(
+                status=BackendRunStatus.completed(), termination=NATURAL_END, output=output
+            )
+        case "TASK_STATE_CANCELED":
+            return Outcome(
+                status=BackendRunStatus.cancelled(), termination=CANCELLED, output=output
+            )
+        case "TASK_STATE_INPUT_REQUIRED":
+            return Outcome(
+                status=BackendRunStatus.waiting_input(said),
+                termination=SUSPENDED_END,
+                status_reason="input_required",
+                output=_with_question(output, said),
+            )
+        case "TASK_STATE_AUTH_REQUIRED":
+            return Outcome(
+                status=BackendRunStatus.waiting_auth(said),
+                termination=SUSPENDED_END,
+                status_reason="auth_required",
+                output=_with_question(output, said),
+            )
+    why = said or f"the agent ended task {snapshot.id!r} as {snapshot.state} without saying why"
+    return Outcome(
+        status=BackendRunStatus.failed(why), termination=Failed(value=why), output=output
+    )
+
+
+def outcome_of_message(message: A2aMessage) -> Outcome:
+    """An answer without a task."""
+    return Outcome(
+        status=BackendRunStatus.completed(),
+        termination=NATURAL_END,
+        output=BackendRunOutput(
+            text=message_text(message) or None, artifacts=tuple(message_artifacts(message))
+        ),
+    )
+
+
+def timed_out(snapshot: Snapshot | None) -> Outcome:
+    """The time is over; what there is by then is kept."""
+    output = BackendRunOutput()
+    if snapshot is not None:
+        output = BackendRunOutput(text=snapshot.made or None, artifacts=snapshot.artifacts)
+    return Outcome(status=BackendRunStatus.timeout(), termination=TIMED_OUT, output=output)
+
+
+def _with_question(output: BackendRunOutput, question: str | None) -> BackendRunOutput:
+    """What came out so far and what the agent asks: whoever reads the answer sees both."""
+    text = "\n\n".join(piece for piece in (output.text, question) if piece)
+    return BackendRunOutput(text=text or None, artifacts=output.artifacts)

@@ -1,0 +1,309 @@
+"""One turn with an agent elsewhere: bring a message over once, then follow what it set off.
+
+Durable before remote: what a crash must not lose is kept before anything is sent, and again as
+soon as the task is known. A turn that was cut short goes on with the same task; it never sends
+twice what may have arrived.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+import msgspec
+from a2a.types.a2a_pb2 import Message as A2aMessage
+from a2a.types.a2a_pb2 import Role, Task
+
+from awaken.backend.a2a.client import A2aClient, BadAnswer, Refused
+from awaken.backend.a2a.config import A2aConfig
+from awaken.backend.a2a.http import Unanswered
+from awaken.backend.a2a.lookup import ABSENT, Unknowable, find_task, stop_task
+from awaken.backend.a2a.parts import message_id, parts_of, sendable, waiting_for_answer
+from awaken.backend.a2a.patience import DeadlinePassed, Patience
+from awaken.backend.a2a.snapshot import (
+    Outcome,
+    Snapshot,
+    outcome_of,
+    outcome_of_message,
+    state_name,
+    timed_out,
+)
+from awaken.backend.a2a.state import DIRECT_MESSAGE, VERSION, RemoteTask, Sending
+from awaken.backend.a2a.watch import Tell, Watch
+from awaken.clock import Clock
+from awaken.contract.backend import ExecutionFailed, RemoteError
+from awaken.domain.message import Message
+from awaken.domain.value import Value
+
+log = logging.getLogger("awaken.backend.a2a")
+_replace = msgspec.structs.replace
+
+SEND_TRIES = 3
+CANCEL_GRACE = 5.0
+
+
+class TurnInput(Value, frozen=True, kw_only=True):
+    """What a turn is about. Only a run of its own has a `thread_id`."""
+
+    run_id: str
+    thread_id: str | None = None
+    messages: Sequence[Message]
+    new_messages: Sequence[Message]
+    known: RemoteTask | None = None
+    is_continuation: bool = False
+
+    @property
+    def own(self) -> RemoteTask | None:
+        """What is known of this very run, not of the one before it in the thread."""
+        known = self.known
+        if known is None:
+            return None
+        if known.run_id is None:
+            return known if self.is_continuation else None
+        return known if known.run_id == self.run_id else None
+
+
+class Turn:
+    """One turn, from what is known to its outcome.
+
+    Args:
+        keep: makes a state of the task durable; awaited before anything depends on it.
+        tell: passes progress on.
+    """
+
+    def __init__(
+        self,
+        client: A2aClient,
+        config: A2aConfig,
+        asked: TurnInput,
+        *,
+        keep: Callable[[RemoteTask], Awaitable[None]],
+        tell: Tell,
+        clock: Clock,
+    ) -> None:
+        self._client = client
+        self._config = config
+        self._asked = asked
+        self._keep = keep
+        self._clock = clock
+        self._patience = Patience(clock, config.timeout, config.poll_interval)
+        self._watch = Watch(client, self._patience, tell, streaming=config.options.streaming)
+        self._snapshot: Snapshot | None = None
+        self.task = asked.own or _inherited(asked.known)
+
+    async def run(self) -> Outcome:
+        """
+        Raises:
+            ExecutionBackendError: nothing came of it.
+        """
+        try:
+            answer = await self._carry_out()
+        except DeadlinePassed:
+            if self._snapshot is not None:
+                self._note(self._snapshot.task)
+            if self._config.options.cancel_on_timeout:
+                await self.stop()
+            return timed_out(self._snapshot)
+        if isinstance(answer, A2aMessage):
+            return outcome_of_message(answer)
+        return outcome_of(answer)
+
+    async def stop(self) -> None:
+        """Cancel what is under way on the other side, as well as can be, in a few seconds."""
+        try:
+            async with asyncio.timeout(CANCEL_GRACE):
+                cancelled = await stop_task(self._client, self.task, self._clock)
+        except (RemoteError, ExecutionFailed, TimeoutError) as error:
+            log.warning("task of run %s was not cancelled: %s", self._asked.run_id, error)
+            return
+        if cancelled is not None:
+            self._note(cancelled)
+
+    # -- the way through ----------------------------------------------------------------------
+
+    async def _carry_out(self) -> Snapshot | A2aMessage:
+        unsent = self._unsent()
+        answer = await self._take_up(unsent)
+        if isinstance(answer, Snapshot):
+            await self._follow(answer)
+            if not (answer.is_interrupted and unsent):
+                return answer
+        elif answer is not None:
+            return answer
+        answer = await self._send(unsent)
+        if isinstance(answer, Snapshot):
+            await self._follow(answer)
+        return answer
+
+    async def _follow(self, snapshot: Snapshot) -> None:
+        await self._watch.observe(snapshot)
+        self._note(snapshot.task)
+
+    def _unsent(self) -> list[Message]:
+        """The messages of this turn that the agent does not have yet."""
+        asked, own = self._asked, self._asked.own
+        new = sendable(asked.new_messages)
+        if own is not None:
+            return [message for message in new if message.id not in own.sent_ids]
+        if new:
+            return new
+        # Nothing is new: with a conversation the agent knows, what nobody has answered is.
+        known = self.task.context_id is not None
+        return sendable(waiting_for_answer(asked.messages) if known else asked.messages)
+
+    async def _take_up(self, unsent: Sequence[Message]) -> Snapshot | A2aMessage | None:
+        """What this run has set off before, if it has."""
+        own = self._asked.own
+        if own is None:
+            return None
+        if own.sending is not None:
+            return await self._deliver(own.sending, self._again(own.sending), ask_first=True)
+        if own.task_id is None or (own.is_interrupted and unsent):
+            return None
+        try:
+            task = await self._patience.ask(partial(self._client.get_task, own.task_id))
+        except Refused as error:
+            if not error.is_missing_task:
+                raise
+            raise RemoteError(
+                f"the agent does not know task {own.task_id!r} of run {self._asked.run_id!r} any "
+                "more: what it did is unknown; see to it at the agent, then start a new run"
+            ) from error
+        return await self._found(task)
+
+    # -- sending ------------------------------------------------------------------------------
+
+    async def _send(self, messages: Sequence[Message]) -> Snapshot | A2aMessage:
+        if not messages:
+            raise ExecutionFailed("no user message content to send")
+        asked, reused = self._asked, self.task.is_interrupted
+        sending = Sending(
+            message_id=message_id(asked.run_id, messages),
+            context_id=self.task.context_id or asked.thread_id,
+            task_id=self.task.task_id if reused else None,
+            input_ids=tuple(message.id for message in messages if message.id),
+        )
+        self.task = _replace(
+            self.task,
+            run_id=asked.run_id,
+            task_id=sending.task_id,
+            last_state=self.task.last_state if reused else None,
+            updated_at_ms=self._clock.now_ms(),
+            sending=sending,
+            sent_ids=tuple(dict.fromkeys((*self.task.sent_ids, *sending.input_ids))),
+        )
+        await self._keep(self.task)
+        try:
+            return await self._deliver(sending, messages, ask_first=False)
+        except Refused as error:
+            if not reused or asked.own is not None or not error.is_about_request:
+                raise
+            # The run before was left waiting, and its task has gone since: this is a new one.
+            log.info("task %s takes no messages, sending without it: %s", sending.task_id, error)
+            self.task = _replace(self.task, task_id=None, last_state=None)
+            return await self._send(messages)
+
+    def _again(self, sending: Sending) -> list[Message]:
+        """The messages that were on their way."""
+        wanted = frozenset(sending.input_ids)
+        everything = [*self._asked.messages, *self._asked.new_messages]
+        by_id = {message.id: message for message in everything if message.id in wanted}
+        return list(by_id.values())
+
+    async def _deliver(
+        self, sending: Sending, messages: Sequence[Message], *, ask_first: bool
+    ) -> Snapshot | A2aMessage:
+        """Bring a message over, once, as far as that can be known."""
+        lost: RemoteError = RemoteError("the process ended before the agent's answer was kept")
+        for _ in range(SEND_TRIES):
+            if ask_first:
+                found = await self._look_for(sending, lost)
+                if found is not None:
+                    return await self._found(found)
+            try:
+                return await self._post(sending, messages)
+            except Unanswered as error:
+                if not error.arrived:
+                    raise
+                lost, ask_first = error, True
+            except Refused as error:
+                if not error.is_busy:
+                    raise
+                lost, ask_first = error, ask_first or error.status != 429
+            log.warning("sending for run %s failed, looking again: %s", self._asked.run_id, lost)
+            await self._patience.pause()
+        raise lost
+
+    async def _look_for(self, sending: Sending, lost: RemoteError) -> Task | None:
+        known = self.task.context_id is not None
+        try:
+            found = await self._patience.ask(partial(find_task, self._client, sending, known))
+        except (Unknowable, Refused, Unanswered, BadAnswer) as error:
+            if self._config.options.resend_unknown:
+                return None
+            raise RemoteError(
+                f"it is unknown whether message {sending.message_id!r} of run "
+                f"{self._asked.run_id!r} arrived ({lost.message}), and the agent cannot tell "
+                f"({error.message}): see at the agent what became of it, then start a new run; "
+                "or set the endpoint's option resend_unknown to have such a message sent again"
+            ) from error
+        return None if found is ABSENT else found
+
+    async def _post(self, sending: Sending, messages: Sequence[Message]) -> Snapshot | A2aMessage:
+        message = A2aMessage(
+            message_id=sending.message_id,
+            context_id=sending.context_id,
+            task_id=sending.task_id,
+            role=Role.ROLE_USER,
+            parts=[part for message in messages for part in parts_of(message)],
+        )
+        if not message.parts or not {one.id for one in messages}.issuperset(sending.input_ids):
+            raise ExecutionFailed(
+                f"the messages of {sending.message_id!r} are not in the thread any more"
+            )
+        async with self._patience.in_time() as left:
+            answer = await self._client.send(message, left)
+        if isinstance(answer, Task):
+            return await self._found(answer)
+        self.task = _replace(
+            self.task,
+            task_id=None,
+            context_id=answer.context_id or self.task.context_id,
+            last_state=DIRECT_MESSAGE,
+            updated_at_ms=self._clock.now_ms(),
+            sending=None,
+        )
+        return answer
+
+    async def _found(self, task: Task) -> Snapshot:
+        """A task that is now known: kept, and told."""
+        before = self.task
+        self._note(task)
+        if (before.task_id, before.sending) != (self.task.task_id, None):
+            await self._keep(self.task)
+        snapshot = self._snapshot = Snapshot(task)
+        await self._watch.progress(snapshot)
+        return snapshot
+
+    def _note(self, task: Task) -> None:
+        self.task = _replace(
+            self.task,
+            run_id=self._asked.run_id,
+            task_id=task.id or self.task.task_id,
+            context_id=task.context_id or self.task.context_id,
+            last_state=state_name(task),
+            updated_at_ms=self._clock.now_ms(),
+            sending=None,
+        )
+
+
+def _inherited(known: RemoteTask | None) -> RemoteTask:
+    """What a new run has of the one before: the conversation, and a task that waits."""
+    if known is None:
+        return RemoteTask(version=VERSION)
+    task = RemoteTask(version=VERSION, context_id=known.context_id)
+    if known.is_interrupted:
+        task = _replace(task, task_id=known.task_id, last_state=known.last_state)
+    return task

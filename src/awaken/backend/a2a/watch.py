@@ -1,0 +1,88 @@
+"""Following a task until it is done: by its stream, else by looking at it now and then."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+from a2a.types.a2a_pb2 import Task
+
+from awaken.backend.a2a.client import A2aClient, BadAnswer, Refused
+from awaken.backend.a2a.http import Unanswered
+from awaken.backend.a2a.patience import Patience
+from awaken.backend.a2a.snapshot import Snapshot
+from awaken.domain.event import ActivitySnapshot
+
+log = logging.getLogger("awaken.backend.a2a")
+
+PROGRESS_INTERVAL = 0.1
+
+Tell = Callable[[ActivitySnapshot], Awaitable[None]]
+
+
+class Watch:
+    """Watches one turn's tasks, and tells how they come along."""
+
+    def __init__(
+        self, client: A2aClient, patience: Patience, tell: Tell, *, streaming: bool
+    ) -> None:
+        self._client = client
+        self._patience = patience
+        self._tell = tell
+        self._streaming = streaming
+        self._told: tuple[str, float] | None = None
+        self._untold = False
+
+    async def observe(self, snapshot: Snapshot) -> None:
+        """Follow the task until it ended, or waits for us.
+
+        Raises:
+            DeadlinePassed: it takes too long.
+            RemoteError: it cannot be seen any more.
+        """
+        if not snapshot.is_done and self._streaming:
+            try:
+                await self._follow(snapshot)
+            except (Refused, Unanswered, BadAnswer) as error:
+                log.info("task %s cannot be followed, polling it: %s", snapshot.id, error)
+        if not snapshot.is_done:
+            await self._poll(snapshot)
+        if self._untold:
+            self._told = None
+            await self.progress(snapshot)
+
+    async def _follow(self, snapshot: Snapshot) -> None:
+        whole = False
+        async with self._patience.in_time(), self._client.subscribe(snapshot.id) as events:
+            async for event in events:
+                snapshot.apply(event)
+                whole = whole or event.HasField("task")
+                await self.progress(snapshot)
+                if snapshot.is_done:
+                    break
+        if snapshot.is_done and not whole:
+            # Without a task to begin with, what happened before we listened is missing.
+            snapshot.task = await self._look(snapshot)
+
+    async def _poll(self, snapshot: Snapshot) -> None:
+        while True:
+            snapshot.task = await self._look(snapshot)
+            await self.progress(snapshot)
+            if snapshot.is_done:
+                return
+            await self._patience.pause()
+
+    async def _look(self, snapshot: Snapshot) -> Task:
+        return await self._patience.ask(partial(self._client.get_task, snapshot.id))
+
+    async def progress(self, snapshot: Snapshot) -> None:
+        """Tell where the task stands, though not for every letter it writes."""
+        now = self._patience.clock.monotonic()
+        if self._told is not None:
+            state, at = self._told
+            if state == snapshot.state and now - at < PROGRESS_INTERVAL:
+                self._untold = True
+                return
+        self._told, self._untold = (snapshot.state, now), False
+        await self._tell(snapshot.progress())

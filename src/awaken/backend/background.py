@@ -1,0 +1,93 @@
+"""Background tasks for agents that run on behalf of others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from awaken.clock import SYSTEM_CLOCK, Clock
+from awaken.contract.registry import ExecutionResolver, ModelResolver
+from awaken.contract.tool import Tool
+from awaken.ext.background import (
+    BACKGROUND_PLUGIN_ID,
+    CANCEL_TASK_TOOL_ID,
+    BackgroundTaskExecutionContext,
+    BackgroundTaskManager,
+    BackgroundTaskPlugin,
+    CancelTaskTool,
+    TaskHandles,
+)
+from awaken.ids import UUID7, Ids
+from awaken.plugin.agent import ResolvedAgent
+from awaken.plugin.env import ExecutionEnv
+
+
+class BackgroundControlResolver:
+    """Finds agents for a delegate's run, ready for background tasks.
+
+    Agents that do not bring the plugin themselves get its state, hooks and manager, though none of
+    its tools. In a run that belongs to a background task, each can stop that task.
+    """
+
+    def __init__(
+        self,
+        inner: ExecutionResolver,
+        context: BackgroundTaskExecutionContext | None,
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+        ids: Ids = UUID7,
+    ) -> None:
+        self._inner = inner
+        self._context = context
+        if isinstance(inner, ModelResolver):
+            self.resolve_model = inner.resolve_model
+        # Tasks of a run inside a task count as that one's.
+        handles = context.manager.handles if context else TaskHandles(clock=clock, ids=ids)
+        self._plugin = BackgroundTaskPlugin(BackgroundTaskManager(handles), tools=())
+
+    def resolve(self, agent_id: str) -> ResolvedAgent:
+        agent: ResolvedAgent = self._inner.resolve(agent_id)
+        if not any(plugin.id == BACKGROUND_PLUGIN_ID for plugin in agent.env.plugins):
+            agent = agent.with_env(_extended(agent.env, self._plugin))
+        if self._context is not None:
+            agent = ensure_background_cancel_tool(agent, self._context)
+        return agent
+
+    def agent_ids(self) -> Sequence[str]:
+        return self._inner.agent_ids()
+
+    def resolve_execution(self, agent_id: str) -> Any:
+        return self._inner.resolve_execution(agent_id)
+
+
+def ensure_background_cancel_tool(
+    agent: ResolvedAgent, context: BackgroundTaskExecutionContext
+) -> ResolvedAgent:
+    """The agent with a `cancel_task` for the task it runs in, unless it has one of that name."""
+    if CANCEL_TASK_TOOL_ID in agent.tools:
+        return agent
+    tool: Tool = CancelTaskTool(context.manager, context.record)
+    env = msgspec.structs.replace(agent.env, tools={**agent.env.tools, CANCEL_TASK_TOOL_ID: tool})
+    return agent.with_tool(tool).with_env(env)
+
+
+def _extended(env: ExecutionEnv, plugin: BackgroundTaskPlugin) -> ExecutionEnv:
+    """An env with one more plugin behind its own."""
+    more = ExecutionEnv.from_plugins([plugin])
+    hooks = {phase: (*hooks, *more.hooks[phase]) for phase, hooks in env.hooks.items()}
+    guards = {
+        phase: tuple(hook.when for hook in hooks if hook.when is not None)
+        for phase, hooks in hooks.items()
+    }
+    return msgspec.structs.replace(
+        env,
+        hooks=hooks,
+        guards={p: found for p, found in guards.items() if found and len(found) == len(hooks[p])},
+        keys={**env.keys, **more.keys},
+        services={**more.services, **env.services},
+        plugins=(*env.plugins, *more.plugins),
+        binders=(*env.binders, *more.binders),
+        is_shareable=False,
+    )

@@ -1,0 +1,345 @@
+"""Runs an agent in a process of its own, and turns what comes back into a result."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import msgspec
+
+from awaken.backend.local import map_termination
+from awaken.backend.subprocess.options import MAX_DEPTH, SubprocessOptions, depth
+from awaken.backend.subprocess.process import LineTooLong, Process
+from awaken.backend.subprocess.protocol import (
+    CHILD_MODULE,
+    PROTOCOL,
+    Broken,
+    Cancel,
+    Ended,
+    EventsWanted,
+    FailureKind,
+    FromChild,
+    Start,
+    Told,
+    read_from_child,
+)
+from awaken.codec import dumps
+from awaken.contract.backend import (
+    BackendAbortRequest,
+    BackendAgentNotFound,
+    BackendCancellationCapability,
+    BackendCapabilities,
+    BackendContinuationCapability,
+    BackendDelegateRunRequest,
+    BackendOutputCapability,
+    BackendRootRunRequest,
+    BackendRunOutput,
+    BackendRunResult,
+    BackendRunStatus,
+    BackendTranscriptCapability,
+    BackendWaitCapability,
+    ExecutionBackend,
+    ExecutionFailed,
+    RemoteError,
+)
+from awaken.contract.control import CancellationToken
+from awaken.contract.events import EventSink, NullEventSink
+from awaken.domain.budget import Amount, Spending
+from awaken.domain.identity import RunIdentity, RunOrigin
+from awaken.domain.lifecycle import CANCELLED, Failed, Suspended, TerminationReason
+from awaken.domain.message import Message
+from awaken.ids import UUID7, Ids
+
+_CANCEL = dumps(Cancel()) + b"\n"
+_CAPABILITIES = BackendCapabilities(
+    cancellation=BackendCancellationCapability.COOPERATIVE_TOKEN_AND_REMOTE_ABORT,
+    decisions=False,
+    overrides=True,
+    frontend_tools=False,
+    continuation=BackendContinuationCapability.NONE,
+    waits=BackendWaitCapability.NONE,
+    transcript=BackendTranscriptCapability.FULL_TRANSCRIPT,
+    output=BackendOutputCapability.TEXT,
+)
+
+
+class SubprocessBackend(ExecutionBackend):
+    """Starts a process for every run; it gets the whole conversation, and is gone afterwards.
+
+    A cancelled run is asked to end, then made to. When the run is over, however that came, no
+    process of it is left; nor is one when our own process is killed.
+
+    Of a root run, only its activity is passed on while it goes on: its caller tells of its
+    beginning, its answer and its end. All events of a delegate are passed on.
+
+    Args:
+        agent: `module:name` of an `Agent`, a list of them, or a function that returns either.
+        target: which one of several.
+        timeout_ms: how long a whole run may take.
+    """
+
+    def __init__(
+        self,
+        agent: str,
+        options: SubprocessOptions | None = None,
+        *,
+        target: str | None = None,
+        timeout_ms: int = 300_000,
+        ids: Ids = UUID7,
+    ) -> None:
+        self._agent = agent
+        self._options = options or SubprocessOptions()
+        self._target = target
+        self._timeout_ms = timeout_ms
+        self._ids = ids
+        self._running: dict[str, Process] = {}
+
+    def capabilities(self) -> BackendCapabilities:
+        return _CAPABILITIES
+
+    async def abort(self, request: BackendAbortRequest) -> None:
+        """Kill the run's process, if there is one; one of an earlier process of ours has died."""
+        process = self._running.get(request.run_identity.run_id)
+        if process is not None:
+            process.told_to_stop = True
+            process.kill()
+
+    async def execute_root(self, request: BackendRootRunRequest) -> BackendRunResult:
+        """Run an agent for its own sake.
+
+        Raises:
+            BackendAgentNotFound: there is no such agent where the endpoint points.
+            ExecutionFailed: the process, or the agent in it, cannot be started.
+            RemoteError: the process died, or wrote what is none of the protocol.
+        """
+        start = self._start(
+            request.run_identity, request.messages, request.new_messages, EventsWanted.ACTIVITY
+        )
+        start = msgspec.structs.replace(start, overrides=request.overrides)
+        return await self._run(start, request.sink, request.control.cancellation_token)
+
+    async def execute_delegate(self, request: BackendDelegateRunRequest) -> BackendRunResult:
+        """Run an agent on behalf of another; raises what `execute_root` does."""
+        run_id, parent = self._ids.new(), request.parent
+        identity = RunIdentity(
+            thread_id=run_id,
+            run_id=run_id,
+            parent_thread_id=parent.parent_thread_id,
+            parent_run_id=parent.parent_run_id,
+            agent_id=request.agent_id,
+            origin=RunOrigin.SUBAGENT,
+        ).with_parent_tool_call_id(parent.parent_tool_call_id)
+        start = self._start(identity, request.messages, request.new_messages, EventsWanted.ALL)
+        return await self._run(start, request.sink, request.control.cancellation_token)
+
+    def _start(
+        self,
+        identity: RunIdentity,
+        messages: Sequence[Message],
+        new: Sequence[Message],
+        events: EventsWanted,
+    ) -> Start:
+        history = len(messages) - len(new)
+        return Start(
+            protocol=PROTOCOL,
+            agent=self._agent,
+            target=self._target,
+            identity=identity,
+            messages=tuple(messages),
+            fresh=len(new) if list(messages[max(0, history) :]) == list(new) else 0,
+            events=events,
+        )
+
+    # -- one run ------------------------------------------------------------------------------
+
+    async def _run(
+        self, start: Start, sink: EventSink, token: CancellationToken | None
+    ) -> BackendRunResult:
+        identity = start.identity
+        if token is not None and token.is_cancelled():
+            return _result(identity, CANCELLED)
+        if isinstance(sink, NullEventSink):
+            start = msgspec.structs.replace(start, events=EventsWanted.NONE)
+        try:
+            line = dumps(start) + b"\n"
+        except (TypeError, ValueError) as error:
+            raise ExecutionFailed(
+                f"agent '{identity.agent_id}': the conversation cannot be written as JSON: {error}"
+            ) from error
+        process = self._spawn(identity.agent_id)
+        self._running[identity.run_id] = process
+        try:
+            async with process:
+                return await self._in_time(process, line, identity, sink, token)
+        finally:
+            if self._running.get(identity.run_id) is process:
+                del self._running[identity.run_id]
+
+    def _spawn(self, agent_id: str) -> Process:
+        options = self._options
+        if depth() >= MAX_DEPTH:
+            raise ExecutionFailed(
+                f"agent '{agent_id}': processes of agents start processes at most {MAX_DEPTH} "
+                "levels deep; does it delegate to itself?"
+            )
+        command = options.command(CHILD_MODULE)
+        try:
+            return Process(
+                command,
+                name=agent_id,
+                env=options.environment(),
+                cwd=options.cwd,
+                limit=options.max_line_bytes,
+            )
+        except (OSError, ValueError) as error:
+            raise ExecutionFailed(
+                f"agent '{agent_id}': {command[0]!r} cannot be started"
+                f"{f' in {options.cwd!r}' if options.cwd else ''}: {error}"
+            ) from error
+
+    async def _in_time(
+        self,
+        process: Process,
+        line: bytes,
+        identity: RunIdentity,
+        sink: EventSink,
+        token: CancellationToken | None,
+    ) -> BackendRunResult:
+        """The run's result, or that it took too long."""
+        process.write(line)
+        try:
+            with self._stopping(process, token):
+                async with asyncio.timeout(self._timeout_ms / 1000):
+                    await process.drain()
+                    answer = await _answer(process, identity.agent_id, sink)
+                await self._wait_for_exit(process)
+        except TimeoutError:
+            text = f"agent '{identity.agent_id}' took longer than {self._timeout_ms} ms"
+            return _result(identity, Failed(value=text), status=BackendRunStatus.timeout())
+        except asyncio.CancelledError:
+            # Whoever cancels by the token, too, wants the agent to put its things in order.
+            if token is not None and token.is_cancelled():
+                await process.wait()
+            raise
+        if answer is None:
+            if process.told_to_stop:
+                return _result(identity, CANCELLED)
+            raise await _died(process, identity.agent_id)
+        return _told_result(identity, answer)
+
+    @contextmanager
+    def _stopping(self, process: Process, token: CancellationToken | None) -> Iterator[None]:
+        """Let the token stop the process while the block runs."""
+        if token is None:
+            yield
+            return
+        grace = self._options.grace_ms / 1000
+        handle = token.on_cancel(lambda: process.stop(_CANCEL, grace))
+        try:
+            yield
+        finally:
+            token.forget(handle)
+
+    async def _wait_for_exit(self, process: Process) -> None:
+        """Let a process that has answered close what it has open, though not for ever."""
+        try:
+            async with asyncio.timeout(self._options.grace_ms / 1000):
+                await process.wait()
+        except TimeoutError:
+            process.kill()
+
+
+async def _answer(process: Process, agent_id: str, sink: EventSink) -> Ended | Broken | None:
+    """How the run ended; nothing if the process has ended without a word."""
+    while True:
+        try:
+            line = await process.line()
+        except LineTooLong as error:
+            raise RemoteError(
+                f"agent '{agent_id}': its process wrote a line that is too long for "
+                "options.max_line_bytes; it was killed"
+            ) from error
+        if line is None:
+            return None
+        message = _read(line, agent_id)
+        if not isinstance(message, Told):
+            return message
+        try:
+            await sink.emit(message.event)
+        except Exception as error:
+            raise ExecutionFailed(
+                f"agent '{agent_id}': its event could not be passed on: {error}"
+            ) from error
+
+
+def _read(line: bytes, agent_id: str) -> FromChild:
+    try:
+        return read_from_child(line)
+    except msgspec.DecodeError as error:
+        raise RemoteError(
+            f"agent '{agent_id}': its process wrote what is no message of ours and was killed: "
+            f"{line[:200]!r} ({error})"
+        ) from error
+
+
+async def _died(process: Process, agent_id: str) -> RemoteError:
+    code = await process.wait()
+    how = f"exit code {code}" if code >= 0 else f"signal {-code} ({signal.strsignal(-code)})"
+    words = await process.last_words()
+    said = "; its last words:\n" + "\n".join(words) if words else ", and wrote nothing to stderr"
+    return RemoteError(f"agent '{agent_id}': its process ended with {how} in mid-run{said}")
+
+
+# -- results ----------------------------------------------------------------------------------
+
+
+def _told_result(identity: RunIdentity, answer: Ended | Broken) -> BackendRunResult:
+    """What the child said, as a result.
+
+    Raises:
+        BackendAgentNotFound, ExecutionFailed: it has not even begun.
+    """
+    if isinstance(answer, Ended):
+        end = answer.termination
+        if isinstance(end, Suspended):
+            end = Failed(value=_cannot_ask(identity, answer))
+        result = _result(identity, end, answer.response, answer.steps)
+        spent = Amount(tokens=answer.tokens, steps=answer.steps)
+        return msgspec.structs.replace(result, spending=Spending(spent=spent))
+    text = f"agent '{identity.agent_id}': {answer.message}"
+    if answer.kind is FailureKind.AGENT_NOT_FOUND:
+        raise BackendAgentNotFound(text)
+    if answer.kind is FailureKind.NOT_READY:
+        raise ExecutionFailed(text)
+    return _result(identity, Failed(value=answer.message))
+
+
+def _cannot_ask(identity: RunIdentity, answer: Ended) -> str:
+    what = (
+        f"an answer to {', '.join(map(repr, answer.asks_for))}" if answer.asks_for else "somebody"
+    )
+    return (
+        f"agent '{identity.agent_id}' waits for {what}, and nobody can be asked: its process ends "
+        "with its run. Run the agent here, without an endpoint, or give it tools that need no one"
+    )
+
+
+def _result(
+    identity: RunIdentity,
+    termination: TerminationReason,
+    response: str = "",
+    steps: int = 0,
+    *,
+    status: BackendRunStatus | None = None,
+) -> BackendRunResult:
+    return BackendRunResult(
+        agent_id=identity.agent_id,
+        status=status or map_termination(termination),
+        termination=termination,
+        response=response or None,
+        output=BackendRunOutput.from_text(response or None),
+        steps=steps,
+        run_id=identity.run_id,
+    )

@@ -1,0 +1,83 @@
+"""How a child process is started: what an endpoint of this backend may say."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from typing import Annotated
+
+import msgspec
+
+from awaken.domain.value import Value
+
+INHERITED = (
+    "HOME",
+    "LANG",
+    "LANGUAGE",
+    "LOGNAME",
+    "PATH",
+    "PYTHONPATH",
+    "SHELL",
+    "SSL_CERT_DIR",
+    "SSL_CERT_FILE",
+    "TMPDIR",
+    "TZ",
+    "USER",
+    "VIRTUAL_ENV",
+)
+"""The variables a child has from its parent, besides `LC_*`. Keys and passwords are not among
+them: `pass_env` names those the agent needs."""
+
+MAX_DEPTH = 8
+"""How deep processes may start processes: an agent that delegates to itself must end somewhere."""
+_DEPTH = "AWAKEN_PROCESS_DEPTH"
+
+_ADDRESS = re.compile(r"python:([^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*)")
+
+Name = Annotated[str, msgspec.Meta(pattern=r"^[^=\x00]+$")]
+
+
+class SubprocessOptions(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The `options` of an endpoint.
+
+    Args:
+        cwd: the directory the process runs in; its modules can be imported. By default ours.
+        env: variables it has besides the inherited ones.
+        pass_env: names of variables it gets with the value they have here, if they have one.
+        grace_ms: how long a cancelled process may take to end before it is killed. It is asked
+            first, gets SIGTERM after half of the time, and SIGKILL at the end.
+        python: the interpreter; it needs `awaken`, too. By default the one that runs here.
+        max_line_bytes: the longest message it may send.
+    """
+
+    cwd: str | None = None
+    env: dict[Name, str] = msgspec.field(default_factory=dict)
+    pass_env: tuple[Name, ...] = ()
+    grace_ms: Annotated[int, msgspec.Meta(ge=0)] = 2_000
+    python: str | None = None
+    max_line_bytes: Annotated[int, msgspec.Meta(ge=1_024)] = 16 * 1024 * 1024
+
+    def command(self, module: str) -> list[str]:
+        return [self.python or sys.executable, "-m", module]
+
+    def environment(self, ours: Mapping[str, str] = os.environ) -> dict[str, str]:
+        """What the child's environment is made of."""
+        wanted = {*INHERITED, *self.pass_env}
+        kept = {
+            name: value for name, value in ours.items() if name in wanted or name.startswith("LC_")
+        }
+        return kept | self.env | {_DEPTH: str(depth(ours) + 1)}
+
+
+def depth(ours: Mapping[str, str] = os.environ) -> int:
+    """How many of the processes above this one are agents' own, this one included."""
+    told = ours.get(_DEPTH, "0")
+    return int(told) if told.isdecimal() else 0
+
+
+def agent_at(address: str) -> str | None:
+    """The `module:name` in an address `python:module:name`, if it is one."""
+    found = _ADDRESS.fullmatch(address)
+    return found[1] if found else None

@@ -1,0 +1,109 @@
+"""What the two processes say to each other: one JSON object a line.
+
+The parent sends `start`, and `cancel` if it comes to that; the child sends `event`s while it runs
+and ends with `result` or `error`. A child whose stdin is closed ends at once: nobody is left to
+read what it finds out.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, cast
+
+from awaken.codec import loads
+from awaken.domain.event import RunEvent
+from awaken.domain.identity import RunIdentity
+from awaken.domain.inference import InferenceOverride
+from awaken.domain.lifecycle import TerminationReason
+from awaken.domain.message import Message
+from awaken.domain.value import Value
+
+PROTOCOL = 1
+CHILD_MODULE = "awaken.front.child"
+"""What the child runs. It knows the front door, so it lives there; from here it is only named."""
+
+
+class EventsWanted(StrEnum):
+    """Which of its events the child sends."""
+
+    NONE = "none"
+    ACTIVITY = "activity"
+    ALL = "all"
+
+
+class FailureKind(StrEnum):
+    """What kept the child from ending its run."""
+
+    AGENT_NOT_FOUND = "agent_not_found"
+    NOT_READY = "not_ready"
+    BROKE_OFF = "broke_off"
+
+
+# -- to the child -----------------------------------------------------------------------------
+
+
+class Start(Value, frozen=True, kw_only=True, tag="start", tag_field="type"):
+    """Run the agent at `agent` (`module:name`); the last `fresh` messages are this turn's."""
+
+    protocol: int
+    agent: str
+    target: str | None = None
+    identity: RunIdentity
+    messages: tuple[Message, ...]
+    fresh: int
+    overrides: InferenceOverride | None = None
+    events: EventsWanted = EventsWanted.NONE
+
+
+class Cancel(Value, frozen=True, kw_only=True, tag="cancel", tag_field="type"):
+    """End the run, cleanly, soon."""
+
+
+ToChild = Start | Cancel
+
+
+# -- to the parent ----------------------------------------------------------------------------
+
+
+class Told(Value, frozen=True, kw_only=True, tag="event", tag_field="type"):
+    """The run tells something."""
+
+    event: RunEvent
+
+
+class Ended(Value, frozen=True, kw_only=True, tag="result", tag_field="type"):
+    """How the run ended; `asks_for` are the tools whose calls wait for somebody's answer."""
+
+    termination: TerminationReason
+    response: str
+    steps: int
+    tokens: int
+    asks_for: tuple[str, ...] = ()
+
+
+class Broken(Value, frozen=True, kw_only=True, tag="error", tag_field="type"):
+    """The run could not begin, or broke off."""
+
+    kind: FailureKind
+    message: str
+
+
+FromChild = Told | Ended | Broken
+
+
+def read_to_child(line: bytes) -> ToChild:
+    """
+    Raises:
+        msgspec.DecodeError: it is none of ours.
+    """
+    message: ToChild = loads(line, cast("Any", ToChild))
+    return message
+
+
+def read_from_child(line: bytes) -> FromChild:
+    """
+    Raises:
+        msgspec.DecodeError: it is none of ours.
+    """
+    message: FromChild = loads(line, cast("Any", FromChild))
+    return message

@@ -1,0 +1,127 @@
+"""Whether a task may start, and what it is started from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from awaken.codec import Json
+from awaken.contract.background import BackgroundTaskError, PersistedTaskMeta, TaskParentContext
+from awaken.contract.tool import CURRENT_CALL, ToolCallContext
+from awaken.ext.background.handles import TaskHandles
+from awaken.ext.background.records import RESERVED_NAMES
+from awaken.ext.background.task import ALIVE, CURRENT_TASK, BackgroundTaskExecutionContext
+
+
+class TaskOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What else may be said of a task.
+
+    `deadline` is in seconds. `task_id` is one that was reserved; `uid` a name no other task has
+    anywhere, such as a call's idempotency key. `resume` is what another process needs to take the
+    task up again. Nobody is told of an `internal` task, and no run waits for it.
+    """
+
+    deadline: float | None = None
+    task_id: str | None = None
+    uid: str | None = None
+    resume: Json | None = None
+    internal: bool = False
+
+
+PLAIN = TaskOptions()
+
+
+def completed(
+    parent: TaskParentContext,
+    task: BackgroundTaskExecutionContext | None,
+    call: ToolCallContext | None,
+) -> TaskParentContext:
+    """A parent with what the running code belongs to; what was given stays."""
+    task_id, run_id = parent.task_id, parent.run_id
+    call_id, agent_id = parent.call_id, parent.agent_id
+    if task_id is None and task is not None:
+        task_id, run_id = task.task_id, run_id or task.run_id
+    if call is not None:
+        run_id = run_id or call.run_identity.run_id
+        call_id = call_id or call.call_id or None
+        agent_id = agent_id or call.run_identity.agent_id or None
+    return TaskParentContext(task_id=task_id, run_id=run_id, call_id=call_id, agent_id=agent_id)
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """What a task is started from: as it is written down, and the task itself, if it is known."""
+
+    parent: TaskParentContext
+    parent_uid: str | None
+
+
+def find_origin(
+    parent: TaskParentContext, thread_id: str, tasks: Mapping[str, PersistedTaskMeta]
+) -> Origin:
+    """Where a task comes from, from what was given and where the running code belongs."""
+    ambient = CURRENT_TASK.get()
+    full = completed(parent, ambient, CURRENT_CALL.get())
+    if full.task_id is None:
+        return Origin(full, None)
+    if ambient is not None and ambient.task_id == full.task_id:
+        # Ids repeat from thread to thread: one that was given means a task of its own thread.
+        if parent.task_id is None or ambient.record.owner_thread_id == thread_id:
+            return Origin(full, ambient.record.uid)
+        if full.task_id not in tasks:
+            return Origin(full, ambient.record.uid)
+    known = tasks.get(full.task_id)
+    return Origin(full, known.uid if known is not None else None)
+
+
+def check_name(name: str | None, tasks: Iterable[PersistedTaskMeta]) -> None:
+    """
+    Raises:
+        BackgroundTaskError: the name means something else, or a running task has it.
+    """
+    if name is None:
+        return
+    if name in RESERVED_NAMES:
+        raise BackgroundTaskError(f"'{name}' is a reserved name")
+    if any(task.name == name and not task.is_terminal for task in tasks):
+        raise BackgroundTaskError(f"a running task named '{name}' already exists")
+
+
+def check_run(run_id: str | None, handles: TaskHandles) -> None:
+    """
+    Raises:
+        BackgroundTaskError: the run a task belongs to was cancelled.
+    """
+    known = (run_id or "").strip()
+    if known and known in handles.cancelled_runs:
+        raise BackgroundTaskError(f"parent run '{known}' has already been cancelled")
+
+
+def depth_below(parent_uid: str | None, handles: TaskHandles) -> int:
+    """How many tasks are above a new one.
+
+    Raises:
+        BackgroundTaskError: too many.
+    """
+    parent = ALIVE.get(parent_uid) if parent_uid is not None else None
+    depth = parent.depth + 1 if parent is not None else 0
+    if depth >= handles.limits.depth:
+        raise BackgroundTaskError(
+            f"tasks start tasks at most {handles.limits.depth} levels deep: do this one's work "
+            "where you are"
+        )
+    return depth
+
+
+def check_queue(thread_id: str, depth: int, handles: TaskHandles) -> None:
+    """
+    Raises:
+        BackgroundTaskError: no turn is free, and too many tasks wait for one.
+    """
+    if handles.slots.waiting >= handles.limits.queue and not handles.slots.has_room(
+        thread_id, depth
+    ):
+        raise BackgroundTaskError(
+            f"{handles.slots.waiting} tasks wait for their turn already: wait for some to end, or "
+            "cancel them"
+        )

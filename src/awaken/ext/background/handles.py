@@ -1,0 +1,201 @@
+"""What all runs of a plugin share: the tasks that run, who owns them, and what was missed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Coroutine, Iterable
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from awaken.clock import SYSTEM_CLOCK, Clock
+from awaken.codec import Json
+from awaken.contract.background import PersistedTaskMeta
+from awaken.contract.control import CancellationToken, InboxSender
+from awaken.ext.background.limits import BackgroundLimits, Recent, Slots
+from awaken.ext.background.records import next_number
+from awaken.ext.background.task import ALIVE, TaskHandle
+from awaken.ids import UUID7, Ids
+
+if TYPE_CHECKING:
+    from awaken.ext.background.manager import BackgroundTaskManager
+
+log = logging.getLogger("awaken.background")
+
+REMEMBERED = 10_000
+"""How many cancelled runs, threads and delivered messages are kept in mind."""
+
+ENDED_REMEMBERED = 1_000
+"""How many ended tasks are: a run that breaks off may not have kept how they ended."""
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """A task that ended, and whether its owner was told."""
+
+    record: PersistedTaskMeta
+    told: bool
+
+
+class Home:
+    """The run that is live in a thread; when its token is cancelled, its tasks are told to stop."""
+
+    __slots__ = ("_listener", "_token", "manager", "run_id", "thread_id")
+
+    def __init__(
+        self,
+        thread_id: str,
+        run_id: str,
+        manager: BackgroundTaskManager,
+        token: CancellationToken | None,
+    ) -> None:
+        self.thread_id, self.run_id, self.manager = thread_id, run_id, manager
+        self._token = token
+        self._listener = token.on_cancel(self._cancel_tasks) if token is not None else 0
+
+    def _cancel_tasks(self) -> None:
+        self.manager.cancel_descendants_for_run(self.run_id)
+
+    def drop_guard(self) -> None:
+        """Whatever becomes of the token, the tasks are left alone."""
+        if self._token is not None:
+            self._token.forget(self._listener)
+
+
+class TaskHandles:
+    """The tasks of this process and their owners, who come and go: a run, then the next one.
+
+    A thread's home is the manager of the run that is live in it. Whatever a task has to say goes
+    there; while nobody is at home it is kept in mind for the next run. `commit_failures` counts,
+    by operation, the records that a state could not take.
+    """
+
+    def __init__(
+        self,
+        limits: BackgroundLimits | None = None,
+        *,
+        clock: Clock = SYSTEM_CLOCK,
+        ids: Ids = UUID7,
+    ) -> None:
+        self.limits = limits or BackgroundLimits()
+        self.clock, self.ids = clock, ids
+        self.slots = Slots(self.limits)
+        self.live: dict[str, TaskHandle] = {}
+        self.ended: Recent[str, Ended] = Recent(ENDED_REMEMBERED)
+        self.cancelled_runs: Recent[str, None] = Recent(REMEMBERED)
+        self.delivered: Recent[str, None] = Recent(REMEMBERED)
+        self.retries: dict[str, asyncio.Future[None]] = {}
+        self.sending: set[str] = set()
+        self.commit_failures: Counter[str] = Counter()
+        self._numbers: Recent[str, int] = Recent(REMEMBERED)
+        self._homes: dict[str, Home] = {}
+        self._owned: set[asyncio.Future[Any]] = set()
+
+    # -- owners -------------------------------------------------------------------------------
+
+    def attach(self, home: Home) -> None:
+        """A run is live in a thread."""
+        before = self._homes.get(home.thread_id)
+        if before is not None:
+            before.drop_guard()
+        self._homes[home.thread_id] = home
+
+    def detach(self, thread_id: str, run_id: str) -> None:
+        """That run is over; nothing if another one is live by now."""
+        home = self._homes.get(thread_id)
+        if home is not None and home.run_id == run_id:
+            home.drop_guard()
+            del self._homes[thread_id]
+
+    def home(self, thread_id: str) -> BackgroundTaskManager | None:
+        """The manager of the run that is live in a thread."""
+        found = self._homes.get(thread_id)
+        return found.manager if found is not None else None
+
+    def inbox_of(self, handle: TaskHandle) -> InboxSender | None:
+        """Where the owner of a task reads: in its live run, or in the one that started the task."""
+        home = self.home(handle.thread_id)
+        if home is not None and home.inbox is not None:
+            return home.inbox
+        return handle.owner_inbox
+
+    def tell(self, handle: TaskHandle, event: Json) -> bool:
+        """Write to a task's owner; false if nobody will read it."""
+        inbox = self.inbox_of(handle)
+        if inbox is None:
+            return False
+        return inbox.send(event) or (inbox.is_closed and inbox.hands_over)
+
+    # -- tasks --------------------------------------------------------------------------------
+
+    def reserve(self, thread_id: str, taken: Iterable[str]) -> str:
+        """A task id that nobody in the thread has, or had."""
+        number = max(self._numbers.get(thread_id) or 0, next_number(taken))
+        self._numbers.put(thread_id, number + 1)
+        return f"bg_{number}"
+
+    def add(self, handle: TaskHandle) -> None:
+        self.live[handle.record.uid] = handle
+        ALIVE[handle.record.uid] = handle
+
+    def drop(self, handle: TaskHandle) -> None:
+        """A task runs no more."""
+        self.live.pop(handle.record.uid, None)
+        ALIVE.pop(handle.record.uid, None)
+        if handle.inbox_receiver is not None:
+            handle.inbox_receiver.close()
+        handle.done.set()
+
+    def find(self, task: PersistedTaskMeta) -> TaskHandle | None:
+        """What this process holds of a task, whoever has started it."""
+        return self.live.get(task.uid) or ALIVE.get(task.uid)
+
+    def adopt(self, task: PersistedTaskMeta, manager: BackgroundTaskManager) -> TaskHandle | None:
+        """The same; a task that another plugin has started is this one's from now on."""
+        handle = self.find(task)
+        if handle is not None and task.uid not in self.live:
+            handle.handles.live.pop(task.uid, None)
+            handle.manager = manager
+            self.live[task.uid] = handle
+        return handle
+
+    def of_thread(self, thread_id: str) -> list[TaskHandle]:
+        return [handle for handle in self.live.values() if handle.thread_id == thread_id]
+
+    def signal(self, tasks: Iterable[PersistedTaskMeta]) -> int:
+        """Tell tasks to stop; how many of them run here and were told."""
+        found = [
+            handle
+            for task in tasks
+            if (handle := self.find(task)) is not None and not handle.record.is_terminal
+        ]
+        for handle in found:
+            handle.token.cancel()
+        return len(found)
+
+    # -- work ---------------------------------------------------------------------------------
+
+    def own(self, work: Coroutine[Any, Any, None]) -> asyncio.Future[None]:
+        """Have something done; it is held until it is."""
+        task = asyncio.ensure_future(work)
+        self._owned.add(task)
+        task.add_done_callback(self._owned.discard)
+        return task
+
+    async def close(self, *, leave: bool = False) -> None:
+        """End everything that is under way, and wait for it.
+
+        With `leave`, tasks that a journal keeps are not ended but dropped, for the process that
+        takes them up.
+        """
+        for handle in tuple(self.live.values()):
+            if leave and handle.begun and handle.runner is not None:
+                handle.runner.cancel()
+            else:
+                handle.token.cancel()
+        for retry in self.retries.values():
+            retry.cancel()
+        self.retries.clear()
+        while self._owned:
+            await asyncio.wait(tuple(self._owned))

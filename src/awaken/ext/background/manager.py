@@ -1,0 +1,501 @@
+"""The door to background tasks: start, find, wait for, cancel and write to them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Literal
+
+from awaken.codec import Json, clean_text
+from awaken.contract.background import (
+    AMBIENT_TASK_JOURNAL,
+    BackgroundTaskError,
+    PersistedTaskMeta,
+    TaskJournal,
+    TaskMessageError,
+    TaskParentContext,
+    TaskStatus,
+    custom_event,
+)
+from awaken.contract.control import (
+    CancellationToken,
+    InboxReceiver,
+    InboxSender,
+    first_of,
+    inbox_channel,
+)
+from awaken.ext.background.admit import (
+    PLAIN,
+    TaskOptions,
+    check_name,
+    check_queue,
+    check_run,
+    depth_below,
+    find_origin,
+)
+from awaken.ext.background.handles import Home, TaskHandles
+from awaken.ext.background.life import SUB_AGENT, abandon, run_task, tear_down
+from awaken.ext.background.records import family, is_child, number_of, retained
+from awaken.ext.background.restore import restore
+from awaken.ext.background.state import (
+    BACKGROUND_TASK_STATE,
+    ReplaceTasks,
+    TaskSummary,
+    UpsertTask,
+)
+from awaken.ext.background.supervise import Work
+from awaken.ext.background.task import (
+    ALIVE,
+    AgentTaskBody,
+    AgentTaskContext,
+    TaskBody,
+    TaskContext,
+    TaskHandle,
+    TaskResult,
+)
+from awaken.state.command import MutationBatch
+from awaken.state.store import StateStore
+
+AGENT_MESSAGE = "agent_message"
+
+
+class BackgroundTaskManager:
+    """Background tasks of one run, or of whoever binds it to a store and an inbox.
+
+    Records go into the store, which alone says how a task stands; what a task tells goes into the
+    inbox. Managers that share their `handles` share the tasks: one whose thread has a live run
+    leaves both to that run's manager.
+
+    Args:
+        handles: what is shared with other managers; its own if not given.
+        journal: makes tasks survive this process; the one the host has bound if not given.
+    """
+
+    def __init__(
+        self, handles: TaskHandles | None = None, *, journal: TaskJournal | None = None
+    ) -> None:
+        self.handles = handles if handles is not None else TaskHandles()
+        self.own_journal = journal
+        self.store: StateStore | None = None
+        self.inbox: InboxSender | None = None
+        self.thread_id: str | None = None
+
+    # -- binding ------------------------------------------------------------------------------
+
+    def set_store(self, store: StateStore) -> None:
+        """Keep records there; the plugin's keys must be registered in it."""
+        self.store = store
+
+    def set_owner_inbox(self, inbox: InboxSender | None) -> None:
+        """Tell there what tasks have to say."""
+        self.inbox = inbox
+
+    def set_journal(self, journal: TaskJournal | None) -> None:
+        """Make the tasks that start from now on survive this process."""
+        self.own_journal = journal
+
+    @property
+    def journal(self) -> TaskJournal | None:
+        """What keeps tasks that are started where this is asked."""
+        return self.own_journal if self.own_journal is not None else AMBIENT_TASK_JOURNAL.get()
+
+    def attach(self, thread_id: str, run_id: str, token: CancellationToken | None = None) -> None:
+        """Be the manager of the run that is live in a thread, until `handles.detach`.
+
+        When the token is cancelled, the run's tasks are told to stop.
+        """
+        self.thread_id = thread_id
+        self.handles.attach(Home(thread_id, run_id, self, token))
+
+    def adopt_running(self) -> None:
+        """Look after the tasks in the store that another plugin has started in the same run."""
+        for task in self.records().values():
+            if not task.is_terminal:
+                self.handles.adopt(task, self)
+
+    def _home(self, thread_id: str | None) -> BackgroundTaskManager:
+        home = self.handles.home(thread_id) if thread_id is not None else None
+        return home if home is not None else self
+
+    # -- records ------------------------------------------------------------------------------
+
+    def records(self) -> Mapping[str, PersistedTaskMeta]:
+        """The records in this manager's own store."""
+        state = self.store.read(BACKGROUND_TASK_STATE) if self.store is not None else None
+        return state.tasks if state is not None else {}
+
+    def keep(self, task: PersistedTaskMeta) -> None:
+        """Put a record into this manager's store; the oldest that ended make room.
+
+        Raises:
+            StateError: the store refused.
+        """
+        if self.store is None:
+            return
+        tasks, most = self.records(), self.handles.limits.kept
+        if task.is_terminal and len(tasks) >= most:
+            tasks = {**tasks, task.task_id: task}
+            kept = retained(tasks, most)
+            if len(kept) < len(tasks):
+                self.store.update(BACKGROUND_TASK_STATE, ReplaceTasks(tasks=kept))
+                return
+        self.store.update(BACKGROUND_TASK_STATE, UpsertTask(task=task))
+
+    def tasks_of(self, thread_id: str) -> dict[str, PersistedTaskMeta]:
+        """All that is known of a thread's tasks, by id."""
+        home = self._home(thread_id)
+        tasks = {
+            task_id: task
+            for task_id, task in home.records().items()
+            if task.owner_thread_id == thread_id
+        }
+        for handle in self.handles.of_thread(thread_id):
+            tasks[handle.record.task_id] = handle.record
+        return tasks
+
+    def find_task(self, task_id: str, thread_id: str | None = None) -> PersistedTaskMeta | None:
+        """A task by its id: in a thread, or the one this manager means by it."""
+        thread_id = thread_id if thread_id is not None else self.thread_id
+        if thread_id is not None:
+            return self.tasks_of(thread_id).get(task_id)
+        task = self.records().get(task_id)
+        if task is not None:
+            handle = self.handles.find(task)
+            return handle.record if handle is not None else task
+        known = [*self._running(), *(ended.record for ended in self.handles.ended.values())]
+        found = [task for task in known if task.task_id == task_id]
+        return found[0] if len(found) == 1 else None
+
+    def _running(self) -> Sequence[PersistedTaskMeta]:
+        return [handle.record for handle in self.handles.live.values()]
+
+    async def find_by_uid(self, uid: str, thread_id: str) -> PersistedTaskMeta | None:
+        """A task of a thread by the name that only it has, here or in the journal."""
+        for task in self.tasks_of(thread_id).values():
+            if task.uid == uid:
+                return task
+        ended = self.handles.ended.get(uid)
+        if ended is not None:
+            return ended.record
+        journal = self._home(thread_id).journal
+        if journal is None:
+            return None
+        wanted = PersistedTaskMeta(
+            task_id="",
+            owner_thread_id=thread_id,
+            task_type="",
+            description="",
+            status=TaskStatus.RUNNING,
+            created_at_ms=0,
+            uid=uid,
+        )
+        return (await journal.find([wanted])).get(uid)
+
+    def get(self, task_id: str) -> TaskSummary | None:
+        """How a task stands, or nothing if nobody knows it."""
+        task = self.find_task(task_id)
+        return self.summary(task) if task is not None else None
+
+    def list(self, owner_thread_id: str) -> Sequence[TaskSummary]:
+        """How a thread's tasks stand, the oldest first."""
+        tasks = self.tasks_of(owner_thread_id).values()
+        return [self.summary(task) for task in sorted(tasks, key=by_age)]
+
+    def summary(self, task: PersistedTaskMeta) -> TaskSummary:
+        handle = self.handles.find(task)
+        return handle.summary() if handle is not None else TaskSummary.of(task)
+
+    # -- starting -----------------------------------------------------------------------------
+
+    def reserve_task_id(self, owner_thread_id: str) -> str:
+        """An id for a task that is started later, with `TaskOptions(task_id=...)`."""
+        taken = [*self._home(owner_thread_id).records(), *self.tasks_of(owner_thread_id)]
+        return self.handles.reserve(owner_thread_id, taken)
+
+    async def spawn(
+        self,
+        owner_thread_id: str,
+        task_type: str,
+        name: str | None,
+        description: str,
+        parent: TaskParentContext,
+        body: TaskBody,
+        options: TaskOptions = PLAIN,
+    ) -> str:
+        """Start a task and return its id.
+
+        What `parent` leaves out is taken from the task and the call this is run in.
+
+        Raises:
+            BackgroundTaskError: the name is taken or reserved, its run was cancelled, there is no
+                store, or a limit is reached. Nothing was started.
+            StateError: the store refused. Nothing was started.
+        """
+        handle = self._admit(owner_thread_id, task_type, name, description, parent, options)
+        return await self._launch(handle, lambda: body(TaskContext(handle)), options)
+
+    async def spawn_agent_with_context(
+        self,
+        owner_thread_id: str,
+        name: str | None,
+        description: str,
+        parent: TaskParentContext,
+        body: AgentTaskBody,
+        options: TaskOptions = PLAIN,
+    ) -> str:
+        """The same for a body that runs an agent: it has an inbox, and can be written to."""
+        handle = self._admit(owner_thread_id, SUB_AGENT, name, description, parent, options)
+        sender, receiver = inbox_channel()
+        handle.inbox, handle.inbox_receiver = sender, receiver
+        context = AgentTaskContext(handle, sender, receiver)
+        return await self._launch(handle, lambda: body(context), options)
+
+    async def spawn_agent(
+        self,
+        owner_thread_id: str,
+        name: str | None,
+        description: str,
+        parent: TaskParentContext,
+        body: Callable[[CancellationToken, InboxSender, InboxReceiver], Awaitable[TaskResult]],
+        options: TaskOptions = PLAIN,
+    ) -> str:
+        """The same for a body that takes its token, and both ends of its inbox."""
+
+        def with_context(ctx: AgentTaskContext) -> Awaitable[TaskResult]:
+            return body(ctx.cancel_token, ctx.inbox_sender, ctx.inbox_receiver)
+
+        return await self.spawn_agent_with_context(
+            owner_thread_id, name, description, parent, with_context, options
+        )
+
+    def resume_task(
+        self, task: PersistedTaskMeta, body: TaskBody, *, deadline: float | None = None
+    ) -> str:
+        """Run a task again that was begun in another process, under its old names.
+
+        Raises:
+            BackgroundTaskError: it has ended.
+        """
+        if task.is_terminal:
+            raise BackgroundTaskError(f"task '{task.task_id}' is {task.status.value} already")
+        if self.handles.find(task) is not None:
+            return task.task_id
+        home = self._home(task.owner_thread_id)
+        handle = TaskHandle(task, home)
+        handle.owner_inbox, handle.begun = home.inbox, home.journal is not None
+        home.keep(task)
+        self.handles.add(handle)
+        self._start(handle, lambda: body(TaskContext(handle)), deadline)
+        return task.task_id
+
+    def _admit(
+        self,
+        thread_id: str,
+        task_type: str,
+        name: str | None,
+        description: str,
+        parent: TaskParentContext,
+        options: TaskOptions,
+    ) -> TaskHandle:
+        """A task that may start, and that others can see from now on."""
+        handles, home = self.handles, self._home(thread_id)
+        tasks = self.tasks_of(thread_id)
+        origin = find_origin(parent, thread_id, tasks)
+        check_name(name, tasks.values())
+        check_run(origin.parent.run_id, handles)
+        if home.store is None:
+            raise BackgroundTaskError("background task state store is not configured")
+        depth = depth_below(origin.parent_uid, handles)
+        check_queue(thread_id, depth, handles)
+        if options.task_id in tasks or options.uid in ALIVE:
+            taken = options.task_id if options.task_id in tasks else options.uid
+            raise BackgroundTaskError(f"task '{taken}' has been started already")
+        task = PersistedTaskMeta(
+            task_id=options.task_id or self.reserve_task_id(thread_id),
+            owner_thread_id=thread_id,
+            task_type=task_type,
+            name=name,
+            description=clean_text(description),
+            status=TaskStatus.RUNNING,
+            created_at_ms=handles.clock.now_ms(),
+            parent_context=origin.parent,
+            uid=options.uid or handles.ids.new(),
+            parent_uid=origin.parent_uid,
+            internal=options.internal,
+        )
+        handle = TaskHandle(task, home)
+        handle.owner_inbox, handle.depth = home.inbox, depth
+        home.store.check(MutationBatch().update(BACKGROUND_TASK_STATE, UpsertTask(task=task)))
+        handles.add(handle)
+        return handle
+
+    async def _launch(self, handle: TaskHandle, work: Work, options: TaskOptions) -> str:
+        """Keep that a task runs, and start it; on any error nothing starts."""
+        try:
+            if handle.journal is not None:
+                await self._begin(handle, options.resume)
+            handle.home.keep(handle.record)
+        except BaseException:
+            self.handles.drop(handle)
+            if handle.begun:
+                self.handles.own(abandon(handle))
+            raise
+        self._start(handle, work, options.deadline)
+        return handle.record.task_id
+
+    async def _begin(self, handle: TaskHandle, resume: Json | None) -> None:
+        assert handle.journal is not None, "only a journal is told of beginnings"
+        begun = asyncio.ensure_future(handle.journal.begin(handle.record, resume))
+        try:
+            await asyncio.shield(begun)
+        except asyncio.CancelledError:
+            # It may be kept all the same, and then it would run for ever.
+            self.handles.own(abandon(handle, begun))
+            raise
+        handle.begun = True
+
+    def _start(self, handle: TaskHandle, work: Work, deadline: float | None) -> None:
+        run_id = (handle.record.parent_context.run_id or "").strip()
+        if run_id in self.handles.cancelled_runs:
+            handle.token.cancel()
+        handle.runner = self.handles.own(run_task(handle, work, deadline))
+        handle.runner.add_done_callback(lambda _: tear_down(handle))
+
+    # -- waiting ------------------------------------------------------------------------------
+
+    async def wait(
+        self,
+        task_ids: Iterable[str],
+        mode: Literal["any", "all"] = "all",
+        timeout: float | None = None,
+    ) -> Sequence[TaskSummary]:
+        """How tasks stand once all of them, or any, ended, or so many seconds have passed.
+
+        A task that runs in another process is not waited for.
+
+        Raises:
+            BackgroundTaskError: nobody knows a task of that id.
+        """
+        tasks = [self._known(task_id) for task_id in task_ids]
+        await self.wait_for(tasks, mode, timeout)
+        return [self.summary(self.current(task)) for task in tasks]
+
+    def _known(self, task_id: str) -> PersistedTaskMeta:
+        task = self.find_task(task_id)
+        if task is None:
+            raise BackgroundTaskError(f"task '{task_id}' not found")
+        return task
+
+    async def wait_for(
+        self, tasks: Sequence[PersistedTaskMeta], mode: Literal["any", "all"], timeout: float | None
+    ) -> None:
+        """Wait until all of the tasks, or any, ended, or so many seconds have passed."""
+        ends = [h.done for task in tasks if (h := self.handles.find(task)) is not None]
+        if not ends or (mode == "any" and any(self.current(task).is_terminal for task in tasks)):
+            return
+        limit = () if timeout is None else (self.handles.clock.sleep(timeout),)
+        waits = [_all([end]) for end in ends] if mode == "any" else [_all(ends)]
+        await first_of(*waits, *limit)
+
+    def current(self, task: PersistedTaskMeta) -> PersistedTaskMeta:
+        """A task as it is now."""
+        handle, ended = self.handles.find(task), self.handles.ended.get(task.uid)
+        if handle is not None:
+            return handle.record
+        return ended.record if ended is not None else task
+
+    # -- cancelling ---------------------------------------------------------------------------
+
+    def cancel(self, task_id: str) -> bool:
+        """Tell a task to stop; false if it is unknown or has ended."""
+        task = self.find_task(task_id)
+        return task is not None and self.handles.signal([task]) == 1
+
+    def cancel_tree(self, task_id: str) -> int:
+        """Tell a task and all that belong to it to stop; how many were told."""
+        task = self.find_task(task_id)
+        return self.cancel_family(task) if task is not None else 0
+
+    def cancel_family(self, task: PersistedTaskMeta) -> int:
+        """The same, for a task whose record is at hand."""
+        ended = (ended.record for ended in self.handles.ended.values())
+        known = {task.uid: task for task in ended}
+        known |= {t.uid: t for t in self._home(task.owner_thread_id).records().values()}
+        known |= {task.uid: task for task in self._running()}
+        return self.handles.signal(family(task, known.values()))
+
+    def cancel_all(self, owner_thread_id: str) -> int:
+        """Tell all tasks of a thread to stop; how many were told."""
+        return self.handles.signal(h.record for h in self.handles.of_thread(owner_thread_id))
+
+    def cancel_descendants_for_run(self, run_id: str) -> int:
+        """Tell all tasks of a run to stop, and let no further one start; how many were told."""
+        run_id = run_id.strip()
+        if not run_id:
+            return 0
+        self.handles.cancelled_runs.put(run_id, None)
+        return sum(self.cancel_family(task) for task in self.roots_of(run_id))
+
+    def roots_of(self, run_id: str) -> Sequence[PersistedTaskMeta]:
+        """The running tasks that a run itself has started."""
+        return [
+            task
+            for task in self._running()
+            if task.parent_context.run_id == run_id
+            and task.parent_context.task_id is None
+            and not task.is_terminal
+        ]
+
+    def children_of(self, task: PersistedTaskMeta) -> Sequence[PersistedTaskMeta]:
+        """The running tasks that a task itself has started."""
+        return [t for t in self._running() if is_child(t, task) and not t.is_terminal]
+
+    # -- writing to tasks ---------------------------------------------------------------------
+
+    def has_inbox(self, task: PersistedTaskMeta) -> bool:
+        """Whether a task runs here and can be written to."""
+        handle = self.handles.find(task)
+        return handle is not None and handle.inbox is not None and not handle.inbox.is_closed
+
+    def send_task_inbox_message(
+        self, task_id: str, owner_thread_id: str, sender: str, text: str
+    ) -> None:
+        """Write to a task that runs an agent.
+
+        Raises:
+            TaskMessageError: it is unknown, another thread's, over, or cannot be written to.
+        """
+        task = self.find_task(task_id, owner_thread_id) or self.find_task(task_id)
+        if task is None:
+            raise TaskMessageError("task not found")
+        if task.owner_thread_id != owner_thread_id:
+            raise TaskMessageError("caller does not own this task")
+        if task.is_terminal:
+            raise TaskMessageError(f"task already {task.status.value}")
+        handle = self.handles.find(task)
+        if handle is None or handle.inbox is None:
+            raise TaskMessageError("task has no inbox")
+        payload = {"from": sender, "content": text}
+        if not handle.inbox.send(custom_event(task_id, AGENT_MESSAGE, payload)):
+            raise TaskMessageError("sub-agent inbox closed")
+
+    # -- restarts -----------------------------------------------------------------------------
+
+    async def restore_for_thread(
+        self, thread_id: str, tasks: Mapping[str, PersistedTaskMeta]
+    ) -> None:
+        """Bring a thread's records up to date, in this manager's store, and tell what was missed.
+
+        A task that is said to run, and that nobody runs, has failed; those that run stay as they
+        are. What ended while no run was live in the thread is told now.
+        """
+        await restore(self, thread_id, tasks)
+
+
+def by_age(task: PersistedTaskMeta) -> tuple[int, int]:
+    return task.created_at_ms, number_of(task.task_id) or 0
+
+
+async def _all(ends: Iterable[asyncio.Event]) -> None:
+    for end in ends:
+        await end.wait()

@@ -1,0 +1,156 @@
+"""Bringing messages to where they belong: after the commit that wrote them, until it worked."""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+
+from awaken.contract.background import (
+    AMBIENT_MESSAGE_SINK,
+    DurableMessageSink,
+    TaskMessageError,
+)
+from awaken.contract.control import first_of
+from awaken.errors import StateError
+from awaken.ext.background.manager import BackgroundTaskManager
+from awaken.ext.background.state import (
+    FAILED_MESSAGES,
+    OUTBOX,
+    DeadLetter,
+    DurableRoute,
+    Enqueue,
+    LiveInboxRoute,
+    OutboxEntry,
+    PushDead,
+    RemoveMessage,
+)
+from awaken.ext.background.supervise import describe
+from awaken.plugin.context import PhaseContext
+from awaken.state.command import Command
+from awaken.state.snapshot import Snapshot
+
+MOST_ATTEMPTS = 5
+FIRST_PAUSE = 1.0
+LONGEST_DELIVERY = 30.0
+NO_TRANSPORT = "no durable transport configured"
+
+log = logging.getLogger("awaken.background")
+
+
+class MessageDispatcher:
+    """Sends what is in a run's outbox: at the end of each step, and some time after a failure.
+
+    A message is sent at least once, always under the same id: one that was sent and whose removal
+    was not committed is sent again.
+    """
+
+    def __init__(
+        self, manager: BackgroundTaskManager, sink: DurableMessageSink | None = None
+    ) -> None:
+        self._manager = manager
+        self._sink = sink
+        # What became of attempts the state does not show yet: a hook may be asked twice.
+        self._outcomes: list[tuple[OutboxEntry, Command]] = []
+
+    def has_work(self, snapshot: Snapshot) -> bool:
+        outbox = snapshot.get(OUTBOX)
+        return outbox is not None and bool(outbox.pending)
+
+    async def dispatch(self, ctx: PhaseContext) -> Command | None:
+        """Try to deliver everything in the outbox, and say what became of it."""
+        outbox = ctx.read(OUTBOX)
+        command, handles, known = Command(), self._manager.handles, self._outcomes
+        self._outcomes = []
+        for entry in outbox.pending if outbox is not None else ():
+            if entry.id in handles.sending:
+                continue
+            outcome = next((done for tried, done in known if tried is entry), None)
+            if outcome is None:
+                retry = handles.retries.pop(entry.id, None)
+                if retry is not None:
+                    retry.cancel()  # now is as good as later
+                outcome = await self._attempt(entry)
+            self._outcomes.append((entry, outcome))
+            command.extend(outcome)
+        return command or None
+
+    async def _attempt(self, entry: OutboxEntry) -> Command:
+        """Try to deliver a message once."""
+        gone = Command().update(OUTBOX, RemoveMessage(id=entry.id))
+        route = entry.route
+        if isinstance(route, LiveInboxRoute):
+            self._write_to_task(route)
+            return gone
+        if entry.id in self._manager.handles.delivered:
+            return gone
+        sink = self._sink if self._sink is not None else AMBIENT_MESSAGE_SINK.get()
+        if sink is None:
+            return gone.extend(_dead(route, NO_TRANSPORT))
+        try:
+            await self._deliver(sink, route)
+        except Exception as error:
+            return self._after_failure(entry, route, error, gone)
+        self._manager.handles.delivered.put(entry.id, None)
+        return gone
+
+    def _write_to_task(self, route: LiveInboxRoute) -> None:
+        try:
+            self._manager.send_task_inbox_message(
+                route.task_id, route.owner_thread_id, route.sender_agent_id, route.message
+            )
+        except TaskMessageError as error:
+            log.warning("a message to task %s was dropped: %s", route.task_id, error)
+
+    async def _deliver(self, sink: DurableMessageSink, route: DurableRoute) -> None:
+        delivered = False
+
+        async def deliver() -> None:
+            nonlocal delivered
+            await sink.deliver(route.request)
+            delivered = True
+
+        await first_of(deliver(), self._manager.handles.clock.sleep(LONGEST_DELIVERY))
+        if not delivered:
+            raise TimeoutError(f"no answer within {LONGEST_DELIVERY:g} seconds")
+
+    def _after_failure(
+        self, entry: OutboxEntry, route: DurableRoute, error: Exception, gone: Command
+    ) -> Command:
+        attempts = entry.attempts + 1
+        log.warning("message %s was not delivered (%d): %s", entry.id, attempts, error)
+        if attempts >= MOST_ATTEMPTS:
+            return gone.extend(_dead(route, str(error) or describe(error)))
+        later = msgspec.structs.replace(entry, attempts=attempts)
+        handles = self._manager.handles
+        handles.retries[entry.id] = handles.own(self._try_again(later))
+        return Command().update(OUTBOX, Enqueue(entry=later))
+
+    # -- between steps ------------------------------------------------------------------------
+
+    async def _try_again(self, entry: OutboxEntry) -> None:
+        """Try once more after a while, also when the run is over by then.
+
+        What became of it is written into the run's store; if the run is over, the next one finds
+        the message in its outbox, and knows whether it was delivered.
+        """
+        handles = self._manager.handles
+        await handles.clock.sleep(FIRST_PAUSE * 2 ** (entry.attempts - 1))
+        del handles.retries[entry.id]
+        store = self._manager.store
+        outbox = store.read(OUTBOX) if store is not None else None
+        if store is None or outbox is None or outbox.find(entry.id) != entry:
+            return
+        handles.sending.add(entry.id)
+        try:
+            command = await self._attempt(entry)
+            store.commit(command.batch)
+        except StateError:
+            log.exception("what became of message %s could not be committed", entry.id)
+        finally:
+            handles.sending.discard(entry.id)
+
+
+def _dead(route: DurableRoute, error: str) -> Command:
+    letter = DeadLetter(request=route.request, error=error)
+    return Command().update(FAILED_MESSAGES, PushDead(letter=letter))

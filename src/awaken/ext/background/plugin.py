@@ -1,0 +1,188 @@
+"""The plugin: tasks and messages for one agent, bound anew for every run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from awaken.clock import SYSTEM_CLOCK, Clock
+from awaken.contract.background import (
+    AMBIENT_TASK_JOURNAL,
+    DurableMessageSink,
+    TaskJournal,
+)
+from awaken.contract.control import InboxSender
+from awaken.contract.tool import Tool
+from awaken.domain.lifecycle import CANCELLED, to_run_status
+from awaken.domain.phase import Phase
+from awaken.errors import ConfigError
+from awaken.ext.background.handles import TaskHandles
+from awaken.ext.background.limits import BackgroundLimits
+from awaken.ext.background.manager import BackgroundTaskManager
+from awaken.ext.background.messages import (
+    RECOVER_TOOL_ID,
+    SEND_MESSAGE_TOOL_ID,
+    MessagePolicy,
+    RecoverFailedMessagesTool,
+    SendMessageTool,
+)
+from awaken.ext.background.outbox import MessageDispatcher
+from awaken.ext.background.restore import tell_missed
+from awaken.ext.background.state import (
+    BACKGROUND_TASK_STATE,
+    BACKGROUND_TASKS,
+    FAILED_MESSAGES,
+    OUTBOX,
+    BackgroundTaskView,
+)
+from awaken.ext.background.tools import (
+    CANCEL_TASK_TOOL_ID,
+    LIST_TASKS_TOOL_ID,
+    WAIT_TASK_TOOL_ID,
+    CancelTaskTool,
+    ListTasksTool,
+    WaitTaskTool,
+)
+from awaken.ids import UUID7, Ids
+from awaken.plugin.context import PhaseContext
+from awaken.plugin.registrar import Registrar
+from awaken.state.command import Command
+from awaken.state.runtime_keys import PENDING_WORK, RUN_LIFECYCLE, SetPending
+from awaken.state.snapshot import Snapshot
+from awaken.state.store import StateStore
+
+BACKGROUND_PLUGIN_ID = "background_tasks"
+ALL_TOOLS = frozenset(
+    {
+        CANCEL_TASK_TOOL_ID,
+        LIST_TASKS_TOOL_ID,
+        WAIT_TASK_TOOL_ID,
+        SEND_MESSAGE_TOOL_ID,
+        RECOVER_TOOL_ID,
+    }
+)
+
+
+class BackgroundTaskPlugin:
+    """Lets an agent's tools start tasks, and its model see, await, stop and write to them.
+
+    Tools reach the run's manager by `ctx.service(BackgroundTaskManager)`. Give one plugin to all
+    agents of a runtime: they share its tasks and limits.
+
+    Args:
+        manager: the door for code outside runs; it finds the run that is live in a thread.
+        limits: what tasks may use up.
+        policy: who may write to which thread, where neither started the other; nobody if absent.
+        sink: brings messages to other threads; the one the host has bound if absent.
+        journal: makes tasks survive this process; the one the host has bound if absent.
+        tools: which of its tools the model is offered; by default all.
+
+    Raises:
+        ConfigError: it has no tool of that name.
+    """
+
+    id = BACKGROUND_PLUGIN_ID
+
+    def __init__(
+        self,
+        manager: BackgroundTaskManager | None = None,
+        *,
+        limits: BackgroundLimits | None = None,
+        policy: MessagePolicy | None = None,
+        sink: DurableMessageSink | None = None,
+        journal: TaskJournal | None = None,
+        tools: Collection[str] = ALL_TOOLS,
+        clock: Clock = SYSTEM_CLOCK,
+        ids: Ids = UUID7,
+    ) -> None:
+        if manager is None:
+            handles = TaskHandles(limits, clock=clock, ids=ids)
+            manager = BackgroundTaskManager(handles, journal=journal)
+        elif limits is not None or journal is not None:
+            raise ConfigError("background_tasks: a manager brings its own limits and journal")
+        for name in tools:
+            if name not in ALL_TOOLS:
+                known = ", ".join(sorted(ALL_TOOLS))
+                raise ConfigError(f"background_tasks: no tool {name!r}; there are: {known}")
+        self.manager = manager
+        self._policy, self._sink, self._tools = policy, sink, frozenset(tools)
+        self._dispatcher = MessageDispatcher(manager, sink)
+
+    def for_run(self) -> BackgroundTaskPlugin:
+        """The plugin of one run: its own manager, the same tasks."""
+        manager = BackgroundTaskManager(self.manager.handles, journal=self.manager.own_journal)
+        return BackgroundTaskPlugin(
+            manager, policy=self._policy, sink=self._sink, tools=self._tools
+        )
+
+    def bind_runtime_context(self, store: StateStore, owner_inbox: InboxSender | None) -> None:
+        self.manager.set_store(store)
+        self.manager.set_owner_inbox(owner_inbox)
+        if self.manager.journal is None:
+            self.manager.set_journal(AMBIENT_TASK_JOURNAL.get())
+        self.manager.adopt_running()
+
+    async def close(self, *, leave: bool = False) -> None:
+        """End all tasks and wait for it; with `leave`, those in the journal are left to others."""
+        await self.manager.handles.close(leave=leave)
+
+    def register(self, registrar: Registrar) -> None:
+        registrar.key(BACKGROUND_TASKS)
+        registrar.key(BACKGROUND_TASK_STATE)
+        registrar.key(OUTBOX)
+        registrar.key(FAILED_MESSAGES)
+        registrar.service(BackgroundTaskManager, self.manager)
+        registrar.hook(Phase.RUN_START, self.run_start)
+        registrar.hook(Phase.STEP_END, self.note_work, when=self.has_tasks)
+        registrar.hook(Phase.STEP_END, self._dispatcher.dispatch, when=self._dispatcher.has_work)
+        registrar.hook(Phase.RUN_END, self.run_end)
+        offers: dict[str, Tool] = {
+            CANCEL_TASK_TOOL_ID: CancelTaskTool(self.manager),
+            LIST_TASKS_TOOL_ID: ListTasksTool(self.manager),
+            WAIT_TASK_TOOL_ID: WaitTaskTool(self.manager),
+            SEND_MESSAGE_TOOL_ID: SendMessageTool(self.manager, self._policy),
+            RECOVER_TOOL_ID: RecoverFailedMessagesTool(),
+        }
+        for name, tool in offers.items():
+            if name in self._tools:
+                registrar.tool(tool)
+
+    # -- hooks --------------------------------------------------------------------------------
+
+    async def run_start(self, ctx: PhaseContext) -> Command | None:
+        """Be at home in the thread, repair its records, and bring what was left on its way."""
+        thread_id, run_id = ctx.run_identity.thread_id, ctx.run_identity.run_id
+        self.manager.attach(thread_id, run_id, ctx.cancellation_token)
+        state = ctx.read(BACKGROUND_TASK_STATE)
+        await self.manager.restore_for_thread(thread_id, state.tasks if state else {})
+        return await self._dispatcher.dispatch(ctx)
+
+    def has_tasks(self, snapshot: Snapshot) -> bool:
+        state, work = snapshot.get(BACKGROUND_TASK_STATE), snapshot.get(PENDING_WORK)
+        return bool(state and state.tasks) or bool(work and self.id in work.owners)
+
+    async def note_work(self, ctx: PhaseContext) -> Command | None:
+        """Say whether tasks are under way, and which."""
+        thread_id = ctx.run_identity.thread_id
+        tell_missed(self.manager, thread_id)
+        running = tuple(
+            summary
+            for task in self.manager.tasks_of(thread_id).values()
+            if not task.is_terminal and not task.internal
+            for summary in (self.manager.summary(task),)
+        )
+        command, work = Command(), ctx.read(PENDING_WORK)
+        if bool(running) != bool(work and self.id in work.owners):
+            command.update(PENDING_WORK, SetPending(pending=bool(running), owner=self.id))
+        view = ctx.read(BACKGROUND_TASKS) or BackgroundTaskView()
+        if view.tasks != running:
+            command.update(BACKGROUND_TASKS, BackgroundTaskView(tasks=running))
+        return command or None
+
+    async def run_end(self, ctx: PhaseContext) -> Command | None:
+        """Leave the thread; a run that was cancelled takes its tasks along."""
+        run_id = ctx.run_identity.run_id
+        lifecycle = ctx.read(RUN_LIFECYCLE)
+        if lifecycle is not None and lifecycle.status_reason == to_run_status(CANCELLED)[1]:
+            self.manager.cancel_descendants_for_run(run_id)
+        self.manager.handles.detach(ctx.run_identity.thread_id, run_id)
+        return None

@@ -1,0 +1,130 @@
+"""Running a body: within its time, stopped when it must be, whatever it does."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from awaken.clock import Clock
+from awaken.contract.control import first_of
+from awaken.contract.tool import CURRENT_CALL
+from awaken.errors import Cancelled, RunLeft
+from awaken.ext.background.task import (
+    CURRENT_TASK,
+    BackgroundTaskExecutionContext,
+    TaskHandle,
+    TaskResult,
+)
+
+log = logging.getLogger("awaken.background")
+
+Work = Callable[[], Awaitable[TaskResult]]
+
+
+class _Overdue:
+    """Whether the deadline has passed."""
+
+    __slots__ = ("seconds",)
+
+    def __init__(self) -> None:
+        self.seconds: float | None = None
+
+
+async def supervise(
+    handle: TaskHandle, work: Work, *, deadline: float | None, grace: float, clock: Clock
+) -> TaskResult:
+    """How the body ended.
+
+    One that was cancelled, or has passed its deadline, has `grace` seconds to notice; then it is
+    stopped, and after as long again given up.
+
+    Raises:
+        RunLeft: a run in it is carried on elsewhere.
+        CancelledError: whoever supervises was told to leave off.
+    """
+    overdue = _Overdue()
+    body = asyncio.ensure_future(_in_scope(handle, work))
+    body.add_done_callback(_seen)
+    watch = asyncio.ensure_future(_watch(handle, overdue, deadline, grace, clock))
+    try:
+        await asyncio.wait((body, watch), return_when=asyncio.FIRST_COMPLETED)
+        if not body.done():
+            log.warning("task %s did not stop when cancelled and is stopped", handle.record.task_id)
+            body.cancel()
+            await first_of(_settled(body), clock.sleep(grace))
+    finally:
+        watch.cancel()
+        body.cancel()
+    if not body.done():
+        log.error("task %s cannot be stopped and is given up", handle.record.task_id)
+    result = _outcome(body)
+    if overdue.seconds is not None and result == TaskResult.cancelled():
+        return TaskResult.failed(f"the deadline of {overdue.seconds:g} seconds has passed")
+    return result
+
+
+async def _in_scope(handle: TaskHandle, work: Work) -> TaskResult:
+    # A task of asyncio's inherits what its maker sees; this one belongs to no call.
+    CURRENT_CALL.set(None)
+    CURRENT_TASK.set(BackgroundTaskExecutionContext(handle))
+    try:
+        result = await work()
+    except (GeneratorExit, KeyboardInterrupt, RunLeft):
+        raise
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        return TaskResult.failed(describe(error))
+    except Cancelled:
+        if handle.token.is_cancelled():
+            return TaskResult.cancelled()
+        return TaskResult.failed("Cancelled: by something the task waited for")
+    except BaseException as error:
+        log.warning("task %s failed", handle.record.task_id, exc_info=True)
+        return TaskResult.failed(describe(error))
+    if not isinstance(result, TaskResult):
+        kind = type(result).__name__
+        return TaskResult.failed(f"the body returned a {kind}, and no TaskResult")
+    return result
+
+
+async def _watch(
+    handle: TaskHandle, overdue: _Overdue, deadline: float | None, grace: float, clock: Clock
+) -> None:
+    """Return when a body that has to stop has had its time to do so."""
+    if deadline is None:
+        await handle.token.cancelled()
+    else:
+        await first_of(handle.token.cancelled(), clock.sleep(deadline))
+        if not handle.token.is_cancelled():
+            overdue.seconds = deadline
+            handle.token.cancel()
+    await clock.sleep(grace)
+
+
+async def _settled(body: asyncio.Future[TaskResult]) -> None:
+    await asyncio.wait((body,))
+
+
+def _outcome(body: asyncio.Future[TaskResult]) -> TaskResult:
+    if not body.done() or body.cancelled():
+        return TaskResult.cancelled()
+    return body.result()
+
+
+def _seen(body: asyncio.Future[TaskResult]) -> None:
+    """Look at how a body ended, also if nobody else will."""
+    if not body.cancelled():
+        body.exception()
+
+
+def describe(error: BaseException) -> str:
+    """An exception in one line."""
+    try:
+        text = str(error)
+    except Exception:
+        text = "(its text cannot be read)"
+    name = type(error).__name__
+    return f"{name}: {text}" if text else name

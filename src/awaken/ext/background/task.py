@@ -1,0 +1,258 @@
+"""A task while it lives: what its body sees, what others hold of it, and how it is found again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Self
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from awaken.codec import Json, clean_text, to_json
+from awaken.contract.background import (
+    PersistedTaskMeta,
+    TaskJournal,
+    TaskStatus,
+    custom_event,
+)
+from awaken.contract.control import CancellationToken, InboxReceiver, InboxSender
+from awaken.domain.identity import RunIdentity
+from awaken.domain.value import Value
+from awaken.ext.background.state import TaskProgress, TaskSummary
+
+if TYPE_CHECKING:
+    from awaken.ext.background.handles import TaskHandles
+    from awaken.ext.background.manager import BackgroundTaskManager
+
+
+class TaskResult(Value, frozen=True, kw_only=True):
+    """How a body ended."""
+
+    status: TaskStatus
+    value: Json = None
+    error: str | None = None
+
+    @classmethod
+    def success(cls, value: Json = None) -> Self:
+        return cls(status=TaskStatus.COMPLETED, value=value)
+
+    @classmethod
+    def failed(cls, error: str) -> Self:
+        return cls(status=TaskStatus.FAILED, error=clean_text(error))
+
+    @classmethod
+    def cancelled(cls) -> Self:
+        return cls(status=TaskStatus.CANCELLED)
+
+
+class TaskHandle:
+    """What this process holds of a task that runs."""
+
+    __slots__ = (
+        "__weakref__",
+        "begun",
+        "depth",
+        "done",
+        "inbox",
+        "inbox_receiver",
+        "journal",
+        "manager",
+        "owner_inbox",
+        "progress",
+        "queued",
+        "record",
+        "runner",
+        "token",
+    )
+
+    def __init__(self, record: PersistedTaskMeta, manager: BackgroundTaskManager) -> None:
+        self.record = record
+        self.manager = manager
+        self.journal: TaskJournal | None = manager.journal
+        self.owner_inbox: InboxSender | None = None
+        self.inbox: InboxSender | None = None
+        self.inbox_receiver: InboxReceiver | None = None
+        self.token = CancellationToken()
+        self.depth = 0
+        self.queued = False
+        self.begun = False
+        self.progress: TaskProgress | None = None
+        self.done = asyncio.Event()
+        self.runner: asyncio.Future[None] | None = None
+
+    @property
+    def thread_id(self) -> str:
+        return self.record.owner_thread_id
+
+    @property
+    def handles(self) -> TaskHandles:
+        return self.manager.handles
+
+    @property
+    def home(self) -> BackgroundTaskManager:
+        """Who keeps the task's record: its owner's live run, else who started it."""
+        return self.handles.home(self.thread_id) or self.manager
+
+    def summary(self) -> TaskSummary:
+        return TaskSummary.of(self.record, queued=self.queued, progress=self.progress)
+
+    async def emit(self, event: Json) -> bool:
+        """Tell the owner: in its inbox, by the journal, or by who watches the inbox."""
+        inbox = self.handles.inbox_of(self)
+        if inbox is not None and inbox.try_send(event):
+            return True
+        if self.journal is not None and self.begun and await self.journal.emit(self.record, event):
+            return True
+        return inbox is not None and inbox.send(event)
+
+    def take_inbox(self) -> tuple[InboxSender, InboxReceiver] | None:
+        """The task's own inbox, for the first who asks: two readers would rob each other."""
+        receiver, self.inbox_receiver = self.inbox_receiver, None
+        if self.inbox is None or receiver is None:
+            return None
+        return self.inbox, receiver
+
+
+ALIVE: WeakValueDictionary[str, TaskHandle] = WeakValueDictionary()
+"""Every task of this process by `uid`, so that no plugin takes another's for lost."""
+
+
+def cancel_live_task(uid: str) -> int:
+    """Tell a task of this process, and all that belong to it, to stop; how many were told."""
+    handle = ALIVE.get(uid)
+    return handle.manager.cancel_family(handle.record) if handle is not None else 0
+
+
+def drop_live_task(uid: str) -> asyncio.Future[None] | None:
+    """Let go of a task of this process, for the one that takes it up; what to wait for."""
+    runner = live_task_end(uid)
+    if runner is not None:
+        runner.cancel()
+    return runner
+
+
+def live_task_end(uid: str) -> asyncio.Future[None] | None:
+    """What to wait for until a task of this process has ended."""
+    handle = ALIVE.get(uid)
+    return handle.runner if handle is not None else None
+
+
+def cancel_tasks_of(thread_id: str) -> int:
+    """Tell all tasks that a thread owns in this process to stop; how many were told."""
+    running = [h for h in tuple(ALIVE.values()) if h.thread_id == thread_id]
+    for handle in running:
+        handle.token.cancel()
+    return len(running)
+
+
+# -- what a body sees -------------------------------------------------------------------------
+
+
+class TaskContext:
+    """What a body may see and do."""
+
+    __slots__ = ("_handle",)
+
+    def __init__(self, handle: TaskHandle) -> None:
+        self._handle = handle
+
+    @property
+    def task_id(self) -> str:
+        return self._handle.record.task_id
+
+    @property
+    def uid(self) -> str:
+        return self._handle.record.uid
+
+    @property
+    def cancel_token(self) -> CancellationToken:
+        return self._handle.token
+
+    def identity_within(self, run: RunIdentity) -> RunIdentity:
+        """Who the task is to what it starts: itself, if it is on record, else the run it is of."""
+        if not self._handle.begun:
+            return run
+        return msgspec.structs.replace(
+            run,
+            thread_id=self.uid,
+            run_id=self.uid,
+            parent_run_id=run.run_id,
+            parent_thread_id=run.thread_id,
+        )
+
+    def is_cancelled(self) -> bool:
+        return self._handle.token.is_cancelled()
+
+    async def cancelled(self) -> None:
+        """Wait until somebody wants the task to stop."""
+        await self._handle.token.cancelled()
+
+    async def emit(self, event_type: str, payload: Json) -> bool:
+        """Tell the owner something the model should read; false if it cannot be told."""
+        event = custom_event(self.task_id, event_type, to_json(payload))
+        return await self._handle.emit(event)
+
+    def report(self, message: str | None = None, fraction: float | None = None) -> None:
+        """Say how far the task is, from 0 to 1. Whoever looks sees it; nobody is woken."""
+        if fraction is not None:
+            fraction = min(1.0, max(0.0, float(fraction)))
+        text = None if message is None else clean_text(message)
+        self._handle.progress = TaskProgress(message=text, fraction=fraction)
+
+
+class AgentTaskContext(TaskContext):
+    """The same for a task that runs an agent: it can be written to."""
+
+    __slots__ = ("inbox_receiver", "inbox_sender")
+
+    def __init__(
+        self, handle: TaskHandle, inbox_sender: InboxSender, inbox_receiver: InboxReceiver
+    ) -> None:
+        super().__init__(handle)
+        self.inbox_sender = inbox_sender
+        self.inbox_receiver = inbox_receiver
+
+
+TaskBody = Callable[[TaskContext], Awaitable[TaskResult]]
+AgentTaskBody = Callable[[AgentTaskContext], Awaitable[TaskResult]]
+
+
+# -- where code runs --------------------------------------------------------------------------
+
+
+class BackgroundTaskExecutionContext:
+    """The task the running code belongs to. `run_id` is the run it was started from."""
+
+    __slots__ = ("_handle", "manager", "run_id", "task_id")
+
+    def __init__(self, handle: TaskHandle) -> None:
+        self._handle = handle
+        self.manager = handle.manager
+        self.task_id = handle.record.task_id
+        self.run_id = handle.record.parent_context.run_id
+
+    @property
+    def record(self) -> PersistedTaskMeta:
+        return self._handle.record
+
+    def take_inbox(self) -> tuple[InboxSender, InboxReceiver] | None:
+        """The task's inbox, for the one run in it that reads what is written to the task."""
+        return self._handle.take_inbox()
+
+
+CURRENT_TASK: ContextVar[BackgroundTaskExecutionContext | None] = ContextVar(
+    "awaken_background_task", default=None
+)
+
+
+def current_background_task_context() -> BackgroundTaskExecutionContext | None:
+    """The task around the running code, if there is one."""
+    return CURRENT_TASK.get()
+
+
+def current_background_task_id() -> str | None:
+    """The id of the task around the running code, if there is one."""
+    context = CURRENT_TASK.get()
+    return context.task_id if context is not None else None

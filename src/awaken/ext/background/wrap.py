@@ -1,0 +1,254 @@
+"""Any tool, in the background: a call starts it as a task and does not wait for it."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import msgspec
+
+from awaken.codec import Json, to_json
+from awaken.contract.backend import DurableDelegates
+from awaken.contract.background import (
+    BackgroundTaskError,
+    PersistedTaskMeta,
+    TaskParentContext,
+)
+from awaken.contract.control import interruptible
+from awaken.contract.tool import (
+    CURRENT_CALL,
+    Tool,
+    ToolCallContext,
+    ToolOutput,
+    ToolTraits,
+    only_asks,
+    traits_of,
+)
+from awaken.domain.event import ActivitySnapshot, AgentEvent
+from awaken.domain.identity import RunIdentity
+from awaken.domain.message import ToolCall
+from awaken.domain.progress import PROGRESS_ACTIVITY
+from awaken.domain.recovery import Recover
+from awaken.domain.spec import AgentSpec
+from awaken.domain.suspension import ToolCallResume
+from awaken.domain.tool import ToolDescriptor, ToolError, ToolResult, ToolStatus
+from awaken.ext.background.admit import TaskOptions
+from awaken.ext.background.manager import BackgroundTaskManager
+from awaken.ext.background.task import TaskContext, TaskResult
+from awaken.plugin.agent import ResolvedAgent
+from awaken.state.snapshot import Snapshot
+from awaken.tool import execute_tool
+
+log = logging.getLogger("awaken.background")
+
+_TOLD = "Runs in the background: the call returns a task id at once, the result follows later."
+
+
+class BackgroundTool:
+    """A tool whose calls start it as a task and answer `{task_id, status}` at once.
+
+    A call that has to be approved asks first, as ever. What the tool returns is the task's result;
+    a change of state it returns is refused, for the step it belongs to is over. Its progress is
+    the task's. If it may be run again, another process can take the task up after a crash.
+
+    Args:
+        tool: what to run; its agent needs the plugin `background_tasks`.
+        deadline: seconds the task may take.
+        description: what the model reads instead of the tool's own description.
+    """
+
+    def __init__(
+        self, tool: Tool, *, deadline: float | None = None, description: str | None = None
+    ) -> None:
+        self.tool = tool
+        self._deadline = deadline
+        told = tool.descriptor()
+        words = description or f"{told.description}\n{_TOLD}".lstrip()
+        self._descriptor = msgspec.structs.replace(told, description=words)
+        self._recovery = traits_of(tool).recovery
+        # The call only starts the tool: the tool's own timeout is for what is started, and
+        # whether it was started can be found out.
+        self.traits: ToolTraits = msgspec.structs.replace(
+            traits_of(tool),
+            timeout=None,
+            recover=Recover.VERIFY if self._recovery is Recover.REPORT else self._recovery,
+        )
+
+    def descriptor(self) -> ToolDescriptor:
+        return self._descriptor
+
+    def validate_args(self, args: Json) -> Json:
+        """The arguments as they were given, once the tool has looked at them."""
+        validate = getattr(self.tool, "validate_args", None)
+        if validate is not None:
+            validate(args)
+        return args
+
+    def only_asks(self, args: Json, decision: ToolCallResume | None) -> bool:
+        return only_asks(self.tool, args, decision)
+
+    async def verify(self, ctx: ToolCallContext) -> Any:
+        """Whether a call that was cut short has started its task; see `ToolTraits`."""
+        manager = ctx.service(BackgroundTaskManager)
+        known = await manager.find_by_uid(ctx.idempotency_key, ctx.run_identity.thread_id)
+        if known is not None:
+            return {"task_id": known.task_id, "status": known.status.value}
+        if manager.journal is not None:
+            return False  # what the journal does not know never began
+        if self._recovery is not Recover.VERIFY:
+            return None
+        return await self.tool.verify(ctx)  # type: ignore[attr-defined]
+
+    async def execute(self, args: Json, ctx: ToolCallContext) -> ToolOutput:
+        """Start the task, or say how it stands if the call has started it before."""
+        if only_asks(self.tool, args, ctx.resume_input):
+            return await execute_tool({ctx.tool_name: self.tool}, _call(args, ctx), ctx)
+        manager = ctx.service(BackgroundTaskManager)
+        thread_id, uid = ctx.run_identity.thread_id, ctx.idempotency_key or None
+        known = await manager.find_by_uid(uid, thread_id) if uid is not None else None
+        if known is not None:
+            return self._receipt(ctx, known.task_id, known.status.value)
+        resume = {"tool": self._descriptor.id, "arguments": args, "key": ctx.idempotency_key}
+        options = TaskOptions(
+            deadline=self._deadline,
+            uid=uid,
+            resume=resume if self._recovery is Recover.RETRY else None,
+        )
+        try:
+            task_id = await manager.spawn(
+                thread_id,
+                "tool",
+                None,
+                self._descriptor.name,
+                TaskParentContext(),
+                lambda task: self._run(args, ctx, task),
+                options,
+            )
+        except BackgroundTaskError as error:
+            raise ToolError.execution_failed(str(error)) from error
+        return self._receipt(ctx, task_id, "running")
+
+    def take_up(
+        self,
+        manager: BackgroundTaskManager,
+        task: PersistedTaskMeta,
+        payload: Json,
+        agent: ResolvedAgent | None = None,
+        delegates: DurableDelegates | None = None,
+    ) -> str:
+        """Run a task again that another process has begun.
+
+        Args:
+            manager: one that has the journal the task is in.
+            task: its record, as the journal has it.
+            payload: what the journal was given to resume it with.
+            agent: the agent whose tool this is, for what the tool may see of it.
+            delegates: runs the agents the tool gives tasks to.
+
+        Raises:
+            BackgroundTaskError: it has ended, or is another tool's.
+        """
+        tool_id = self._descriptor.id
+        if payload["tool"] != tool_id:
+            raise BackgroundTaskError(
+                f"task '{task.task_id}' runs tool '{payload['tool']}', not '{tool_id}'"
+            )
+        args, ctx = payload["arguments"], _resumed_context(task, payload, agent, delegates)
+        return manager.resume_task(
+            task, lambda taken: self._run(args, ctx, taken), deadline=self._deadline
+        )
+
+    async def _run(self, args: Json, ctx: ToolCallContext, task: TaskContext) -> TaskResult:
+        own = msgspec.structs.replace(
+            ctx,
+            run_identity=task.identity_within(ctx.run_identity),
+            cancellation_token=task.cancel_token,
+            activity_sink=_Progress(task),
+            forward=None,
+        )
+        CURRENT_CALL.set(own)
+        tools, call = {ctx.tool_name: self.tool}, _call(args, ctx)
+        with interruptible(task.cancel_token):
+            output = await execute_tool(tools, call, own)
+            while (run_id := _asking(output)) is not None and own.delegates is not None:
+                # Its question is its own: whoever answers it there lets the task go on.
+                task.report("waits for an approval")
+                await own.delegates.answered(run_id)
+                output = await execute_tool(tools, call, own)
+        return _task_result(output)
+
+    def _receipt(self, ctx: ToolCallContext, task_id: str, status: str) -> ToolOutput:
+        data = {"task_id": task_id, "status": status}
+        return ToolOutput(ToolResult.success(ctx.tool_name, data))
+
+
+def background(
+    tool: Tool, *, deadline: float | None = None, description: str | None = None
+) -> BackgroundTool:
+    """The tool, in the background; see `BackgroundTool`."""
+    return BackgroundTool(tool, deadline=deadline, description=description)
+
+
+class _Progress:
+    """What a tool reports, as its task's progress."""
+
+    def __init__(self, task: TaskContext) -> None:
+        self._task = task
+
+    async def __call__(self, event: AgentEvent) -> None:
+        if not isinstance(event, ActivitySnapshot):
+            return
+        if event.activity_type == PROGRESS_ACTIVITY and isinstance(event.content, dict):
+            self._task.report(event.content.get("message"), event.content.get("progress"))
+        elif isinstance(event.content, str):
+            self._task.report(event.content)
+
+
+def _call(args: Json, ctx: ToolCallContext) -> ToolCall:
+    return ToolCall(id=ctx.call_id, name=ctx.tool_name, arguments=args)
+
+
+def _asking(output: ToolOutput) -> str | None:
+    """The run that waits for an answer, if the tool has given a task to an agent."""
+    result: ToolResult = output.result
+    ticket = result.suspension if result.status is ToolStatus.PENDING else None
+    return ticket.asker.run_id if ticket is not None and ticket.asker is not None else None
+
+
+def _task_result(output: ToolOutput) -> TaskResult:
+    result: ToolResult = output.result
+    if result.status is ToolStatus.PENDING:
+        return TaskResult.failed("the tool asks for a decision, which nobody can give it here")
+    if result.status is ToolStatus.ERROR:
+        return TaskResult.failed(result.model_text())
+    if output.command:
+        log.warning(
+            "what tool %r changes in the state is refused: it ran in the background",
+            result.tool_name,
+        )
+    return TaskResult.success(result.message if result.data is None else to_json(result.data))
+
+
+def _resumed_context(
+    task: PersistedTaskMeta,
+    payload: Json,
+    agent: ResolvedAgent | None,
+    delegates: DurableDelegates | None,
+) -> ToolCallContext:
+    parent = task.parent_context
+    agent_id = parent.agent_id or ""
+    identity = RunIdentity(
+        thread_id=task.owner_thread_id, run_id=parent.run_id or "", agent_id=agent_id
+    )
+    spec = agent.spec if agent else AgentSpec(id=agent_id, model_id="", system_prompt="")
+    return ToolCallContext(
+        call_id=parent.call_id or "",
+        tool_name=payload["tool"],
+        run_identity=identity,
+        agent_spec=spec,
+        snapshot=Snapshot(0, {}),
+        idempotency_key=payload["key"],
+        arguments=payload["arguments"],
+        services=agent.env.services if agent else {},
+        delegates=delegates,
+    )

@@ -1,0 +1,107 @@
+"""What an agent sees of a conversation that was handed to it. The log stays as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
+
+import msgspec
+
+from awaken.domain.message import Message, Role
+from awaken.domain.phase import Phase
+from awaken.domain.tool import ToolDescriptor
+from awaken.ext.handoff.config import InputFilter
+from awaken.ext.handoff.state import HANDOFF, Handover
+from awaken.plugin.context import PhaseContext
+from awaken.plugin.registrar import Registrar
+from awaken.state.command import Command
+
+
+class HandoffInputPlugin:
+    """Shows an agent only a part of what it was handed; `filters` are by the agent that gives.
+
+    It remembers where its run's hand-over was, so every run has one of its own.
+    """
+
+    id = "agent_handoff_input"
+
+    def __init__(self, filters: Mapping[str, InputFilter]) -> None:
+        self._filters = dict(filters)
+        self._handover: Handover | None = None
+        self._before: list[Message] = []
+        self._shown: list[Message] = []
+
+    def for_run(self) -> HandoffInputPlugin:
+        return HandoffInputPlugin(self._filters)
+
+    def register(self, registrar: Registrar) -> None:
+        if HANDOFF.name not in registrar.keys:
+            registrar.key(HANDOFF)
+        registrar.hook(Phase.BEFORE_INFERENCE, self.look)
+        registrar.transform(self.view)
+
+    async def look(self, ctx: PhaseContext) -> Command | None:
+        """Find the hand-over in the conversation, and what is to be seen from before it."""
+        state = ctx.read(HANDOFF)
+        handover = state.handover if state and state.active_agent == ctx.agent_spec.id else None
+        if handover == self._handover:
+            return None
+        chosen = self._filters.get(handover.by, "all") if handover is not None else "all"
+        before = _before(ctx.messages, handover) if handover and chosen != "all" else []
+        self._shown = _filtered(before, chosen) if before else []
+        self._handover, self._before = handover, before
+        return None
+
+    def view(self, messages: Sequence[Message], _: Sequence[ToolDescriptor]) -> Sequence[Message]:
+        """The messages of a request, with what is to be seen in the place of what was before."""
+        if not self._before:
+            return messages
+        before = {id(message) for message in self._before}
+        there = {id(message) for message in messages if id(message) in before}
+        # What another transform has left out stays out; what a filter has made up is new.
+        shown = [m for m in self._shown if id(m) in there or id(m) not in before]
+        place = next((i for i, m in enumerate(messages) if id(m) in before), None)
+        if place is None:
+            return messages
+        rest = [m for m in messages[place:] if id(m) not in before]
+        return [*messages[:place], *_paired(shown), *rest]
+
+
+def _before(messages: Sequence[Message], handover: Handover) -> list[Message]:
+    """What was said up to the hand-over; nothing, if that is not in sight any more."""
+    backwards = range(len(messages) - 1, -1, -1)
+    last = next((i for i in backwards if messages[i].id == handover.since), None)
+    if handover.since is None or last is None:
+        return []
+    # Results of the same turn that came late stand behind it.
+    late = takewhile(lambda message: message.role is Role.TOOL, messages[last + 1 :])
+    return [*messages[: last + 1], *late]
+
+
+def _filtered(before: list[Message], chosen: InputFilter) -> list[Message]:
+    if callable(chosen):
+        return list(chosen(tuple(before)))
+    asked = [i for i, message in enumerate(before) if message.is_visible_user()]
+    return before[asked[-1] :] if asked else before
+
+
+def _paired(messages: Sequence[Message]) -> Iterator[Message]:
+    """Calls with a result behind them, and those results: a filter may have torn them apart."""
+    index = 0
+    while index < len(messages):
+        message, made = messages[index], messages[index].tool_calls or ()
+        index += 1
+        if message.role is Role.TOOL:
+            continue
+        results: list[Message] = []
+        while index < len(messages) and messages[index].role is Role.TOOL:
+            results.append(messages[index])
+            index += 1
+        answered = {result.tool_call_id for result in results}
+        calls = tuple(call for call in made if call.id in answered)
+        if len(calls) == len(made):
+            yield message
+        elif calls or message.content:
+            yield msgspec.structs.replace(message, tool_calls=calls or None)
+        asked = {call.id for call in calls}
+        yield from (result for result in results if result.tool_call_id in asked)

@@ -1,0 +1,41 @@
+"""Budgets and prices, as users give them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from awaken.domain.budget import Budget, Price
+from awaken.errors import ConfigError
+
+
+def checked_budget(budget: Budget | None, whose: str) -> Budget | None:
+    """
+    Raises:
+        ConfigError: it is no budget, or one that cannot be kept to.
+    """
+    given: Any = budget
+    if given is None:
+        return None
+    if not isinstance(given, Budget):
+        raise ConfigError(
+            f"{whose}: budget is a Budget, such as Budget(tokens=10_000), not {given!r}"
+        )
+    if (problem := given.problem()) is not None:
+        raise ConfigError(f"{whose}: {problem}")
+    return given
+
+
+def checked_prices(prices: Mapping[str, Price]) -> dict[str, Price]:
+    """
+    Raises:
+        ConfigError: one of them is no price.
+    """
+    for model, price in prices.items():
+        given: Any = price
+        if not isinstance(given, Price):
+            raise ConfigError(
+                f"the price of model {model!r} is a Price, such as Price(input=1, output=4) per "
+                f"million tokens, not {given!r}"
+            )
+    return dict(prices)

@@ -1,0 +1,97 @@
+"""Runs that end by themselves: what comes out fits what went in."""
+
+from __future__ import annotations
+
+import asyncio
+
+from awaken.domain.message import Message
+from awaken.testing.conformance.backends.asking import (
+    Ask,
+    BothWays,
+    Way,
+    completed,
+    fails,
+)
+from awaken.testing.conformance.backends.subject import BackendPart, BackendSubject
+from awaken.testing.conformance.making import PATIENCE
+
+check = BothWays()
+
+ECHO = BackendPart.ECHO
+CROWD = 4
+ODD = (
+    " \tspace around \r\n and lines\n\n",
+    "Grüße, 你好, שלום, 🐍👩‍👩‍👧, e\u0301, \u2028\u2029\ufeff",
+    '{"type": "result"} </text> \\u0000 \\ " \' % {0}',
+)
+HUGE = "lorem ipsum " * 25_000
+
+
+@check
+async def an_agent_answers(subject: BackendSubject, way: Way) -> None:
+    """02 §2.5: the text of the result is what the agent said."""
+    completed(await way(subject, Ask(text="hello"), subject.backend(ECHO)), "hello")
+
+
+@check
+async def the_last_message_is_answered(subject: BackendSubject, way: Way) -> None:
+    """02 §2.2: whatever else of the conversation it reads."""
+    before = (Message.user("first", id="m1"), Message.assistant("second", id="m2"))
+
+    ask = Ask(text="third", before=before)
+    completed(await way(subject, ask, subject.backend(ECHO)), "third")
+
+
+@check
+async def odd_prompts_arrive_as_they_are(subject: BackendSubject, way: Way) -> None:
+    backend = subject.backend(ECHO)
+    for number, text in enumerate(ODD):
+        completed(await way(subject, Ask(text=text, run=f"odd-{number}"), backend), text)
+
+
+@check
+async def a_huge_prompt_arrives_as_it_is(subject: BackendSubject, way: Way) -> None:
+    completed(await way(subject, Ask(text=HUGE), subject.backend(ECHO)), HUGE)
+
+
+@check
+async def an_empty_prompt_is_a_prompt(subject: BackendSubject, way: Way) -> None:
+    """02/B13: an empty answer is one, too."""
+    completed(await way(subject, Ask(text=""), subject.backend(ECHO)), "")
+
+
+@check
+async def runs_after_one_another_are_apart(subject: BackendSubject, way: Way) -> None:
+    backend = subject.backend(ECHO)
+    results = [
+        await way(subject, Ask(text=text, run=f"run-{text}"), backend) for text in ("a", "b")
+    ]
+
+    assert [result.output.text_or(result.response) for result in results] == ["a", "b"]
+    ids = [result.run_id for result in results if result.run_id is not None]
+    assert len(set(ids)) == len(ids)
+
+
+@check
+async def runs_at_once_do_not_mix(subject: BackendSubject, way: Way) -> None:
+    backend = subject.backend(ECHO)
+    asks = [Ask(text=f"word {number}", run=f"run-{number}") for number in range(CROWD)]
+    runs = [asyncio.ensure_future(way(subject, ask, backend)) for ask in asks]
+    _, stuck = await asyncio.wait(runs, timeout=CROWD * PATIENCE)
+    for run in stuck:
+        run.cancel()
+    assert not stuck, "runs at once keep each other from ending"
+
+    for ask, run in zip(asks, runs, strict=True):
+        completed(run.result(), ask.text)
+    ids = [run.result().run_id for run in runs]
+    assert len({id for id in ids if id is not None}) == CROWD - ids.count(None)
+
+
+@check
+async def a_failure_is_told(subject: BackendSubject, way: Way) -> None:
+    """02 §2.6, §2.7: as a failed result or as an error; and once more the same."""
+    backend = subject.backend(BackendPart.FAILING)
+    for number in range(2):
+        ask = Ask(part=BackendPart.FAILING, run=f"run-{number}")
+        assert await fails(way(subject, ask, backend))

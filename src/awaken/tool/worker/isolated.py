@@ -1,0 +1,78 @@
+"""A function that is called in a worker process, from the side of its tool."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from awaken.contract.tool import ToolCallContext, ToolOutput
+from awaken.domain.tool import ToolError
+from awaken.errors import ConfigError
+from awaken.tool.signature import Signature
+from awaken.tool.worker.pool import Pool, pool_of
+from awaken.tool.worker.process import check_system, how_it_ended
+from awaken.tool.worker.target import check, refuse_while_loading, target_of
+from awaken.tool.worker.wire import Request, Returned, Setup, context_fields, read_answer
+
+_log = logging.getLogger("awaken.tool")
+
+
+class IsolatedFunction:
+    """Calls a function in a worker process, which is killed when a call is cancelled.
+
+    Raises:
+        ConfigError: the function cannot be found from another process.
+    """
+
+    def __init__(self, fn: Callable[..., Any], tool: str, signature: Signature) -> None:
+        check_system()
+        self._fn = fn
+        self._tool = tool
+        self._defaults = {parameter.name: parameter.default for parameter in signature.parameters}
+        self._setup = Setup(tool, target_of(fn, tool), signature.context, tuple(sys.argv))
+        self._pool: Pool | None = None
+
+    async def call(self, values: dict[str, Any], ctx: ToolCallContext) -> ToolOutput:
+        """What the function answers, as it would here.
+
+        Raises:
+            ToolError: what the function raised, or how its process died.
+            ConfigError: the function, or an argument, cannot be had in another process.
+            OSError: no process can be started.
+        """
+        pool = self._pool or self._open()
+        outcome = await pool.call(self._request(values, ctx))
+        if isinstance(outcome, Exception):
+            raise outcome
+        if isinstance(outcome, int):
+            why = f"the worker process {how_it_ended(outcome)}"
+            _log.error("tool %r failed in call %r: %s", self._tool, ctx.call_id, why)
+            raise ToolError.execution_failed(why)
+        answer = read_answer(outcome)
+        if isinstance(answer, Returned):
+            return ToolOutput(answer.result)
+        if answer.trace is not None:
+            place = f"in call {ctx.call_id!r}, in its worker process"
+            _log.error("tool %r failed %s:\n%s", self._tool, place, answer.trace)
+        raise ToolError(answer.kind, answer.message)
+
+    def _open(self) -> Pool:
+        refuse_while_loading(self._tool)
+        check(self._setup.target, self._fn, self._tool)
+        self._pool = pool_of(self._setup)
+        return self._pool
+
+    def _request(self, values: dict[str, Any], ctx: ToolCallContext) -> bytes:
+        # Any object may be a default, so it is left to the function over there to have its own.
+        given = {k: v for k, v in values.items() if v is not self._defaults[k]}
+        context = None if self._setup.context is None else context_fields(ctx)
+        try:
+            return pickle.dumps(Request(given, context))
+        except Exception as error:
+            raise ConfigError(
+                f"tool {self._tool!r}: its arguments cannot be sent to a worker process ({error}): "
+                "define their types at the top of a module, or leave out isolated=True"
+            ) from error

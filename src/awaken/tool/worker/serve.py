@@ -1,0 +1,118 @@
+"""What runs in a worker process: load one function, call it, answer; until nobody asks any more."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import pickle
+import socket
+import sys
+import traceback
+from collections.abc import Awaitable
+from typing import Any
+
+from awaken.codec import clean_text, dumps
+from awaken.contract.tool import ToolCallContext
+from awaken.domain.tool import ToolError, ToolErrorKind, ToolResult
+from awaken.errors import ConfigError
+from awaken.tool.answer import to_output
+from awaken.tool.worker.lifeline import hold
+from awaken.tool.worker.target import load
+from awaken.tool.worker.wire import READY, Raised, Request, Returned, Setup, receive, send
+
+
+def main(inherited: int) -> None:
+    """Serve the process that started this one, by the socket it left us."""
+    lifeline = os.dup(0)
+    with open(os.devnull) as nothing:
+        os.dup2(nothing.fileno(), 0)
+    hold(lifeline)
+    channel = socket.socket(fileno=inherited)
+    # Processes the function starts are not to speak in its name, or to keep its owner waiting.
+    channel.set_inheritable(False)
+    os.register_at_fork(after_in_child=channel.close)
+    frame = receive(channel)
+    if frame is None:
+        return
+    worker = Worker(pickle.loads(frame))
+    send(channel, worker.get_ready())
+    while (frame := receive(channel)) is not None:
+        send(channel, worker.answer(frame))
+
+
+class Worker:
+    """One function, and its calls."""
+
+    def __init__(self, setup: Setup) -> None:
+        sys.argv[:] = setup.argv
+        self._setup = setup
+
+    def get_ready(self) -> bytes:
+        """Import the function; `READY`, or why not."""
+        try:
+            self._function = load(self._setup.target)
+        except BaseException as error:
+            traceback.print_exc()
+            return _describe(error).encode()
+        return READY
+
+    def answer(self, frame: bytes) -> bytes:
+        """Carry out one request; whatever goes wrong is an answer, too."""
+        try:
+            value = self._function(**self._arguments(frame))
+            return dumps(Returned(result=self._result(value)))
+        except ToolError as error:
+            return dumps(Raised(kind=error.kind, message=clean_text(error.message)))
+        except BaseException as error:  # sys.exit() ends a call, not the worker
+            trace = clean_text(traceback.format_exc())
+            kind = ToolErrorKind.EXECUTION_FAILED
+            return dumps(Raised(kind=kind, message=_describe(error), trace=trace))
+
+    def _arguments(self, frame: bytes) -> dict[str, Any]:
+        request: Request = pickle.loads(frame)
+        if self._setup.context is not None and request.context is not None:
+            request.values[self._setup.context] = self._context(request.context)
+        return request.values
+
+    def _context(self, fields: dict[str, Any]) -> ToolCallContext:
+        state: Any = _Elsewhere(self._setup.tool, "the run's state")
+        services: Any = _Elsewhere(self._setup.tool, "plugins' services")
+        return ToolCallContext(**fields, snapshot=state, services=services)
+
+    def _result(self, value: Any) -> ToolResult:
+        if inspect.isawaitable(value):  # a plain wrapper around an async function
+            value = asyncio.run(_awaited(value))
+        output = to_output(self._setup.tool, value)
+        if output.command:
+            raise ToolError.execution_failed(
+                f"tool {self._setup.tool!r} returned changes of state, which do not leave its "
+                "worker process: leave out isolated=True"
+            )
+        result: ToolResult = output.result
+        return result
+
+
+class _Elsewhere:
+    """Stands for what only the run's own process has."""
+
+    def __init__(self, tool: str, what: str) -> None:
+        self._why = (
+            f"{what} cannot be had in the worker process of tool {tool!r}: take what it needs as "
+            "an argument, or leave out isolated=True"
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        raise ConfigError(self._why)
+
+
+async def _awaited(value: Awaitable[Any]) -> Any:
+    return await value
+
+
+def _describe(error: BaseException) -> str:
+    try:
+        text = str(error)
+    except Exception:
+        text = "(its text cannot be read)"
+    return clean_text(f"{type(error).__name__}: {text}")

@@ -1,0 +1,147 @@
+"""Where another process finds a function: by module and name, as an import would."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import types
+from collections.abc import Callable
+from importlib import import_module
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from awaken.errors import ConfigError
+from awaken.tool.signature import plain_function
+
+_SCRIPT = "__main__"
+_SCRIPT_ELSEWHERE = "__worker_main__"
+
+_loading = False
+
+
+class Target(NamedTuple):
+    """A function's address; `is_main` if its module is the program that was started."""
+
+    module: str
+    qualname: str
+    file: str | None
+    is_main: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.module}.{self.qualname}"
+
+
+def target_of(fn: Callable[..., Any], tool: str) -> Target:
+    """The address of a function.
+
+    Raises:
+        ConfigError: another process cannot import it.
+    """
+    module, qualname = getattr(fn, "__module__", None), getattr(fn, "__qualname__", None)
+    if not module or not qualname or "<" in qualname or isinstance(fn, types.MethodType):
+        raise _refused(
+            tool,
+            f"{qualname or fn!r} cannot be found by its name (it is a closure, lambda, method or "
+            "partial): write a function with `def` at the top of a module",
+        )
+    home = sys.modules.get(module)
+    file = getattr(home, "__file__", None)
+    if module != _SCRIPT:
+        return Target(module, qualname, file)
+    if file is None or not Path(file).is_file():
+        raise _refused(tool, f"{qualname} is in no file: move it into a module, and import it")
+    if "__main__" not in Path(file).read_text(errors="replace"):
+        raise _refused(
+            tool,
+            f"the worker imports {Path(file).name}, which would run the program again: put what it "
+            "runs under `if __name__ == '__main__':`, or move the function into a module",
+        )
+    spec: ModuleSpec | None = getattr(home, "__spec__", None)
+    name = _SCRIPT if spec is None else spec.name
+    return Target(name, qualname, os.path.abspath(file), is_main=True)
+
+
+def check(target: Target, fn: Callable[..., Any], tool: str) -> None:
+    """Make sure that the address leads to the function.
+
+    Raises:
+        ConfigError: its module calls something else by that name.
+    """
+    module = sys.modules.get(_SCRIPT if target.is_main else target.module)
+    try:
+        found = _named(module, target.qualname)
+    except AttributeError:
+        found = None
+    if plain_function(found) is not plain_function(fn):
+        raise _refused(
+            tool,
+            f"{target} is not its function, though a worker would find it there: give the function "
+            "a name of its own at the top of its module",
+        )
+
+
+def load(target: Target) -> Callable[..., Any]:
+    """The function at an address, in a process that has not seen it before.
+
+    Raises:
+        Exception: whatever its module raises when imported, or that it has no such name.
+    """
+    global _loading
+    _loading = True
+    try:
+        module = _module(target)
+    finally:
+        _loading = False
+    if target.is_main:
+        sys.modules[_SCRIPT] = module  # where pickled values look for their types
+    function: Callable[..., Any] = _named(module, target.qualname)
+    return function
+
+
+def refuse_while_loading(tool: str) -> None:
+    """Keep a module that calls its own tools when imported from starting workers without end.
+
+    Raises:
+        ConfigError: this is a worker, and it is importing its function's module.
+    """
+    if _loading:
+        raise _refused(
+            tool,
+            "it was called while a worker imports its module: put what the module runs under "
+            "`if __name__ == '__main__':`",
+        )
+
+
+def _module(target: Target) -> types.ModuleType:
+    if target.module != _SCRIPT:
+        try:
+            spec = find_spec(target.module)
+        except ModuleNotFoundError:
+            spec = None
+        if target.file is None or (spec is not None and spec.origin == target.file):
+            return import_module(target.module)
+    assert target.file is not None, "a script has a file"
+    return _from_file(target.file, target.module)
+
+
+def _from_file(file: str, name: str) -> types.ModuleType:
+    """A module that was loaded from a file, as scripts are, and not found by its name."""
+    if name == _SCRIPT:
+        name = _SCRIPT_ELSEWHERE
+    spec = spec_from_file_location(name, file, loader=SourceFileLoader(name, file))
+    assert spec is not None, "a spec with a loader"
+    assert spec.loader is not None, "a spec with a loader"
+    module = sys.modules[name] = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _named(module: types.ModuleType | None, qualname: str) -> Any:
+    return functools.reduce(getattr, qualname.split("."), module)
+
+
+def _refused(tool: str, why: str) -> ConfigError:
+    return ConfigError(f"tool {tool!r} cannot be isolated: {why}")

@@ -3,6 +3,7 @@
 from awaken.contract.control import CancellationToken
 from awaken.contract.profile import ProfileKey
 from awaken.contract.tool import ToolCallContext, ToolOutput
+from awaken.domain.budget import Budget, Price
 from awaken.domain.context_message import ContextMessage
 from awaken.domain.event import RunEvent
 from awaken.domain.inference import InferenceOverride
@@ -14,7 +15,7 @@ from awaken.domain.spec import AgentSpec
 from awaken.domain.suspension import SuspendTicket, ToolCallResume
 from awaken.domain.tool import ToolDescriptor, ToolError, ToolResult
 from awaken.errors import AwakenError
-from awaken.front import Agent, RecoveredRun, RunResult, RunStream, Runtime
+from awaken.front import Agent, RemoteAgent, RunResult, Runtime
 from awaken.plugin.context import PhaseContext
 from awaken.plugin.hook import Plugin
 from awaken.plugin.registrar import Registrar
@@ -30,6 +31,7 @@ __all__ = [
     "AgentSpec",
     "AwakenError",
     "Block",
+    "Budget",
     "CancellationToken",
     "Command",
     "ContextMessage",
@@ -41,14 +43,14 @@ __all__ = [
     "Phase",
     "PhaseContext",
     "Plugin",
+    "Price",
     "ProfileKey",
-    "RecoveredRun",
     "RedactedString",
     "Registrar",
+    "RemoteAgent",
     "RunEvent",
     "RunRequest",
     "RunResult",
-    "RunStream",
     "Runtime",
     "Scope",
     "SetResult",

@@ -1,437 +1,197 @@
-"""What a backend says of itself and of a run: capabilities, statuses, outputs, errors (02 §2)."""
+"""What goes to a backend and comes back: carriers, outputs, errors, factories (02 §2.1–§2.7)."""
 
 from __future__ import annotations
 
 import pytest
+from backend_requests import delegate_request, root_request
 
 from awaken.backend import (
+    BACKEND_OUTPUT_STATE_KEY,
+    BackendAbortRequest,
     BackendAgentNotFound,
-    BackendCancellationCapability,
-    BackendCapabilities,
-    BackendContinuationCapability,
     BackendControl,
-    BackendDelegateRunRequest,
+    BackendDelegateContinuation,
+    BackendDelegatePersistence,
+    BackendDelegatePolicy,
     BackendLoopError,
     BackendOutputArtifact,
-    BackendOutputCapability,
-    BackendRootRunRequest,
+    BackendParentContext,
     BackendRunOutput,
+    BackendRunResult,
     BackendRunStatus,
-    BackendTranscriptCapability,
-    BackendWaitCapability,
     ExecutionBackend,
     ExecutionBackendError,
+    ExecutionBackendFactory,
     ExecutionBackendFactoryError,
     ExecutionFailed,
-    LocalBackend,
     RemoteError,
     execution_capabilities,
-    map_termination,
-    validate_delegate_execution_request,
-    validate_root_execution_request,
 )
-from awaken.codec import dumps
-from awaken.contract.control import DecisionQueue
-from awaken.contract.events import NullEventSink
+from awaken.codec import Json, dumps, from_json, loads
 from awaken.domain.identity import RunIdentity
-from awaken.domain.inference import InferenceOverride
-from awaken.domain.lifecycle import (
-    BEHAVIOR_REQUESTED,
-    CANCELLED,
-    NATURAL_END,
-    SUSPENDED_END,
-    Blocked,
-    Failed,
-    RunStatus,
-    Stopped,
-    StoppedReason,
-    TerminationReason,
-)
-from awaken.domain.message import Message
-from awaken.domain.run import WaitingReason
+from awaken.domain.lifecycle import NATURAL_END
 from awaken.domain.spec import AgentSpec, RemoteEndpoint
-from awaken.domain.suspension import ToolCallResume
-from awaken.domain.tool import ToolDescriptor
-from awaken.errors import AgentNotFound, InferenceFailed
-from awaken.plugin.agent import ResolvedAgent, ResolvedBackendAgent
-from awaken.testing import ScriptedModel
+from awaken.errors import (
+    AgentLoopError,
+    InferenceFailed,
+    InvalidResume,
+    PhaseError,
+    RemoteAgentNotDirectlyRunnable,
+    ResolveError,
+    ResolveFailed,
+    StorageError,
+)
+from awaken.plugin.agent import ResolvedBackendAgent
+from awaken.registry import RegistryResolver, RegistrySet
 
 pytestmark = pytest.mark.anyio
 
 
-class NoAgents:
-    """A resolver for requests nobody gets to run."""
-
-    def resolve(self, agent_id: str) -> ResolvedAgent:
-        raise AgentNotFound(agent_id)
-
-    def resolve_execution(self, agent_id: str) -> ResolvedAgent:
-        raise AgentNotFound(agent_id)
-
-    def agent_ids(self) -> list[str]:
-        return []
+# -- carriers ---------------------------------------------------------------------------------
 
 
-def root_request() -> BackendRootRunRequest:
-    message = Message.user("hello")
-    return BackendRootRunRequest(
-        agent_id="remote",
-        messages=[message],
-        new_messages=[message],
-        sink=NullEventSink(),
-        resolver=NoAgents(),
-        run_identity=RunIdentity(thread_id="thread", run_id="run", agent_id="remote"),
+def test_what_carriers_hold_by_default() -> None:
+    """02 §2.1, §2.4: everything absent, and the one policy the seeds have."""
+    assert BackendParentContext() == BackendParentContext(
+        parent_run_id=None, parent_thread_id=None, parent_tool_call_id=None
+    )
+    control = BackendControl()
+    assert (control.cancellation_token, control.decision_rx) == (None, None)
+    assert BackendDelegatePolicy() == BackendDelegatePolicy(
+        persistence=BackendDelegatePersistence.EPHEMERAL,
+        continuation=BackendDelegateContinuation.DISABLED,
+    )
+    abort = BackendAbortRequest(
+        agent_id="a", run_identity=RunIdentity(thread_id="t", run_id="r", agent_id="a")
+    )
+    assert (abort.parent, abort.persisted_state, abort.is_continuation) == (None, None, False)
+
+
+def test_what_a_request_asks_for_by_default() -> None:
+    """02 §2.4: no decisions, no overrides, no tools, nothing to go on with."""
+    root, delegate = root_request(), delegate_request()
+
+    assert (root.decisions, root.overrides, root.frontend_tools) == ((), None, ())
+    assert (root.checkpoint_store, root.local, root.inbox) == (None, None, None)
+    assert root.is_continuation is False
+    assert delegate.policy == BackendDelegatePolicy()
+    assert delegate.parent == BackendParentContext()
+
+
+def test_what_a_result_holds_by_default() -> None:
+    """02 §2.5: who, how it stands and how it ended; the rest may be absent."""
+    result = BackendRunResult(
+        agent_id="a", status=BackendRunStatus.completed(), termination=NATURAL_END
     )
 
-
-def delegate_request() -> BackendDelegateRunRequest:
-    message = Message.user("hello")
-    return BackendDelegateRunRequest(
-        agent_id="remote",
-        messages=[message],
-        new_messages=[message],
-        sink=NullEventSink(),
-        resolver=NoAgents(),
-    )
+    assert (result.status_reason, result.response, result.run_id) == (None, None, None)
+    assert (result.inbox, result.state, result.steps) == (None, None, 0)
+    assert result.output == BackendRunOutput()
 
 
-def asks_for_everything() -> BackendRootRunRequest:
-    request = root_request()
-    request.is_continuation = True
-    request.frontend_tools = [ToolDescriptor(id="ui", name="ui", description="")]
-    request.overrides = InferenceOverride()
-    request.decisions = [("call-1", ToolCallResume.approve())]
-    return request
-
-
-# -- the seeds --------------------------------------------------------------------------------
-
-
-def test_backend_status_timeout_is_first_class_at_runtime_boundary() -> None:
-    """02/B1 [S]: a timeout is done, for the reason `timeout`, whatever the termination says."""
-    status = BackendRunStatus.timeout()
-    termination = Failed(value="polling timeout exceeded")
-
-    assert status.durable_run_status(termination) is RunStatus.DONE
-    assert status.durable_status_reason(termination) == "timeout"
-    assert status.result_status_label(termination) == "timeout"
-
-
-def test_backend_status_waiting_is_first_class_at_runtime_boundary() -> None:
-    """02/B2 [S]: waiting for input wins over an error beside it."""
-    status = BackendRunStatus.waiting_input("need details")
-    termination = Failed(value="should not win")
-
-    assert status.durable_run_status(termination) is RunStatus.WAITING
-    assert status.durable_status_reason(termination) == "input_required"
-    assert status.result_status_label(termination) == "waiting_input"
-
-
-# -- statuses ---------------------------------------------------------------------------------
-
-WAITING, DONE = RunStatus.WAITING, RunStatus.DONE
+# -- outputs ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("status", "display", "run_status", "reason", "label"),
+    ("own", "fallback", "text"),
     [
-        (BackendRunStatus.waiting_input(), "waiting_input", WAITING, "input_required", None),
-        (
-            BackendRunStatus.waiting_input("which city?"),
-            "waiting_input: which city?",
-            WAITING,
-            "input_required",
-            "waiting_input",
-        ),
-        (BackendRunStatus.waiting_auth(), "waiting_auth", WAITING, "auth_required", None),
-        (
-            BackendRunStatus.waiting_auth("sign in"),
-            "waiting_auth: sign in",
-            WAITING,
-            "auth_required",
-            "waiting_auth",
-        ),
-        (BackendRunStatus.suspended(), "suspended", WAITING, "suspended", None),
-        (
-            BackendRunStatus.suspended("approve"),
-            "suspended: approve",
-            WAITING,
-            "suspended",
-            "suspended",
-        ),
-        (BackendRunStatus.failed("boom"), "failed: boom", DONE, "error", "failed"),
-        (BackendRunStatus.failed(""), "failed: ", DONE, "error", "failed"),
-        (BackendRunStatus.cancelled(), "cancelled", DONE, "cancelled", None),
-        (BackendRunStatus.timeout(), "timeout", DONE, "timeout", None),
+        ("own", "fallback", "own"),
+        ("own", None, "own"),
+        ("", "fallback", ""),
+        ("", None, ""),
+        (None, "fallback", "fallback"),
+        (None, "", ""),
+        (None, None, None),
     ],
 )
-@pytest.mark.parametrize("termination", [NATURAL_END, SUSPENDED_END, Failed(value="no")])
-def test_every_status_but_completed_wins_over_the_termination(
-    status: BackendRunStatus,
-    display: str,
-    run_status: RunStatus,
-    reason: str,
-    label: str | None,
-    termination: TerminationReason,
+def test_text_or_counts_an_empty_text_as_text(
+    own: str | None, fallback: str | None, text: str | None
 ) -> None:
-    """02/B14: the rows of §2.6, with and without the optional message."""
-    assert str(status) == display
-    assert status.durable_run_status(termination) is run_status
-    assert status.durable_status_reason(termination) == reason
-    assert status.result_status_label(termination) == (label or display)
+    """02 §2.5: an empty string is present."""
+    assert BackendRunOutput.from_text(own).text_or(fallback) == text
+
+
+def test_outputs_are_equal_by_value() -> None:
+    """02 §2.5: the default is all empty; `from_text` fills the text only."""
+    artifact = BackendOutputArtifact(name="chart", content={"x": [1]})
+
+    assert BackendRunOutput.from_text(None) == BackendRunOutput()
+    assert BackendRunOutput.from_text("a") == BackendRunOutput(text="a", artifacts=(), raw=None)
+    assert BackendRunOutput.from_text("") != BackendRunOutput()
+    assert BackendRunOutput(artifacts=(artifact,)) == BackendRunOutput(
+        artifacts=(BackendOutputArtifact(name="chart", content={"x": [1]}),)
+    )
+    assert BackendRunOutput(raw={"a": 1}) != BackendRunOutput(raw={"a": 2})
 
 
 @pytest.mark.parametrize(
-    ("termination", "run_status", "reason"),
+    ("value", "json"),
     [
-        (NATURAL_END, DONE, "natural"),
-        (BEHAVIOR_REQUESTED, DONE, "behavior_requested"),
-        (CANCELLED, DONE, "cancelled"),
-        (Blocked(value="no"), DONE, "blocked:no"),
-        (Failed(value="boom"), DONE, "error"),
-        (Stopped(value=StoppedReason(code="max_rounds")), DONE, "stopped:max_rounds"),
-        (SUSPENDED_END, WAITING, None),
-    ],
-)
-def test_completed_asks_the_termination(
-    termination: TerminationReason, run_status: RunStatus, reason: str | None
-) -> None:
-    """02/B14: only Completed consults the termination (§2.6)."""
-    status = BackendRunStatus.completed()
-
-    assert str(status) == "completed"
-    assert status.durable_run_status(termination) is run_status
-    assert status.durable_status_reason(termination) == reason
-    assert status.result_status_label(termination) == run_status.value
-
-
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("input_required", WaitingReason.USER_INPUT),
-        ("user_input_required", WaitingReason.USER_INPUT),
-        ("auth_required", WaitingReason.TOOL_PERMISSION),
-        ("suspended", WaitingReason.TOOL_PERMISSION),
-        ("awaiting_tasks", WaitingReason.BACKGROUND_TASKS),
-        ("rate_limit", WaitingReason.RATE_LIMIT),
-        ("manual_pause", WaitingReason.MANUAL_PAUSE),
-        ("something else", WaitingReason.EXTERNAL_EVENT),
-        ("", WaitingReason.EXTERNAL_EVENT),
-        (None, WaitingReason.EXTERNAL_EVENT),
-    ],
-)
-def test_what_a_status_reason_waits_for(text: str | None, reason: WaitingReason) -> None:
-    """02/B14: every row of the waiting-reason map (§2.11)."""
-    assert WaitingReason.from_status_reason(text) is reason
-
-
-@pytest.mark.parametrize(
-    ("termination", "status"),
-    [
-        (NATURAL_END, BackendRunStatus.completed()),
-        (BEHAVIOR_REQUESTED, BackendRunStatus.completed()),
-        (CANCELLED, BackendRunStatus.cancelled()),
+        (BackendRunOutput(), {}),
+        (BackendRunOutput(text=""), {"text": ""}),
+        (BackendRunOutput(raw=[1, {"a": None}]), {"raw": [1, {"a": None}]}),
         (
-            Stopped(value=StoppedReason(code="max_rounds")),
-            BackendRunStatus.failed("stopped: max_rounds"),
+            BackendRunOutput(
+                text="a", artifacts=(BackendOutputArtifact(id="1", content="x"),), raw=False
+            ),
+            {"text": "a", "artifacts": [{"id": "1", "content": "x"}], "raw": False},
         ),
+        (BackendOutputArtifact(content=None), {"content": None}),
         (
-            Stopped(value=StoppedReason(code="timeout", detail="61 s")),
-            BackendRunStatus.failed("stopped: timeout (61 s)"),
+            BackendOutputArtifact(id="1", name="n", media_type="text/csv", content={"x": 1}),
+            {"id": "1", "name": "n", "media_type": "text/csv", "content": {"x": 1}},
         ),
-        (Blocked(value="not allowed"), BackendRunStatus.failed("blocked: not allowed")),
-        (SUSPENDED_END, BackendRunStatus.suspended()),
-        (Failed(value="inference failed: boom"), BackendRunStatus.failed("inference failed: boom")),
     ],
 )
-def test_map_termination(termination: TerminationReason, status: BackendRunStatus) -> None:
-    """02 §2.15: how a local run's end looks from outside."""
-    assert map_termination(termination) == status
+def test_what_is_absent_is_not_written(
+    value: BackendRunOutput | BackendOutputArtifact, json: Json
+) -> None:
+    """02 §2.5: `?` and `[]?` are omitted when absent or empty; the content never is."""
+    assert loads(dumps(value)) == json
+    assert from_json(json, type(value)) == value
 
 
-# -- capabilities -----------------------------------------------------------------------------
+def test_where_an_output_is_kept() -> None:
+    """02 §2.10: the constant readers look for."""
+    assert BACKEND_OUTPUT_STATE_KEY == "__runtime_backend_output"
 
 
-def test_a_full_backend_can_do_everything() -> None:
-    """02 §2.3: `full()` is the default value."""
-    full = BackendCapabilities.full()
-
-    assert full == BackendCapabilities()
-    assert full.cancellation is BackendCancellationCapability.COOPERATIVE_TOKEN
-    assert (full.decisions, full.overrides, full.frontend_tools) == (True, True, True)
-    assert full.continuation is BackendContinuationCapability.IN_PROCESS_STATE
-    assert full.waits is BackendWaitCapability.INPUT_AND_AUTH
-    assert full.transcript is BackendTranscriptCapability.FULL_TRANSCRIPT
-    assert full.output is BackendOutputCapability.TEXT_AND_ARTIFACTS
-    assert LocalBackend().capabilities() == full
-
-
-def test_a_stateless_remote_backend_can_do_little() -> None:
-    """02 §2.3: `remote_stateless_text()`, which is also what a backend has that says nothing."""
-    remote = BackendCapabilities.remote_stateless_text()
-
-    assert remote.cancellation is BackendCancellationCapability.NONE
-    assert (remote.decisions, remote.overrides, remote.frontend_tools) == (False, False, False)
-    assert remote.continuation is BackendContinuationCapability.NONE
-    assert remote.waits is BackendWaitCapability.NONE
-    assert remote.transcript is BackendTranscriptCapability.SINGLE_PROMPT
-    assert remote.output is BackendOutputCapability.TEXT
-    assert ExecutionBackend().capabilities() == remote
+# -- errors -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("capability", "token", "abort"),
+    ("error", "text", "bare"),
     [
-        (BackendCancellationCapability.NONE, False, False),
-        (BackendCancellationCapability.COOPERATIVE_TOKEN, True, False),
-        (BackendCancellationCapability.REMOTE_ABORT, False, True),
-        (BackendCancellationCapability.COOPERATIVE_TOKEN_AND_REMOTE_ABORT, True, True),
+        (BackendAgentNotFound("ghost"), "agent not found: ghost", "ghost"),
+        (ExecutionFailed("no room"), "execution failed: no room", "no room"),
+        (RemoteError("502"), "remote error: 502", "502"),
     ],
 )
-def test_ways_to_cancel(
-    capability: BackendCancellationCapability, token: bool, abort: bool
-) -> None:
-    """02 §2.2: which values mean a token, and which an abort."""
-    assert capability.supports_cooperative_token is token
-    assert capability.supports_remote_abort is abort
+def test_how_backend_errors_read(error: ExecutionBackendError, text: str, bare: str) -> None:
+    """02 §2.7: a prefix for each kind; §2.9: the bare text stays an attribute."""
+    assert str(error) == text
+    assert error.message == bare
 
 
-def test_capabilities_are_written_as_their_names() -> None:
-    """02 §2.2: values in the snake_case of their names."""
-    for enum in (
-        BackendCancellationCapability,
-        BackendContinuationCapability,
-        BackendWaitCapability,
-        BackendTranscriptCapability,
-        BackendOutputCapability,
-    ):
-        assert [member.value for member in enum] == [member.name.lower() for member in enum]
-    assert [member.value for member in BackendTranscriptCapability] == [
-        "full_transcript",
-        "incremental_user_messages_with_remote_state",
-        "single_prompt",
-    ]
+@pytest.mark.parametrize(
+    "error",
+    [
+        InferenceFailed("boom"),
+        StorageError("disk full"),
+        PhaseError("hook"),
+        InvalidResume("no such call"),
+    ],
+)
+def test_a_loop_error_reads_exactly_as_itself(error: AgentLoopError) -> None:
+    """02 §2.7: `Loop(e)` prints as the wrapped error, which stays within reach."""
+    wrapped = BackendLoopError(error)
 
-
-def test_what_a_root_request_lacks_is_named_in_a_fixed_order() -> None:
-    """02 §2.3: decisions, overrides, frontend_tools, continuation."""
-    remote = BackendCapabilities.remote_stateless_text()
-
-    assert remote.unsupported_root_features(asks_for_everything()) == [
-        "decisions",
-        "overrides",
-        "frontend_tools",
-        "continuation",
-    ]
-    assert BackendCapabilities.full().unsupported_root_features(asks_for_everything()) == []
-    assert remote.unsupported_root_features(root_request()) == []
-
-
-def test_a_decision_channel_alone_asks_for_decisions() -> None:
-    """02 §2.3: decisions given, or a channel to give them by."""
-    request = root_request()
-    request.control = BackendControl(decision_rx=DecisionQueue())
-
-    remote = BackendCapabilities.remote_stateless_text()
-
-    assert remote.unsupported_root_features(request) == ["decisions"]
-
-
-def test_state_elsewhere_is_enough_to_continue() -> None:
-    """02 §2.3: only `none` refuses a continuation."""
-    request = root_request()
-    request.is_continuation = True
-    able = BackendCapabilities(continuation=BackendContinuationCapability.REMOTE_STATE)
-
-    assert able.unsupported_root_features(request) == []
-
-
-def test_the_ephemeral_policy_asks_for_nothing() -> None:
-    """02 §2.3: the default policy of a delegate passes everywhere."""
-    remote = BackendCapabilities.remote_stateless_text()
-
-    assert remote.unsupported_delegate_features(delegate_request()) == []
-
-
-# -- choosing and refusing --------------------------------------------------------------------
-
-
-def test_a_request_beyond_the_backend_is_refused_with_all_it_lacks() -> None:
-    """02/B9: the text names the agent and every missing feature, before anything happened."""
-    remote = ResolvedBackendAgent(
-        AgentSpec(id="remote", model_id="m", system_prompt=""), backend=ExecutionBackend()
-    )
-
-    with pytest.raises(ExecutionFailed) as caught:
-        validate_root_execution_request(remote, asks_for_everything())
-
-    assert str(caught.value) == (
-        "execution failed: agent 'remote' backend does not support: "
-        "decisions, overrides, frontend_tools, continuation"
-    )
-    validate_root_execution_request(remote, root_request())
-    validate_delegate_execution_request(remote, delegate_request())
-
-
-def test_a_local_agent_has_the_local_backend() -> None:
-    """02 §2.8: Local is LocalBackend's, anything else its own backend's."""
-    local = ResolvedAgent.new("local", "m", "sys", ScriptedModel([]))
-    remote = ResolvedBackendAgent(
-        AgentSpec(id="remote", model_id="m", system_prompt=""), backend=ExecutionBackend()
-    )
-
-    assert execution_capabilities(local) == BackendCapabilities.full()
-    assert execution_capabilities(remote) == BackendCapabilities.remote_stateless_text()
-    validate_root_execution_request(local, asks_for_everything())
-
-
-class CountingFactory:
-    """Builds a backend, and counts how often; or cannot."""
-
-    def __init__(self, refusal: str | None = None) -> None:
-        self.refusal = refusal
-        self.built = 0
-
-    def backend(self) -> str:
-        return "pigeon"
-
-    def validate(self, endpoint: RemoteEndpoint) -> None:
-        self.build(endpoint)
-
-    def build(self, endpoint: RemoteEndpoint) -> ExecutionBackend:
-        if self.refusal is not None:
-            raise ExecutionBackendFactoryError(self.refusal)
-        self.built += 1
-        return ExecutionBackend()
-
-
-def remote_spec() -> AgentSpec:
-    endpoint = RemoteEndpoint(backend="pigeon", base_url="https://loft.example")
-    return AgentSpec(id="remote", model_id="m", system_prompt="", endpoint=endpoint)
-
-
-def test_a_backend_is_built_once() -> None:
-    """02 §2.7: built on first use and kept."""
-    factory = CountingFactory()
-    agent = ResolvedBackendAgent(remote_spec(), factory)
-
-    assert agent.backend() is agent.backend()
-    assert factory.built == 1
-
-
-def test_a_backend_that_cannot_be_built_says_which_and_why() -> None:
-    """02 §2.7: the factory's text alone, then the failed build around it."""
-    agent = ResolvedBackendAgent(remote_spec(), CountingFactory("no loft there"))
-
-    with pytest.raises(ExecutionFailed) as caught:
-        agent.backend()
-
-    assert str(caught.value) == "execution failed: failed to build backend 'pigeon': no loft there"
-    assert str(ExecutionBackendFactoryError("no loft there")) == "no loft there"
+    assert str(wrapped) == str(error) == wrapped.message
+    assert wrapped.error is error
 
 
 async def test_a_backend_that_does_nothing_says_so() -> None:
-    """02 §2.7: the defaults of a backend; aborting is always fine."""
+    """02 §2.7: the defaults of a backend."""
     with pytest.raises(
         ExecutionFailed, match=r"^execution failed: backend does not support root execution$"
     ):
@@ -442,44 +202,93 @@ async def test_a_backend_that_does_nothing_says_so() -> None:
         await ExecutionBackend().execute_delegate(delegate_request())
 
 
-# -- errors and outputs -----------------------------------------------------------------------
+async def test_aborting_is_fine_by_default() -> None:
+    """02 §2.7: `abort()` defaults to success."""
+    identity = RunIdentity(thread_id="t", run_id="r", agent_id="a")
+
+    await ExecutionBackend().abort(BackendAbortRequest(agent_id="a", run_identity=identity))
 
 
-@pytest.mark.parametrize(
-    ("error", "text"),
-    [
-        (BackendAgentNotFound("ghost"), "agent not found: ghost"),
-        (ExecutionFailed("no room"), "execution failed: no room"),
-        (RemoteError("502"), "remote error: 502"),
-        (BackendLoopError(InferenceFailed("boom")), "inference failed: boom"),
-    ],
-)
-def test_how_backend_errors_read(error: ExecutionBackendError, text: str) -> None:
-    """02 §2.7: a prefix for each kind; a loop error reads exactly as itself."""
-    assert str(error) == text
+# -- factories --------------------------------------------------------------------------------
 
 
-def test_the_bare_text_of_an_error_stays_an_attribute() -> None:
-    """02 §2.9: remote lifecycles finish with the text without its prefix."""
-    assert ExecutionFailed("no room").message == "no room"
-    assert BackendLoopError(InferenceFailed("boom")).message == "inference failed: boom"
+class Loft(ExecutionBackendFactory):
+    """Builds backends for pigeons, and counts how often; or cannot."""
+
+    def __init__(self, refusal: str | None = None) -> None:
+        self.refusal = refusal
+        self.built: list[RemoteEndpoint] = []
+
+    def backend(self) -> str:
+        return "pigeon"
+
+    def build(self, endpoint: RemoteEndpoint) -> ExecutionBackend:
+        self.built.append(endpoint)
+        if self.refusal is not None:
+            raise ExecutionBackendFactoryError(self.refusal)
+        return ExecutionBackend()
 
 
-def test_text_or_counts_an_empty_text_as_text() -> None:
-    """02 §2.5: an empty string is present."""
-    assert BackendRunOutput.from_text("").text_or("fallback") == ""
-    assert BackendRunOutput.from_text("own").text_or("fallback") == "own"
-    assert BackendRunOutput.from_text(None).text_or("fallback") == "fallback"
-    assert BackendRunOutput().text_or(None) is None
+ENDPOINT = RemoteEndpoint(backend="pigeon", base_url="https://loft.example")
+SPEC = AgentSpec(id="remote", model_id="m", system_prompt="", endpoint=ENDPOINT)
 
 
-def test_outputs_are_equal_by_value_and_written_without_what_is_empty() -> None:
-    """02 §2.5: default is all empty, and empty fields are left out."""
-    artifact = BackendOutputArtifact(name="chart", content={"x": 1})
+def test_an_endpoint_is_validated_by_building_from_it() -> None:
+    """02 §2.7: `validate(endpoint)` is build and discard; the error prints just its message."""
+    able, unable = Loft(), Loft("no loft there")
 
-    assert BackendRunOutput.from_text("a") == BackendRunOutput(text="a")
-    assert BackendRunOutput.from_text(None) == BackendRunOutput()
-    assert dumps(BackendRunOutput()) == b"{}"
-    assert dumps(BackendRunOutput(text="a", artifacts=(artifact,))) == (
-        b'{"text":"a","artifacts":[{"name":"chart","content":{"x":1}}]}'
-    )
+    able.validate(ENDPOINT)
+    assert able.built == [ENDPOINT]
+    with pytest.raises(ExecutionBackendFactoryError) as caught:
+        unable.validate(ENDPOINT)
+    assert str(caught.value) == "no loft there"
+
+
+def test_a_backend_is_built_once_and_on_first_use() -> None:
+    """02 §2.7: the factory's, with the agent's endpoint; built and kept."""
+    factory = Loft()
+    agent = ResolvedBackendAgent(SPEC, factory)
+
+    assert factory.built == []
+    assert agent.backend() is agent.backend()
+    assert factory.built == [ENDPOINT]
+
+
+def test_a_ready_backend_is_not_built() -> None:
+    """02 §2.7: a backend, or a factory and an endpoint."""
+    backend, factory = ExecutionBackend(), Loft()
+
+    assert ResolvedBackendAgent(SPEC, factory, backend).backend() is backend
+    assert factory.built == []
+
+
+def test_a_backend_that_cannot_be_built_says_which_and_why() -> None:
+    """02 §2.7: the text, and §2.8: build errors propagate; another try is another build."""
+    factory = Loft("no loft there")
+    agent = ResolvedBackendAgent(SPEC, factory)
+    text = "execution failed: failed to build backend 'pigeon': no loft there"
+
+    with pytest.raises(ExecutionFailed) as caught:
+        agent.backend()
+    assert str(caught.value) == text
+    with pytest.raises(ExecutionFailed) as caught:
+        execution_capabilities(agent)
+    assert str(caught.value) == text
+    factory.refusal = None
+    assert isinstance(agent.backend(), ExecutionBackend)
+
+
+def test_a_local_agent_asked_out_of_a_remote_one() -> None:
+    """02 §2.7: ResolveFailed with this text; by its other name it belongs to the registries."""
+    registries = RegistrySet()
+    registries.agents.register("remote", SPEC)
+    registries.backends.register("pigeon", Loft())
+    resolver = RegistryResolver(registries, builtin_plugins=lambda _: ())
+
+    with pytest.raises(ResolveFailed) as caught:
+        resolver.resolve("remote")
+
+    text = "agent 'remote' is endpoint-backed and cannot be resolved locally"
+    assert str(caught.value) == caught.value.message == text
+    assert isinstance(caught.value, RemoteAgentNotDirectlyRunnable)
+    assert isinstance(caught.value, ResolveError)

@@ -19,11 +19,13 @@ from awaken.backend import (
 from awaken.backend.delegate import MAX_DEPTH, DelegateTool
 from awaken.contract.events import CollectingSink
 from awaken.contract.llm import InferenceRequest
+from awaken.contract.threads import ThreadQuery
 from awaken.contract.tool import ToolCallContext
-from awaken.domain.event import ActivitySnapshot, AgentEvent, ToolCallDone, ToolCallStreamDelta
+from awaken.domain.event import ActivitySnapshot, AgentEvent, TextDelta, ToolCallDone
 from awaken.domain.identity import RunIdentity
 from awaken.domain.lifecycle import CANCELLED, NATURAL_END, SUSPENDED_END
 from awaken.domain.message import Message, Role
+from awaken.domain.run import RunWaitingTicket
 from awaken.domain.spec import AgentSpec
 from awaken.domain.suspension import ToolCallResumeMode
 from awaken.domain.tool import ToolError, ToolResult, ToolStatus
@@ -105,7 +107,7 @@ def test_a_blank_prompt_is_refused() -> None:
 
 
 async def test_the_childs_answer_is_the_tools_result() -> None:
-    """03 §4.1: one user message in; response, steps and child run out; its text streams through."""
+    """03 §4.1: one user message in; response, steps and child run out; its events are seen live."""
     child_model = ScriptedModel([text_response("42")])
     model = ScriptedModel([ASK, text_response("it is 42")])
     sink = CollectingSink()
@@ -125,9 +127,13 @@ async def test_the_childs_answer_is_the_tools_result() -> None:
     assert done.result.data["response"] == "42"
     assert done.result.data["output"] == {"text": "42"}
     assert done.result.data["steps"] == 1
-    assert done.result.metadata["child_run_id"]
-    assert [e.delta for e in events if isinstance(e, ToolCallStreamDelta)] == ["42"]
-    assert {e.run_id for e in sink.events()} == {result.run_id}
+    child = done.result.metadata["child_run_id"]
+    assert {e.run_id: e.parent_run_id for e in sink.events()} == {
+        result.run_id: None,
+        child: result.run_id,
+    }
+    said = [(e.run_id, e.event.delta) for e in sink.events() if isinstance(e.event, TextDelta)]
+    assert said == [(result.run_id, "asking"), (child, "42"), (result.run_id, "it is 42")]
     assert len(log) == 4, "nothing of the child enters the parent's log"
 
 
@@ -155,7 +161,7 @@ async def test_a_childs_failure_is_a_result_its_parent_reads() -> None:
         result = await runtime.run("boss", "hi")
 
     assert result.termination == NATURAL_END
-    assert results(model.requests[1].messages) == ["Execution failed: inference failed: no network"]
+    assert results(model.requests[1].messages) == ["failed: inference failed: no network"]
 
 
 async def test_a_stopped_child_is_an_error_with_its_reason() -> None:
@@ -183,27 +189,50 @@ async def test_a_stopped_child_is_an_error_with_its_reason() -> None:
 # -- a child that waits -----------------------------------------------------------------------
 
 
-async def test_a_child_that_needs_approval_says_so_and_nothing_of_it_runs() -> None:
-    """Nothing is kept of an ephemeral delegate, so there is nobody an answer could reach."""
-    model = ScriptedModel([ASK, text_response("so it is")])
-    launched: list[str] = []
-
+def launching(launched: list[str]) -> Agent:
     @tool(needs_approval=True)
     async def launch() -> str:
         launched.append("launched")
         return "launched"
 
-    helper = Agent(
-        "helper", model=ScriptedModel([tool_call_response("", "launch", "c", {})]), tools=[launch]
-    )
+    model = ScriptedModel([tool_call_response("", "launch", "c", {}), "it is up"])
+    return Agent("helper", model=model, tools=[launch])
 
-    async with Runtime([boss(model), helper]) as runtime:
-        result = await runtime.run("boss", "hi", thread="t", on_approval=lambda _: True)
+
+async def test_a_childs_approval_is_asked_for_at_the_root_and_lets_it_go_on() -> None:
+    """03/DB-6: the question is put for the child, and the answer is the child's."""
+    model = ScriptedModel([ASK, text_response("so it is")])
+    launched: list[str] = []
+    asked: list[tuple[str, str]] = []
+
+    def approve(ticket: RunWaitingTicket) -> bool:
+        assert launched == []
+        assert ticket.asker is not None
+        asked.append((ticket.tool_name, ticket.asker.agent_id))
+        return True
+
+    async with Runtime([boss(model), launching(launched)]) as runtime:
+        result = await runtime.run("boss", "hi", thread="t", on_approval=approve)
 
     assert result.response == "so it is"
+    assert asked == [("launch", "helper")]
+    assert launched == ["launched"]
+    assert results(model.requests[1].messages) == ["it is up"]
+
+
+async def test_an_answer_to_a_delegate_nothing_is_kept_of_is_the_calls_result() -> None:
+    """03 §4.1: without a runtime that keeps it there is nobody the answer could reach."""
+    launched: list[str] = []
+    async with Runtime([launching(launched)]) as runtime:
+        resolver = runtime.engine.registry.snapshot()
+        spec = AgentSpec(id="helper", model_id="m", system_prompt="")
+        output = await DelegateTool(spec, resolver).execute({"prompt": "hi"}, context())
+
+    ticket = output.result.suspension
+    assert ticket is not None
+    assert ticket.resume_mode is ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT
+    assert ticket.asker is None
     assert launched == []
-    (told,) = results(model.requests[1].messages)
-    assert "'helper' needs an approval, which it cannot ask for as a delegate" in told
 
 
 class WaitingBackend(ExecutionBackend):
@@ -378,7 +407,8 @@ async def test_agents_that_delegate_in_a_circle_end_at_the_depth_limit() -> None
     assert len(asked) == MAX_DEPTH + 1
     assert result.termination == NATURAL_END
     assert result.response == (
-        "heard: " * (MAX_DEPTH + 1) + "Execution failed: agents delegate at most 8 levels deep"
+        "heard: " * (MAX_DEPTH + 1)
+        + "Execution failed: agents delegate at most 8 levels deep; answer without 'helper'"
     )
 
 
@@ -398,7 +428,10 @@ async def test_depth_is_counted_along_a_chain_not_over_siblings() -> None:
 
 
 async def test_cancelling_the_parent_cancels_the_child() -> None:
-    """02/8.18, 01/D-23: one token for the whole family; the call is still answered in the log."""
+    """02/8.18, 01/D-23: the child's run is cancelled with it, and each call is still answered.
+
+    What became of the delegation is known, of the child's own call it is not.
+    """
     entered, left = asyncio.Event(), asyncio.Event()
 
     @tool
@@ -429,6 +462,10 @@ async def test_cancelling_the_parent_cancels_the_child() -> None:
     assert left.is_set()
     assert task.result().termination == CANCELLED
     assert helper_model.calls == 1
-    log = await store.load_messages("t")
-    (told,) = results(log)
+    assert results(await store.load_messages("t")) == ["Cancelled: the run was cancelled"]
+    (thread,) = await store.list_threads(ThreadQuery(parent_thread_id="t"))
+    child = await store.load_run(thread.id)
+    assert child is not None
+    assert child.termination_reason == CANCELLED
+    (told,) = results(await store.load_messages(thread.id))
     assert told.startswith("Cancelled: the run was cancelled; it is unknown whether")

@@ -33,7 +33,7 @@ from awaken.plugin.agent import ResolvedAgent
 from awaken.plugin.env import install_plugin
 from awaken.plugin.hook import Plugin
 from awaken.plugin.registrar import Registrar
-from awaken.state.runtime_keys import TOOL_CALL_STATES, PutCall, ToolCallState
+from awaken.state.runtime_keys import RUN_LIFECYCLE, TOOL_CALL_STATES, PutCall, ToolCallState
 from awaken.state.store import StateStore
 from awaken.stores.memory import MemoryStore
 from awaken.testing import EchoTool, ScriptedModel, text_response, tool_call_response
@@ -189,7 +189,9 @@ async def test_a_delegate_has_an_identity_of_its_own() -> None:
     assert identity.parent_tool_call_id == "tool-1"
     assert identity.origin is RunOrigin.SUBAGENT
     assert result.inbox is not None
-    assert result.state is None
+    # 03 §4.1 wins over 02 §2.14: a delegate's state is told.
+    assert result.state is not None
+    assert RUN_LIFECYCLE.name in result.state.extensions
     assert result.status_reason is None
 
 

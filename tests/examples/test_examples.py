@@ -14,6 +14,11 @@ PRINTS = {
 I counted 5 words
 28 tokens in 2 steps
 """,
+    "own_backend": """\
+answered: HELLO
+the service: that job was stopped
+ended: CancelledEnd()
+""",
     "first_agent": """\
 run: weather answered: Paris: 21°C, sunny.
 stream: [I] [will] [use] [weather.] [weather] [answered:] [Rome:] [21°C,] [sunny.]

@@ -10,7 +10,8 @@ from awaken import Agent, Runtime, ToolDescriptor, tool
 from awaken.domain.lifecycle import NATURAL_END, Blocked
 from awaken.domain.message import Role
 from awaken.errors import ConfigError, ToolIdConflict
-from awaken.ext.handoff import HANDOFF, Activate, Clear, HandoffPlugin, HandoffState, Request
+from awaken.ext.handoff import HandoffPlugin
+from awaken import RemoteAgent
 from awaken.testing import ScriptedModel, tool_call_response
 from awaken.testing.models import Response
 
@@ -115,6 +116,14 @@ def test_a_target_nobody_registered_is_refused_when_building() -> None:
         two([], [], targets=("ghost",))
 
 
+def test_a_target_that_runs_elsewhere_is_refused_when_building() -> None:
+    """Bad input: a run goes on in the loop it is in; what to do instead."""
+    far = RemoteAgent("far", "https://far.example")
+
+    with pytest.raises(ConfigError, match=r"'near'.*'far', which runs elsewhere.*a delegate"):
+        Runtime([Agent("near", model=ScriptedModel([]), handoffs=["far"]), far])
+
+
 async def test_a_target_that_turns_out_to_be_nobody_blocks_the_run() -> None:
     """Bad input: the end says which agent is missing and which there are."""
     plugin = HandoffPlugin(["ghost"])
@@ -191,15 +200,3 @@ async def test_handing_over_and_back_is_two_borders() -> None:
     assert result.termination == NATURAL_END
     assert result.response == "back again"
     assert (first.calls, second.calls) == (2, 1)
-
-
-def test_the_state_remembers_who_speaks_and_who_was_asked() -> None:
-    """01 §2.5: a later request replaces an earlier one; taking over fulfils it."""
-    state = HandoffState()
-
-    state = HANDOFF.apply(state, Request(agent="a"))
-    assert (state.active_agent, state.effective) == (None, "a")
-    state = HANDOFF.apply(state, Request(agent="b"))
-    state = HANDOFF.apply(state, Activate(agent="b"))
-    assert (state.active_agent, state.requested_agent) == ("b", None)
-    assert HANDOFF.apply(state, Clear()) == HandoffState()

@@ -65,6 +65,19 @@ class Stage:
         """What is durable now; only while no other code of this process uses an event loop."""
         return asyncio.run(self._look())
 
+    def open_runs(self) -> list[str]:
+        """What has not ended, in any thread; to be asked like `look`."""
+        return asyncio.run(self._open_runs())
+
+    async def _open_runs(self) -> list[str]:
+        store = self.store()
+        await store.open()
+        try:
+            runs = await store.list_runs(RunQuery(limit=500))
+            return [run.run_id for run in runs if run.status is not RunStatus.DONE]
+        finally:
+            await store.close()
+
     async def _look(self) -> Picture:
         store = self.store()
         await store.open()

@@ -58,6 +58,8 @@ def play(stage: Stage, *, kill_after: float | None = None) -> Play:
             break
     if watcher is not None:
         troubles.extend(_unseen(stage, watcher, now))
+    if stage.scenario.delegate_plan:
+        troubles.extend(f"run {run_id} has not ended" for run_id in stage.open_runs())
     notes = stage.witness.notes()
     damage = damage_between(pictures, now, notes, stage.scenario.once)
     return Play(

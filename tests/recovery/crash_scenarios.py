@@ -323,9 +323,11 @@ def _used(tools: dict[str, Tool], plan: Plan) -> list[Tool]:
 
 def yes(ticket: Ticket, world: World) -> ToolCallResume:
     """Approve; to the question whether something happened, say what happened."""
-    if ticket.reason != OUTCOME_UNKNOWN:
+    asker = ticket.asker
+    reason, key = (ticket.reason, ticket.key) if asker is None else (asker.reason, asker.ticket)
+    if reason != OUTCOME_UNKNOWN:
         return ToolCallResume.approve(by="ann")
-    if world.happened(ticket.key.partition("#")[0]):
+    if world.happened((key or "").partition("#")[0]):
         return ToolCallResume.approve("seen at the carrier", by="ann")
     return ToolCallResume.deny("it did not happen", by="ann")
 
@@ -423,6 +425,24 @@ SCENARIOS = {
             name="delegate",
             plan=[[(DELEGATE, {"prompt": "Charge it."}), ("look", {"order": 2})]],
             delegate_plan=[[("charge", {"order": 1})]],
+        ),
+        Scenario(
+            name="delegate-asks",
+            plan=[[(DELEGATE, {"prompt": "Refund it."}), ("look", {"order": 2})]],
+            delegate_plan=[*_REFUND, [("ship_asking", {"order": 1})]],
+        ),
+        Scenario(
+            name="delegate-asks-elsewhere",
+            plan=[[("charge", {"order": 1})], [(DELEGATE, {"prompt": "Refund it."})]],
+            delegate_plan=_REFUND,
+            answered=Answered.ELSEWHERE,
+            answer=_less,
+        ),
+        Scenario(
+            name="delegate-asks-while-waiting",
+            plan=[[(DELEGATE, {"prompt": "Refund it."})]],
+            delegate_plan=_REFUND,
+            answered=Answered.LIVE,
         ),
         Scenario(
             name="verify",

@@ -96,7 +96,7 @@ async def test_a_decorator_with_options_says_them_all() -> None:
         "Weather.",
     )
     assert (described.category, described.kind) == ("outdoors", ToolKind.READ)
-    assert anything.traits == ToolTraits(sequential=True, timeout=2.5)
+    assert anything.traits == ToolTraits(sequential=True, timeout=2.5, stoppable=False)
 
 
 async def test_the_function_stays_callable() -> None:

@@ -73,8 +73,13 @@ class Account:
 
     @property
     def spent(self) -> Amount:
-        """What this run and those beneath it have used up."""
+        """What this run and those beneath it have used up by now."""
         return self._spent + Amount(seconds=self._running())
+
+    @property
+    def counted(self) -> Amount:
+        """The same as of the last time it was counted, which is what records say."""
+        return self._spent
 
     @property
     def reserved(self) -> Amount:

@@ -30,7 +30,7 @@ class Price(Value, frozen=True, kw_only=True):
         return (input_tokens * self.input + output_tokens * self.output) / 1_000_000
 
 
-class Budget(Value, frozen=True, kw_only=True):
+class Budget(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The most a run may use up, together with every run and task it starts; nothing is no limit.
 
     `steps` are questions put to a model. `seconds` counts while the run is carried on, not while it

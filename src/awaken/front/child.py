@@ -78,7 +78,7 @@ class Wire:
 
 
 class WireSink:
-    """Passes events on to the parent: all of them, or only what tells of activity."""
+    """Passes events on to the parent: all of them, or only what tells of the run's own activity."""
 
     def __init__(self, wire: Wire, start: Start) -> None:
         self._wire = wire
@@ -86,10 +86,10 @@ class WireSink:
         self._all = start.events is EventsWanted.ALL
 
     async def emit(self, event: RunEvent) -> None:
-        told = event.event
-        if not self._all and not isinstance(told, ActivitySnapshot | ActivityDelta):
+        told, mine = event.event, event.run_id == self._identity.run_id
+        if not self._all and not (mine and isinstance(told, ActivitySnapshot | ActivityDelta)):
             return
-        if isinstance(told, RunStart | RunFinish) and told.run_id == self._identity.run_id:
+        if mine and isinstance(told, RunStart | RunFinish):
             # The run here cannot know all of it: the thread above is not in this store.
             told = msgspec.structs.replace(told, identity=self._identity)
         try:

@@ -7,10 +7,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from awaken.domain.budget import Budget
 from awaken.domain.secret import RedactedString
 from awaken.domain.spec import AgentSpec, RemoteEndpoint
 from awaken.errors import ConfigError
+from awaken.front.loading import load
 from awaken.front.budgets import checked_budget
 
 _SCHEMES = {"http": "a2a", "https": "a2a", "python": "subprocess"}
@@ -86,6 +89,7 @@ class RemoteAgent:
         except ValueError as error:
             raise ConfigError(f"agent {id!r}: {error}") from error
         self.id = id
+        self.endpoint = endpoint
         self.spec = AgentSpec(
             id=id,
             model_id=backend,
@@ -97,3 +101,17 @@ class RemoteAgent:
 
     def __repr__(self) -> str:
         return f"RemoteAgent({self.id!r})"
+
+
+async def find_agent(name: str, where: str | RemoteEndpoint) -> AgentSpec:
+    """The agent whose card is at an address, under a name that says which source it is from.
+
+    Raises:
+        AwakenError: there is none that could be used; the text says why.
+    """
+    if not name.strip() or "/" in name:
+        raise ConfigError(f"source {name!r}: a name is not blank, and has no '/'")
+    endpoint = where if isinstance(where, RemoteEndpoint) else RemoteAgent(name, where).endpoint
+    source = load("awaken.backend.a2a", "RemoteSource")(name=name, endpoint=endpoint)
+    spec: AgentSpec = await load("awaken.backend.a2a", "discover")(source)
+    return msgspec.structs.replace(spec, id=f"{name}/{spec.id}")

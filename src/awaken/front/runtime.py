@@ -39,19 +39,18 @@ from awaken.domain.inference import InferenceOverride
 from awaken.domain.message import Message, as_messages
 from awaken.domain.receipt import CancelReceipt
 from awaken.domain.run import RunRecord
+from awaken.domain.spec import AgentSpec, RemoteEndpoint
 from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.domain.tool import ToolDescriptor
-from awaken.errors import (
-    ConfigError,
-)
+from awaken.errors import AwakenError, ConfigError
 from awaken.front.agent import Agent
 from awaken.front.answers import Answers, OnApproval, ask, decisions_of
 from awaken.front.budgets import checked_budget
 from awaken.front.build import AnyAgent, Assembly
 from awaken.front.loading import open_store
 from awaken.front.recovery import Recovery
-from awaken.front.remote import RemoteAgent
+from awaken.front.remote import RemoteAgent, find_agent
 from awaken.front.result import RecoveredRun, RunResult
 from awaken.front.stream import RunStream
 from awaken.ids import UUID7, Ids
@@ -90,6 +89,8 @@ class Runtime:
         models: models agents given as data may name.
         prices: what models cost, by the names agents use for them, for budgets in money. A model
             that only an override of a run or a step names costs what the agent's own does.
+        sources: where to look for further agents by their A2A cards, by a name of yours: the agent
+            found at `partner` is `partner/<its id>`, or its id alone if no agent here has that.
         backends: makers of backends of your own, for agents whose endpoint names them.
         profiles: where state that outlives threads is kept; in the store if not given.
     """
@@ -106,6 +107,7 @@ class Runtime:
         models: Mapping[str, LlmExecutor] | None = None,
         prices: Mapping[str, Price] | None = None,
         backends: Iterable[ExecutionBackendFactory] = (),
+        sources: Mapping[str, str | RemoteEndpoint] | None = None,
         profiles: ProfileStore | None = None,
         clock: Clock = SYSTEM_CLOCK,
         ids: Ids = UUID7,
@@ -130,13 +132,18 @@ class Runtime:
             clock=clock,
             ids=ids,
         )
-        self._engine = self._assembly.builder(agents).with_thread_run_store(self._store).build()
+        self._agents = tuple(agents)
+        self._sources = dict(sources or {})
+        builder = self._assembly.builder(self._agents)
+        self._engine = builder.with_thread_run_store(self._store).build()
         self._recovery = Recovery(self._engine, self._spawn)
 
     # -- life ---------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
         await self._store.open()
+        if self._sources:
+            await self.discover()
         if self._recover:
             try:
                 self.recovered = await self.recover()
@@ -187,7 +194,30 @@ class Runtime:
         Raises:
             BuildError: an agent cannot run; nothing was replaced.
         """
-        return self._engine.registry.replace(self._assembly.builder(agents).validated_resolver())
+        self._agents = tuple(agents)
+        return self._use(())
+
+    def _use(self, found: Sequence[AgentSpec]) -> int:
+        builder = self._assembly.builder((*self._agents, *found))
+        return self._engine.registry.replace(builder.validated_resolver())
+
+    async def discover(self) -> dict[str, AwakenError]:
+        """Look at every source for its agent, and know those that are found from now on.
+
+        Opening the runtime does so. A source that cannot be used is left out, and logged; returns
+        what is wrong with which.
+        """
+        found: list[AgentSpec] = []
+        wrong: dict[str, AwakenError] = {}
+        for name, where in self._sources.items():
+            try:
+                found.append(await find_agent(name, where))
+            except AwakenError as error:
+                log.warning("no agent was found at source %r: %s", name, error)
+                wrong[name] = error
+        if found:
+            self._use(found)
+        return wrong
 
     # -- running ------------------------------------------------------------------------------
 

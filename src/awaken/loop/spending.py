@@ -10,7 +10,6 @@ from math import isfinite
 
 import msgspec
 
-from awaken.codec import from_json
 from awaken.contract.budget import Account
 from awaken.domain.budget import BUDGET_LIMIT, Amount, Spending
 from awaken.domain.inference import StreamResult
@@ -21,7 +20,6 @@ from awaken.domain.suspension import (
     SuspendTicket,
     Suspension,
     ToolCallResume,
-    ToolCallResumeMode,
     ToolCallStatus,
 )
 from awaken.errors import BudgetExhausted, ModelPriceUnknown
@@ -128,8 +126,7 @@ def ask_for_more(run: LiveRun, error: BudgetExhausted) -> None:
     ticket = SuspendTicket(
         suspension=Suspension(
             id=id, action=BUDGET_LIMIT, message=f"{error}. Allow more?", parameters=asked
-        ),
-        resume_mode=ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT,
+        )
     )
     state = ToolCallState(
         call_id=id,
@@ -187,7 +184,8 @@ def granted(account: Account, call: ToolCallState, decision: ToolCallResume) -> 
         missing = asked["wanted"] - asked["left"]
         said = max(getattr(limited, asked["limit"]) or 0, missing)
     try:
-        more = from_json(said if isinstance(said, dict) else {asked["limit"]: said}, Amount)
+        amounts = said if isinstance(said, dict) else {asked["limit"]: said}
+        more = msgspec.convert(amounts, Amount, strict=False)
     except msgspec.ValidationError as error:
         log.warning("%s: %r is no amount to grant: %s", call.call_id, decision.result, error)
         return Amount()

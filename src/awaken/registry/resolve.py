@@ -118,7 +118,13 @@ class RegistryResolver:
         )
 
     def _spec(self, agent_id: str) -> AgentSpec:
-        spec = self.registries.agents.get(agent_id)
+        """The agent of that id; one of a source by `source/id`, or by its id alone if no agent here
+        has it."""
+        agents = self.registries.agents
+        spec = agents.get(agent_id) or agents.get(agent_id.removeprefix("local/"))
+        if spec is None and "/" not in agent_id:
+            elsewhere = [id for id in agents.ids() if id.partition("/")[2] == agent_id]
+            spec = agents.get(elsewhere[0]) if elsewhere else None
         if spec is None:
             raise AgentNotFound(agent_id, self.registries.agents.ids())
         return spec

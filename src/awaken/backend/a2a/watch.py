@@ -32,7 +32,6 @@ class Watch:
         self._tell = tell
         self._streaming = streaming
         self._told: tuple[str, float] | None = None
-        self._untold = False
 
     async def observe(self, snapshot: Snapshot) -> None:
         """Follow the task until it ended, or waits for us.
@@ -48,9 +47,6 @@ class Watch:
                 log.info("task %s cannot be followed, polling it: %s", snapshot.id, error)
         if not snapshot.is_done:
             await self._poll(snapshot)
-        if self._untold:
-            self._told = None
-            await self.progress(snapshot)
 
     async def _follow(self, snapshot: Snapshot) -> None:
         whole = False
@@ -64,6 +60,7 @@ class Watch:
         if snapshot.is_done and not whole:
             # Without a task to begin with, what happened before we listened is missing.
             snapshot.task = await self._look(snapshot)
+            await self._tell(snapshot.progress())
 
     async def _poll(self, snapshot: Snapshot) -> None:
         while True:
@@ -82,7 +79,6 @@ class Watch:
         if self._told is not None:
             state, at = self._told
             if state == snapshot.state and now - at < PROGRESS_INTERVAL:
-                self._untold = True
                 return
-        self._told, self._untold = (snapshot.state, now), False
+        self._told = (snapshot.state, now)
         await self._tell(snapshot.progress())

@@ -173,6 +173,10 @@ class SubprocessBackend(ExecutionBackend):
         try:
             async with process:
                 return await self._in_time(process, line, identity, sink, token)
+        except OSError as error:
+            raise ExecutionFailed(
+                f"agent '{identity.agent_id}': its process cannot be talked to: {error}"
+            ) from error
         finally:
             if self._running.get(identity.run_id) is process:
                 del self._running[identity.run_id]

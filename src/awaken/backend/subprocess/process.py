@@ -76,7 +76,12 @@ class Process:
             cwd=cwd,
             start_new_session=True,
         )
-        threading.Thread(target=self._reap, name=f"awaken-process-{self.pid}", daemon=True).start()
+        try:
+            threading.Thread(target=self._reap, name=f"process-{self.pid}", daemon=True).start()
+        except RuntimeError as error:  # no thread to be had
+            with self._popen:
+                self._popen.kill()
+            raise OSError(str(error)) from error
 
     @property
     def pid(self) -> int:
@@ -128,6 +133,7 @@ class Process:
             _, alive = await asyncio.wait([self._exited], timeout=_DEATH)
             if alive:
                 log.warning("%s: process %d does not die", self._name, self.pid)
+            await self._hear_out()
         finally:
             for timer in self._timers:
                 timer.cancel()
@@ -211,9 +217,12 @@ class Process:
 
     async def last_words(self) -> list[str]:
         """The last lines on stderr of a process that has ended."""
+        await self._hear_out()
+        return list(self._tail)
+
+    async def _hear_out(self) -> None:
         if self._errors is not None:
             await asyncio.wait([self._errors], timeout=_LAST_WORDS)
-        return list(self._tail)
 
     async def _log(self, stderr: asyncio.StreamReader) -> None:
         rest = b""

@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from awaken.codec import Json
-from awaken.contract.background import BackgroundTaskError, PersistedTaskMeta, TaskParentContext
+from awaken.codec import Json, clean_text
+from awaken.contract.background import (
+    BackgroundTaskError,
+    PersistedTaskMeta,
+    TaskParentContext,
+    TaskStatus,
+)
 from awaken.contract.tool import CURRENT_CALL, ToolCallContext
 from awaken.ext.background.handles import TaskHandles
 from awaken.ext.background.records import RESERVED_NAMES
-from awaken.ext.background.task import ALIVE, CURRENT_TASK, BackgroundTaskExecutionContext
+from awaken.ext.background.state import BACKGROUND_TASK_STATE, UpsertTask
+from awaken.ext.background.task import (
+    ALIVE,
+    CURRENT_TASK,
+    BackgroundTaskExecutionContext,
+    TaskHandle,
+)
+from awaken.state.command import MutationBatch
+
+if TYPE_CHECKING:
+    from awaken.ext.background.manager import BackgroundTaskManager
 
 
 class TaskOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,3 +141,49 @@ def check_queue(thread_id: str, depth: int, handles: TaskHandles) -> None:
             f"{handles.slots.waiting} tasks wait for their turn already: wait for some to end, or "
             "cancel them"
         )
+
+
+def admit(
+    manager: BackgroundTaskManager,
+    thread_id: str,
+    task_type: str,
+    name: str | None,
+    description: str,
+    parent: TaskParentContext,
+    options: TaskOptions,
+) -> TaskHandle:
+    """A task that may start, and that others can see from now on.
+
+    Raises:
+        BackgroundTaskError: it may not.
+        StateError: its owner's state cannot take it.
+    """
+    handles, home, tasks = manager.handles, manager.home_of(thread_id), manager.tasks_of(thread_id)
+    origin = find_origin(parent, thread_id, tasks)
+    check_name(name, tasks.values())
+    check_run(origin.parent.run_id, handles)
+    if home.store is None:
+        raise BackgroundTaskError("background task state store is not configured")
+    depth = depth_below(origin.parent_uid, handles)
+    check_queue(thread_id, depth, handles)
+    if options.task_id in tasks or options.uid in ALIVE:
+        taken = options.task_id if options.task_id in tasks else options.uid
+        raise BackgroundTaskError(f"task '{taken}' has been started already")
+    task = PersistedTaskMeta(
+        task_id=options.task_id or manager.reserve_task_id(thread_id),
+        owner_thread_id=thread_id,
+        task_type=task_type,
+        name=name,
+        description=clean_text(description),
+        status=TaskStatus.RUNNING,
+        created_at_ms=handles.clock.now_ms(),
+        parent_context=origin.parent,
+        uid=options.uid or handles.ids.new(),
+        parent_uid=origin.parent_uid,
+        internal=options.internal,
+    )
+    home.store.check(MutationBatch().update(BACKGROUND_TASK_STATE, UpsertTask(task=task)))
+    handle = TaskHandle(task, home)
+    handle.owner_inbox, handle.depth = home.inbox, depth
+    handles.add(handle)
+    return handle

@@ -1,4 +1,4 @@
-"""A task from its turn to its end: run the body, keep how it ended, tell the owner."""
+"""A task from its start to its end: run the body, keep how it ended, tell the owner."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ import msgspec
 from awaken.codec import Json, clean_text, to_json
 from awaken.contract.background import (
     PersistedTaskMeta,
+    TaskJournal,
     TaskStatus,
     terminal_event,
 )
 from awaken.errors import RunLeft, StateError
+from awaken.ext.background.admit import TaskOptions
 from awaken.ext.background.handles import Ended
 from awaken.ext.background.supervise import Work, describe, supervise
 from awaken.ext.background.task import TaskHandle, TaskResult
@@ -24,6 +26,52 @@ SUB_AGENT = "sub_agent"
 TORN_DOWN = "task torn down: its event loop ended while it ran"
 
 log = logging.getLogger("awaken.background")
+
+
+async def launch(handle: TaskHandle, work: Work, options: TaskOptions) -> str:
+    """Keep that a task runs, and start it; on any error nothing starts."""
+    try:
+        if handle.journal is not None:
+            await _begin(handle, handle.journal, options.resume)
+        handle.home.keep(handle.record)
+    except BaseException:
+        handle.handles.drop(handle)
+        if handle.begun:
+            handle.handles.own(_abandon(handle))
+        raise
+    start(handle, work, options.deadline)
+    return handle.record.task_id
+
+
+async def _begin(handle: TaskHandle, journal: TaskJournal, resume: Json | None) -> None:
+    begun = asyncio.ensure_future(journal.begin(handle.record, resume))
+    try:
+        await asyncio.shield(begun)
+    except asyncio.CancelledError:
+        # It may be kept all the same, and then it would run for ever.
+        handle.handles.own(_abandon(handle, begun))
+        raise
+    handle.begun = True
+
+
+async def _abandon(handle: TaskHandle, begun: asyncio.Future[None] | None = None) -> None:
+    """Take back what a journal was told of a task that will not start after all."""
+    if begun is not None:
+        await asyncio.wait((begun,))
+        if begun.cancelled() or begun.exception() is not None:
+            return
+        handle.begun = True
+    record = settled(handle.record, TaskResult.cancelled(), handle.handles.clock.now_ms())
+    await end_in_journal(handle, record, None)
+
+
+def start(handle: TaskHandle, work: Work, deadline: float | None) -> None:
+    """Let a task's life begin; one whose run was cancelled meanwhile is told to stop at once."""
+    run_id = (handle.record.parent_context.run_id or "").strip()
+    if run_id in handle.handles.cancelled_runs:
+        handle.token.cancel()
+    handle.runner = handle.handles.own(run_task(handle, work, deadline))
+    handle.runner.add_done_callback(lambda _: tear_down(handle))
 
 
 async def run_task(handle: TaskHandle, work: Work, deadline: float | None) -> None:
@@ -141,14 +189,3 @@ def tear_down(handle: TaskHandle) -> None:
         told = record.internal or handles.tell(handle, terminal_event(record))
         handles.ended.put(record.uid, Ended(record, told))
     handles.drop(handle)
-
-
-async def abandon(handle: TaskHandle, begun: asyncio.Future[None] | None = None) -> None:
-    """Take back what a journal was told of a task that will not start after all."""
-    if begun is not None:
-        await asyncio.wait((begun,))
-        if begun.cancelled() or begun.exception() is not None:
-            return
-        handle.begun = True
-    record = settled(handle.record, TaskResult.cancelled(), handle.handles.clock.now_ms())
-    await end_in_journal(handle, record, None)

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
-from awaken.codec import Json, clean_text
 from awaken.contract.background import (
     AMBIENT_TASK_JOURNAL,
     BackgroundTaskError,
@@ -24,17 +23,9 @@ from awaken.contract.control import (
     first_of,
     inbox_channel,
 )
-from awaken.ext.background.admit import (
-    PLAIN,
-    TaskOptions,
-    check_name,
-    check_queue,
-    check_run,
-    depth_below,
-    find_origin,
-)
+from awaken.ext.background.admit import PLAIN, TaskOptions, admit
 from awaken.ext.background.handles import Home, TaskHandles
-from awaken.ext.background.life import SUB_AGENT, abandon, run_task, tear_down
+from awaken.ext.background.life import SUB_AGENT, launch, start
 from awaken.ext.background.records import family, is_child, number_of, retained
 from awaken.ext.background.restore import restore
 from awaken.ext.background.state import (
@@ -43,9 +34,7 @@ from awaken.ext.background.state import (
     TaskSummary,
     UpsertTask,
 )
-from awaken.ext.background.supervise import Work
 from awaken.ext.background.task import (
-    ALIVE,
     AgentTaskBody,
     AgentTaskContext,
     TaskBody,
@@ -53,7 +42,6 @@ from awaken.ext.background.task import (
     TaskHandle,
     TaskResult,
 )
-from awaken.state.command import MutationBatch
 from awaken.state.store import StateStore
 
 AGENT_MESSAGE = "agent_message"
@@ -113,9 +101,9 @@ class BackgroundTaskManager:
             if not task.is_terminal:
                 self.handles.adopt(task, self)
 
-    def _home(self, thread_id: str | None) -> BackgroundTaskManager:
-        home = self.handles.home(thread_id) if thread_id is not None else None
-        return home if home is not None else self
+    def home_of(self, thread_id: str) -> BackgroundTaskManager:
+        """The manager of the run that is live in a thread, or this one."""
+        return self.handles.home(thread_id) or self
 
     # -- records ------------------------------------------------------------------------------
 
@@ -143,7 +131,7 @@ class BackgroundTaskManager:
 
     def tasks_of(self, thread_id: str) -> dict[str, PersistedTaskMeta]:
         """All that is known of a thread's tasks, by id."""
-        home = self._home(thread_id)
+        home = self.home_of(thread_id)
         tasks = {
             task_id: task
             for task_id, task in home.records().items()
@@ -177,7 +165,7 @@ class BackgroundTaskManager:
         ended = self.handles.ended.get(uid)
         if ended is not None:
             return ended.record
-        journal = self._home(thread_id).journal
+        journal = self.home_of(thread_id).journal
         if journal is None:
             return None
         wanted = PersistedTaskMeta(
@@ -209,7 +197,7 @@ class BackgroundTaskManager:
 
     def reserve_task_id(self, owner_thread_id: str) -> str:
         """An id for a task that is started later, with `TaskOptions(task_id=...)`."""
-        taken = [*self._home(owner_thread_id).records(), *self.tasks_of(owner_thread_id)]
+        taken = [*self.home_of(owner_thread_id).records(), *self.tasks_of(owner_thread_id)]
         return self.handles.reserve(owner_thread_id, taken)
 
     async def spawn(
@@ -231,8 +219,8 @@ class BackgroundTaskManager:
                 store, or a limit is reached. Nothing was started.
             StateError: the store refused. Nothing was started.
         """
-        handle = self._admit(owner_thread_id, task_type, name, description, parent, options)
-        return await self._launch(handle, lambda: body(TaskContext(handle)), options)
+        handle = admit(self, owner_thread_id, task_type, name, description, parent, options)
+        return await launch(handle, lambda: body(TaskContext(handle)), options)
 
     async def spawn_agent_with_context(
         self,
@@ -244,11 +232,11 @@ class BackgroundTaskManager:
         options: TaskOptions = PLAIN,
     ) -> str:
         """The same for a body that runs an agent: it has an inbox, and can be written to."""
-        handle = self._admit(owner_thread_id, SUB_AGENT, name, description, parent, options)
+        handle = admit(self, owner_thread_id, SUB_AGENT, name, description, parent, options)
         sender, receiver = inbox_channel()
         handle.inbox, handle.inbox_receiver = sender, receiver
         context = AgentTaskContext(handle, sender, receiver)
-        return await self._launch(handle, lambda: body(context), options)
+        return await launch(handle, lambda: body(context), options)
 
     async def spawn_agent(
         self,
@@ -280,86 +268,13 @@ class BackgroundTaskManager:
             raise BackgroundTaskError(f"task '{task.task_id}' is {task.status.value} already")
         if self.handles.find(task) is not None:
             return task.task_id
-        home = self._home(task.owner_thread_id)
+        home = self.home_of(task.owner_thread_id)
         handle = TaskHandle(task, home)
         handle.owner_inbox, handle.begun = home.inbox, home.journal is not None
         home.keep(task)
         self.handles.add(handle)
-        self._start(handle, lambda: body(TaskContext(handle)), deadline)
+        start(handle, lambda: body(TaskContext(handle)), deadline)
         return task.task_id
-
-    def _admit(
-        self,
-        thread_id: str,
-        task_type: str,
-        name: str | None,
-        description: str,
-        parent: TaskParentContext,
-        options: TaskOptions,
-    ) -> TaskHandle:
-        """A task that may start, and that others can see from now on."""
-        handles, home = self.handles, self._home(thread_id)
-        tasks = self.tasks_of(thread_id)
-        origin = find_origin(parent, thread_id, tasks)
-        check_name(name, tasks.values())
-        check_run(origin.parent.run_id, handles)
-        if home.store is None:
-            raise BackgroundTaskError("background task state store is not configured")
-        depth = depth_below(origin.parent_uid, handles)
-        check_queue(thread_id, depth, handles)
-        if options.task_id in tasks or options.uid in ALIVE:
-            taken = options.task_id if options.task_id in tasks else options.uid
-            raise BackgroundTaskError(f"task '{taken}' has been started already")
-        task = PersistedTaskMeta(
-            task_id=options.task_id or self.reserve_task_id(thread_id),
-            owner_thread_id=thread_id,
-            task_type=task_type,
-            name=name,
-            description=clean_text(description),
-            status=TaskStatus.RUNNING,
-            created_at_ms=handles.clock.now_ms(),
-            parent_context=origin.parent,
-            uid=options.uid or handles.ids.new(),
-            parent_uid=origin.parent_uid,
-            internal=options.internal,
-        )
-        handle = TaskHandle(task, home)
-        handle.owner_inbox, handle.depth = home.inbox, depth
-        home.store.check(MutationBatch().update(BACKGROUND_TASK_STATE, UpsertTask(task=task)))
-        handles.add(handle)
-        return handle
-
-    async def _launch(self, handle: TaskHandle, work: Work, options: TaskOptions) -> str:
-        """Keep that a task runs, and start it; on any error nothing starts."""
-        try:
-            if handle.journal is not None:
-                await self._begin(handle, options.resume)
-            handle.home.keep(handle.record)
-        except BaseException:
-            self.handles.drop(handle)
-            if handle.begun:
-                self.handles.own(abandon(handle))
-            raise
-        self._start(handle, work, options.deadline)
-        return handle.record.task_id
-
-    async def _begin(self, handle: TaskHandle, resume: Json | None) -> None:
-        assert handle.journal is not None, "only a journal is told of beginnings"
-        begun = asyncio.ensure_future(handle.journal.begin(handle.record, resume))
-        try:
-            await asyncio.shield(begun)
-        except asyncio.CancelledError:
-            # It may be kept all the same, and then it would run for ever.
-            self.handles.own(abandon(handle, begun))
-            raise
-        handle.begun = True
-
-    def _start(self, handle: TaskHandle, work: Work, deadline: float | None) -> None:
-        run_id = (handle.record.parent_context.run_id or "").strip()
-        if run_id in self.handles.cancelled_runs:
-            handle.token.cancel()
-        handle.runner = self.handles.own(run_task(handle, work, deadline))
-        handle.runner.add_done_callback(lambda _: tear_down(handle))
 
     # -- waiting ------------------------------------------------------------------------------
 
@@ -420,7 +335,7 @@ class BackgroundTaskManager:
         """The same, for a task whose record is at hand."""
         ended = (ended.record for ended in self.handles.ended.values())
         known = {task.uid: task for task in ended}
-        known |= {t.uid: t for t in self._home(task.owner_thread_id).records().values()}
+        known |= {t.uid: t for t in self.home_of(task.owner_thread_id).records().values()}
         known |= {task.uid: task for task in self._running()}
         return self.handles.signal(family(task, known.values()))
 

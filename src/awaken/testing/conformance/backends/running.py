@@ -18,11 +18,11 @@ from awaken.testing.conformance.making import PATIENCE
 check = BothWays()
 
 ECHO = BackendPart.ECHO
-CROWD = 4
+CROWD = 3
 ODD = (
-    " \tspace around \r\n and lines\n\n",
-    "Grüße, 你好, שלום, 🐍👩‍👩‍👧, e\u0301, \u2028\u2029\ufeff",
-    '{"type": "result"} </text> \\u0000 \\ " \' % {0}',
+    " \tspace around \r\n and lines\n\n"
+    "Grüße, 你好, שלום, 🐍👩‍👩‍👧, e\u0301, \u2028\u2029\ufeff"
+    '{"type": "result"} </text> \\u0000 \\ " \' % {0}\n'
 )
 HUGE = "lorem ipsum " * 25_000
 
@@ -43,10 +43,9 @@ async def the_last_message_is_answered(subject: BackendSubject, way: Way) -> Non
 
 
 @check
-async def odd_prompts_arrive_as_they_are(subject: BackendSubject, way: Way) -> None:
-    backend = subject.backend(ECHO)
-    for number, text in enumerate(ODD):
-        completed(await way(subject, Ask(text=text, run=f"odd-{number}"), backend), text)
+async def an_odd_prompt_arrives_as_it_is(subject: BackendSubject, way: Way) -> None:
+    """Lines, white space, other scripts, and what looks like somebody's markup."""
+    completed(await way(subject, Ask(text=ODD), subject.backend(ECHO)), ODD)
 
 
 @check

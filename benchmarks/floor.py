@@ -122,6 +122,32 @@ class Floor:
 
         yield Loop(model, {"add": _tool(tally)}, self._guarded).run
 
+    @asynccontextmanager
+    async def delegates(self, count: int, tally: Tally) -> AsyncIterator[Run]:
+        async def boss(messages: list[Message]) -> AsyncIterator[str | Call]:
+            step = len(messages) // 2
+            yield Call(f"c{step}", "ask", "{}") if step < count else "done"
+
+        async def child(messages: list[Message]) -> AsyncIterator[str | Call]:
+            tally.count += 1
+            yield "done"
+
+        async def ask() -> str:
+            return await asyncio.create_task(Loop(child, {}, self._guarded).run())
+
+        yield Loop(boss, {"ask": ask}, self._guarded).run
+
+    @asynccontextmanager
+    async def tasks(self, count: int, tally: Tally) -> AsyncIterator[Run]:
+        async def body() -> None:
+            tally.count += 1
+
+        async def run() -> None:
+            for task in [asyncio.create_task(body()) for _ in range(count)]:
+                await task
+
+        yield run
+
 
 def _tool(tally: Tally) -> Tool:
     async def add(a: int, b: int) -> int:

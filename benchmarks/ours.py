@@ -7,10 +7,18 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
-from awaken import Agent, Runtime, tool
+from awaken import Agent, Runtime, ToolCallContext, tool
 from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop, Usage
 from awaken.domain.event import TextDelta, ToolCallDelta, ToolCallStart
 from awaken.domain.inference import StopReason, TokenUsage
+from awaken.ext.background import (
+    BackgroundLimits,
+    BackgroundTaskManager,
+    BackgroundTaskPlugin,
+    TaskContext,
+    TaskParentContext,
+    TaskResult,
+)
 from awaken.tool import FunctionTool
 from benchmarks.measure import main
 from benchmarks.work import DELTA, Run, Tally
@@ -25,17 +33,44 @@ class StepModel:
         self._count = count
         self._delay = delay
 
+    def call(self, step: int) -> tuple[str, str]:
+        """The tool, and its arguments as text."""
+        return "add", f'{{"a": {step}, "b": 1}}'
+
     async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
         if self._delay:
             await asyncio.sleep(self._delay)
         step = len(request.messages) // 2
         if step < self._count:
-            yield ToolCallStart(id=f"c{step}", name="add")
-            yield ToolCallDelta(id=f"c{step}", args_delta=f'{{"a": {step}, "b": 1}}')
+            name, arguments = self.call(step)
+            yield ToolCallStart(id=f"c{step}", name=name)
+            yield ToolCallDelta(id=f"c{step}", args_delta=arguments)
         else:
             yield TextDelta(delta="done")
         yield _usage()
         yield Stop(reason=StopReason.TOOL_USE if step < self._count else StopReason.END_TURN)
+
+
+class BossModel(StepModel):
+    """Wants a delegate in each step."""
+
+    def call(self, step: int) -> tuple[str, str]:
+        return "agent_run_child", '{"prompt": "go"}'
+
+
+class ChildModel:
+    """Answers at once."""
+
+    name = "child"
+
+    def __init__(self, tally: Tally) -> None:
+        self._tally = tally
+
+    async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
+        self._tally.count += 1
+        yield TextDelta(delta="done")
+        yield _usage()
+        yield Stop(reason=StopReason.END_TURN)
 
 
 class DeltaModel:
@@ -102,6 +137,42 @@ class Awaken:
     @asynccontextmanager
     async def calls(self, count: int, tally: Tally) -> AsyncIterator[Run]:
         agent = Agent("bench", model=CallsModel(count), tools=[_tool(tally)])
+        async with Runtime([agent]) as runtime:
+            yield lambda: runtime.run("bench", "go")
+
+    @asynccontextmanager
+    async def delegates(self, count: int, tally: Tally) -> AsyncIterator[Run]:
+        child = Agent("child", model=ChildModel(tally))
+        boss = Agent("bench", model=BossModel(count, 0), delegates=[child], max_rounds=count + 1)
+        async with Runtime([boss, child]) as runtime:
+            yield lambda: runtime.run("bench", "go")
+
+    @asynccontextmanager
+    async def tasks(self, count: int, tally: Tally) -> AsyncIterator[Run]:
+        @tool(name="add")
+        async def start(a: int, b: int, ctx: ToolCallContext) -> str:
+            """Start tasks, and wait for them."""
+            manager = ctx.service(BackgroundTaskManager)
+            thread = ctx.run_identity.thread_id
+
+            async def body(task: TaskContext) -> TaskResult:
+                tally.count += 1
+                return TaskResult.success()
+
+            ids = [
+                await manager.spawn(thread, "bench", None, "a task", TaskParentContext(), body)
+                for _ in range(count)
+            ]
+            await manager.wait(ids)
+            return "started"
+
+        limits = BackgroundLimits(kept=count)
+        agent = Agent(
+            "bench",
+            model=StepModel(1, 0),
+            tools=[start],
+            plugins=[BackgroundTaskPlugin(limits=limits)],
+        )
         async with Runtime([agent]) as runtime:
             yield lambda: runtime.run("bench", "go")
 

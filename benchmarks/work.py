@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
 Run = Callable[[], Coroutine[Any, Any, object]]
 """One run of an agent, from the question to the answer."""
@@ -52,6 +52,18 @@ class Program(Protocol):
         ...
 
 
+class Delegating(Protocol):
+    """What a program offers beyond that, if it can."""
+
+    def delegates(self, count: int, tally: Tally) -> AbstractAsyncContextManager[Run]:
+        """Runs of `count` steps that give a task to another agent each, which answers at once."""
+        ...
+
+    def tasks(self, count: int, tally: Tally) -> AbstractAsyncContextManager[Run]:
+        """Runs of one step that starts `count` tasks in the background, then an answer."""
+        ...
+
+
 class Workload(NamedTuple):
     """Some work, and how its figure is made.
 
@@ -62,7 +74,7 @@ class Workload(NamedTuple):
     key: str
     title: str
     unit: str
-    budget: float
+    budget: float | None
     open: Callable[[Program, Tally], AbstractAsyncContextManager[Run]]
     done: int
     per: int
@@ -72,12 +84,23 @@ class Workload(NamedTuple):
 
 
 STEPS, MANY_STEPS, DELTAS, CALLS = 20, 200, 2_000, 50
+DELEGATES, TASKS = 20, 50
 RUNS, RUN_STEPS, DELAY = 1_000, 5, 0.010
 
 
 def open_crowd(program: Program, tally: Tally) -> AbstractAsyncContextManager[Run]:
     """The runs of W5: short, and each answer of the model takes its time."""
     return program.steps(RUN_STEPS, DELAY, tally)
+
+
+def delegating(program: Program) -> Delegating:
+    """
+    Raises:
+        Unsupported: the program does not offer it here.
+    """
+    if not hasattr(program, "delegates"):
+        raise Unsupported("not measured: what it keeps of such work is not comparable")
+    return cast("Delegating", program)
 
 
 WORKLOADS = (
@@ -131,6 +154,26 @@ WORKLOADS = (
         per=1,
         at_once=RUNS,
         scale=1,
+    ),
+    Workload(
+        key="w6",
+        title=f"W6 a delegate's run, {DELEGATES} in a run",
+        unit="µs",
+        budget=None,
+        open=lambda program, tally: delegating(program).delegates(DELEGATES, tally),
+        done=DELEGATES,
+        per=DELEGATES,
+        times=5,
+    ),
+    Workload(
+        key="w7",
+        title=f"W7 a background task, {TASKS} in a run",
+        unit="µs",
+        budget=None,
+        open=lambda program, tally: delegating(program).tasks(TASKS, tally),
+        done=TASKS,
+        per=TASKS,
+        times=5,
     ),
 )
 

@@ -1,7 +1,7 @@
 """Stopping a run from outside: by its id, by its thread, or by leaving its stream.
 
 A cancelled run ends properly. Its open calls are answered, its log is complete, and the thread
-goes on with the next message.
+goes on with the next message. The receipt says of each run, task and call what became of it.
 """
 
 import asyncio
@@ -30,7 +30,11 @@ async def main() -> None:
         async with asyncio.TaskGroup() as group:
             run = group.create_task(runtime.run("digger", "Please dig 12 metres", thread="garden"))
             await started.wait()
-            print("cancelled:", await runtime.cancel("garden"))
+            receipt = await runtime.cancel("garden")
+        print("cancelled:", receipt.accepted, "and nothing is left running:", receipt.complete)
+        for item in receipt.items:
+            note = f", {item.note}" if item.note else ""
+            print(f"the {item.kind} {item.name!r} was {item.outcome}{note}")
         print("ended:", run.result().termination)
         log = await runtime.messages("garden")
         print("the call was told:", log[-1].text())
@@ -42,7 +46,7 @@ async def main() -> None:
             async for piece in events.text():
                 print("heard enough after:", piece.strip())
                 break  # leaving the block cancels the run
-        print("still running:", await runtime.cancel("other"))
+        print("still running:", bool(await runtime.cancel("other")))
 
 
 if __name__ == "__main__":

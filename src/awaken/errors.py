@@ -27,6 +27,7 @@ AwakenError
 ├── InferenceExecutionError       what a model call may answer (see `awaken.contract.llm`)
 ├── ExecutionBackendError         what a backend may answer (see `awaken.contract.backend`)
 ├── ToolError                     what a tool may answer (see `awaken.domain.tool`)
+├── BackgroundTaskError           a task that cannot be had (see `awaken.contract.background`)
 ├── StoreError                    what a store may answer
 │   ├── VersionConflict · StaleFence · ThreadOwned · CommitUnknown
 │   ├── NotFound · AlreadyExists · InvalidRecord · Serialization

@@ -213,6 +213,17 @@ async def test_an_answer_that_comes_with_the_cancel_does_not_count(store: Store)
     assert await far.texts() == ["user: hello"]
 
 
+async def test_a_cancelled_run_keeps_the_handle_it_saved_last(store: Store) -> None:
+    backend = Endless(saves=HANDLE)
+    far = Far(store, backend)
+    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        group.create_task(far.run(previous_state=state(handle="task-0")))
+        await backend.under_way.wait()
+        far.token.cancel()
+    assert await far.state() == HANDLE
+    assert [abort.persisted_state for abort in backend.aborts] == [state(**HANDLE)]
+
+
 class HeldStore(MemoryStore):
     """A store that does not get round to writing its second commit in time."""
 

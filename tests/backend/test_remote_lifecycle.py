@@ -396,7 +396,7 @@ async def test_what_was_saved_is_there_when_the_backend_fails(store: Store) -> N
         raise RuntimeError("the line broke")
 
     far = Far(store, FarBackend(work))
-    await far.run(previous_state=state(conversation="c1"))
+    await far.run(previous_state=state(conversation="c1", handle="task-0"))
     assert await far.state() == {"conversation": "c1", **HANDLE}
 
 

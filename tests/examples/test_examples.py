@@ -56,13 +56,60 @@ pick_colour answered: colour green, hex #00aa44.
     "handoff": """\
 guest: I want my money back.
 agent: Billing here: your money is on its way.
+after a restart: billing
 guest: When?
 agent: Still billing: with you tomorrow.
-calls: ['handoff', 'refund']
+guest: Then a room for tonight, please.
+agent: The desk again: room 12 is yours.
+calls: ['handoff', 'refund', 'handoff']
+""",
+    "delegate": """\
+planner calls agent_run_travel: {'prompt': 'Venice, two nights.'}
+    travel says: The Lido is free.
+    travel calls book: {'hotel': 'Lido', 'nights': 2}
+to be approved: book {'hotel': 'Lido', 'nights': 2}, by travel
+    travel goes on: 2 nights at the Lido, paid
+    travel says: You have a room at the Lido.
+planner says: All set: you stay at the Lido.
+the answer: All set: you stay at the Lido.
+""",
+    "remote_agent": """\
+answered: The menu is printed.
+asks: How many posters?
+answered: 200 posters are printed.
+under way: volume 1 is in the press
+cancelled: the run of shop was stopped
+over there: the presses stand still
+""",
+    "background_research": """\
+agent: I have written some letters.
+  research: 0%, waiting for the library
+  research: 33%, waiting for the archive
+the first process was killed: True
+  research: 0%, waiting for the library
+  research: 33%, waiting for the archive
+  research: 67%, waiting for the miller
+agent: I have it: the mill was built in 1702, burnt in 1790, rebuilt in 1801.
+""",
+    "budget_asks": """\
+asks: the budget of 2 steps has 0 left, and the next call may take 1. Allow more?
+asks: the budget of 4 steps has 0 left, and the next call may take 1. Allow more?
+answers: It was the gardener.
+spent: 6 steps, 0.042 €
+ended: Stopped(value=StoppedReason(code='budget', detail='read it yourself'))
+""",
+    "isolated_tool": """\
+in a process of its own: True True
+the run 'studio' was stopped
+the call 'render' was stopped
+ended: CancelledEnd()
+still rendering: False
 """,
     "cancelling": """\
-cancelled: True
 the digger puts the spade away
+cancelled: True and nothing is left running: True
+the run 'digger' was stopped
+the call 'dig' was stopped, it is unknown whether it took effect
 ended: CancelledEnd()
 the call was told: Cancelled: the run was cancelled; it is unknown whether 'dig' took effect. \
 Do not assume either: find out, or say so, before it is called again

@@ -38,7 +38,7 @@ class ThreadStage:
         self.runs = 0
         self.token = CancellationToken()
 
-    async def run(self, text: str = "hi") -> AgentRunResult:
+    async def run(self, text: str = "hi", run_id: str | None = None) -> AgentRunResult:
         self.runs += 1
         speaker = self._kept(ACTIVE_AGENT) or self._first
         agent = self._resolver.resolve(speaker)
@@ -55,7 +55,9 @@ class ThreadStage:
             new_messages=[message],
             sink=NullEventSink(),
             resolver=self._resolver,
-            run_identity=RunIdentity(thread_id="t", run_id=f"run-{self.runs}", agent_id=speaker),
+            run_identity=RunIdentity(
+                thread_id="t", run_id=run_id or f"run-{self.runs}", agent_id=speaker
+            ),
             control=BackendControl(cancellation_token=self.token),
             local=BackendLocalRootContext(phases),
             inbox=receiver,

@@ -100,6 +100,29 @@ async def test_tasks_that_are_each_others_parents_are_cancelled_once() -> None:
     assert bench.cancel_tree(two) == 2
 
 
+async def test_ids_that_repeat_in_another_thread_are_no_relation() -> None:
+    """03/DB-1: a run inside a task has a thread of its own, and there a `bg_0` of its own."""
+    bench = Bench()
+    inside = Bench(handles=bench.handles)
+    inside.manager.attach("sub", "sub-run")
+    nested: list[str] = []
+
+    async def body(ctx: TaskContext) -> TaskResult:
+        nested.extend([await inside.spawn(thread="sub"), await inside.spawn(thread="sub")])
+        await ctx.cancelled()
+        return TaskResult.cancelled()
+
+    top = await bench.spawn(body)
+    await settle()
+
+    assert (top, nested) == ("bg_0", ["bg_0", "bg_1"])
+    assert inside.record("bg_1").parent_context == TaskParentContext(task_id="bg_0")
+    assert inside.cancel_tree("bg_0") == 1, "they are siblings, both below the other thread's task"
+    await inside.ended("bg_0")
+    assert bench.cancel_tree(top) == 2
+    await inside.ended("bg_1")
+
+
 async def test_cancelling_a_threads_tasks_stops_at_its_border() -> None:
     """03/MH-1: `cancel_all` respects thread borders."""
     bench = Bench()

@@ -99,8 +99,9 @@ async def test_a_start_that_is_cut_short_is_taken_back() -> None:
     assert bench.handles.live == {}
 
 
-async def test_a_run_that_is_cancelled_during_a_start_stops_the_task() -> None:
-    """03 §1.2: step 6 closes the race; the body never begins."""
+@pytest.mark.parametrize("above", [None, "bg_99"])
+async def test_a_run_that_is_cancelled_during_a_start_stops_the_task(above: str | None) -> None:
+    """03 §1.2: step 6 closes the race, also for a task below one nobody knows any more."""
     journal = MemoryJournal()
     bench, started = Bench(journal=journal), []
 
@@ -112,7 +113,8 @@ async def test_a_run_that_is_cancelled_during_a_start_stops_the_task() -> None:
         return TaskResult.success()
 
     journal.before_begin = cancel_the_run
-    task_id = await bench.spawn(body, parent=TaskParentContext(run_id="run-1"))
+    parent = TaskParentContext(run_id="run-1", task_id=above)
+    task_id = await bench.spawn(body, parent=parent)
     await bench.ended(task_id)
 
     assert started == []

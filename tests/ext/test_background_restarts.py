@@ -19,6 +19,7 @@ from awaken.ext.background import (
 )
 from awaken.ext.background.state import BACKGROUND_TASK_STATE, ReplaceTasks
 from awaken.ids import SequentialIds
+from awaken.state.store import StateStore
 
 pytestmark = pytest.mark.anyio
 
@@ -363,6 +364,25 @@ async def test_a_task_that_is_torn_down_has_failed() -> None:
 
     assert bench.record(task_id).error == "task torn down: its event loop ended while it ran"
     assert bench.events()[0]["kind"] == "failed"
+
+
+async def test_a_task_torn_down_after_its_end_has_ended_as_it_has() -> None:
+    """03/DB-2: its end was on the way into the state."""
+    bench = Bench()
+    gate = Gate()
+    task_id = await bench.spawn(gate)
+    bench.manager.set_store(StateStore())
+    gate.open.set()
+    await bench.clock.until_sleeping()
+    bench.manager.set_store(bench.store)
+    handle = bench.handles.of_thread("thread-1")[0]
+    assert handle.runner is not None
+
+    handle.runner.cancel()
+    await bench.ended(task_id)
+
+    assert bench.record(task_id).status is TaskStatus.COMPLETED
+    assert [event["kind"] for event in bench.events()] == ["completed"]
 
 
 async def test_records_of_internal_tasks_are_repaired_in_silence() -> None:

@@ -6,12 +6,12 @@ import asyncio
 from typing import Any
 
 import pytest
-from background_kit import Gate, settle, until_cancelled
+from background_kit import Gate, MemoryJournal, settle, until_cancelled
 from background_stage import ThreadStage
 
 from awaken import Agent, PhaseContext, Registrar, Runtime, ToolCallContext, tool
 from awaken.backend import BackendDelegateRunRequest, BackendRunResult, LocalBackend
-from awaken.contract.background import TaskParentContext, TaskStatus
+from awaken.contract.background import AMBIENT_TASK_JOURNAL, TaskParentContext, TaskStatus
 from awaken.contract.events import NullEventSink
 from awaken.contract.llm import InferenceRequest
 from awaken.domain.event import RunFinish
@@ -362,6 +362,21 @@ async def test_cancelling_a_waiting_run_cancels_its_tasks() -> None:
     assert scene.plugin.manager.handles.live == {}
 
 
+async def test_a_run_cancelled_before_its_first_phase_takes_its_tasks_along() -> None:
+    """03 §1.3: it waited for them, goes on only to be cancelled, and never comes to its guard."""
+    plugin = BackgroundTaskPlugin()
+    model = ScriptedModel([START, "started"])
+    stage = ThreadStage(agent_of(model, starter(until_cancelled), plugins=[plugin]))
+    await stage.run(run_id="run-1")
+    stage.token.cancel()
+
+    result = await stage.run(run_id="run-1")
+    await settle()
+
+    assert result.termination == CANCELLED
+    assert plugin.manager.handles.live == {}
+
+
 # -- delegates --------------------------------------------------------------------------------
 
 
@@ -412,6 +427,23 @@ async def test_a_sub_agent_waits_for_its_task_before_returning(has_plugin: bool)
     assert result.response == "it is through"
     assert result.termination == NATURAL_END
     assert read(model.requests[2]) == [event("bg_0", "completed", '"result":"through"')]
+
+
+async def test_a_delegate_that_is_not_kept_keeps_no_tasks() -> None:
+    """02 §2.14: its thread is on no record; a journal could tell nobody how its task ended."""
+    gate = Gate()
+    model = ScriptedModel([START, "I wait", "it is through"])
+    agent = Agent("helper", model=model, tools=[starter(gate)], plugins=[Ending(gate)])
+    journal = MemoryJournal(takes_over=True)
+    mark = AMBIENT_TASK_JOURNAL.set(journal)
+    try:
+        result = await delegate(agent)
+        assert AMBIENT_TASK_JOURNAL.get() is journal
+    finally:
+        AMBIENT_TASK_JOURNAL.reset(mark)
+
+    assert result.response == "it is through"
+    assert journal.tasks == {}
 
 
 async def test_a_delegate_leaves_no_task_behind() -> None:

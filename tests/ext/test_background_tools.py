@@ -284,6 +284,20 @@ async def test_bad_arguments_are_refused_before_anything_starts() -> None:
     assert bench.list("thread-1") == []
 
 
+async def test_arguments_the_tool_takes_are_taken() -> None:
+    """An explicit null for what is optional, which the schema shown to models does not say."""
+    bench = Bench()
+
+    @tool
+    async def dig(depth: int | None = None) -> str:
+        return f"{depth} deep"
+
+    await asked(background(dig), {"depth": None}, with_manager(bench))
+    await bench.ended("bg_0")
+
+    assert bench.record("bg_0").result == "None deep"
+
+
 async def test_a_cancelled_task_interrupts_its_tool() -> None:
     """As a cancelled run does: at once, wherever it waits."""
     bench, closed = Bench(), []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -46,7 +47,8 @@ class Meter(FunctionModel):
         self.asked: list[InferenceRequest] = []
         self._script, self._ever = deque(script), ever
 
-    def _next(self, request: InferenceRequest) -> StreamResult:
+    async def _next(self, request: InferenceRequest) -> StreamResult:
+        await asyncio.sleep(0)  # as any model, it lets others go on meanwhile
         assert_valid(request.messages)
         self.asked.append(msgspec.structs.replace(request, messages=tuple(request.messages)))
         answer = self._script.popleft() if self._script else self._ever

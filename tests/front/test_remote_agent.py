@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, Runtime
+from awaken import Agent, RemoteAgent, Runtime
 from awaken.backend import (
     BackendCapabilities,
     BackendRootRunRequest,
@@ -21,7 +21,6 @@ from awaken.domain.lifecycle import NATURAL_END
 from awaken.domain.secret import RedactedString
 from awaken.domain.spec import AgentSpec, RemoteEndpoint
 from awaken.errors import ConfigError, ValidationFailed
-from awaken import RemoteAgent
 from awaken.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio

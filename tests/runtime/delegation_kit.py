@@ -18,6 +18,7 @@ from awaken.domain.message import Message, Role
 from awaken.domain.run import RunRecord
 from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket, TicketStatus
+from awaken.front.remote import RemoteAgent
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, text_response, tool_calls_response
 
@@ -114,7 +115,7 @@ class Place:
             MemoryStore() if kind == "memory" else f"sqlite:///{home / 'awaken.db'}"
         )
 
-    def runtime(self, agents: Sequence[Agent], **options: Any) -> Runtime:
+    def runtime(self, agents: Sequence[Agent | RemoteAgent], **options: Any) -> Runtime:
         return Runtime(agents, store=self._shared, **options)
 
 

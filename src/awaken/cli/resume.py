@@ -33,6 +33,7 @@ from awaken.domain.lifecycle import RunStatus
 from awaken.domain.run import RunRecord
 from awaken.errors import AwakenError, ResolveError, RuntimeFault
 from awaken.front import Runtime
+from awaken.runtime import steer
 
 
 @click.command(short_help="Go on with what a process has left behind.")
@@ -94,20 +95,25 @@ class Resumer:
         """Go on with the open run of a thread, or with a run.
 
         Raises:
-            Mistake: it is over.
+            Mistake: it is over, or goes on with the run it works for.
         """
         run_id = subject.run.run_id if subject.run is not None else subject.thread.open_run_id
         run = await self.runtime.find_run(run_id) if run_id is not None else None
         if run is None or run.status.is_terminal:
             raise Mistake(f"{subject.words} has nothing to go on with: no run of it is open")
+        if parent := await steer.parent_of(self.runtime.engine, run):
+            raise Mistake(
+                f"{subject.words} works for run {parent.run_id} of {parent.agent_id} and goes on "
+                f"with it: resume thread {parent.thread_id}"
+            )
         return await self._take_up(run)
 
     async def all(self, desk: Desk) -> Exit:
         """Go on with everything that was left behind and whose agents are here."""
         codes = await recovered(self.runtime)
         left = await desk.store.list_interrupted(now_ms=desk.now_ms())
-        mine = [run for run in left if run.agent_id in self.agents]
-        for run in mine:
+        # Delegates are not among them: they go on with the runs they work for.
+        for run in await steer.interrupted(self.runtime.engine):
             if self.interrupts.ever_hit:
                 break
             codes.append(await self._try(run))
@@ -120,6 +126,10 @@ class Resumer:
 
     async def _try(self, run: RunRecord) -> Exit:
         try:
+            if run.request is not None and run.request.parent_tool_call_id is not None:
+                ended = await steer.go_on(self.runtime.engine, run)
+                complain(f"run {run.run_id} of {run.agent_id}: {ending_words(ended.termination)}")
+                return Exit.DONE
             return await self._take_up(run)
         except (RuntimeFault, ResolveError) as error:
             complain(f"run {run.run_id}: {error}")

@@ -199,7 +199,8 @@ class BackendRootRunRequest(msgspec.Struct, kw_only=True, gc=False):
 
     The run is on record before a backend is asked. `persisted_state` is what is known of it, or
     for a new run of the thread's run before it; `save_state` keeps what a crash must not lose, such
-    as the name of the work on the other side, and is awaited before anything depends on it.
+    as the name of the work on the other side, and is awaited before anything depends on it. A run
+    that is cut short before anything was saved is begun again, as a new one.
     """
 
     agent_id: str

@@ -102,10 +102,11 @@ class TaskJournal(Protocol):
         """
         ...
 
-    async def end(self, task: PersistedTaskMeta, event: Json) -> bool:
+    async def end(self, task: PersistedTaskMeta, event: Json | None) -> bool:
         """Keep how a task ended and what its owner is told, both at once.
 
-        Answers whether the owner will be told; if not, its inbox is written to.
+        Answers whether the owner will be told; if not, its inbox is written to. Of an `internal`
+        task nothing is told, and there is no event.
         """
         ...
 

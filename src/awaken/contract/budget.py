@@ -36,6 +36,7 @@ class Account:
         self._open = 0
         self._began: float | None = None
         self._waiting: list[asyncio.Future[None]] = []
+        self._waiters = 0
 
     def child(self, budget: Budget | None = None) -> Account:
         """An account for a run that this one's starts, with limits of its own if it has some."""
@@ -68,6 +69,10 @@ class Account:
         while account is not None:
             yield account
             account = account.parent
+
+    @property
+    def _root(self) -> Account:
+        return list(self.chain())[-1]
 
     # -- looking ------------------------------------------------------------------------------
 
@@ -147,14 +152,21 @@ class Account:
 
     async def something_is_freed(self) -> None:
         """Wait until a call of the tree has ended, or somebody was granted more."""
-        root = list(self.chain())[-1]
+        root = self._root
         freed = asyncio.get_running_loop().create_future()
         root._waiting.append(freed)
+        root._waiters += 1
         try:
             await freed
         finally:
+            root._waiters -= 1
             if freed in root._waiting:
                 root._waiting.remove(freed)
+
+    async def let_others_go_first(self) -> None:
+        """Give those of the tree who wait, and were woken, the time to take what they waited for."""
+        if self._root._waiters:
+            await asyncio.sleep(0)
 
     def release(self, reserved: Amount) -> None:
         """Free what was set aside."""

@@ -13,8 +13,8 @@ from awaken.domain.budget import Budget
 from awaken.domain.secret import RedactedString
 from awaken.domain.spec import AgentSpec, RemoteEndpoint
 from awaken.errors import ConfigError
-from awaken.front.loading import load
 from awaken.front.budgets import checked_budget
+from awaken.front.loading import load
 
 _SCHEMES = {"http": "a2a", "https": "a2a", "python": "subprocess"}
 

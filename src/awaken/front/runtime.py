@@ -44,7 +44,7 @@ from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.domain.tool import ToolDescriptor
 from awaken.errors import AwakenError, ConfigError
-from awaken.front.agent import Agent
+from awaken.front.agent import Agent, listed
 from awaken.front.answers import Answers, OnApproval, ask, decisions_of
 from awaken.front.budgets import checked_budget
 from awaken.front.build import AnyAgent, Assembly
@@ -132,7 +132,7 @@ class Runtime:
             clock=clock,
             ids=ids,
         )
-        self._agents = tuple(agents)
+        self._agents = listed(agents, "the runtime's agents")
         self._sources = dict(sources or {})
         builder = self._assembly.builder(self._agents)
         self._engine = builder.with_thread_run_store(self._store).build()
@@ -194,7 +194,7 @@ class Runtime:
         Raises:
             BuildError: an agent cannot run; nothing was replaced.
         """
-        self._agents = tuple(agents)
+        self._agents = listed(agents, "the runtime's agents")
         return self._use(())
 
     def _use(self, found: Sequence[AgentSpec]) -> int:

@@ -65,6 +65,7 @@ class Purse:
             Cancelled: somebody cancelled the run.
         """
         self._prompt = self._estimate(agent, messages)
+        await self.account.let_others_go_first()
         while True:
             try:
                 self._reservation = self._try(agent, asked)

@@ -92,7 +92,7 @@ async def cancel(runtime: AgentRuntime, id: str) -> bool:
 
 async def _take_question_back(runtime: AgentRuntime, run: RunRecord | None) -> None:
     """Let whoever waits for a delegate go on, once that is cancelled: nobody has to be asked."""
-    parent = await _parent_of(runtime, run)
+    parent = await parent_of(runtime, run)
     if run is None or parent is None:
         return
     query = TicketQuery(run_id=parent.run_id, status=TicketStatus.OPEN, limit=_MANY)
@@ -216,7 +216,7 @@ async def decide(runtime: AgentRuntime, id: str, decisions: Sequence[Decision]) 
     place = await find(runtime, thread_id)
     if place is None:
         raise InvalidResume(f"no run or thread has the id '{id}', or more than one")
-    asks_through = await _parent_of(runtime, place.run)
+    asks_through = await parent_of(runtime, place.run)
     if asks_through is not None and place.run is not None and not is_task(asks_through):
         above = await _as_its_parent_asks(runtime, place.run, asks_through, decisions)
         return await decide(runtime, asks_through.run_id, above)
@@ -229,7 +229,7 @@ async def decide(runtime: AgentRuntime, id: str, decisions: Sequence[Decision]) 
     return await find(runtime, thread_id) or place
 
 
-async def _parent_of(runtime: AgentRuntime, run: RunRecord | None) -> RunRecord | None:
+async def parent_of(runtime: AgentRuntime, run: RunRecord | None) -> RunRecord | None:
     """The run that a delegate works for, if it is open: it carries the delegate on."""
     if run is None or run.parent_run_id is None or run.request is None:
         return None
@@ -287,7 +287,7 @@ async def interrupted(runtime: AgentRuntime) -> list[RunRecord]:
 
 
 async def _is_left_to_parent(runtime: AgentRuntime, run: RunRecord) -> bool:
-    if await _parent_of(runtime, run) is None:
+    if await parent_of(runtime, run) is None:
         return False
     commands = await runtime.store.load_commands(run.thread_id)
     return not any(command.kind is CommandKind.CANCEL for command in commands)

@@ -63,8 +63,14 @@ def _checked(tool: Tool, given: Json) -> Any:
     given = {} if given is None else given
     validate = getattr(tool, "validate_args", None)
     decoded = None if validate is None else validate(given)
-    validate_against_schema(tool.descriptor().parameters, given)
+    if not checks_itself(tool):
+        validate_against_schema(tool.descriptor().parameters, given)
     return given if decoded is None else decoded
+
+
+def checks_itself(tool: Tool) -> bool:
+    """Whether a tool, or the one it wraps, holds its arguments against types of its own."""
+    return isinstance(tool, _CHECKS_ITSELF) or getattr(tool, "checks_itself", False) is True
 
 
 async def _within(seconds: float, tool: Tool, args: Any, ctx: ToolCallContext) -> ToolOutput:

@@ -54,8 +54,8 @@ def artifact(*parts: Any, id: str = "a") -> dict[str, Any]:
         (Text(text="hi"), {"text": "hi"}),
         (Text(text="half \ud83d"), {"text": "half \ufffd"}),
         (
-            Image(source=UrlSource(url="https://x.example/a.png?w=1#top")),
-            {"url": "https://x.example/a.png?w=1#top", "mediaType": "image/png"},
+            Image(source=UrlSource(url="https://x.example/a.webp?w=1#top")),
+            {"url": "https://x.example/a.webp?w=1#top", "mediaType": "image/webp"},
         ),
         (
             Document(source=UrlSource(url="https://x.example/r.pdf"), title="Report"),

@@ -190,6 +190,17 @@ async def test_progress_is_told_in_the_envelope_of_the_run(
     assert last.event.replace is True
 
 
+async def test_progress_is_not_told_for_every_letter(agent: RunningAgent, thread: str) -> None:
+    backend, sink = backend_for(agent.base, clock=FakeClock()), Sink()  # no time passes
+    async with asyncio.TaskGroup() as group:
+        group.create_task(backend.execute_root(root(thread, f"pieces {thread}", sink=sink)))
+        await sink.until_state("TASK_STATE_WORKING")
+        agent.go(thread)
+    states = [content["state"] for content in sink.progress]
+    assert len(states) == len(set(states))
+    assert sink.progress[-1]["text"] == "".join(PIECES)
+
+
 # -- what is sent -----------------------------------------------------------------------------
 
 
@@ -417,9 +428,18 @@ async def test_too_long_is_a_timeout_and_the_task_is_cancelled(
 
 
 async def test_a_timeout_may_leave_the_task_alone(agent: RunningAgent, thread: str) -> None:
-    backend = backend_for(agent.base, timeout_ms=300, cancel_on_timeout=False)
+    clock = FakeClock(auto=True)
+    backend = backend_for(
+        agent.base,
+        clock=clock,
+        timeout_ms=3000,
+        poll_interval_ms=1000,
+        streaming=False,
+        cancel_on_timeout=False,
+    )
     result = await backend.execute_root(root(thread, "hold for ever"))
     assert result.status.kind is BackendStatusKind.TIMEOUT
+    assert clock.sleeps == [1.0, 1.0, 1.0]
     entry = remote_entry(result.state)
     assert agent.task(entry["task_id"])["status"]["state"] == "TASK_STATE_WORKING"
 

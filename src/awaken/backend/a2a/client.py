@@ -48,11 +48,10 @@ _REASONS = {
     code: A2A_ERROR_REASONS.get(kind, kind.__name__)
     for kind, code in JSON_RPC_ERROR_CODE_MAP.items()
 }
-_CANNOT = frozenset({"UNSUPPORTED_OPERATION", "METHOD_NOT_FOUND"})
 _ABOUT_REQUEST = frozenset(
     {"TASK_NOT_FOUND", "UNSUPPORTED_OPERATION", "INVALID_PARAMS", "INVALID_REQUEST"}
 )
-_CANNOT_STATUS = frozenset({404, 405, 501})
+_ABOUT_REQUEST_STATUS = frozenset({400, 404, 409, 422})
 _BUSY_STATUS = frozenset({429, 502, 503, 504})
 
 P = TypeVar("P", bound=ProtoMessage)
@@ -73,18 +72,11 @@ class Refused(RemoteError):
         return self.reason == "TASK_NOT_FOUND"
 
     @property
-    def cannot(self) -> bool:
-        """Whether the agent does not offer the operation."""
-        if self.reason is not None:
-            return self.reason in _CANNOT
-        return self.status in _CANNOT_STATUS
-
-    @property
     def is_about_request(self) -> bool:
         """Whether what was asked is at fault, not who asked or when."""
         if self.reason is not None:
             return self.reason in _ABOUT_REQUEST
-        return self.status in (400, 404, 409, 422)
+        return self.status in _ABOUT_REQUEST_STATUS
 
     @property
     def is_busy(self) -> bool:

@@ -109,10 +109,8 @@ class HttpStream:
 
 
 class Http:
-    """Connections for one turn: opened with it, closed with it, so that no loop outlives another's.
-
-    Use as an async context manager.
-    """
+    """Connections for one turn, as a context manager; kept longer, they would bind a backend to
+    one event loop."""
 
     def __init__(
         self,
@@ -225,7 +223,7 @@ class _translated:
         return
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        if isinstance(error, httpcore.ConnectError | httpcore.ConnectTimeout | OSError):
+        if isinstance(error, httpcore.ConnectError | httpcore.ConnectTimeout):
             raise Unanswered(
                 f"cannot connect to {self._origin}: {_text(error)}", arrived=False
             ) from error
@@ -233,7 +231,7 @@ class _translated:
             raise Unanswered(f"cannot ask {self._origin}: {_text(error)}", arrived=False) from error
         if isinstance(error, httpcore.TimeoutException):
             raise Unanswered(f"{self._origin} does not answer in time", arrived=True) from error
-        if isinstance(error, httpcore.NetworkError | httpcore.ProtocolError):
+        if isinstance(error, httpcore.NetworkError | httpcore.ProtocolError | OSError):
             raise Unanswered(
                 f"lost the connection to {self._origin}: {_text(error)}", arrived=True
             ) from error
@@ -261,8 +259,11 @@ class CheckedNetwork(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        async with asyncio.timeout(timeout):
-            addresses = await self._policy.resolve(host, port)
+        try:
+            async with asyncio.timeout(timeout):
+                addresses = await self._policy.resolve(host, port)
+        except OSError as error:
+            raise httpcore.ConnectError(_text(error)) from error
         failure: Exception = httpcore.ConnectError(f"{host!r} has no address")
         for address in addresses:
             try:

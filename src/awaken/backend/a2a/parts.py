@@ -85,7 +85,8 @@ def _part(block: ContentBlock) -> Part | None:
 def _media(source: Base64Source | UrlSource, title: str | None) -> Part:
     filename = clean_text(title) if title else None
     if isinstance(source, UrlSource):
-        guessed, _ = _TYPES.guess_type(source.url.partition("?")[0].partition("#")[0])
+        path = source.url.partition("?")[0].partition("#")[0]
+        guessed, _ = _TYPES.guess_type(path, strict=False)
         return Part(url=source.url, media_type=guessed or "", filename=filename)
     try:
         raw = base64.b64decode(source.data, validate=True)

@@ -33,7 +33,7 @@ from awaken.backend.a2a.snapshot import (
 from awaken.backend.a2a.state import DIRECT_MESSAGE, VERSION, RemoteTask, Sending
 from awaken.backend.a2a.watch import Tell, Watch
 from awaken.clock import Clock
-from awaken.contract.backend import ExecutionFailed, RemoteError
+from awaken.contract.backend import ExecutionBackendError, ExecutionFailed, RemoteError
 from awaken.domain.message import Message
 from awaken.domain.value import Value
 
@@ -115,7 +115,7 @@ class Turn:
         try:
             async with asyncio.timeout(CANCEL_GRACE):
                 cancelled = await stop_task(self._client, self.task, self._clock)
-        except (RemoteError, ExecutionFailed, TimeoutError) as error:
+        except (ExecutionBackendError, TimeoutError) as error:
             log.warning("task of run %s was not cancelled: %s", self._asked.run_id, error)
             return
         if cancelled is not None:

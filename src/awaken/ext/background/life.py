@@ -62,7 +62,8 @@ async def _abandon(handle: TaskHandle, begun: asyncio.Future[None] | None = None
             return
         handle.begun = True
     record = settled(handle.record, TaskResult.cancelled(), handle.handles.clock.now_ms())
-    await end_in_journal(handle, record, None)
+    # It never was: there is nothing to tell anybody.
+    await end_in_journal(handle, msgspec.structs.replace(record, internal=True), None)
 
 
 def start(handle: TaskHandle, work: Work, deadline: float | None) -> None:

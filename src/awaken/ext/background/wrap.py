@@ -38,6 +38,7 @@ from awaken.ext.background.task import TaskContext, TaskResult
 from awaken.plugin.agent import ResolvedAgent
 from awaken.state.snapshot import Snapshot
 from awaken.tool import execute_tool
+from awaken.tool.execute import checks_itself
 
 log = logging.getLogger("awaken.background")
 
@@ -61,6 +62,7 @@ class BackgroundTool:
         self, tool: Tool, *, deadline: float | None = None, description: str | None = None
     ) -> None:
         self.tool = tool
+        self.checks_itself = checks_itself(tool)
         self._deadline = deadline
         told = tool.descriptor()
         words = description or f"{told.description}\n{_TOLD}".lstrip()

@@ -1,20 +1,33 @@
-"""What a store holds of a thread at one instant."""
+"""What a store holds of a thread, and of those beneath it, at one instant."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import msgspec
+
 from awaken.clock import SYSTEM_CLOCK, Clock
+from awaken.codec import Json
 from awaken.contract.commits import CallEntry, CallPhase
 from awaken.contract.store import Store
-from awaken.contract.threads import RunQuery, TicketQuery
+from awaken.contract.threads import RunQuery, ThreadQuery, TicketQuery
 from awaken.domain.event import RunEvent
+from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message
 from awaken.domain.run import PersistedState, RunRecord
+from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket
 from awaken.domain.value import Value
 
+_MANY = 500
+
 
 class Picture(Value, frozen=True, kw_only=True):
-    """Everything durable about a thread; `interrupted` are runs somebody should take up."""
+    """Everything durable about a thread.
+
+    `interrupted` are its runs that somebody should take up. `children` are the threads of what its
+    runs have started, in the order of their ids: those begin with the message that asked.
+    """
 
     thread_id: str = ""
     messages: tuple[Message, ...] = ()
@@ -25,33 +38,88 @@ class Picture(Value, frozen=True, kw_only=True):
     state: PersistedState | None = None
     owner: str | None = None
     interrupted: tuple[str, ...] = ()
+    children: tuple[Picture, ...] = ()
+
+    def threads(self) -> Iterator[Picture]:
+        """This one, and all beneath it."""
+        yield self
+        for child in self.children:
+            yield from child.threads()
+
+    @property
+    def agent_id(self) -> str:
+        """Who began it."""
+        return self.runs[-1].agent_id if self.runs else ""
 
     def phase_of(self, key: str) -> CallPhase | None:
         return next((call.phase for call in self.calls if call.key == key), None)
 
     def open_calls(self) -> set[str]:
-        """The keys of calls that may have started and have no outcome."""
-        return {call.key for call in self.calls if call.phase is CallPhase.INTENT}
+        """The keys of calls, in all threads, that may have started and have no outcome; also of
+        those that have started a task nobody can take up again."""
+        return {
+            call.key
+            for thread in self.threads()
+            for call in thread.calls
+            if call.phase is CallPhase.INTENT
+        } | {
+            run.run_id
+            for thread in self.threads()
+            for run in thread.runs
+            if run.status is not RunStatus.DONE and _cannot_be_resumed(run)
+        }
+
+
+def task_of(run: RunRecord) -> Json:
+    """What a run that is a background task has on record of it; nothing if it is none."""
+    extras = run.request.request_extras if run.request is not None else None
+    return extras if isinstance(extras, dict) and "task" in extras else None
+
+
+def _cannot_be_resumed(run: RunRecord) -> bool:
+    task = task_of(run)
+    return task is not None and task.get("resume") is None
 
 
 async def picture_of(store: Store, thread_id: str, *, clock: Clock = SYSTEM_CLOCK) -> Picture:
-    """Read all of a thread. Meant for threads of a test's size."""
+    """Read all of a thread, and of those beneath it. Meant for threads of a test's size."""
+    children = [
+        await picture_of(store, thread.id, clock=clock)
+        for thread in await _threads(store, ThreadQuery(parent_thread_id=thread_id, limit=_MANY))
+    ]
     thread = await store.load_thread(thread_id)
     if thread is None:
-        return Picture(thread_id=thread_id)
-    runs = (await store.list_runs(RunQuery(thread_id=thread_id))).items
+        return Picture(thread_id=thread_id, children=tuple(children))
+    runs = (await store.list_runs(RunQuery(thread_id=thread_id, limit=_MANY))).items
     calls: list[CallEntry] = []
     for run in reversed(runs):
         calls.extend(await store.load_calls(run.run_id))
     interrupted = await store.list_interrupted(now_ms=clock.now_ms())
+    tickets = await store.list_tickets(TicketQuery(thread_id=thread_id, limit=_MANY))
     return Picture(
         thread_id=thread_id,
         messages=tuple(await store.load_messages(thread_id)),
         events=tuple(await store.load_events(thread_id)),
         calls=tuple(calls),
         runs=runs,
-        tickets=(await store.list_tickets(TicketQuery(thread_id=thread_id))).items,
+        tickets=tickets.items,
         state=await store.load_thread_state(thread_id),
         owner=thread.owner,
-        interrupted=tuple(run.run_id for run in interrupted),
+        interrupted=tuple(run.run_id for run in interrupted if run.thread_id == thread_id),
+        children=tuple(children),
     )
+
+
+async def whole_picture_of(store: Store, thread_id: str, *, clock: Clock = SYSTEM_CLOCK) -> Picture:
+    """The same, with every other thread of the store as if it were beneath this one."""
+    others = [
+        await picture_of(store, thread.id, clock=clock)
+        for thread in await _threads(store, ThreadQuery(root=True, limit=_MANY))
+        if thread.id != thread_id
+    ]
+    own = await picture_of(store, thread_id, clock=clock)
+    return msgspec.structs.replace(own, children=(*own.children, *others))
+
+
+async def _threads(store: Store, query: ThreadQuery) -> list[Thread]:
+    return sorted(await store.list_threads(query), key=lambda thread: thread.id)

@@ -1,17 +1,18 @@
-"""What became of a thread whose processes were killed: lost, done twice, invalid, left open.
+"""What became of threads whose processes were killed: lost, done twice, invalid, left open.
 
-Pure: pictures and notes in, sentences out.
+Pure: pictures and notes in, sentences out. `compare` says in what a thread differs from one that
+was not disturbed.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 import msgspec
 
-from awaken.codec import Json, digest, dumps, dumps_text
-from awaken.contract.commits import CallPhase, call_key
+from awaken.codec import digest, dumps, dumps_text
+from awaken.contract.commits import CallPhase
 from awaken.domain.event import ToolCallDone
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message, Role
@@ -23,6 +24,7 @@ from awaken.testing.chaos.picture import Picture
 from awaken.testing.chaos.witness import Note, NoteKind
 
 _OPEN = (CallPhase.INTENT, CallPhase.SUSPENDED)
+_NOTHING = Picture()
 
 
 def _none() -> tuple[str, ...]:
@@ -31,24 +33,29 @@ def _none() -> tuple[str, ...]:
 
 
 class Damage(Value, frozen=True, kw_only=True):
-    """What should not have happened, a sentence each."""
+    """What should not have happened, a sentence each.
+
+    `ownerless` is work on another machine that goes on and that no run knows of: only who can ask
+    that machine finds out.
+    """
 
     lost: tuple[str, ...] = msgspec.field(default_factory=_none)
     doubled: tuple[str, ...] = msgspec.field(default_factory=_none)
     invalid: tuple[str, ...] = msgspec.field(default_factory=_none)
     left_open: tuple[str, ...] = msgspec.field(default_factory=_none)
+    ownerless: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        return bool(self.lost or self.doubled or self.invalid or self.left_open)
+        return bool(self.sentences())
 
     def sentences(self) -> tuple[str, ...]:
-        return self.lost + self.doubled + self.invalid + self.left_open
+        return self.lost + self.doubled + self.invalid + self.left_open + self.ownerless
 
 
 def damage_between(
     pictures: Sequence[Picture], final: Picture, notes: Sequence[Note], once: Collection[str]
 ) -> Damage:
-    """What the kills did.
+    """What the kills did, to the thread of the pictures and to those beneath it.
 
     Args:
         pictures: one after each kill.
@@ -59,12 +66,27 @@ def damage_between(
         lost=(
             *(text for picture in pictures for text in _lost_since(picture, final)),
             *_lost_commits(notes, final),
+            *_lost_messages(notes, final),
             *_asked_again(notes),
         ),
         doubled=(*_doubled_effects(notes, once), *_doubled_runs(notes, once)),
-        invalid=(*_faults_shown(notes), *log_faults(final.messages), *_event_faults(final)),
-        left_open=tuple(_left_open(final)),
+        invalid=(*_faults_shown(notes), *_everywhere(final, _faults)),
+        left_open=(
+            *([] if final.runs else ["there is no run"]),
+            *_everywhere(final, _left_open),
+        ),
     )
+
+
+def _everywhere(final: Picture, found: Callable[[Picture], Iterable[str]]) -> Iterator[str]:
+    """What there is to say of each thread."""
+    for thread in final.threads():
+        where = "" if thread is final else f" (thread {thread.thread_id})"
+        yield from (text + where for text in found(thread))
+
+
+def _by_id(final: Picture) -> dict[str, Picture]:
+    return {thread.thread_id: thread for thread in final.threads()}
 
 
 # -- lost -------------------------------------------------------------------------------------
@@ -72,6 +94,17 @@ def damage_between(
 
 def _lost_since(picture: Picture, final: Picture) -> Iterator[str]:
     """What was durable at a kill and is not there, as it was, at the end."""
+    known = _by_id(final)
+    for thread in picture.threads():
+        if thread.thread_id in known:
+            now = known[thread.thread_id]
+            where = "" if now is final else f" (thread {thread.thread_id})"
+            yield from (text + where for text in _lost_in(thread, now))
+        elif thread.runs:
+            yield f"thread {thread.thread_id} is gone"
+
+
+def _lost_in(picture: Picture, final: Picture) -> Iterator[str]:
     for what, before, after in (
         ("message", picture.messages, final.messages),
         ("event", picture.events, final.events),
@@ -91,30 +124,62 @@ def _lost_since(picture: Picture, final: Picture) -> Iterator[str]:
 
 def _lost_commits(notes: Sequence[Note], final: Picture) -> Iterator[str]:
     """What a store promised, and does not have."""
+    known = _by_id(final)
     for note in notes:
-        if note.kind is not NoteKind.COMMIT or note.name != final.thread_id:
+        if note.kind is not NoteKind.COMMIT:
             continue
+        thread = known.get(note.name, _NOTHING)
         length, messages = note.detail["length"], note.detail["messages"]
         for place, (message_id, mark) in enumerate(messages, start=length - len(messages)):
-            found = final.messages[place] if place < len(final.messages) else None
+            found = thread.messages[place] if place < len(thread.messages) else None
             if found is None or digest(found) != mark:
                 yield f"message {place + 1} ({message_id}) was committed and is not there"
         for key, phase in note.detail["calls"]:
-            if phase not in _OPEN and final.phase_of(key) != phase:
-                yield f"call {key} was committed as {phase} and is {final.phase_of(key)}"
+            if phase not in _OPEN and thread.phase_of(key) != phase:
+                yield f"call {key} was committed as {phase} and is {thread.phase_of(key)}"
+
+
+def _lost_messages(notes: Sequence[Note], final: Picture) -> Iterator[str]:
+    """What was sent to a thread and did not come into its log."""
+    known = _by_id(final)
+    for note in notes:
+        for thread_id, message_id in _sent(note):
+            thread = known.get(thread_id, _NOTHING)
+            if not any(message.id == message_id for message in thread.messages):
+                yield f"message {message_id} was sent to thread {thread_id} and never came"
+
+
+def _sent(note: Note) -> list[tuple[str, str]]:
+    if note.kind is NoteKind.COMMIT:
+        return [(thread_id, message_id) for thread_id, message_id in note.detail.get("sends", ())]
+    if note.kind is NoteKind.SENT:
+        return [(note.name, message_id) for message_id in note.detail]
+    return []
 
 
 def _asked_again(notes: Sequence[Note]) -> Iterator[str]:
-    """Questions to a model whose answer was durable already."""
+    """Questions to a model whose answer was durable already.
+
+    Runs ask side by side: a question is of the thread that what it shows stands in.
+    """
+    homes = {
+        message_id: note.name
+        for note in notes
+        if note.kind is NoteKind.COMMIT
+        for message_id, _ in note.detail["messages"]
+    }
+    asked: dict[str, str] = {}
     answered: set[str] = set()
-    question = ""
     for note in notes:
         if note.kind is NoteKind.MODEL:
-            question = note.detail
+            question = note.detail["question"]
             if question in answered:
                 yield f"{note.name} was asked again for an answer that had been committed"
-        elif note.kind is NoteKind.COMMIT and note.detail["answers"]:
-            answered.add(question)
+            home = next((homes[id] for id in note.detail["messages"] if id in homes), None)
+            if home is not None:
+                asked[home] = question
+        elif note.kind is NoteKind.COMMIT and note.detail["answers"] and note.name in asked:
+            answered.add(asked[note.name])
 
 
 # -- done twice -------------------------------------------------------------------------------
@@ -195,13 +260,15 @@ def _faults_shown(notes: Sequence[Note]) -> Iterator[str]:
             yield f"{note.name} was shown a transcript in which {note.detail}"
 
 
-def _event_faults(final: Picture) -> Iterator[str]:
-    seqs = [event.seq for event in final.events]
+def _faults(thread: Picture) -> Iterator[str]:
+    """What is wrong with a thread's log and its events."""
+    yield from log_faults(thread.messages)
+    seqs = [event.seq for event in thread.events]
     if seqs != list(range(1, len(seqs) + 1)):
         yield f"events are numbered {seqs}"
     done = Counter(
         event.event.message_id
-        for event in final.events
+        for event in thread.events
         if isinstance(event.event, ToolCallDone)
         and event.event.outcome is not ToolCallOutcome.SUSPENDED
     )
@@ -213,79 +280,13 @@ def _event_faults(final: Picture) -> Iterator[str]:
 # -- left open --------------------------------------------------------------------------------
 
 
-def _left_open(final: Picture) -> Iterator[str]:
-    if not final.runs:
-        yield "there is no run"
-    for run in final.runs:
+def _left_open(thread: Picture) -> Iterator[str]:
+    for run in thread.runs:
         if run.status is not RunStatus.DONE:
             yield f"run {run.run_id} is {run.status}"
-    for ticket in final.tickets:
+    for ticket in thread.tickets:
         if ticket.status is TicketStatus.OPEN:
             yield f"the ticket of {ticket.tool_name} is still open"
-    if final.owner is not None:
-        yield f"the thread is still owned by {final.owner}"
-    yield from (f"run {run_id} waits to be recovered" for run_id in final.interrupted)
-
-
-# -- against the undisturbed run --------------------------------------------------------------
-
-
-def differences(undisturbed: Picture, final: Picture, open_calls: Collection[str]) -> list[str]:
-    """Where a recovered thread is not what it would have been, but for ids and times.
-
-    Logs are compared as a model sees them: a result that came late stands beside its call.
-
-    Args:
-        open_calls: the keys of calls that were open at a kill; their results may say so.
-    """
-    before, after = effective_view(undisturbed.messages), effective_view(final.messages)
-    found = []
-    if len(undisturbed.messages) != len(final.messages):
-        found.append(
-            f"the log has {len(final.messages)} messages, undisturbed {len(undisturbed.messages)}"
-        )
-    settled = _result_keys(after)
-    for place, (one, other) in enumerate(zip(before, after, strict=False), start=1):
-        open_at_kill = settled.get(other.id or "") in open_calls
-        if _bare(one, content=not open_at_kill) != _bare(other, content=not open_at_kill):
-            found.append(f"message {place} is {_words(other)}, undisturbed {_words(one)}")
-    if len(undisturbed.runs) != len(final.runs):
-        found.append(f"{len(final.runs)} runs, undisturbed {len(undisturbed.runs)}")
-    for run, again in zip(undisturbed.runs, final.runs, strict=False):
-        for name in ("agent_id", "status", "termination_reason", "final_output", "steps"):
-            if (now := getattr(again, name)) != (then := getattr(run, name)):
-                found.append(f"the run's {name} is {now!r}, undisturbed {then!r}")
-        if not open_calls and run.output_tokens != again.output_tokens:
-            found.append(f"{again.output_tokens} tokens counted, undisturbed {run.output_tokens}")
-    then, now = _user_state(undisturbed), _user_state(final)
-    if not open_calls and dumps(then) != dumps(now):
-        found.append(f"the thread's state is {dumps_text(now)}, undisturbed {dumps_text(then)}")
-    return found
-
-
-def _user_state(picture: Picture) -> dict[str, Json]:
-    """What tools and plugins keep; the runtime's own keys are full of ids and times."""
-    stored = picture.state.extensions if picture.state else {}
-    return {name: value for name, value in stored.items() if not name.startswith("__runtime.")}
-
-
-def _result_keys(log: Sequence[Message]) -> dict[str, str]:
-    """The ledger key of each tool message, by its id."""
-    keys: dict[str, str] = {}
-    called: dict[str, str] = {}
-    for message in log:
-        for index, call in enumerate(message.tool_calls or ()):
-            called[call.id] = call_key(message.id or "", index)
-        if message.role is Role.TOOL and message.id and message.tool_call_id in called:
-            keys[message.id] = called[message.tool_call_id]
-    return keys
-
-
-def _bare(message: Message, *, content: bool) -> Json:
-    bare = msgspec.structs.replace(message, id=None, metadata=None)
-    return dumps(bare if content else msgspec.structs.replace(bare, content=()))
-
-
-def _words(message: Message) -> str:
-    calls = ", ".join(call.name for call in message.tool_calls or ())
-    return f"{message.role} {message.text()!r}" + (f" calling {calls}" if calls else "")
+    if thread.owner is not None:
+        yield f"the thread is still owned by {thread.owner}"
+    yield from (f"run {run_id} waits to be recovered" for run_id in thread.interrupted)

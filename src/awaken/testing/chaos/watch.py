@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any, cast
 
 from awaken.codec import digest
+from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import Committed, Fence, ThreadCommit
 from awaken.contract.llm import InferenceRequest, LlmExecutor, LlmStreamEvent
 from awaken.contract.store import Store
@@ -66,6 +67,7 @@ class _WatchedStore(_Watched):
                 "messages": [[message.id, digest(message)] for message in commit.messages],
                 "answers": [m.id for m in commit.messages if m.role == "assistant"],
                 "calls": [[call.key, call.phase] for call in commit.calls],
+                "sends": [[c.thread_id, m.id] for c in commit.sends for m in c.messages],
             },
         )
         self._switch.reach("after a commit")
@@ -76,6 +78,15 @@ class _WatchedStore(_Watched):
         fence: Fence = await self._inner.claim(thread_id, at_ms=at_ms)
         self._switch.reach("after a claim")
         return fence
+
+    async def send(self, command: ThreadCommand) -> int:
+        self._switch.reach("before a command")
+        id: int = await self._inner.send(command)
+        if command.messages:
+            ids = [message.id for message in command.messages]
+            self._switch.witness.note(NoteKind.SENT, command.thread_id, detail=ids)
+        self._switch.reach("after a command")
+        return id
 
     async def decide(
         self, thread_id: str, decisions: Sequence[Decision], *, at_ms: int
@@ -133,7 +144,8 @@ class _WatchedModel(_Watched):
         shown = tuple(request.messages)
         for fault in transcript_faults(shown):
             self._witness.note(NoteKind.FAULT, self._inner.name, detail=fault)
-        self._witness.note(NoteKind.MODEL, self._inner.name, detail=digest(shown))
+        asked = {"question": digest(shown), "messages": [m.id for m in shown if m.id]}
+        self._witness.note(NoteKind.MODEL, self._inner.name, detail=asked)
         answer = self._inner.execute_stream(request)
         try:
             async for event in answer:

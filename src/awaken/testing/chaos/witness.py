@@ -16,8 +16,8 @@ class NoteKind(StrEnum):
     `point`: a place where a process may be killed was passed. `start`, `end`: a tool's body, with
     nothing of ours between it and the note. `effect`: what the tool did to the world. `asked`: it
     wants an approval instead of an end. `verified`: it was asked whether it had happened. `commit`:
-    a store said that something is durable. `model`: a model was asked. `fault`: something no model
-    should ever be shown.
+    a store said that something is durable. `sent`: it has taken messages for another thread.
+    `model`: a model was asked. `fault`: something no model should ever be shown.
     """
 
     POINT = "point"
@@ -27,6 +27,7 @@ class NoteKind(StrEnum):
     ASKED = "asked"
     VERIFIED = "verified"
     COMMIT = "commit"
+    SENT = "sent"
     MODEL = "model"
     FAULT = "fault"
 

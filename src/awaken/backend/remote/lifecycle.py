@@ -1,0 +1,274 @@
+"""A run of an agent that is elsewhere, from its record to its end.
+
+What happens on the other side is the backend's; what is durable of it is here. The run is on record
+before the backend is asked, so that whoever finds it after a crash can go on with it or stop it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import msgspec
+
+from awaken.backend.local import ThreadContextSnapshot, read_thread
+from awaken.backend.remote.run import RemoteRun, remote_backend_error_message
+from awaken.codec import clean_text
+from awaken.contract.backend import (
+    BackendAbortRequest,
+    BackendRootRunRequest,
+    BackendRunResult,
+    BackendRunStatus,
+    ExecutionBackendError,
+)
+from awaken.contract.control import CancellationToken, interruptible
+from awaken.domain.budget import Amount
+from awaken.domain.event import (
+    InferenceComplete,
+)
+from awaken.domain.lifecycle import (
+    CANCELLED,
+    BehaviorRequested,
+    NaturalEnd,
+)
+from awaken.domain.run import (
+    PersistedState,
+)
+from awaken.errors import (
+    BudgetExhausted,
+    ResolveFailed,
+    RunLeft,
+    RuntimeFailed,
+    StorageError,
+    StoreError,
+)
+from awaken.loop import AgentRunResult
+from awaken.plugin.agent import ResolvedBackendAgent
+
+log = logging.getLogger("awaken.backend")
+_replace = msgspec.structs.replace
+
+_FOR_EVER = 10.0**8
+CUT_SHORT = (
+    "the process ended while the agent ran elsewhere, and its backend cannot go on with such a "
+    "run: it is unknown what it did"
+)
+
+
+async def execute_remote_root_lifecycle(
+    agent: ResolvedBackendAgent,
+    request: BackendRootRunRequest,
+    run_created_at: int,
+    runtime_cancellation_token: CancellationToken,
+    previous_state: PersistedState | None = None,
+    *,
+    context: ThreadContextSnapshot | None = None,
+) -> AgentRunResult:
+    """Run an agent elsewhere, and keep what becomes of it.
+
+    Args:
+        run_created_at: milliseconds.
+        runtime_cancellation_token: ends the run, whatever its backend can do about it.
+        previous_state: what is known of the run, or of the agent's last one in the thread.
+        context: what the caller has read of the thread already.
+
+    Raises:
+        RuntimeFailed: there is no such backend; nothing was said or written.
+        StorageError: the record could not be kept.
+        RunLeft: it is to be carried on elsewhere.
+    """
+    try:
+        agent.backend()
+    except ExecutionBackendError as error:
+        raise RuntimeFailed(ResolveFailed(str(error))) from error
+    context = context or await _read(request)
+    run = RemoteRun(agent, request, context, run_created_at, previous_state)
+    try:
+        await run.begin()
+        return await _within_budget(run, runtime_cancellation_token)
+    except StorageError as error:
+        await run.tell_lost(error)
+        raise
+
+
+async def close_cut_short(
+    agent: ResolvedBackendAgent,
+    request: BackendRootRunRequest,
+    run_created_at: int,
+    context: ThreadContextSnapshot,
+) -> AgentRunResult:
+    """End, as failed, a run whose process is gone and whose backend cannot go on with it.
+
+    Raises:
+        StorageError: its end could not be kept.
+    """
+    run = RemoteRun(agent, request, context, run_created_at, request.persisted_state)
+    try:
+        await run.begin()
+        return await run.fail(CUT_SHORT)
+    except StorageError as error:
+        await run.tell_lost(error)
+        raise
+
+
+async def _read(request: BackendRootRunRequest) -> ThreadContextSnapshot:
+    """The thread, and the run if there is one, whether or not it is the thread's latest."""
+    store, run_id = request.checkpoint_store, request.run_identity.run_id
+    try:
+        context = await read_thread(request)
+        known = await store.load_run(run_id) if store and context.previous is None else None
+    except StoreError as error:
+        raise StorageError(error) from error
+    if known is not None:
+        output = known.output and _replace(known.output, message_ids=())
+        context.previous = _replace(known, state=None, output=output)
+    return context
+
+
+# -- carrying it out --------------------------------------------------------------------------
+
+
+async def _within_budget(run: RemoteRun, token: CancellationToken) -> AgentRunResult:
+    """Carry the run out, unless it may use up no more; one whose time is up is stopped.
+
+    What it takes on the other side is not known here: it counts as one step, and by its time.
+    """
+    account = run.context.budget
+    if account is None:
+        return await _carried_out(run, token, None)
+    account.begin()
+    try:
+        account.reserve(run.identity.run_id, Amount(steps=1)).settle(Amount(steps=1))
+        time_is_up = CancellationToken()
+        timer = _ring_after(account.left().seconds, time_is_up)
+        try:
+            return await _carried_out(run, token, time_is_up)
+        finally:
+            timer.cancel()
+    except BudgetExhausted as error:
+        return await run.stop(str(error))
+    finally:
+        account.pause()
+
+
+def _ring_after(seconds: float | None, token: CancellationToken) -> asyncio.TimerHandle:
+    limit = _FOR_EVER if seconds is None else max(0.0, seconds)
+    return asyncio.get_running_loop().call_later(limit, token.cancel)
+
+
+async def _carried_out(
+    run: RemoteRun, token: CancellationToken, time_is_up: CancellationToken | None
+) -> AgentRunResult:
+    started, leave = run.clock.now_ms(), run.context.leave
+    if not run.abilities.continuation.is_possible:
+        # Nobody could go on with it: it is given the time that is left to end by itself.
+        leave = None
+    try:
+        # Whoever wants the run to stop cuts the backend short and waits until it has ended.
+        with interruptible(leave), interruptible(time_is_up), interruptible(token):
+            result = await run.execute()
+    except RunLeft:
+        raise
+    except asyncio.CancelledError as error:
+        if not _is_torn_down():
+            return await _failed(run, error)
+        if token.is_cancelled() or not _is_cancelled(run.context.leave):
+            await _cancelled(run)
+        raise
+    except Exception as error:
+        # What a backend raises while it is cut short is no news.
+        if token.is_cancelled():
+            return await _cancelled(run)
+        if _is_cancelled(leave):
+            raise RunLeft(run.identity.run_id) from error
+        if _is_cancelled(time_is_up):
+            await _abort(run, await run.latest_state())
+            return await run.stop("its time is used up")
+        return await _failed(run, error)
+    return await _answered(run, result, started)
+
+
+def _is_torn_down() -> bool:
+    """Whether the task is cancelled from outside, and not by the backend itself."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _is_cancelled(token: CancellationToken | None) -> bool:
+    return token is not None and token.is_cancelled()
+
+
+async def _answered(run: RemoteRun, result: BackendRunResult, started: int) -> AgentRunResult:
+    try:
+        return await _keep_answer(run, result, started)
+    except StorageError as error:
+        if run.journal.forgive(error) is None:
+            raise
+        refused: Exception = error
+    except Exception as error:
+        refused = error
+    log.error("an answer of agent %r was refused", run.identity.agent_id, exc_info=refused)
+    why = remote_backend_error_message(refused)
+    return await run.fail(f"what the agent answered cannot be kept: {why}")
+
+
+async def _keep_answer(run: RemoteRun, result: BackendRunResult, started: int) -> AgentRunResult:
+    output = result.output
+    response = clean_text(output.text_or(result.response) or "")
+    if response or output.text is not None:
+        output = _replace(output, text=response)
+    if response:
+        await run.say(response)
+    if isinstance(result.termination, NaturalEnd | BehaviorRequested):
+        run.journal.note(
+            InferenceComplete(
+                model=run.agent.spec.model_id,
+                duration_ms=max(0, run.clock.now_ms() - started),
+            )
+        )
+    return await run.finish(
+        result.status,
+        result.termination,
+        status_reason=result.status_reason,
+        steps=result.steps,
+        output=output,
+        state=result.state or run.known_state(run.previous_state),
+    )
+
+
+async def _failed(run: RemoteRun, error: BaseException) -> AgentRunResult:
+    if not isinstance(error, ExecutionBackendError):
+        log.error("backend of agent %r failed", run.identity.agent_id, exc_info=error)
+    return await run.fail(remote_backend_error_message(error))
+
+
+async def _cancelled(run: RemoteRun) -> AgentRunResult:
+    latest = await run.latest_state()
+    try:
+        await _abort(run, latest)
+    finally:
+        # Also if there is no time left to wait for the other side.
+        result = await run.finish(BackendRunStatus.cancelled(), CANCELLED, state=latest)
+    return result
+
+
+async def _abort(run: RemoteRun, state: PersistedState | None) -> None:
+    """Stop the work on the other side, if possible; that it fails is only worth a warning."""
+    if not run.abilities.cancellation.supports_remote_abort:
+        return
+    try:
+        await run.backend.abort(
+            BackendAbortRequest(
+                agent_id=run.identity.agent_id,
+                run_identity=run.identity,
+                persisted_state=state,
+                is_continuation=run.request.is_continuation,
+            )
+        )
+    except Exception as error:
+        log.warning(
+            "non-local backend abort hook failed after cancellation (agent %s, run %s): %s",
+            run.identity.agent_id,
+            run.identity.run_id,
+            error,
+        )

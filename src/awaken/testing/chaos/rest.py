@@ -1,0 +1,73 @@
+"""Whether anything still moves in a store, and what it waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from awaken.clock import SYSTEM_CLOCK, Clock
+from awaken.contract.control import first_of
+from awaken.contract.store import Store
+from awaken.contract.threads import RunQuery, TicketQuery
+from awaken.domain.lifecycle import RunStatus
+from awaken.domain.run import RunRecord
+from awaken.domain.ticket import Ticket, TicketStatus
+from awaken.testing.chaos.picture import task_of
+
+_MANY = 500
+
+
+async def open_runs(store: Store) -> list[RunRecord]:
+    """Runs that have not ended, in any thread."""
+    runs = await store.list_runs(RunQuery(limit=_MANY))
+    return [run for run in runs if run.status is not RunStatus.DONE]
+
+
+async def questions(store: Store) -> list[Ticket]:
+    """Tickets that somebody can answer now: a delegate's is put by the run it works for."""
+    runs = {run.run_id: run for run in await open_runs(store)}
+    tickets = await store.list_tickets(TicketQuery(status=TicketStatus.OPEN, limit=_MANY))
+    return [
+        ticket
+        for ticket in tickets
+        if (run := runs.get(ticket.run_id)) is not None
+        and run.status is RunStatus.WAITING
+        and not _asks_through_another(run, runs)
+    ]
+
+
+def _asks_through_another(run: RunRecord, runs: dict[str, RunRecord]) -> bool:
+    parent = runs.get(run.parent_run_id or "")
+    works_for_it = run.request is not None and run.request.parent_tool_call_id is not None
+    return parent is not None and works_for_it and task_of(parent) is None
+
+
+async def at_rest(store: Store, *, clock: Clock = SYSTEM_CLOCK) -> bool:
+    """Whether nothing goes on by itself: all runs have ended, or wait for somebody outside."""
+    waiting = await open_runs(store)
+    if any(run.status is not RunStatus.WAITING for run in waiting):
+        return False
+    if await store.list_interrupted(now_ms=clock.now_ms()):
+        return False
+    for run in waiting:
+        thread = await store.load_thread(run.thread_id)
+        if thread is not None and thread.owner is not None:
+            return False
+    return True
+
+
+class Changes:
+    """Waits until something in the threads of runs has changed since it was asked last."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._seen: dict[str, int] = {}
+
+    async def wait(self, runs: Sequence[RunRecord]) -> None:
+        await first_of(*map(self._changed, _threads(runs)))
+
+    async def _changed(self, thread_id: str) -> None:
+        self._seen[thread_id] = await self._store.changed(thread_id, self._seen.get(thread_id, 0))
+
+
+def _threads(runs: Iterable[RunRecord]) -> list[str]:
+    return sorted({run.thread_id for run in runs})

@@ -1,0 +1,256 @@
+"""The world of the crash matrix: tools that change it, and a model that follows a plan.
+
+The model reads the conversation and nothing else: asked again with the same history, it gives the
+same answer. Tools take as long as the seed says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import operator
+import random
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from crash_service import Service
+
+from awaken import (
+    Command,
+    Merge,
+    PhaseContext,
+    Registrar,
+    Scope,
+    StateKey,
+    Suspend,
+    ToolCallContext,
+    ToolOutput,
+    ToolResult,
+    tool,
+)
+from awaken.codec import Json
+from awaken.contract.llm import InferenceExecutionError, InferenceRequest
+from awaken.contract.tool import Tool
+from awaken.domain.inference import StreamResult, TokenUsage
+from awaken.domain.intercept import ToolInterceptPayload
+from awaken.domain.message import Message, Role
+from awaken.domain.tool import ToolError
+from awaken.testing import FunctionModel, text_response, tool_calls_response
+from awaken.testing.chaos import KillSwitch, NoteKind, Witness, watched_model, watched_tool
+
+Call = tuple[str, dict[str, Any]]
+Plan = Sequence[Sequence[Call]]
+"""What the model wants, step by step: tools and their arguments."""
+
+FAILS: Plan = [[("fail", {})]]
+"""The model cannot be asked."""
+
+COUNT: StateKey[int, int] = StateKey(
+    "shop.count",
+    initial=int,
+    apply=operator.add,
+    merge=Merge.COMMUTATIVE,
+    scope=Scope.THREAD,
+)
+
+_PAUSES = (0.0, 0.0, 0.0, 0.001, 0.002, 0.005)
+
+
+class World:
+    """What the tools act upon: each deed is written down, and takes its time."""
+
+    def __init__(self, home: Path, switch: KillSwitch, seed: int) -> None:
+        self.switch, self.witness, self._seed = switch, switch.witness, seed
+        self.service = Service(home / "service")
+
+    async def act(self, ctx: ToolCallContext, what: Json) -> None:
+        """Do something that can be seen from outside."""
+        await asyncio.sleep(self._pause(ctx, "before"))
+        self._do(ctx, what)
+        await asyncio.sleep(self._pause(ctx, "after"))
+
+    def act_in_thread(self, ctx: ToolCallContext, what: Json) -> None:
+        time.sleep(self._pause(ctx, "before"))
+        self._do(ctx, what)
+        time.sleep(self._pause(ctx, "after"))
+
+    def _do(self, ctx: ToolCallContext, what: Json) -> None:
+        self.witness.note(NoteKind.EFFECT, ctx.tool_name, ctx.idempotency_key, what)
+        self.switch.reach(f"effect of {ctx.tool_name}")
+
+    def _pause(self, ctx: ToolCallContext, when: str) -> float:
+        return random.Random(f"{self._seed}:{ctx.tool_name}:{ctx.arguments}:{when}").choice(_PAUSES)
+
+    def happened(self, key: str) -> bool:
+        return any(
+            note.kind is NoteKind.EFFECT and note.key == key for note in self.witness.notes()
+        )
+
+
+# -- tools ------------------------------------------------------------------------------------
+
+
+def shop(world: World) -> dict[str, Tool]:
+    """Everything an agent of these scenarios can do."""
+    tools = (*_deeds(world), *_repeatable(world), *_asking(world), *_counting(world))
+    return {item.descriptor().id: watched_tool(item, world.switch) for item in tools}
+
+
+def _deeds(world: World) -> Iterable[Tool]:
+    @tool
+    async def charge(order: int, ctx: ToolCallContext) -> str:
+        """Take the money."""
+        await world.act(ctx, order)
+        return f"charged {order}"
+
+    @tool
+    async def ship(order: int, ctx: ToolCallContext) -> str:
+        """Send the goods."""
+        await world.act(ctx, order)
+        return f"shipped {order}"
+
+    @tool
+    def print_label(order: int, ctx: ToolCallContext) -> str:
+        """Print a label, in a thread of its own."""
+        world.act_in_thread(ctx, order)
+        return f"printed {order}"
+
+    @tool(sequential=True)
+    async def seal(order: int, ctx: ToolCallContext) -> str:
+        """Seal the parcel; nothing else is done meanwhile."""
+        await world.act(ctx, order)
+        return f"sealed {order}"
+
+    @tool
+    async def drop(order: int, ctx: ToolCallContext) -> str:
+        """Do something, and fail all the same."""
+        await world.act(ctx, order)
+        raise ToolError.execution_failed(f"dropped {order}")
+
+    return charge, ship, print_label, seal, drop
+
+
+def _repeatable(world: World) -> Iterable[Tool]:
+    @tool(effect="read")
+    async def look(order: int, ctx: ToolCallContext) -> str:
+        """Look an order up."""
+        await world.act(ctx, order)
+        return f"order {order}: one chair"
+
+    @tool(effect="idempotent")
+    async def put(order: int, ctx: ToolCallContext) -> str:
+        """Note the order's place."""
+        await world.act(ctx, order)
+        return f"put {order}"
+
+    return look, put
+
+
+def _asking(world: World) -> Iterable[Tool]:
+    @tool(needs_approval=True)
+    async def refund(order: int, euros: int, ctx: ToolCallContext) -> str:
+        """Pay back."""
+        await world.act(ctx, [order, euros])
+        return f"refunded {euros} for {order}"
+
+    async def has_shipped(ctx: ToolCallContext) -> bool | str:
+        return f"shipped {ctx.arguments['order']}" if world.happened(ctx.idempotency_key) else False
+
+    @tool(recover="verify", verify=has_shipped)
+    async def ship_verified(order: int, ctx: ToolCallContext) -> str:
+        """Send the goods; the carrier knows whether it was done."""
+        await world.act(ctx, order)
+        return f"shipped {order}"
+
+    @tool(recover="ask")
+    async def ship_asking(order: int, ctx: ToolCallContext) -> str:
+        """Send the goods; a person looks whether it was done."""
+        await world.act(ctx, order)
+        return f"shipped {order}"
+
+    return refund, ship_verified, ship_asking
+
+
+def _counting(world: World) -> Iterable[Tool]:
+    @tool
+    async def count(by: int, ctx: ToolCallContext) -> ToolOutput:
+        """Add to the thread's count."""
+        await world.act(ctx, by)
+        return ToolOutput(ToolResult.success("count", by), Command().update(COUNT, by))
+
+    @tool(effect="idempotent")
+    async def count_again(by: int, ctx: ToolCallContext) -> ToolOutput:
+        """Add to the thread's count; doing it twice is doing it once."""
+        await world.act(ctx, by)
+        return ToolOutput(ToolResult.success("count_again", by), Command().update(COUNT, by))
+
+    return count, count_again
+
+
+READS = frozenset({"look"})
+ONCE = frozenset(
+    {"charge", "ship", "print_label", "seal", "drop", "refund", "ship_verified", "ship_asking"}
+    | {"count"}
+)
+DEEDS = READS | ONCE | {"put", "count_again"}
+"""All of these; an agent has others, which only concern agents."""
+
+
+class Doorkeeper:
+    """A plugin that wants every charge to be approved."""
+
+    id = "doorkeeper"
+
+    def register(self, registrar: Registrar) -> None:
+        registrar.gate(self.ask)
+
+    async def ask(self, ctx: PhaseContext) -> ToolInterceptPayload | None:
+        if ctx.tool_name != "charge" or ctx.resume_input is not None:
+            return None
+        return Suspend.ask("Really?")
+
+
+# -- the model --------------------------------------------------------------------------------
+
+
+def planned(who: str, plan: Plan, witness: Witness) -> Any:
+    """A model that follows a plan by what it sees, and at the end says how much it has seen.
+
+    Agents who hand a conversation to each other have one plan.
+    """
+
+    def answer(request: InferenceRequest) -> StreamResult:
+        if plan is FAILS:
+            raise InferenceExecutionError("nobody is there")
+        turns = sum(message.is_visible_user() for message in request.messages)
+        turn = _last_turn(request.messages)
+        step = sum(bool(message.tool_calls) for message in turn)
+        if step < len(plan):
+            # Call ids repeat from turn to turn, as some providers' do; orders do not.
+            said = tool_calls_response(
+                f"{who}: step {step + 1}",
+                *(
+                    (name, f"c{step}_{i}", _ordered(args, turns))
+                    for i, (name, args) in enumerate(plan[step])
+                ),
+            )
+        else:
+            results = sum(message.role is Role.TOOL for message in turn)
+            said = text_response(f"{who}: done, with {results} results")
+        return msgspec.structs.replace(
+            said, usage=TokenUsage(prompt_tokens=7, completion_tokens=3, total_tokens=10)
+        )
+
+    return watched_model(FunctionModel(answer), witness)
+
+
+def _last_turn(messages: Sequence[Message]) -> list[Message]:
+    """What came after the user's last message."""
+    start = max(i for i, message in enumerate(messages) if message.is_visible_user())
+    return list(messages[start + 1 :])
+
+
+def _ordered(args: dict[str, Any], turn: int) -> Json:
+    return args | {"order": args["order"] + 10 * (turn - 1)} if "order" in args else args

@@ -36,7 +36,7 @@ async def main() -> None:
     async with Runtime([studio]) as runtime, asyncio.TaskGroup() as group:
         run = group.create_task(runtime.run("studio", "Please render 'Metropolis'", thread="film"))
         worker = int(await asyncio.to_thread(Path("begun").read_text))
-        print("in a process of its own:", worker != os.getpid(), is_alive(worker))
+        print("rendering elsewhere:", worker != os.getpid() and is_alive(worker))
 
         receipt = await runtime.cancel("film")
         for item in receipt.items:

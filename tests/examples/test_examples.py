@@ -99,7 +99,7 @@ spent: 6 steps, 0.042 €
 ended: Stopped(value=StoppedReason(code='budget', detail='read it yourself'))
 """,
     "isolated_tool": """\
-in a process of its own: True True
+rendering elsewhere: True
 the run 'studio' was stopped
 the call 'render' was stopped
 ended: CancelledEnd()

@@ -142,6 +142,8 @@ async def test_an_answer_that_makes_no_sense_allows_nothing_and_is_asked_for_aga
         await waiting(runtime)
         again = await runtime.run(thread=T, answers={"budget-2": yes(answer)})
         assert asked_by(again).arguments["amount"] == 2
+        again = await runtime.run(thread=T, answers={again.tickets[0].ticket_id: yes(1)})
+        assert asked_by(again).arguments["amount"] == 3, "and the next question is another one"
         result = await runtime.run(thread=T, answers={again.tickets[0].ticket_id: yes(9)})
 
     assert result.response == "done"

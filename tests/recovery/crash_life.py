@@ -1,7 +1,7 @@
 """One life of a process: it does what is left to be done, unless it is killed.
 
-Every life runs the same program. It looks at the thread and starts the run, takes it up, or
-answers for it, whichever comes next: a process that starts after a crash knows nothing else.
+Every life runs the same program. It looks at the threads and starts runs, takes them up, or
+answers for them, whichever comes next: a process that starts after a crash knows nothing else.
 """
 
 from __future__ import annotations
@@ -13,25 +13,36 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from crash_scenarios import THREAD, Answered, Scenario, World
+from crash_scenarios import THREAD, Answered, Cancelled, Said, Scenario
+from crash_service import Service, ServiceFactory
+from crash_world import World
 
 from awaken import Runtime
 from awaken.codec import dumps
 from awaken.contract.store import Store
-from awaken.contract.threads import RunQuery, TicketQuery
 from awaken.domain.event import RunFinish
 from awaken.domain.lifecycle import RunStatus, Suspended
-from awaken.domain.ticket import Ticket, TicketStatus
+from awaken.domain.message import Message
 from awaken.errors import ThreadAlreadyRunning
 from awaken.stores.sqlite import SqliteStore
-from awaken.testing.chaos import KillSwitch, Picture, Witness, picture_of, watched_store
+from awaken.testing.chaos import (
+    Changes,
+    KillSwitch,
+    Picture,
+    Witness,
+    at_rest,
+    open_runs,
+    questions,
+    watched_store,
+    whole_picture_of,
+)
 
 HUNG_AFTER = 10
 """Seconds; a life takes a few hundredths of one."""
@@ -61,37 +72,30 @@ class Stage:
     def store(self) -> Store:
         return SqliteStore(self.home / "awaken.db")
 
+    @property
+    def service(self) -> Service:
+        return Service(self.home / "service")
+
     def look(self) -> Picture:
         """What is durable now; only while no other code of this process uses an event loop."""
         return asyncio.run(self._look())
-
-    def open_runs(self) -> list[str]:
-        """What has not ended, in any thread; to be asked like `look`."""
-        return asyncio.run(self._open_runs())
-
-    async def _open_runs(self) -> list[str]:
-        store = self.store()
-        await store.open()
-        try:
-            runs = await store.list_runs(RunQuery(limit=500))
-            return [run.run_id for run in runs if run.status is not RunStatus.DONE]
-        finally:
-            await store.close()
 
     async def _look(self) -> Picture:
         store = self.store()
         await store.open()
         try:
-            return await picture_of(store, THREAD)
+            return await whole_picture_of(store, THREAD)
         finally:
             await store.close()
 
 
 class Role(Enum):
-    """What a life is for: to run the agent, to answer for it, or to watch it, from outside."""
+    """What a life is for: to run the agents, or to answer for them, end them or watch them, from
+    outside."""
 
     WORK = "work"
     ANSWER = "answer"
+    CANCEL = "cancel"
     WATCH = "watch"
 
 
@@ -103,16 +107,23 @@ async def live(stage: Stage, role: Role) -> None:
     scenario = stage.scenario
     if role is Role.WATCH:
         return await _watch(stage)
-    # Whoever answers while the other waits is not counted: their points would interleave.
-    counted = role is Role.WORK or scenario.answered is not Answered.LIVE
+    # Whoever acts while the other one runs is not counted: their points would interleave.
+    counted = role is not beside(scenario)
     switch = KillSwitch(stage.witness, stage.kills if counted else ())
-    world = World(switch, stage.seed)
+    world = World(stage.home, switch, stage.seed)
     store = watched_store(stage.store(), switch) if counted else stage.store()
     try:
         await _play_part(store, role, scenario, world, by_itself=bool(stage.seed % 2))
     finally:
         # Left to the collector, its threads could be in the middle of things at the next fork.
         await store.close()
+
+
+def beside(scenario: Scenario) -> Role | None:
+    """Who acts from outside while a process works."""
+    if scenario.answered is Answered.LIVE:
+        return Role.ANSWER
+    return Role.CANCEL if scenario.cancelled is Cancelled.LIVE else None
 
 
 async def _play_part(
@@ -122,13 +133,18 @@ async def _play_part(
         async with Runtime([], store=store, recover=False) as runtime:
             await _answer_for_another(runtime, scenario, world)
         return
-    agents = scenario.agents(world)
-    if by_itself:
-        async with Runtime(agents, store=store, on_close="leave") as runtime:
-            await _work(runtime, scenario, world, by_itself=True)
-    else:
-        async with Runtime(agents, store=store, recover=False) as runtime:
-            await _work(runtime, scenario, world, by_itself=False)
+    by_itself = by_itself and role is Role.WORK
+    async with Runtime(
+        scenario.agents(world),
+        backends=[ServiceFactory(world.service, world.switch)],
+        store=store,
+        recover=by_itself,
+        on_close="leave" if by_itself else "cancel",
+    ) as runtime:
+        if role is Role.CANCEL:
+            await _cancel(runtime)
+        else:
+            await _work(runtime, scenario, world, by_itself=by_itself)
 
 
 async def _work(runtime: Runtime, scenario: Scenario, world: World, *, by_itself: bool) -> None:
@@ -137,47 +153,61 @@ async def _work(runtime: Runtime, scenario: Scenario, world: World, *, by_itself
     Args:
         by_itself: the runtime takes up what was left behind and what was answered; else it is told.
     """
-    for said, prompt in enumerate(scenario.prompts):
-        await _carry_on(runtime, by_itself=by_itself)
-        if len((await runtime.list_runs(RunQuery(thread_id=THREAD))).items) == said:
-            await _start(runtime, scenario, prompt)
-        while scenario.answered is Answered.BY_ITSELF and await _answer(runtime, scenario, world):
-            await _carry_on(runtime, by_itself=by_itself)
+    for place, said in enumerate(scenario.said):
+        if not await _settle(runtime, scenario, world, by_itself=by_itself):
+            return
+        heard = len(prompts(await runtime.messages(said.thread)))
+        if heard == sum(one.thread == said.thread for one in scenario.said[:place]):
+            await _start(runtime, scenario, said)
+    await _settle(runtime, scenario, world, by_itself=by_itself)
 
 
-async def _start(runtime: Runtime, scenario: Scenario, prompt: str) -> None:
+def prompts(log: Iterable[Message]) -> list[Message]:
+    """What users have said in a thread, not other agents."""
+    return [
+        message
+        for message in log
+        if message.is_visible_user()
+        and (message.metadata is None or message.metadata.sender_agent_id is None)
+    ]
+
+
+async def _start(runtime: Runtime, scenario: Scenario, said: Said) -> None:
     if scenario.answered is not Answered.LIVE:
         # The run before it is over, and may need an instant to leave the thread.
-        await runtime.run("main", prompt, thread=THREAD, when_busy="queue")
+        await runtime.run(
+            said.agent, said.text, thread=said.thread, budget=scenario.budget, when_busy="queue"
+        )
         return
-    async with runtime.stream("main", prompt, thread=THREAD, wait=True) as events:
+    async with runtime.stream(said.agent, said.text, thread=said.thread, wait=True) as events:
         async for _ in events:
             pass
 
 
-async def _carry_on(runtime: Runtime, *, by_itself: bool) -> None:
-    """See to it that what was left behind, or answered, goes on until it is over or asks again."""
-    since, store = 0, runtime.engine.store
+async def _settle(runtime: Runtime, scenario: Scenario, world: World, *, by_itself: bool) -> bool:
+    """See to it that what was left behind, or answered, goes on until it is over or waits for
+    somebody who is not here; false if it does."""
+    store = runtime.store
+    changes = Changes(store)
     while True:
         for recovered in () if by_itself else await runtime.recover():
             with suppress(ThreadAlreadyRunning):
                 await recovered
-        latest = await store.latest_run(THREAD)
-        if latest is None or latest.status is RunStatus.DONE or await _open_tickets(runtime):
-            return
-        since = await store.changed(THREAD, since)
-
-
-async def _open_tickets(runtime: Runtime) -> tuple[Ticket, ...]:
-    query = TicketQuery(thread_id=THREAD, status=TicketStatus.OPEN)
-    return (await runtime.list_tickets(query)).items
+        if scenario.answered is not Answered.BY_ITSELF:
+            if await questions(store):
+                return False
+        elif await _answer(runtime, scenario, world):
+            continue
+        if await at_rest(store):
+            return True
+        await changes.wait(await open_runs(store))
 
 
 async def _answer(runtime: Runtime, scenario: Scenario, world: World) -> bool:
     """Answer what is open; false if nothing is."""
-    tickets = await _open_tickets(runtime)
+    tickets = await questions(runtime.store)
     for ticket in tickets:
-        await runtime.decide(THREAD, {ticket.key: scenario.answer(ticket, world)})
+        await runtime.decide(ticket.thread_id, {ticket.key: scenario.answer(ticket, world)})
     return bool(tickets)
 
 
@@ -185,7 +215,18 @@ async def _answer_for_another(runtime: Runtime, scenario: Scenario, world: World
     """Wait for a question if need be, and answer it."""
     since = 0
     while not await _answer(runtime, scenario, world):
-        since = await runtime.engine.store.changed(THREAD, since)
+        since = await runtime.store.changed(THREAD, since)
+
+
+async def _cancel(runtime: Runtime) -> None:
+    """Wait for a run if need be, and end it, with all it has started."""
+    since = 0
+    while True:
+        latest = await runtime.store.latest_run(THREAD)
+        if latest is not None and latest.status is not RunStatus.DONE:
+            await runtime.cancel(THREAD)
+            return
+        since = await runtime.store.changed(THREAD, since)
 
 
 async def _watch(stage: Stage) -> None:
@@ -196,10 +237,15 @@ async def _watch(stage: Stage) -> None:
         async for event in runtime.events(THREAD):
             with stage.seen.open("ab") as file:
                 file.write(dumps(event) + b"\n")
-            if isinstance(event.event, RunFinish):
-                ends += not isinstance(event.event.termination, Suspended)
-            if ends == len(stage.scenario.prompts):
+            ends += isinstance(event.event, RunFinish) and _is_over(event.event)
+            if ends == stage.scenario.runs:
                 return
+
+
+def _is_over(finish: RunFinish) -> bool:
+    """Whether a run has ended, and does not wait for somebody or for its tasks."""
+    status = finish.result.get("status") if isinstance(finish.result, dict) else None
+    return not isinstance(finish.termination, Suspended) and status != RunStatus.WAITING
 
 
 # -- in the parent ----------------------------------------------------------------------------

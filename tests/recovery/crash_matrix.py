@@ -24,7 +24,8 @@ from pathlib import Path
 import msgspec
 from crash_life import Role, Stage, live
 from crash_play import Play, check, play
-from crash_scenarios import LIAR, SCENARIOS, Answered
+from crash_scenarios import LIAR, Answered, Cancelled
+from crash_teams import SCENARIOS
 
 KNOWN = SCENARIOS | {LIAR.name: LIAR}
 SEEDS = 20
@@ -54,6 +55,7 @@ class Report(msgspec.Struct, kw_only=True):
     doubled: int = 0
     invalid: int = 0
     left_open: int = 0
+    ownerless: int = 0
     failures: list[str] = msgspec.field(default_factory=list)
 
 
@@ -108,6 +110,7 @@ def _play(
     report.doubled += len(damage.doubled)
     report.invalid += len(damage.invalid)
     report.left_open += len(damage.left_open)
+    report.ownerless += len(damage.ownerless)
     if damage:
         report.failures.append(
             "\n  ".join((_reproduce(unit, played, kills, kill_after), *damage.sentences()))
@@ -149,10 +152,11 @@ def chosen_units(options: argparse.Namespace) -> list[Unit]:
     ]
 
 
-def warm_up() -> None:
-    """Play every scenario here, so that no child has to import or compile anything."""
-    for scenario in SCENARIOS.values():
-        if scenario.answered is Answered.BY_ITSELF:
+def warm_up(units: Sequence[Unit]) -> None:
+    """Play the scenarios here, so that no child has to import or compile anything."""
+    for name in {unit.scenario for unit in units}:
+        scenario = KNOWN[name]
+        if scenario.answered is Answered.BY_ITSELF and scenario.cancelled is Cancelled.NEVER:
             with tempfile.TemporaryDirectory(prefix="awaken-crash-") as home:
                 asyncio.run(live(Stage(scenario=scenario, seed=0, home=Path(home)), Role.WORK))
     gc.collect()
@@ -160,7 +164,7 @@ def warm_up() -> None:
 
 
 def play_all(units: Sequence[Unit], jobs: int) -> Iterator[Report]:
-    warm_up()
+    warm_up(units)
     with multiprocessing.get_context("fork").Pool(jobs) as pool:
         for played, report in enumerate(pool.imap_unordered(play_unit, units), start=1):
             if sys.stderr.isatty():
@@ -178,7 +182,8 @@ def summary(reports: Sequence[Report]) -> str:
         f"lost results {sum(report.lost for report in reports)}, "
         f"doubled once effects {sum(report.doubled for report in reports)}, "
         f"invalid transcripts {sum(report.invalid for report in reports)}, "
-        f"runs left open {sum(report.left_open for report in reports)}"
+        f"runs left open {sum(report.left_open for report in reports)}, "
+        f"remote tasks without an owner {sum(report.ownerless for report in reports)}"
     )
 
 

@@ -5,18 +5,27 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
-from crash_life import Role, Stage, start, wait
-from crash_scenarios import DELEGATE, READS, Answered, Scenario
+from crash_life import Role, Stage, beside, prompts, start, wait
+from crash_scenarios import Answered, Cancelled, Scenario
+from crash_world import DEEDS, READS
 
 from awaken.codec import dumps, dumps_text
 from awaken.contract.commits import CallPhase
-from awaken.domain.lifecycle import RunStatus
+from awaken.domain.lifecycle import NATURAL_END, RunStatus, TerminationReason
 from awaken.domain.ticket import TicketStatus
-from awaken.testing.chaos import Damage, NoteKind, Picture, damage_between, differences
+from awaken.testing.chaos import (
+    Damage,
+    NoteKind,
+    Picture,
+    damage_between,
+    differences,
+    task_of,
+)
 
 MOST_LIVES = 14
 WATCHED = 10
@@ -42,15 +51,17 @@ def play(stage: Stage, *, kill_after: float | None = None) -> Play:
     began = time.monotonic()
     pictures: list[Picture] = []
     troubles: list[str] = []
+    ownerless: dict[str, None] = {}
     watcher = start(stage, Role.WATCH) if stage.seed % WATCHED == 0 else None
     now = Picture()
-    for _ in range(MOST_LIVES):
-        role = _next_role(now, stage.scenario)
+    for lives in range(MOST_LIVES):
+        role = _next_role(now, stage.scenario, lives)
         if role is None:
             break
         code = _live_once(stage, role, kill_after)
         kill_after = None
         now = stage.look()
+        ownerless.update(dict.fromkeys(_ownerless(stage, now)))
         if code == -signal.SIGKILL:
             pictures.append(now)
         elif code != 0:
@@ -58,22 +69,47 @@ def play(stage: Stage, *, kill_after: float | None = None) -> Play:
             break
     if watcher is not None:
         troubles.extend(_unseen(stage, watcher, now))
-    if stage.scenario.delegate_plan:
-        troubles.extend(f"run {run_id} has not ended" for run_id in stage.open_runs())
     notes = stage.witness.notes()
     damage = damage_between(pictures, now, notes, stage.scenario.once)
     return Play(
         final=now,
         pictures=tuple(pictures),
         points=tuple(note.name for note in notes if note.kind is NoteKind.POINT),
-        damage=msgspec.structs.replace(damage, left_open=(*troubles, *damage.left_open)),
+        damage=msgspec.structs.replace(
+            damage,
+            doubled=(*damage.doubled, *_remote_twice(stage)),
+            left_open=(*troubles, *damage.left_open),
+            ownerless=tuple(ownerless),
+        ),
         seconds=time.monotonic() - began,
     )
 
 
+def _ownerless(stage: Stage, now: Picture) -> Iterator[str]:
+    """Tasks on the service that go on, or wait, and that no open run knows of."""
+    runs = {run.run_id: run for thread in now.threads() for run in thread.runs}
+    for task in stage.service.tasks():
+        run = runs.get(task.run_id)
+        if run is None:
+            yield f"remote {task.id} is of run {task.run_id}, which is not on record"
+        elif task.is_open and run.status is RunStatus.DONE:
+            yield f"remote {task.id} is {task.state}, and its run {task.run_id} has ended"
+
+
+def _remote_twice(stage: Stage) -> Iterator[str]:
+    tasks = stage.service.tasks()
+    for what, found in (
+        ("message", Counter(message for task in tasks for message in task.messages)),
+        ("task", Counter(task.text for task in tasks)),
+    ):
+        for name, times in found.items():
+            if times > 1:
+                yield f"the service got the {what} {name!r} {times} times"
+
+
 def _unseen(stage: Stage, watcher: int, final: Picture) -> Iterator[str]:
     """What somebody who watched from another process, over all the kills, saw otherwise."""
-    if _next_role(final, stage.scenario) is not None:
+    if _next_role(final, stage.scenario, MOST_LIVES) is not None:
         os.kill(watcher, signal.SIGKILL)  # what it waits for will not come
     code = wait(watcher)
     if code != 0:
@@ -82,24 +118,37 @@ def _unseen(stage: Stage, watcher: int, final: Picture) -> Iterator[str]:
         yield "the watcher saw other events than there are"
 
 
-def _next_role(now: Picture, scenario: Scenario) -> Role | None:
+def _next_role(now: Picture, scenario: Scenario, lives: int) -> Role | None:
     """What is to be done next; nothing if all is."""
-    done = [run for run in now.runs if run.status is RunStatus.DONE]
-    if len(done) == len(now.runs) == len(scenario.prompts):
+    threads = list(now.threads())
+    if not any(map(_is_open, threads)) and _is_said(now, scenario):
         return None
-    asked = any(ticket.status is TicketStatus.OPEN for ticket in now.tickets)
+    if scenario.cancelled is Cancelled.LATER and lives and _is_open(now):
+        return Role.CANCEL
+    asked = any(t.status is TicketStatus.OPEN for thread in threads for t in thread.tickets)
     return Role.ANSWER if asked and scenario.answered is not Answered.BY_ITSELF else Role.WORK
 
 
+def _is_open(thread: Picture) -> bool:
+    return any(run.status is not RunStatus.DONE for run in thread.runs)
+
+
+def _is_said(now: Picture, scenario: Scenario) -> bool:
+    """Whether users have said all they have to say."""
+    places = {said.thread for said in scenario.said}
+    heard = [m for t in now.threads() if t.thread_id in places for m in prompts(t.messages)]
+    return len(heard) == len(scenario.said)
+
+
 def _live_once(stage: Stage, role: Role, kill_after: float | None) -> int:
-    pid = start(stage, role)
-    if role is Role.ANSWER or stage.scenario.answered is not Answered.LIVE:
+    pid, beside_it = start(stage, role), beside(stage.scenario)
+    if role is not Role.WORK or beside_it is None:
         return wait(pid, kill_after)
-    other = start(stage, Role.ANSWER)
+    other = start(stage, beside_it)
     try:
         return wait(pid, kill_after)
     finally:
-        os.kill(other, signal.SIGKILL)  # what it has not answered, the next one will
+        os.kill(other, signal.SIGKILL)  # what it has not done, the next one will
         wait(other)
 
 
@@ -113,17 +162,18 @@ def _tail(path: Path, lines: int = 40) -> str:
 
 def check(stage: Stage, undisturbed: Play, played: Play) -> Damage:
     """The damage of a play, with everything in which it differs from the undisturbed one."""
+    scenario, final = stage.scenario, played.final
     open_calls = {key for picture in played.pictures for key in picture.open_calls()}
+    lost = [*played.damage.lost, *_unfounded(stage, final, open_calls), *scenario.holds(final)]
+    if _ends(final) == _ends(undisturbed.final) or scenario.cancelled is Cancelled.NEVER:
+        lost.extend(differences(undisturbed.final, final, open_calls, scenario.volatile))
     return msgspec.structs.replace(
-        played.damage,
-        doubled=(*played.damage.doubled, *_other_keys(stage)),
-        lost=(
-            *played.damage.lost,
-            *differences(undisturbed.final, played.final, open_calls),
-            *_unfounded(stage, played.final, open_calls),
-            *stage.scenario.holds(played.final),
-        ),
+        played.damage, doubled=(*played.damage.doubled, *_other_keys(stage)), lost=tuple(lost)
     )
+
+
+def _ends(thread: Picture) -> list[TerminationReason | None]:
+    return [run.termination_reason for run in thread.runs]
 
 
 def _other_keys(stage: Stage) -> Iterator[str]:
@@ -140,12 +190,19 @@ def _other_keys(stage: Stage) -> Iterator[str]:
 def _unfounded(stage: Stage, final: Picture, open_calls: set[str]) -> Iterator[str]:
     """Outcomes that are not what happened."""
     effects = {note.key for note in stage.witness.notes() if note.kind is NoteKind.EFFECT}
-    for call in final.calls:
+    aside = stage.scenario.in_background
+    for call in (call for thread in final.threads() for call in thread.calls):
         name = call.tool_name
         if call.phase is CallPhase.UNKNOWN:
             if call.key not in open_calls:
                 yield f"{name} was reported as unknown and was not open at any kill"
-            if name not in stage.scenario.once and name != DELEGATE:
+            if name not in stage.scenario.once:
                 yield f"{name} may be run again and was reported as unknown"
-        if call.phase is CallPhase.SUCCEEDED and name != DELEGATE and call.key not in effects:
+        has_acted = call.phase is CallPhase.SUCCEEDED and name in DEEDS - aside
+        if has_acted and call.key not in effects:
             yield f"{name} has succeeded and never took effect"
+    for run in (run for thread in final.threads() for run in thread.runs):
+        task = task_of(run)
+        is_tool = task is not None and task["task"]["description"] in DEEDS
+        if is_tool and run.termination_reason == NATURAL_END and run.run_id not in effects:
+            yield f"task {run.run_id} has succeeded and never took effect"

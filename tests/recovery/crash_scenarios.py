@@ -1,4 +1,4 @@
-"""What the crash matrix plays: conversations with one agent. Those with several are in `crash_teams`.
+"""What the crash matrix plays with one agent; `crash_teams` has what it plays with several.
 
 A scenario is a conversation to be killed, with who takes part in it and what must hold of it.
 """
@@ -35,6 +35,7 @@ class Part:
         plan: what its model wants; its tools are those it wants and those in `background`.
         background: tools and agents that it starts as tasks.
         writes: whether it may write to other threads.
+        heeds: whether what another agent writes to it is a prompt, and not just news.
     """
 
     plan: Plan = ()
@@ -44,6 +45,7 @@ class Part:
     background: tuple[str, ...] = ()
     handoffs: tuple[Handoff, ...] = ()
     writes: bool = False
+    heeds: bool = False
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class Cancelled(Enum):
     """Who wants the conversation to end, and when."""
 
     NEVER = "nobody"
-    ORPHANED = "the process after one that was killed"
+    LATER = "the process after the first, if there is something to end"
     LIVE = "another process, while the first one runs"
 
 
@@ -103,13 +105,19 @@ class Scenario:
     once: frozenset[str] = ONCE
     volatile: Collection[str] = ()
 
+    @property
+    def in_background(self) -> frozenset[str]:
+        """What agents start as tasks."""
+        parts = [self.main, *(part for part in self.team.values() if isinstance(part, Part))]
+        return frozenset(item for part in parts for item in part.background)
+
     def agents(self, world: World) -> list[Agent | RemoteAgent]:
         tools = shop(world)
         known: dict[str, Agent | RemoteAgent] = {}
         # Those an agent starts as tasks have to be there before it.
         for name, part in reversed(({"main": self.main} | dict(self.team)).items()):
             if isinstance(part, Far):
-                known[name] = RemoteAgent(name, "far:away", backend=SERVICE)
+                known[name] = RemoteAgent(name, "https://far.example", backend=SERVICE)
             else:
                 known[name] = _agent(name, part, tools, known, world)
         return list(known.values())
@@ -128,7 +136,7 @@ def _agent(
         plugins.append(BackgroundTaskPlugin(policy=lambda *_: None))
     return Agent(
         name,
-        model=planned(name, part.plan, world.witness),
+        model=planned(name, part.plan, world.witness, heeds=part.heeds),
         tools=[tools[tool] for tool in wanted if tool in tools and tool not in part.background],
         delegates=part.delegates,
         background=[tools.get(item) or known[item] for item in part.background],
@@ -255,9 +263,7 @@ ALONE = (
     Scenario(name="approval", main=Part([*REFUND, [("ship", {"order": 1})]])),
     Scenario(name="approval-elsewhere", main=Part(REFUND), answered=Answered.ELSEWHERE),
     Scenario(name="approval-while-waiting", main=Part(REFUND), answered=Answered.LIVE),
-    Scenario(
-        name="approval-edited", main=Part(REFUND), answered=Answered.ELSEWHERE, answer=less
-    ),
+    Scenario(name="approval-edited", main=Part(REFUND), answered=Answered.ELSEWHERE, answer=less),
     Scenario(name="approval-denied", main=Part(REFUND), answered=Answered.ELSEWHERE, answer=no),
     Scenario(
         name="verify",

@@ -27,7 +27,7 @@ from awaken.backend import (
     ExecutionBackend,
 )
 from awaken.codec import dumps, from_json, loads, to_json
-from awaken.domain.lifecycle import NATURAL_END, SUSPENDED_END, Failed
+from awaken.domain.lifecycle import NATURAL_END, SUSPENDED_END, Failed, TerminationReason
 from awaken.domain.message import Message, Role
 from awaken.domain.run import PersistedState
 from awaken.domain.spec import RemoteEndpoint
@@ -126,9 +126,7 @@ class Service:
         """Give a task an answer, or make a new one."""
         kind: Kind = "create" if task is None else "answer"
         name = task or f"task-{len(self.tasks()) + 1}"
-        return self._write(
-            Line(kind=kind, task=name, message=message, context=context, text=text)
-        )
+        return self._write(Line(kind=kind, task=name, message=message, context=context, text=text))
 
     def poll(self, task: str) -> Task:
         """Look how a task stands; looking makes it go on."""
@@ -210,9 +208,7 @@ class ServiceBackend(ExecutionBackend):
             self._service.cancel(task)
             self._switch.reach("after a remote task is cancelled")
 
-    async def _keep(
-        self, request: BackendRootRunRequest, known: Known, **changes: object
-    ) -> Known:
+    async def _keep(self, request: BackendRootRunRequest, known: Known, **changes: object) -> Known:
         self._switch.reach("before the state of a remote task is kept")
         known = msgspec.structs.replace(known, **changes)
         assert request.save_state is not None, "the runtime keeps what a run must not lose"
@@ -220,14 +216,10 @@ class ServiceBackend(ExecutionBackend):
         self._switch.reach("after the state of a remote task is kept")
         return known
 
-    def _send(
-        self, request: BackendRootRunRequest, known: Known, said: Sequence[Message]
-    ) -> Task:
+    def _send(self, request: BackendRootRunRequest, known: Known, said: Sequence[Message]) -> Task:
         assert known.sending is not None, "what is sent is on record"
         text = " / ".join(message.text() for message in said)
-        task = self._service.send(
-            request.run_identity.thread_id, known.sending, text, known.task
-        )
+        task = self._service.send(request.run_identity.thread_id, known.sending, text, known.task)
         self._switch.reach("after a remote task is sent a message")
         return task
 
@@ -248,19 +240,18 @@ def _known(state: PersistedState | None, run_id: str) -> Known | None:
 
 
 def _result(request: BackendRootRunRequest, task: Task) -> BackendRunResult:
-    status, termination = BackendRunStatus.completed(), NATURAL_END
-    response: str | None = f"did: {task.words}"
+    end: TerminationReason = NATURAL_END
+    status, response = BackendRunStatus.completed(), f"did: {task.words}"
     if task.state == "asks":
-        status, termination = BackendRunStatus.waiting_input("which?"), SUSPENDED_END
-        response = "which?"
+        status, end, response = BackendRunStatus.waiting_input("which?"), SUSPENDED_END, "which?"
     elif task.state != "done":
         why = f"{task.state}: {task.words}"
-        status, termination, response = BackendRunStatus.failed(why), Failed(value=why), None
+        status, end, response = BackendRunStatus.failed(why), Failed(value=why), ""
     return BackendRunResult(
         agent_id=request.agent_id,
         status=status,
-        termination=termination,
-        response=response,
+        termination=end,
+        response=response or None,
         steps=1,
         run_id=request.run_identity.run_id,
     )

@@ -215,17 +215,20 @@ class Doorkeeper:
 # -- the model --------------------------------------------------------------------------------
 
 
-def planned(who: str, plan: Plan, witness: Witness) -> Any:
+def planned(who: str, plan: Plan, witness: Witness, *, heeds: bool = False) -> Any:
     """A model that follows a plan by what it sees, and at the end says how much it has seen.
 
     Agents who hand a conversation to each other have one plan.
+
+    Args:
+        heeds: whether it follows the plan once more when another agent writes to it.
     """
 
     def answer(request: InferenceRequest) -> StreamResult:
         if plan is FAILS:
             raise InferenceExecutionError("nobody is there")
-        turns = sum(message.is_visible_user() for message in request.messages)
-        turn = _last_turn(request.messages)
+        prompts = [i for i, m in enumerate(request.messages) if _is_prompt(m, heeds=heeds)]
+        turns, turn = len(prompts), request.messages[prompts[-1] + 1 :]
         step = sum(bool(message.tool_calls) for message in turn)
         if step < len(plan):
             # Call ids repeat from turn to turn, as some providers' do; orders do not.
@@ -246,10 +249,9 @@ def planned(who: str, plan: Plan, witness: Witness) -> Any:
     return watched_model(FunctionModel(answer), witness)
 
 
-def _last_turn(messages: Sequence[Message]) -> list[Message]:
-    """What came after the user's last message."""
-    start = max(i for i, message in enumerate(messages) if message.is_visible_user())
-    return list(messages[start + 1 :])
+def _is_prompt(message: Message, *, heeds: bool) -> bool:
+    sender = message.metadata.sender_agent_id if message.metadata is not None else None
+    return message.is_visible_user() and (heeds or sender is None)
 
 
 def _ordered(args: dict[str, Any], turn: int) -> Json:

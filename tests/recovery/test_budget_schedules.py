@@ -36,7 +36,7 @@ pytestmark = pytest.mark.anyio
 SCHEDULES, CRASHES = 100, 40
 AT_ONCE = 10
 LEVELS = ("root", "middle", "leaf")
-PRICE = Price(input=1_000, output=4_000)
+PRICE = Price(input=1_000_000 / 1_024, output=1_000_000 / 256)  # which floats add up exactly
 COUNTED = ("tokens", "money", "steps")
 CRUMBS = 1e-6
 

@@ -266,6 +266,21 @@ async def test_a_childs_question_that_was_answered_is_not_answered_again(place: 
         assert world.done == ["noted first", "paid 5"]
 
 
+async def test_a_child_is_not_answered_behind_its_parents_back(place: Place) -> None:
+    """03/DB-6: the root's question would stay open, and somebody could still say no to it."""
+    world = World()
+    async with place.runtime(asking(world)) as runtime:
+        await suspended(runtime)
+        child = await only_child(runtime)
+        (own,) = await open_tickets(runtime, child)
+
+        with pytest.raises(InvalidResume, match=r"works for run .* answer in thread 't'"):
+            await runtime.run(thread=child, answers={own.key: True})
+
+        assert await open_tickets(runtime, child) == [own]
+        assert world.done == ["noted first"]
+
+
 # -- several questions ------------------------------------------------------------------------
 
 

@@ -24,6 +24,7 @@ from awaken import RunResult, Runtime, ToolCallResume
 from awaken.domain.lifecycle import CANCELLED, RunStatus
 from awaken.domain.run import RunWaitingTicket, WaitingReason
 from awaken.errors import InvalidResume
+from awaken.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
 
@@ -42,8 +43,9 @@ class Far:
         self._agents: list[Any] = [boss, far_agent()]
         self._place = place
 
-    def runtime(self) -> Runtime:
-        return self._place.runtime(self._agents, backends=[FarFactory(self.heard.append)])
+    def runtime(self, **options: Any) -> Runtime:
+        backends = [FarFactory(self.heard.append)]
+        return self._place.runtime(self._agents, backends=backends, **options)
 
 
 async def asked(runtime: Runtime) -> RunResult:
@@ -70,14 +72,14 @@ async def test_what_a_delegate_elsewhere_asks_is_asked_at_the_root(place: Place)
 
 
 async def test_answers_are_messages_one_after_another(place: Place) -> None:
-    """03/DB-6: in one conversation with the other side; each is heard once."""
+    """03/DB-6: in one conversation with the other side; each is heard once, however quick."""
     far = Far(place)
     said = iter(["Rome", "Monday"])
 
     def answer(_: RunWaitingTicket) -> ToolCallResume:
         return ToolCallResume.approve(next(said))
 
-    async with far.runtime() as runtime:
+    async with far.runtime(clock=FakeClock()) as runtime:
         result = await runtime.run("boss", "go", thread=T, on_approval=answer)
         assert await open_runs(runtime) == []
     assert result.response == "boss[far[Rome, Monday]]"

@@ -13,6 +13,7 @@ from delegation_kit import (
     World,
     calls_of,
     children,
+    ended,
     only_child,
     open_runs,
     record,
@@ -20,7 +21,7 @@ from delegation_kit import (
     told,
 )
 
-from awaken import Agent, Runtime, tool
+from awaken import Agent, Block, PhaseContext, Registrar, Runtime, tool
 from awaken.contract.events import CollectingSink
 from awaken.contract.threads import ThreadQuery
 from awaken.domain.budget import Budget
@@ -36,7 +37,7 @@ from awaken.domain.event import (
     ToolCallReady,
 )
 from awaken.domain.identity import RequestOrigin, RunOrigin
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END, Failed, Stopped
+from awaken.domain.lifecycle import CANCELLED, NATURAL_END, Blocked, Failed, Stopped
 from awaken.domain.tool import ToolStatus
 from awaken.errors import BuildError, ValidationFailed
 from awaken.testing import ScriptedModel, tool_call_response
@@ -194,15 +195,20 @@ async def test_a_sink_that_fails_ends_no_run(place: Place) -> None:
     """02/8.33: whoever listens to the parent cannot break the child."""
 
     class Deaf(CollectingSink):
+        failed = 0
+
         async def emit(self, event: RunEvent) -> None:
             if event.parent_run_id is not None:
+                self.failed += 1
                 raise OSError("the page was closed")
             await super().emit(event)
 
+    sink = Deaf()
     async with place.runtime(team(World())) as runtime:
-        result = await runtime.run("boss", "go", thread=T, sink=Deaf())
+        result = await runtime.run("boss", "go", thread=T, sink=sink)
         assert result.response == "boss[helper[noted it]]"
         assert await open_runs(runtime) == []
+    assert sink.failed == 1, "one that fails is not asked again"
 
 
 # -- what is kept -----------------------------------------------------------------------------
@@ -492,21 +498,51 @@ def test_a_delegate_nobody_has_is_refused_before_anything_runs() -> None:
         Runtime([boss])
 
 
-async def test_an_agent_that_is_gone_when_its_run_goes_on_is_told_to_its_parent(
+async def test_a_child_whose_parent_cannot_tell_it_the_answer_is_ended(place: Place) -> None:
+    """03/MH-4, 03/DB-6: the parent has lost its delegate; nobody will ever answer the child."""
+    world = World()
+    boss, helper = (
+        world.agent("boss", [to("helper")], delegates=["helper"]),
+        world.agent("helper", [("pay", {"n": 5})]),
+    )
+    async with place.runtime([boss, helper]) as runtime:
+        result = await runtime.run("boss", "go", thread=T)
+        child = await only_child(runtime)
+        runtime.replace([Agent("boss", model=boss.model), helper])
+
+        last = await runtime.run(thread=T, answers={result.tickets[0].tool_call_id: True})
+
+        assert last.termination == NATURAL_END
+        assert "tool 'agent_run_helper' not found" in last.response
+        assert (await ended(runtime, child)).termination_reason == CANCELLED
+    assert world.done == []
+
+
+async def test_a_child_whose_parent_was_blocked_before_it_could_tell_it_is_ended(
     place: Place,
 ) -> None:
-    """03/MH-4: an unknown agent gives an error result."""
+    """03/DB-6: the same, by a gate that has changed its mind."""
+
+    class Gate:
+        id = "gate"
+
+        def register(self, registrar: Registrar) -> None:
+            registrar.gate(self.judge)
+
+        async def judge(self, ctx: PhaseContext) -> Block | None:
+            return Block(reason="closed") if ctx.resume_input is not None else None
+
     world = World()
     agents = [
-        world.agent("boss", [to("helper")], delegates=["helper"]),
+        world.agent("boss", [to("helper")], delegates=["helper"], plugins=[Gate()]),
         world.agent("helper", [("pay", {"n": 5})]),
     ]
     async with place.runtime(agents) as runtime:
         result = await runtime.run("boss", "go", thread=T)
-        ticket = result.tickets[0].tool_call_id
-        other = World().agent("other")
-        runtime.replace([agents[0].__class__("boss", model=agents[0].model), other])
-        last = await runtime.run(thread=T, answers={ticket: True})
-    assert last.termination == NATURAL_END
-    assert "agent_run_helper" in last.response
+        child = await only_child(runtime)
+
+        last = await runtime.run(thread=T, answers={result.tickets[0].tool_call_id: True})
+
+        assert last.termination == Blocked(value="closed")
+        assert (await ended(runtime, child)).termination_reason == CANCELLED
     assert world.done == []

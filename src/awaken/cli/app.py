@@ -24,6 +24,7 @@ from awaken.cli.run import run
 from awaken.cli.runs import runs
 from awaken.cli.send import send
 from awaken.cli.show import show
+from awaken.cli.tasks import tasks
 from awaken.cli.text import clean
 from awaken.cli.threads import threads
 from awaken.cli.watch import watch
@@ -31,7 +32,7 @@ from awaken.errors import AwakenError, BuildError, ConfigError, ResolveError, Ru
 
 _SECTIONS: Mapping[str, Sequence[click.Command]] = {
     "Run agents": (run, chat, resume, demo),
-    "See what they do": (threads, runs, show, watch),
+    "See what they do": (threads, runs, tasks, show, watch),
     "Steer them, from any process": (decide, cancel, send, fork),
     "Be sure": (chaos,),
     "Look after the store": (gc,),

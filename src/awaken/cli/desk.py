@@ -24,7 +24,14 @@ SHORTEST_PREFIX = 4
 MOST_NAMED = 8
 LONGEST_STATE = 40
 TO_RESUME = "to resume"
-_STYLES = {TO_RESUME: "bold yellow", "waiting": "yellow", "running": "cyan", "failed": "red"}
+WAITS_FOR_TASKS = "waiting for tasks"
+_STYLES = {
+    TO_RESUME: "bold yellow",
+    WAITS_FOR_TASKS: "cyan",
+    "waiting": "yellow",
+    "running": "cyan",
+    "failed": "red",
+}
 _PAGE = 1_000
 
 
@@ -162,7 +169,7 @@ def standing(run: RunRecord, left_behind: frozenset[str]) -> Text:
         return _state(TO_RESUME)
     if run.status is RunStatus.DONE:
         return _state(one_line(ending_words(run.termination_reason), LONGEST_STATE))
-    return _state(run.status.value)
+    return _state(WAITS_FOR_TASKS if run.is_background_task_waiting() else run.status.value)
 
 
 def thread_standing(thread: Thread, left_behind: frozenset[str]) -> Text:

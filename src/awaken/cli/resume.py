@@ -34,6 +34,8 @@ from awaken.domain.run import RunRecord
 from awaken.errors import AwakenError, ResolveError, RuntimeFault
 from awaken.front import Runtime
 from awaken.runtime import steer
+from awaken.runtime.delegates import parent_of
+from awaken.runtime.tasks import is_task
 
 
 @click.command(short_help="Go on with what a process has left behind.")
@@ -101,7 +103,7 @@ class Resumer:
         run = await self.runtime.find_run(run_id) if run_id is not None else None
         if run is None or run.status.is_terminal:
             raise Mistake(f"{subject.words} has nothing to go on with: no run of it is open")
-        if parent := await steer.parent_of(self.runtime.engine, run):
+        if parent := await parent_of(self.runtime.store, run):
             raise Mistake(
                 f"{subject.words} works for run {parent.run_id} of {parent.agent_id} and goes on "
                 f"with it: resume thread {parent.thread_id}"
@@ -116,6 +118,8 @@ class Resumer:
         for run in await steer.interrupted(self.runtime.engine):
             if self.interrupts.ever_hit:
                 break
+            if is_task(run):
+                continue  # taken up with the runtime
             codes.append(await self._try(run))
         others = sorted({run.agent_id for run in left} - set(self.agents))
         if others:

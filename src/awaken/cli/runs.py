@@ -10,6 +10,7 @@ from rich.text import Text
 from awaken.cli.desk import Desk, at_desk, standing
 from awaken.cli.exits import Exit
 from awaken.cli.options import lists, print_json, print_more
+from awaken.cli.started import name_of, parent_thread_of
 from awaken.cli.tables import print_table
 from awaken.cli.text import ago, short
 from awaken.cli.transcript import open_console
@@ -44,6 +45,9 @@ def runs(
       awaken runs --status waiting
       awaken runs --thread case-7
       awaken runs --agent support --json
+
+    Delegates and background tasks are runs, too; each says beneath which thread it was started.
+    `awaken show` draws the tree of one run.
     """
 
     async def work(desk: Desk) -> Exit:
@@ -68,12 +72,13 @@ def runs(
 
 def run_row(run: RunRecord, left_behind: frozenset[str], now_ms: int) -> tuple[str | Text, ...]:
     """A run as a line of a table under `COLUMNS`."""
+    parent = parent_thread_of(run)
     return (
         run.run_id,
-        run.agent_id,
+        name_of(run),
         standing(run, left_behind),
         f"{run.steps:,}",
         f"{run.input_tokens + run.output_tokens:,}",
         ago(now_ms, run.created_at * 1_000),
-        short(run.thread_id),
+        short(run.thread_id) if parent is None else f"beneath {short(parent)}",
     )

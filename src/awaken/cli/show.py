@@ -15,6 +15,14 @@ from awaken.cli.desk import Desk, Subject, at_desk, standing, thread_standing
 from awaken.cli.exits import Exit
 from awaken.cli.options import print_json, steers
 from awaken.cli.runs import COLUMNS, run_row
+from awaken.cli.started import (
+    MOST_STARTED,
+    Started,
+    name_of,
+    parent_thread_of,
+    started_by,
+    task_name,
+)
 from awaken.cli.tables import print_fields, print_table
 from awaken.cli.text import ago, call_words, count, one_line, result_words
 from awaken.cli.transcript import Transcript, open_console
@@ -26,6 +34,7 @@ from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket
 from awaken.domain.value import Value
 from awaken.ext.handoff.plugin import HANDOFF_TOOL
+from awaken.runtime.tasks import is_task
 
 MOST_RUNS = 20
 _PHASES = {
@@ -39,10 +48,12 @@ _PHASES = {
 
 
 class Shown(Value, frozen=True, kw_only=True):
-    """What `--json` prints; `runs` are the thread's latest, or the one that was asked for."""
+    """What `--json` prints; `runs` are the thread's latest, or the one that was asked for, and
+    `started` what they have started, with all beneath it."""
 
     thread: Thread
     runs: tuple[RunRecord, ...]
+    started: tuple[RunRecord, ...]
     messages: tuple[MessageRecord, ...]
     tickets: tuple[Ticket, ...]
     calls: tuple[CallEntry, ...]
@@ -59,7 +70,8 @@ class Shown(Value, frozen=True, kw_only=True):
 )
 @steers
 def show(id: str, limit: int, store: str | None, as_json: bool) -> Exit:
-    """Show a thread or a run: what was said, which calls were made, and what waits.
+    """Show a thread or a run: what was said, which calls were made, what it has started, and what
+    waits.
 
     \b
       awaken show case-7
@@ -71,18 +83,20 @@ def show(id: str, limit: int, store: str | None, as_json: bool) -> Exit:
 
     async def work(desk: Desk) -> Exit:
         subject = await desk.find(id)
-        shown = await _gather(desk, subject, limit)
+        shown, started = await _gather(desk, subject, limit)
         if as_json:
             return print_json(shown)
         console = open_console(sys.stdout)
         left_behind, now = await desk.left_behind(), desk.now_ms()
-        if subject.run is None:
+        run = subject.run or _lone_task(shown)
+        if run is None:
             _thread(console, shown, left_behind, now)
         else:
-            _run(console, subject.run, left_behind, now)
+            _run(console, run, left_behind, now)
         _messages(console, shown)
         _tickets(console, subject, shown.tickets, now)
         _calls(console, shown)
+        _started(console, started, left_behind, now)
         return Exit.DONE
 
     return at_desk(store, work)
@@ -91,7 +105,7 @@ def show(id: str, limit: int, store: str | None, as_json: bool) -> Exit:
 # -- what there is ------------------------------------------------------------------------------
 
 
-async def _gather(desk: Desk, subject: Subject, limit: int) -> Shown:
+async def _gather(desk: Desk, subject: Subject, limit: int) -> tuple[Shown, Sequence[Started]]:
     thread, run = subject.thread, subject.run
     latest = run.run_id if run is not None else thread.open_run_id or thread.latest_run_id
     runs: tuple[RunRecord, ...]
@@ -101,13 +115,16 @@ async def _gather(desk: Desk, subject: Subject, limit: int) -> Shown:
         runs = (await desk.runtime.list_runs(RunQuery(thread_id=thread.id, limit=MOST_RUNS))).items
         after = max(0, thread.message_count - limit) if limit else 0
         messages = tuple(await desk.store.load_records(thread.id, after=after))
-    return Shown(
+    started = await started_by(desk.store, [run.run_id for run in reversed(runs)])
+    shown = Shown(
         thread=thread,
         runs=runs,
+        started=tuple(run for _, run in started),
         messages=messages,
         tickets=await open_tickets(desk, subject),
         calls=tuple(await desk.store.load_calls(latest)) if latest is not None else (),
     )
+    return shown, started
 
 
 async def _messages_of(desk: Desk, run: RunRecord) -> tuple[MessageRecord, ...]:
@@ -153,19 +170,30 @@ def _thread(console: Console, shown: Shown, left_behind: frozenset[str], now_ms:
         console.print(Text(words, "dim"))
 
 
+def _lone_task(shown: Shown) -> RunRecord | None:
+    """The task that is all there is in its thread."""
+    return shown.runs[0] if len(shown.runs) == 1 and is_task(shown.runs[0]) else None
+
+
 def _run(console: Console, run: RunRecord, left_behind: frozenset[str], now_ms: int) -> None:
     console.print(Text(f"run {run.run_id}", "bold"))
     fields = (
         ("thread", run.thread_id),
-        ("agent", run.agent_id),
+        ("task" if is_task(run) else "agent", task_name(run) if is_task(run) else run.agent_id),
         ("state", standing(run, left_behind)),
         ("took", f"{count(run.steps, 'step')}, {run.input_tokens + run.output_tokens:,} tokens"),
         ("begun", ago(now_ms, run.created_at * 1_000)),
         ("ended", ago(now_ms, run.finished_at * 1_000) if run.finished_at else ""),
-        ("started by", run.parent_run_id or ""),
+        ("started by", _parent(run)),
         ("changed", _changes(run)),
+        ("result", result_words(run.final_output or "") if is_task(run) else ""),
     )
     print_fields(console, fields)
+
+
+def _parent(run: RunRecord) -> str:
+    thread = parent_thread_of(run)
+    return f"run {run.parent_run_id} of thread {thread}" if thread else run.parent_run_id or ""
 
 
 def _changes(run: RunRecord) -> str:
@@ -246,3 +274,23 @@ def _calls(console: Console, shown: Shown) -> None:
         console.print(line)
         if call.phase in (CallPhase.UNKNOWN, CallPhase.INTENT):
             console.print(Text(f"      idempotency key {call.key}", "dim"))
+
+
+def _started(
+    console: Console, started: Sequence[Started], left_behind: frozenset[str], now_ms: int
+) -> None:
+    if not started:
+        return
+    console.print()
+    rows = [
+        (
+            Text("  " * (level - 1) + one_line(name_of(run))),
+            standing(run, left_behind),
+            ago(now_ms, run.created_at * 1_000),
+            run.run_id,
+        )
+        for level, run in started
+    ]
+    print_table(console, ("STARTED", "STATE", "CREATED", "RUN"), rows)
+    if len(started) == MOST_STARTED:
+        console.print(Text("there may be more", "dim"))

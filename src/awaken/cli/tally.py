@@ -239,3 +239,14 @@ def failure_in(payload: Json) -> str | None:
         case {"error": str(message)} if len(payload) == 1:
             return message
     return None
+
+
+def result_in(payload: Json) -> Json:
+    """What a resumed call answered; of a delegate's result, the answer."""
+    match payload:
+        case {"data": data, "metadata": _} if len(payload) == 2:
+            payload = data
+    match payload:
+        case {"agent_id": str(), "response": str(answer)}:
+            return answer
+    return payload

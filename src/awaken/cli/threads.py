@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+from collections.abc import Sequence
 
 import click
+from rich.text import Text
 
 from awaken.cli.desk import Desk, at_desk, thread_standing
 from awaken.cli.exits import Exit
 from awaken.cli.options import lists, print_json, print_more
+from awaken.cli.started import name_of
 from awaken.cli.tables import print_table
-from awaken.cli.text import ago
+from awaken.cli.text import ago, one_line
 from awaken.cli.transcript import open_console
-from awaken.contract.threads import ThreadQuery
+from awaken.contract.threads import Page, ThreadQuery
+from awaken.domain.thread import Thread
 
+MOST_CHILDREN = 5
 _COLUMNS = ("THREAD", "STATE", "MESSAGES:", "CHANGED", "BEGINS")
+_INDENT = "  "
+
+Row = tuple[str | Text, ...]
 
 
 @click.command()
@@ -36,27 +45,27 @@ def threads(
       awaken threads --prefix case- --limit 5
       awaken threads --json | jq -r '.items[].id'
 
-    A thread is idle, running, waiting for an answer, or to resume: the process that ran it is
-    gone, or its answer came while nobody ran it. `awaken resume` takes those up.
+    A thread is idle, running, waiting for an answer or for tasks, or to resume: the process that
+    ran it is gone, or its answer came while nobody ran it. `awaken resume` takes those up.
+
+    Threads of delegates and background tasks stand beneath the one that has started them, the
+    latest few of each. They are not part of the JSON; --children-of asks for them.
     """
 
     async def work(desk: Desk) -> Exit:
         parent = (await desk.find_thread(children_of)).id if children_of else None
-        query = ThreadQuery(parent_thread_id=parent, prefix=prefix, limit=limit, cursor=cursor)
+        query = ThreadQuery(
+            parent_thread_id=parent,
+            root=parent is None and not prefix,
+            prefix=prefix,
+            limit=limit,
+            cursor=cursor,
+        )
         page = await desk.runtime.list_threads(query)
         if as_json:
             return print_json(page)
-        left_behind, now = await desk.left_behind(), desk.now_ms()
-        rows = [
-            (
-                thread.id,
-                thread_standing(thread, left_behind),
-                f"{thread.message_count:,}",
-                ago(now, thread.updated_at),
-                await _begins(desk, thread.id),
-            )
-            for thread in page.items
-        ]
+        table = Table(desk, await desk.left_behind(), desk.now_ms())
+        rows = [row for thread in page for row in await table.rows(thread)]
         console = open_console(sys.stdout)
         if rows:
             print_table(console, _COLUMNS, rows)
@@ -65,8 +74,41 @@ def threads(
     return at_desk(store, work)
 
 
-async def _begins(desk: Desk, thread: str) -> str:
-    """The first words of a thread, by which people know it."""
-    first = await desk.runtime.messages(thread, limit=3)
-    said = [message for message in first if message.is_visible_user()] or list(first)
-    return said[0].text() if said else ""
+class Table:
+    """Makes the lines of threads, with those of the threads they have started beneath."""
+
+    def __init__(self, desk: Desk, left_behind: frozenset[str], now_ms: int) -> None:
+        self._desk, self._left_behind, self._now_ms = desk, left_behind, now_ms
+
+    async def rows(self, thread: Thread, level: int = 0) -> Sequence[Row]:
+        rows: list[Row] = [
+            (
+                Text(_INDENT * level + one_line(thread.id)),
+                thread_standing(thread, self._left_behind),
+                f"{thread.message_count:,}",
+                ago(self._now_ms, thread.updated_at),
+                await self._begins(thread),
+            )
+        ]
+        started = await self._started(thread)
+        for child in started:
+            rows += await self.rows(child, level + 1)
+        if started.cursor is not None:
+            words = f"more: awaken threads --children-of {shlex.quote(thread.id)}"
+            rows.append((Text(_INDENT * (level + 1) + "…"), "", "", "", Text(words, "dim")))
+        return rows
+
+    async def _started(self, thread: Thread) -> Page[Thread]:
+        query = ThreadQuery(parent_thread_id=thread.id, limit=MOST_CHILDREN)
+        return await self._desk.runtime.list_threads(query)
+
+    async def _begins(self, thread: Thread) -> str:
+        """The first words of a thread, by which people know it, and whose it is if not theirs."""
+        first = await self._desk.runtime.messages(thread.id, limit=3)
+        said = [message for message in first if message.is_visible_user()] or list(first)
+        words = said[0].text() if said else ""
+        if thread.parent_thread_id is None or thread.latest_run_id is None:
+            return words
+        run = await self._desk.runtime.find_run(thread.latest_run_id)
+        name = name_of(run) if run is not None else ""
+        return f"{name}: {words}" if words else name

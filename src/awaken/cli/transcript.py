@@ -12,8 +12,9 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from awaken.cli.address import WayBack
+from awaken.cli.children import Children
 from awaken.cli.flow import Flow
-from awaken.cli.tally import Call, CallState, Tally, failure_in
+from awaken.cli.tally import Call, CallState, Tally, failure_in, result_in
 from awaken.cli.text import LONGEST, call_words, clean, one_line, result_words, seconds
 from awaken.cli.view import afterword, summary
 from awaken.codec import Json
@@ -21,7 +22,6 @@ from awaken.domain.event import (
     ActivitySnapshot,
     ReasoningDelta,
     RunEvent,
-    RunStart,
     StepEnd,
     StreamReset,
     TextDelta,
@@ -31,11 +31,10 @@ from awaken.domain.event import (
     ToolCallResumed,
     ToolCallStreamDelta,
 )
-from awaken.domain.identity import RunIdentity
 from awaken.domain.lifecycle import NaturalEnd
 from awaken.domain.progress import PROGRESS_ACTIVITY
 from awaken.domain.run import RunWaitingTicket
-from awaken.domain.suspension import ToolCallOutcome, ToolCallResume
+from awaken.domain.suspension import ToolCallResume
 
 WIDEST = 96
 _INDENT = "  "
@@ -64,6 +63,7 @@ class Transcript:
 
     def __init__(self, console: Console, way_back: WayBack | None = None) -> None:
         self.tally = Tally()
+        self.children = Children()
         self.over = False
         self.console = console
         self._way_back = way_back
@@ -75,7 +75,6 @@ class Transcript:
         self._flow: Flow | None = None
         self._flow_style = ""
         self._tool_output: dict[str, str] = {}
-        self._delegates: dict[str, str] = {}
 
     # -- what it is told ----------------------------------------------------------------------
 
@@ -83,8 +82,8 @@ class Transcript:
         self.tally.add(event)
         if self.tally.is_own(event):
             self._show(event.event)
-        else:
-            self._show_delegate(event)
+        elif aside := self.children.tell(event, self._room):
+            self._detail(*aside)
         self._spin()
 
     def decided(self, ticket: RunWaitingTicket, answer: ToolCallResume) -> None:
@@ -187,28 +186,12 @@ class Transcript:
 
     @_show.register
     def _(self, event: ToolCallResumed) -> None:
-        value = event.result
-        if isinstance(value, dict) and value.keys() == {"data", "metadata"}:
-            value = value["data"]
         if call := self.tally.call(event.target_id):
-            self._ended(call, failure_in(value) or value)
+            self._ended(call, failure_in(event.result) or result_in(event.result))
 
     @_show.register
     def _(self, event: StepEnd) -> None:
         self._rest()
-
-    def _show_delegate(self, told: RunEvent) -> None:
-        """What a delegate does, beneath the call that asked for it; its answer is that call's."""
-        name = self._delegates.get(told.run_id, "delegate")
-        match told.event:
-            case RunStart(identity=RunIdentity(agent_id=agent)):
-                self._delegates[told.run_id] = agent
-            case ToolCallReady(name=tool, arguments=arguments):
-                self._detail("→", name, call_words(tool, arguments, self._room(len(name) + 8)))
-            case ToolCallDone(result=result, outcome=ToolCallOutcome.SUCCEEDED):
-                said = result.data if result.message is None else result.message
-                words = result_words(said, self._room(len(name) + len(result.tool_name) + 10))
-                self._detail("✓", name, f"{result.tool_name}: {words}")
 
     # -- printing -----------------------------------------------------------------------------
 
@@ -257,9 +240,11 @@ class Transcript:
                 words = f"{one_line(call.name)}: {result_words(result, room)}"
         self._line(mark, style, words, took)
 
-    def _detail(self, mark: str, name: str, text: str) -> None:
+    def _detail(self, mark: str, name: str, text: str, level: int = 1) -> None:
         self._rest()
-        self._print(f"{_INDENT * 2}{mark} {one_line(f'{name}: {text}', self._room(6))}", "dim")
+        margin = _INDENT * (level + 1)
+        words = one_line(f"{name}: {text}", self._room(len(margin) + 2))
+        self._print(f"{margin}{mark} {words}", "dim")
 
     def _line(self, mark: str, style: str, words: str, took: str = "") -> None:
         self._rest()

@@ -11,6 +11,7 @@ from awaken.domain.run import RunRecord
 from awaken.errors import AwakenError, RunLeft, StoreError, ThreadAlreadyRunning
 from awaken.front.result import RecoveredRun, RunResult
 from awaken.runtime import AgentRuntime, steer
+from awaken.runtime.tasks import is_task
 
 AT_ONCE = 100
 ATTEMPTS = 3
@@ -33,15 +34,17 @@ class Recovery:
 
     async def take_up(self, thread: str | None = None) -> list[RecoveredRun]:
         """Go on with what nobody carries on, in one thread or in all; returns what was taken up."""
-        await steer.take_up_tasks(self._engine)
-        found = await steer.interrupted(self._engine)
-        return [
-            self._carry_on(record)
-            for record in found
-            if thread in (None, record.thread_id)
-            and record.run_id not in self._threads
-            and self._failures.get(record.run_id, 0) < ATTEMPTS
-        ]
+        runs: list[RecoveredRun] = []
+        for record in await steer.interrupted(self._engine):
+            if is_task(record):
+                await steer.take_up_task(self._engine, record)
+            elif (
+                thread in (None, record.thread_id)
+                and record.run_id not in self._threads
+                and self._failures.get(record.run_id, 0) < ATTEMPTS
+            ):
+                runs.append(self._carry_on(record))
+        return runs
 
     async def goes_on(self, thread: str) -> bool:
         """Take up the run of a thread; whether it goes on, because of this or already."""
@@ -65,7 +68,10 @@ class Recovery:
         while True:
             try:
                 async with asyncio.timeout(LOOK_AROUND):
-                    after = (await self._engine.store.next_commands(after))[-1].id
+                    commands = await self._engine.store.next_commands(after)
+                after = commands[-1].id
+                if all(self._engine.active.find_by_thread(c.thread_id) for c in commands):
+                    continue  # those who are meant are here, and are told
             except TimeoutError:
                 pass
             except StoreError as error:

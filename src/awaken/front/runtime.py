@@ -135,6 +135,7 @@ class Runtime:
         self._agents = listed(agents, "the runtime's agents")
         self._sources = dict(sources or {})
         builder = self._assembly.builder(self._agents)
+        self._closers = builder.closers()
         self._engine = builder.with_thread_run_store(self._store).build()
         self._recovery = Recovery(self._engine, self._spawn)
 
@@ -174,6 +175,8 @@ class Runtime:
             for task in self._tasks:
                 task.cancel()
             await asyncio.wait(self._tasks, timeout=CANCEL_GRACE)
+        for plugin in self._closers:
+            await plugin.close(leave=self._on_close == "leave")
         await self._recovery.stopped()
         if self._owns_store:
             await self._store.close()
@@ -199,7 +202,9 @@ class Runtime:
 
     def _use(self, found: Sequence[AgentSpec]) -> int:
         builder = self._assembly.builder((*self._agents, *found))
-        return self._engine.registry.replace(builder.validated_resolver())
+        version = self._engine.registry.replace(builder.validated_resolver())
+        self._closers.extend(builder.closers())
+        return version
 
     async def discover(self) -> dict[str, AwakenError]:
         """Look at every source for its agent, and know those that are found from now on.

@@ -397,7 +397,7 @@ def tool_context(run: LiveRun, turn: Turn, index: int, snapshot: Snapshot) -> To
         suspension_id=resumed.suspension_id if resumed else None,
         suspension_reason=resumed.suspension_reason if resumed else None,
         profile_access=run.profile,
-        forward=run.journal.send if run.journal.live else None,
+        forward=run.journal.pass_on if run.journal.live else None,
         services=run.agent.env.services,
         delegates=run.delegates,
         asker=resumed.asker if resumed else None,

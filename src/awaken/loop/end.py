@@ -48,6 +48,7 @@ async def finish(run: LiveRun, end: TerminationReason) -> AgentRunResult:
         input_tokens=run.input_tokens,
         output_tokens=run.output_tokens,
         tickets=record.waiting.tickets if record and record.waiting else (),
+        waits=record is not None and record.waiting is not None,
         spent=run.budget.counted if run.budget is not None else None,
     )
 

@@ -116,6 +116,11 @@ class Journal:
             self.live = False
             log.exception("the event sink of run %s failed and is not used any more", self._run)
 
+    async def pass_on(self, event: RunEvent) -> None:
+        """Send an event of another run, if anybody listens."""
+        if self.live:
+            await self.send(event)
+
     async def tell(self, event: AgentEvent) -> None:
         """Send a transient event, if anybody listens."""
         if self.live:

@@ -58,6 +58,7 @@ class AgentRunResult(Value, frozen=True, kw_only=True):
     input_tokens: int = 0
     output_tokens: int = 0
     tickets: tuple[RunWaitingTicket, ...] = ()
+    waits: bool = False
     spent: Amount | None = None
 
 

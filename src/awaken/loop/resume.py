@@ -294,6 +294,9 @@ async def _take_yes(run: LiveRun, call: ToolCallState) -> str | None:
         if turn.is_open(index):
             interrupt(run, turn, [index])
         raise
+    told = index in turn.started and call.tool_name in run.agent.tools
+    if call.asker is not None and not told and not turn.suspended:
+        run.journal.sends.append(stop_asker(call.asker, run.clock.now_ms()))
     return turn.blocked
 
 

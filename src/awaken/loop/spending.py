@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from itertools import count as count_from
 from math import isfinite
 
@@ -140,11 +141,11 @@ def ask_for_more(run: LiveRun, error: BudgetExhausted) -> None:
 
 
 def _new_id(run: LiveRun) -> str:
-    """A name no question of the last turn has: one that was answered cannot be put again."""
+    """A name no other question of the run has: one that was answered cannot be put again."""
     states = run.store.read(TOOL_CALL_STATES)
-    known = states.calls if states else {}
-    number = next(n for n in count_from(run.steps) if f"budget-{n}" not in known)
-    return f"budget-{number}"
+    known, first = states.calls if states else {}, f"budget-{run.steps}"
+    again = (f"{first}.{number}" for number in count_from(1))
+    return next(id for id in chain([first], again) if id not in known)
 
 
 def take_answer(run: LiveRun, call: ToolCallState) -> None:

@@ -84,6 +84,15 @@ class Activates(Protocol):
 
 
 @runtime_checkable
+class Closes(Protocol):
+    """A plugin that has work of its own under way, to be ended when the runtime is closed."""
+
+    async def close(self, *, leave: bool = False) -> None:
+        """End it and wait; with `leave`, what another process can take up is left to it."""
+        ...
+
+
+@runtime_checkable
 class Configured(Protocol):
     """A plugin that reads sections of the agent's spec."""
 

@@ -20,7 +20,7 @@ from awaken.ext.background import BackgroundTaskPlugin, background
 from awaken.ext.stop import StopConditionPlugin
 from awaken.ids import UUID7, Ids
 from awaken.loop import LoopActionHandlersPlugin, LoopStatePlugin
-from awaken.plugin.hook import Plugin
+from awaken.plugin.hook import Closes, Plugin
 from awaken.registry import MapRegistry, RegistryHandle, RegistryResolver, RegistrySet
 from awaken.registry.resolve import WrapExecutor
 from awaken.runtime.runtime import AgentRuntime
@@ -39,6 +39,13 @@ class AgentRuntimeBuilder:
         self._profiles: ProfileStore | None = None
         self._wrap_executor: WrapExecutor | None = None
         self._clock, self._ids = clock, ids
+        self._tasks = BackgroundTaskPlugin(clock=clock, ids=ids)
+
+    def closers(self) -> list[Closes]:
+        """The plugins that have to be closed with the runtime."""
+        known = self._registries.plugins
+        plugins = [plugin for id in known.ids() if (plugin := known.get(id)) is not None]
+        return [plugin for plugin in (*plugins, self._tasks) if isinstance(plugin, Closes)]
 
     def _register(self, registry: MapRegistry[T], id: str, item: T) -> AgentRuntimeBuilder:
         try:
@@ -105,8 +112,7 @@ class AgentRuntimeBuilder:
         return DelegateTool(spec, resolver, local)
 
     def _builtin(self) -> Callable[[AgentSpec], list[Plugin]]:
-        own, clock = self._own_plugins, self._clock
-        tasks = BackgroundTaskPlugin(clock=clock, ids=self._ids)
+        own, clock, tasks = self._own_plugins, self._clock, self._tasks
 
         def builtin(spec: AgentSpec) -> list[Plugin]:
             plugins: list[Plugin] = [own[spec.id]] if spec.id in own else []

@@ -35,7 +35,7 @@ from awaken.domain.message import Message
 from awaken.domain.run import PersistedState, RunRecord, WaitingReason
 from awaken.domain.suspension import ResumeAction, ToolCallResume
 from awaken.domain.ticket import TicketStatus
-from awaken.errors import AgentLoopError, AwakenError, DecisionRefused, RunLeft
+from awaken.errors import AgentLoopError, AwakenError, DecisionRefused, InvalidResume, RunLeft
 from awaken.loop import AgentRunResult
 from awaken.runtime.active import ActiveRuns
 from awaken.runtime.request import Inherited, RunRequest, WhenBusy
@@ -160,6 +160,22 @@ class Delegates:
 
     # -- answers ------------------------------------------------------------------------------
 
+    async def check_answers(self, thread_id: str) -> None:
+        """
+        Raises:
+            InvalidResume: the thread's run works for another, which has put its questions.
+        """
+        thread = await self._store.load_thread(thread_id)
+        if thread is None or thread.open_run_id is None:
+            return
+        run = await self._store.load_run(thread.open_run_id)
+        parent = await parent_of(self._store, run)
+        if parent is not None:
+            raise InvalidResume(
+                f"run '{thread.open_run_id}' works for run '{parent.run_id}', which asks for it: "
+                f"answer in thread '{parent.thread_id}', or by decide"
+            )
+
     async def _answer(self, request: BackendDelegateRunRequest, record: RunRecord) -> bool:
         """Pass an answer on to a run that waits; false if there is none it has not had."""
         resume, asker = request.resume, request.asker
@@ -190,7 +206,8 @@ class Delegates:
 
     async def _told(self, record: RunRecord, key: str, resume: ToolCallResume) -> Message | None:
         """An answer as a message; nothing if the run has had it."""
-        id = f"{key}>{resume.decision_id or resume.updated_at}"
+        # The digest is the question's own, and every question is answered once.
+        id = f"{key}>{resume.digest}"
         log = await self._store.load_messages(record.thread_id)
         if any(message.id == id for message in log):
             return None
@@ -231,6 +248,16 @@ class Delegates:
             if page.cursor is None:
                 return None
             query = msgspec.structs.replace(query, cursor=page.cursor)
+
+
+async def parent_of(store: Store, run: RunRecord | None) -> RunRecord | None:
+    """The run that a delegate works for, if it is open: it carries the delegate on."""
+    if run is None or run.parent_run_id is None or run.request is None:
+        return None
+    if run.request.parent_tool_call_id is None:
+        return None
+    parent = await store.load_run(run.parent_run_id)
+    return parent if parent is not None and parent.status is not RunStatus.DONE else None
 
 
 def child_id(key: str) -> str:

@@ -173,24 +173,27 @@ class AgentRuntime:
             except AskAgain:
                 slot.renew()
                 continue
-            if not isinstance(result.termination, Suspended) or not await self._is_called(
-                request.thread_id, result.run_id
-            ):
+            if not result.waits or not await self._is_called(request.thread_id, result):
                 return result
-            # Somebody answered, or cancelled, before the thread was given up.
+            # Somebody answered, cancelled or told it before the thread was given up.
             slot.renew()
             request = _continuation(request, result.run_id)
 
-    async def _is_called(self, thread_id: str, run_id: str) -> bool:
-        """Whether a run that has just paused is wanted for something, and nobody else has it."""
+    async def _is_called(self, thread_id: str, paused: AgentRunResult) -> bool:
+        """Whether a run that has just paused is wanted for something, and nobody else has it.
+
+        One that waits for a decision goes on with nothing else.
+        """
         thread = await self.store.load_thread(thread_id)
         commands = await self.store.load_commands(thread_id)
+        decides = isinstance(paused.termination, Suspended)
         return (
             thread is not None
             and thread.owner is None
             and any(
-                command.kind is not CommandKind.MESSAGES and command.run_id in (None, run_id)
+                command.run_id in (None, paused.run_id)
                 for command in commands
+                if not decides or command.kind is not CommandKind.MESSAGES
             )
         )
 
@@ -288,6 +291,7 @@ class AgentRuntime:
         """Read the thread, find the agent, and choose the run."""
         refused: DecisionRefused | None = None
         if request.decisions:
+            await self.delegates.check_answers(request.thread_id)
             try:
                 await self.store.decide(
                     request.thread_id, request.decisions, at_ms=self.clock.now_ms()

@@ -34,9 +34,10 @@ from awaken.loop import AgentRunResult
 from awaken.loop.resume import EXPIRY_GRACE_MS
 from awaken.plugin.agent import ResolvedAgent
 from awaken.registry import RegistryHandle
+from awaken.runtime.delegates import parent_of
 from awaken.runtime.request import RunRequest
 from awaken.runtime.runtime import AgentRuntime
-from awaken.runtime.tasks import is_task
+from awaken.runtime.tasks import KeptTask, is_task
 
 _MANY = 1000
 log = logging.getLogger("awaken.runtime")
@@ -92,7 +93,7 @@ async def cancel(runtime: AgentRuntime, id: str) -> bool:
 
 async def _take_question_back(runtime: AgentRuntime, run: RunRecord | None) -> None:
     """Let whoever waits for a delegate go on, once that is cancelled: nobody has to be asked."""
-    parent = await parent_of(runtime, run)
+    parent = await parent_of(runtime.store, run)
     if run is None or parent is None:
         return
     query = TicketQuery(run_id=parent.run_id, status=TicketStatus.OPEN, limit=_MANY)
@@ -216,7 +217,7 @@ async def decide(runtime: AgentRuntime, id: str, decisions: Sequence[Decision]) 
     place = await find(runtime, thread_id)
     if place is None:
         raise InvalidResume(f"no run or thread has the id '{id}', or more than one")
-    asks_through = await parent_of(runtime, place.run)
+    asks_through = await parent_of(runtime.store, place.run)
     if asks_through is not None and place.run is not None and not is_task(asks_through):
         above = await _as_its_parent_asks(runtime, place.run, asks_through, decisions)
         return await decide(runtime, asks_through.run_id, above)
@@ -227,16 +228,6 @@ async def decide(runtime: AgentRuntime, id: str, decisions: Sequence[Decision]) 
     await runtime.deliver(place.thread_id)
     # Looked up again: an owner that is there now sees the answers before it gives the thread up.
     return await find(runtime, thread_id) or place
-
-
-async def parent_of(runtime: AgentRuntime, run: RunRecord | None) -> RunRecord | None:
-    """The run that a delegate works for, if it is open: it carries the delegate on."""
-    if run is None or run.parent_run_id is None or run.request is None:
-        return None
-    if run.request.parent_tool_call_id is None:
-        return None
-    parent = await runtime.store.load_run(run.parent_run_id)
-    return parent if _is_open(parent) else None
 
 
 async def _as_its_parent_asks(
@@ -269,38 +260,40 @@ async def _as_its_parent_asks(
 
 
 async def interrupted(runtime: AgentRuntime) -> list[RunRecord]:
-    """Runs that nobody carries on, of agents this runtime has.
+    """Runs, and tasks, that nobody carries on, of agents this runtime has.
 
     A delegate is carried on by the run it works for, as long as that is open.
     """
     known = set(runtime.registry.snapshot().agent_ids())
     # An answer that was given in time may still be on its way.
     now = runtime.clock.now_ms() - EXPIRY_GRACE_MS
-    found = await runtime.store.list_interrupted(now_ms=now)
     return [
         record
-        for record in found
-        if record.agent_id in known
-        and runtime.active.find_by_thread(record.thread_id) is None
+        for record in await runtime.store.list_interrupted(now_ms=now)
+        if runtime.active.find_by_thread(record.thread_id) is None
+        and _agent_of(record) in known
         and not await _is_left_to_parent(runtime, record)
     ]
 
 
+def _agent_of(record: RunRecord) -> str | None:
+    """The agent whose run, or task, it is."""
+    return KeptTask.of(record).task.parent_context.agent_id if is_task(record) else record.agent_id
+
+
 async def _is_left_to_parent(runtime: AgentRuntime, run: RunRecord) -> bool:
-    if await parent_of(runtime, run) is None:
+    if await parent_of(runtime.store, run) is None:
         return False
     commands = await runtime.store.load_commands(run.thread_id)
     return not any(command.kind is CommandKind.CANCEL for command in commands)
 
 
-async def take_up_tasks(runtime: AgentRuntime) -> None:
-    """Carry on the tasks of this runtime's agents that nobody carries on, or end them."""
-    resolver = runtime.registry.snapshot()
-    for record in await runtime.tasks.interrupted(resolver.agent_ids()):
-        try:
-            await runtime.tasks.take_up(record, resolver)
-        except (ThreadAlreadyRunning, ThreadOwned):
-            continue  # another process was quicker
+async def take_up_task(runtime: AgentRuntime, record: RunRecord) -> None:
+    """Carry on a task that nobody carries on, or end it."""
+    try:
+        await runtime.tasks.take_up(record, runtime.registry.snapshot())
+    except (ThreadAlreadyRunning, ThreadOwned):
+        return  # another process was quicker
 
 
 async def go_on(

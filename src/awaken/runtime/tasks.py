@@ -201,17 +201,6 @@ class Tasks:
 
     # -- after a crash ------------------------------------------------------------------------
 
-    async def interrupted(self, agents: Sequence[str]) -> list[RunRecord]:
-        """Tasks of these agents that nobody carries on."""
-        found = await self._store.list_interrupted(now_ms=self._clock.now_ms())
-        return [
-            record
-            for record in found
-            if is_task(record)
-            and self._active.find_by_thread(record.thread_id) is None
-            and KeptTask.of(record).task.parent_context.agent_id in (None, *agents)
-        ]
-
     async def take_up(self, record: RunRecord, resolver: ExecutionResolver) -> bool:
         """Carry a task on whose process is gone, or end it as interrupted; whether it goes on.
 

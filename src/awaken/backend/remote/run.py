@@ -273,6 +273,7 @@ class RemoteRun:
             response=response,
             termination=termination,
             steps=steps,
+            waits=status is RunStatus.WAITING,
         )
 
     async def tell_lost(self, error: StorageError) -> None:

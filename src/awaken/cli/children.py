@@ -1,0 +1,106 @@
+"""What delegates and tasks do, in a line each, for a transcript of the run that started them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from awaken.cli.exits import ending_words
+from awaken.cli.tally import failure_in, result_in
+from awaken.cli.text import call_words, one_line, result_words
+from awaken.codec import Json
+from awaken.domain.event import (
+    Error,
+    RunEvent,
+    RunFinish,
+    RunStart,
+    ToolCallDone,
+    ToolCallReady,
+    ToolCallResumed,
+    extract_response,
+)
+from awaken.domain.identity import RunIdentity
+from awaken.domain.lifecycle import NaturalEnd
+from awaken.domain.suspension import ToolCallOutcome
+
+
+class Aside(NamedTuple):
+    """A line about a run that was started: who, what, and how many levels beneath."""
+
+    mark: str
+    name: str
+    words: str
+    level: int
+
+
+class Child:
+    """A run that another one has started, and the tools it has called, by call."""
+
+    def __init__(self, name: str, level: int = 1, *, is_task: bool = False) -> None:
+        self.name, self.level, self.is_task = name, level, is_task
+        self.tools: dict[str, str] = {}
+
+
+class Children:
+    """The runs beneath one, by their ids.
+
+    What a delegate answers is told by the call that asked for it. What it says on the way is not
+    shown: it would be taken for the answer.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[str, Child] = {}
+
+    def __contains__(self, run_id: str) -> bool:
+        return run_id in self._known
+
+    def name(
+        self, run_id: str, name: str, parent_run_id: str | None, *, is_task: bool = False
+    ) -> Child:
+        """Call a run so from now on."""
+        above = self._known.get(parent_run_id or "")
+        level = 1 if above is None else above.level + 1
+        child = self._known[run_id] = Child(one_line(name), level, is_task=is_task)
+        return child
+
+    def tell(self, told: RunEvent, room: Callable[[int], int]) -> Aside | None:
+        """What an event has to say to a reader, if anything.
+
+        Args:
+            room: how long a text may be that shares its line with so many characters.
+        """
+        match told.event:
+            case RunStart(identity=RunIdentity(agent_id=agent)) if told.run_id not in self:
+                self.name(told.run_id, agent, told.parent_run_id)
+                return None
+        child = self._known.get(told.run_id) or self.name(
+            told.run_id, "delegate", told.parent_run_id
+        )
+        taken = len(child.name) + 2 * child.level + 6
+        match told.event:
+            case ToolCallReady(id=id, name=tool, arguments=arguments):
+                child.tools[id] = tool
+                return Aside("→", child.name, call_words(tool, arguments, room(taken)), child.level)
+            case ToolCallDone(result=result, outcome=ToolCallOutcome.SUCCEEDED):
+                said = result.data if result.message is None else result.message
+                return _ended(child, "✓", result.tool_name, said, room)
+            case ToolCallDone(result=result, outcome=ToolCallOutcome.FAILED):
+                return _ended(child, "✗", result.tool_name, result.model_text(), room)
+            case ToolCallResumed(target_id=id, result=value):
+                failure = failure_in(value)
+                mark = "✓" if failure is None else "✗"
+                said = failure or result_in(value)
+                return _ended(child, mark, child.tools.get(id, "a call"), said, room)
+            case RunFinish(result=result, termination=ending) if child.is_task:
+                words = extract_response(result) or ending_words(ending)
+                mark = "✓" if isinstance(ending, NaturalEnd) else "✗"
+                return Aside(mark, child.name, result_words(words, room(taken)), child.level)
+            case Error(message=message):
+                return Aside("✗", child.name, one_line(message, room(taken)), child.level)
+        return None
+
+
+def _ended(child: Child, mark: str, tool: str, said: Json, room: Callable[[int], int]) -> Aside:
+    tool = one_line(tool)
+    left = room(len(child.name) + len(tool) + 2 * child.level + 8)
+    return Aside(mark, child.name, f"{tool}: {result_words(said, left)}", child.level)

@@ -33,29 +33,36 @@ class StepModel:
         self._count = count
         self._delay = delay
 
-    def call(self, step: int) -> tuple[str, str]:
-        """The tool, and its arguments as text."""
-        return "add", f'{{"a": {step}, "b": 1}}'
-
     async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
         if self._delay:
             await asyncio.sleep(self._delay)
         step = len(request.messages) // 2
         if step < self._count:
-            name, arguments = self.call(step)
-            yield ToolCallStart(id=f"c{step}", name=name)
-            yield ToolCallDelta(id=f"c{step}", args_delta=arguments)
+            yield ToolCallStart(id=f"c{step}", name="add")
+            yield ToolCallDelta(id=f"c{step}", args_delta=f'{{"a": {step}, "b": 1}}')
         else:
             yield TextDelta(delta="done")
         yield _usage()
         yield Stop(reason=StopReason.TOOL_USE if step < self._count else StopReason.END_TURN)
 
 
-class BossModel(StepModel):
-    """Wants a delegate in each step."""
+class BossModel:
+    """Wants `count` steps of one delegate each, then answers."""
 
-    def call(self, step: int) -> tuple[str, str]:
-        return "agent_run_child", '{"prompt": "go"}'
+    name = "boss"
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
+        step = len(request.messages) // 2
+        if step < self._count:
+            yield ToolCallStart(id=f"c{step}", name="agent_run_child")
+            yield ToolCallDelta(id=f"c{step}", args_delta='{"prompt": "go"}')
+        else:
+            yield TextDelta(delta="done")
+        yield _usage()
+        yield Stop(reason=StopReason.TOOL_USE if step < self._count else StopReason.END_TURN)
 
 
 class ChildModel:
@@ -143,7 +150,7 @@ class Awaken:
     @asynccontextmanager
     async def delegates(self, count: int, tally: Tally) -> AsyncIterator[Run]:
         child = Agent("child", model=ChildModel(tally))
-        boss = Agent("bench", model=BossModel(count, 0), delegates=[child], max_rounds=count + 1)
+        boss = Agent("bench", model=BossModel(count), delegates=[child], max_rounds=count + 1)
         async with Runtime([boss, child]) as runtime:
             yield lambda: runtime.run("bench", "go")
 

@@ -51,6 +51,13 @@ class StreamAccumulator:
         self._usage: TokenUsage | None = None
         self._stop: StopReason | None = None
 
+    @property
+    def began(self) -> bool:
+        """Whether anything has come."""
+        return bool(
+            self._text or self._calls or self._thinking or self._usage or self._stop or self._blocks
+        )
+
     def push(self, event: LlmStreamEvent) -> None:
         """Take the next event, in the order of the stream."""
         # Ordered by how often each kind comes: most of a stream is text.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import ClassVar, Protocol
 
 import msgspec
@@ -60,6 +60,44 @@ class LlmExecutor(Protocol):
             InferenceExecutionError: while iterating; its class says whether asking again may help.
         """
         ...
+
+
+class StreamListener(Protocol):
+    """Reads streams."""
+
+    @property
+    def began(self) -> bool:
+        """Whether anything has come."""
+        ...
+
+    async def listen(self, stream: AsyncIterator[LlmStreamEvent]) -> None:
+        """Read a stream to its end, or close it."""
+        ...
+
+
+Drive = Callable[[InferenceRequest, StreamListener], Awaitable[None]]
+
+
+class DrivesStreams(Protocol):
+    """An executor that opens streams, again if need be, and leaves the reading to its caller.
+
+    Between a model and its reader there is then nobody who takes up every single piece.
+    """
+
+    async def drive(self, request: InferenceRequest, listener: StreamListener) -> None:
+        """Have an answer listened to; it is asked for again as long as none began.
+
+        Raises:
+            InferenceExecutionError: it could not be had.
+        """
+        ...
+
+
+def drive_of(executor: LlmExecutor) -> Drive | None:
+    """How an executor drives streams, if it does; see `DrivesStreams`."""
+    # Asked once a step: to look whether it fits the protocol would take longer than all the rest.
+    drive: Drive | None = getattr(executor, "drive", None)
+    return drive
 
 
 # -- errors -----------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from awaken.contract.llm import (
     LlmExecutor,
     LlmStreamEvent,
     Overloaded,
+    StreamListener,
 )
 from awaken.domain.value import Value
 from awaken.llm.breaker import CircuitBreaker
@@ -85,17 +86,11 @@ class RetryingExecutor:
         return self._inner.name
 
     async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
-        model = f"{self._scope}/{request.upstream_model}" if self._scope else request.upstream_model
-        attempt, opened = 0, False
+        model, attempt, opened = self._circuit(request), 0, False
         while True:
             try:
                 with self._admission(model):
-                    stream = self._inner.execute_stream(request)
-                    if not hasattr(stream, "__aiter__"):
-                        raise TypeError(
-                            f"execute_stream of model {self._inner.name!r} gave a "
-                            f"{type(stream).__name__}: write it as an async generator, with yield"
-                        )
+                    stream = self._ask(request)
                     drained = False
                     try:
                         async for event in stream:
@@ -107,15 +102,47 @@ class RetryingExecutor:
                             await _close(stream)
                 return
             except InferenceExecutionError as error:
-                if opened or not error.retryable or attempt >= self._policy.max_retries:
-                    raise
-                # This very failure may have opened the circuit: it tells more than a refusal.
-                if self._breaker is not None and not self._breaker.is_available(model):
+                if opened or not self._may_ask_again(model, attempt, error):
                     raise
                 delay = self._policy.delay(attempt, error, self._random)
             attempt += 1
-            if delay:
-                await self._clock.sleep(delay)
+            await self._wait(delay)
+
+    async def drive(self, request: InferenceRequest, listener: StreamListener) -> None:
+        """The same, for a caller who reads the stream itself."""
+        model, attempt = self._circuit(request), 0
+        while True:
+            try:
+                with self._admission(model):
+                    return await listener.listen(self._ask(request))
+            except InferenceExecutionError as error:
+                if listener.began or not self._may_ask_again(model, attempt, error):
+                    raise
+                delay = self._policy.delay(attempt, error, self._random)
+            attempt += 1
+            await self._wait(delay)
+
+    def _circuit(self, request: InferenceRequest) -> str:
+        return f"{self._scope}/{request.upstream_model}" if self._scope else request.upstream_model
+
+    def _ask(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
+        stream = self._inner.execute_stream(request)
+        if not hasattr(stream, "__aiter__"):
+            raise TypeError(
+                f"execute_stream of model {self._inner.name!r} gave a {type(stream).__name__}: "
+                "write it as an async generator, with yield"
+            )
+        return stream
+
+    def _may_ask_again(self, model: str, attempt: int, error: InferenceExecutionError) -> bool:
+        if not error.retryable or attempt >= self._policy.max_retries:
+            return False
+        # This very failure may have opened the circuit: it tells more than a refusal.
+        return self._breaker is None or self._breaker.is_available(model)
+
+    async def _wait(self, seconds: float) -> None:
+        if seconds:
+            await self._clock.sleep(seconds)
 
     def _admission(self, model: str) -> AbstractContextManager[object]:
         return self._breaker.call(model) if self._breaker is not None else nullcontext()

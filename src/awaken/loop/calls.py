@@ -17,6 +17,7 @@ from awaken.contract.commits import CallEntry, CallPhase
 from awaken.contract.control import interruptible
 from awaken.contract.tool import (
     CURRENT_CALL,
+    Tool,
     ToolCallContext,
     ToolOutput,
     only_asks,
@@ -44,6 +45,7 @@ from awaken.loop.complete import (
 from awaken.loop.live import LiveRun
 from awaken.loop.save import persist_checkpoint
 from awaken.phase.gather import is_ours
+from awaken.state.runtime_keys import ToolCallState
 from awaken.state.snapshot import Snapshot
 from awaken.tool import execute_tool
 
@@ -169,13 +171,12 @@ async def intercept(run: LiveRun, turn: Turn, index: int, verdict: ToolIntercept
 # -- execution --------------------------------------------------------------------------------
 
 
-def must_wait(run: LiveRun, tool_name: str) -> bool:
+def must_wait(tool: Tool | None) -> bool:
     """Whether a call may start only after its intent is durable.
 
     Without it a crash takes the model's answer along, and the next answer's calls have other
     idempotency keys: only what changes nothing may be begun under a key that is lost so.
     """
-    tool = run.agent.tools.get(tool_name)
     if tool is None:
         return False
     traits = traits_of(tool)
@@ -230,10 +231,11 @@ async def _intend(run: LiveRun, turn: Turn, batch: Sequence[int]) -> None:
     starts_now = False
     for index in batch:
         call = turn.calls[index]
-        if not _will_act(run, turn, index):
+        tool = run.agent.tools.get(call.name)
+        if not _will_act(tool, call, turn.resumed.get(index)):
             starts_now = True
             continue
-        if must_wait(run, call.name):
+        if must_wait(tool):
             waits = True
         else:
             starts_now = True
@@ -251,18 +253,18 @@ async def _intend(run: LiveRun, turn: Turn, batch: Sequence[int]) -> None:
         await persist_checkpoint(run, wait=not starts_now)
 
 
-def _will_act(run: LiveRun, turn: Turn, index: int) -> bool:
+def _will_act(tool: Tool | None, call: ToolCall, resumed: ToolCallState | None) -> bool:
     """Whether the tool itself will be run, and not only asked for somebody's approval."""
-    call, resumed = turn.calls[index], turn.resumed.get(index)
-    if resumed is not None and resumed.resume_mode is _TAKES_DECISION:
+    if resumed is None:
+        return not only_asks(tool, call.arguments, None)
+    if resumed.resume_mode is _TAKES_DECISION:
         return False
-    decision = resumed.resume_input if resumed is not None else None
-    return not only_asks(run.agent.tools.get(call.name), call.arguments, decision)
+    return not only_asks(tool, call.arguments, resumed.resume_input)
 
 
 async def _may_start(run: LiveRun, tool_name: str) -> bool:
     """Wait until a call may start; false if its intent could not be kept."""
-    if run.journal.is_unsettled and must_wait(run, tool_name):
+    if run.journal.is_unsettled and must_wait(run.agent.tools.get(tool_name)):
         try:
             await run.journal.settled()
         except StorageError:
@@ -365,7 +367,8 @@ async def invoke(run: LiveRun, turn: Turn, index: int, snapshot: Snapshot) -> To
         return ToolOutput(ToolResult.success(call.name, decision.result))
     turn.started.add(index)
     ctx = tool_context(run, turn, index, snapshot)
-    mark = CURRENT_CALL.set(ctx)
+    # Only what plugins offer to tools asks for it, and it is not free.
+    mark = CURRENT_CALL.set(ctx) if ctx.services else None
     try:
         output = await execute_tool(run.agent.tools, call, ctx)
         if _TIMED_OUT in output.result.metadata and must_run_once(run, call.name):
@@ -377,30 +380,19 @@ async def invoke(run: LiveRun, turn: Turn, index: int, snapshot: Snapshot) -> To
         # Nobody cancelled us: something the tool awaited was, and the tool let it pass.
         return ToolOutput(ToolResult.error(call.name, str(ToolError.cancelled("by the tool"))))
     finally:
-        CURRENT_CALL.reset(mark)
+        if mark is not None:
+            CURRENT_CALL.reset(mark)
 
 
 def tool_context(run: LiveRun, turn: Turn, index: int, snapshot: Snapshot) -> ToolCallContext:
     """What a tool may see of its call and the run around it."""
     call, resumed = turn.calls[index], turn.resumed.get(index)
-    return ToolCallContext(
-        call_id=call.id,
-        tool_name=call.name,
-        run_identity=run.identity,
-        agent_spec=run.agent.spec,
-        snapshot=snapshot,
-        idempotency_key=turn.keys[index],
-        arguments=call.arguments,
-        activity_sink=run.journal.tell if run.journal.live else None,
-        cancellation_token=run.token,
-        resume_input=resumed.resume_input if resumed else None,
-        suspension_id=resumed.suspension_id if resumed else None,
-        suspension_reason=resumed.suspension_reason if resumed else None,
-        profile_access=run.profile,
-        forward=run.journal.pass_on if run.journal.live else None,
-        services=run.agent.env.services,
-        delegates=run.delegates,
-        asker=resumed.asker if resumed else None,
-        budget=run.budget,
-        depth=run.depth,
-    )
+    # Most of it is the same for every call of a turn: a copy is made quicker than a new one.
+    ctx: ToolCallContext = run.around_calls().__copy__()  # type: ignore[attr-defined]  # every Struct has it
+    ctx.call_id, ctx.tool_name, ctx.arguments = call.id, call.name, call.arguments
+    ctx.idempotency_key, ctx.snapshot = turn.keys[index], snapshot
+    if resumed is not None:
+        ctx.resume_input, ctx.asker = resumed.resume_input, resumed.asker
+        ctx.suspension_id = resumed.suspension_id
+        ctx.suspension_reason = resumed.suspension_reason
+    return ctx

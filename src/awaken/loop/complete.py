@@ -330,7 +330,9 @@ def _record(
             run_id=run.identity.run_id,
             call_id=call.id,
             tool_name=call.name,
-            phase=_phase(result, stopped),
+            phase=_LEDGER[result.status]
+            if stopped is None and OUTCOME_UNKNOWN not in result.metadata
+            else _phase(result, stopped),
             held=held,
             stopped=bool(stopped),
         )
@@ -350,9 +352,9 @@ def _record(
 
 
 def _phase(result: ToolResult, stopped: bool | None) -> CallPhase:
-    if OUTCOME_UNKNOWN in result.metadata or stopped is False:
-        return _UNKNOWN
-    return _LEDGER[result.status] if stopped is None else CallPhase.CANCELLED
+    """What the ledger says of a call whose outcome is unknown, or that was cancelled."""
+    unknown = OUTCOME_UNKNOWN in result.metadata or not stopped
+    return _UNKNOWN if unknown else CallPhase.CANCELLED
 
 
 def interrupt(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> None:

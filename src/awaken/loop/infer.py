@@ -8,7 +8,7 @@ import msgspec
 
 from awaken.contract.accumulate import StreamAccumulator
 from awaken.contract.control import interruptible
-from awaken.contract.llm import InferenceRequest, LlmStreamEvent
+from awaken.contract.llm import InferenceRequest, LlmStreamEvent, drive_of
 from awaken.domain.context_message import place
 from awaken.domain.event import (
     InferenceComplete,
@@ -22,6 +22,7 @@ from awaken.domain.message import Message, Role, Text
 from awaken.domain.phase import Phase
 from awaken.domain.tool import ToolDescriptor
 from awaken.errors import BudgetExhausted, Cancelled, HookFailed, InferenceFailed
+from awaken.loop.journal import Journal
 from awaken.loop.live import LiveRun
 from awaken.loop.spending import count, set_aside
 from awaken.state.runtime_keys import (
@@ -175,17 +176,16 @@ def _offered_tools(run: LiveRun) -> tuple[ToolDescriptor, ...]:
 
 
 async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
-    heard = StreamAccumulator()
-    stream = run.agent.llm_executor.execute_stream(request)
+    heard = Hearing(run.journal)
+    executor = run.agent.llm_executor
+    drive = drive_of(executor)
     try:
         with interruptible(run.token, run.task):
-            if run.journal.live:
-                await _forward(run, stream, heard)
+            if drive is not None:
+                await drive(request, heard)
             else:
-                async for event in stream:
-                    heard.push(event)
+                await heard.listen(executor.execute_stream(request))
     except Cancelled:
-        await _close(stream)
         return Answer(_counted(run, heard.cancelled(), whole=False), cancelled=True)
     except Exception as error:
         failure = InferenceFailed(error)
@@ -194,15 +194,35 @@ async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
     return Answer(_counted(run, heard.finish(), whole=True), request.tools)
 
 
-async def _forward(
-    run: LiveRun, stream: AsyncIterator[LlmStreamEvent], heard: StreamAccumulator
-) -> None:
-    """Listen, and pass on what a client wants to see as it comes."""
-    push, journal = heard.push, run.journal
-    async for event in stream:
-        push(event)
-        if type(event) in _FORWARDED and journal.live:
-            await journal.send(journal.envelope(event))  # type: ignore[arg-type]  # the forwarded ones are events
+class Hearing(StreamAccumulator):
+    """What is heard of an answer; pieces a client wants to see are passed on as they come."""
+
+    __slots__ = ("_journal",)
+
+    def __init__(self, journal: Journal) -> None:
+        super().__init__()
+        self._journal = journal
+
+    async def listen(self, stream: AsyncIterator[LlmStreamEvent]) -> None:
+        """Read a stream to its end, or close it."""
+        drained = False
+        try:
+            if self._journal.live:
+                await self._forward(stream)
+            else:
+                async for event in stream:
+                    self.push(event)
+            drained = True
+        finally:
+            if not drained:
+                await _close(stream)
+
+    async def _forward(self, stream: AsyncIterator[LlmStreamEvent]) -> None:
+        push, journal = self.push, self._journal
+        async for event in stream:
+            push(event)
+            if type(event) in _FORWARDED and journal.live:
+                await journal.send(journal.envelope(event))  # type: ignore[arg-type]  # the forwarded ones are events
 
 
 async def _close(stream: object) -> None:
@@ -217,7 +237,7 @@ def _counted(run: LiveRun, result: StreamResult, *, whole: bool) -> StreamResult
     if whole and usage is not None:
         run.input_tokens += max(0, usage.prompt_tokens or 0)
         run.output_tokens += max(0, usage.completion_tokens or 0)
-    if whole or result.content:
+    if run.purse is not None and (whole or result.content):
         count(run, result)
     return result
 

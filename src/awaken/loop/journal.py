@@ -194,21 +194,13 @@ class Journal:
             thread_state=thread_state,
             events=durable,
             calls=tuple(self.calls),
-            tickets=tuple(self.tickets),
-            acks=tuple(self.acks),
-            sends=tuple(self.sends),
-            parent_thread_id=self._parent_thread,
             at_ms=self._now if durable else self._clock.now_ms(),
             fence=self.fence,
             release=release,
         )
-        # A thread takes its parent with the first commit; by the next one that may be deleted.
-        self._parent_thread = None
         self.calls.clear()
-        if self.tickets or self.acks or self.sends:
-            self.tickets.clear()
-            self.acks.clear()
-            self.sends.clear()
+        if self.tickets or self.acks or self.sends or self._parent_thread is not None:
+            commit = self._with_the_rest(commit)
         if self._immediate:
             try:
                 committed = await commits.commit(commit)
@@ -220,6 +212,22 @@ class Journal:
             return await self._keep(commits, commit, later)
         self.is_unsettled = True
         self._under_way = asyncio.ensure_future(self._keep(commits, commit, later))
+
+    def _with_the_rest(self, commit: ThreadCommit) -> ThreadCommit:
+        """A commit with what few of them have."""
+        commit = _replace(
+            commit,
+            tickets=tuple(self.tickets),
+            acks=tuple(self.acks),
+            sends=tuple(self.sends),
+            parent_thread_id=self._parent_thread,
+        )
+        # A thread takes its parent with the first commit; by the next one that may be deleted.
+        self._parent_thread = None
+        self.tickets.clear()
+        self.acks.clear()
+        self.sends.clear()
+        return commit
 
     async def settled(self) -> None:
         """Wait for the commit that is under way, if there is one.

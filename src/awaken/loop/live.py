@@ -24,6 +24,7 @@ from awaken.contract.control import (
 from awaken.contract.events import EventSink
 from awaken.contract.profile import ProfileStore
 from awaken.contract.registry import AgentResolver
+from awaken.contract.tool import ToolCallContext
 from awaken.domain.budget import Amount
 from awaken.domain.identity import RunIdentity
 from awaken.domain.inference import InferenceOverride
@@ -129,6 +130,7 @@ class LiveRun:
     """One run. Functions of the loop take it first; nobody else holds it."""
 
     __slots__ = (
+        "_around",
         "agent",
         "agents",
         "budget",
@@ -217,6 +219,7 @@ class LiveRun:
         last_step = max(0, self.steps - 1)
         self.metadata = MessageMetadata(run_id=self.identity.run_id, step_index=last_step)
         self.agents: dict[str, ResolvedAgent] = {}
+        self._around: ToolCallContext | None = None
         self.use(agent)
 
     def use(self, agent: ResolvedAgent) -> None:
@@ -231,6 +234,32 @@ class LiveRun:
         self.agents[agent.spec.id] = agent
         self.agent = agent
         self.profile = agent.env.profile_access(self.profile_store)
+
+    def around_calls(self) -> ToolCallContext:
+        """What all calls may see of the run; to be copied, and filled in for one."""
+        known, journal = self._around, self.journal
+        if (
+            known is not None
+            and known.agent_spec is self.agent.spec
+            and (journal.live or known.forward is None)
+        ):
+            return known
+        self._around = ToolCallContext(
+            call_id="",
+            tool_name="",
+            run_identity=self.identity,
+            agent_spec=self.agent.spec,
+            snapshot=self.store.snapshot(),
+            activity_sink=journal.tell if journal.live else None,
+            cancellation_token=self.token,
+            profile_access=self.profile,
+            forward=journal.pass_on if journal.live else None,
+            services=self.agent.env.services,
+            delegates=self.delegates,
+            budget=self.budget,
+            depth=self.depth,
+        )
+        return self._around
 
     def enter_step(self, message_id: str | None = None) -> None:
         """Begin a step, or go on with one: its message has an id, its messages one producer."""
@@ -267,7 +296,10 @@ class LiveRun:
 
     def is_busy(self, phase: Phase) -> bool:
         """Whether a phase has anything to do."""
-        return self.phases.has_actions or self.agent.env.is_busy(phase, self.store.snapshot())
+        if self.phases.has_actions:
+            return True
+        env = self.agent.env
+        return bool(env.hooks[phase]) and env.is_busy(phase, self.store.snapshot())
 
     async def phase(
         self, phase: Phase, *, seed: Command | None = None, final: bool = False, **extra: Any

@@ -86,7 +86,8 @@ async def persist_checkpoint(
     """
     if run.journal.is_unsettled:
         await run.journal.settled()
-    count_time(run)
+    if run.purse is not None:
+        count_time(run)
     run_state, thread_state = run.store.take_unsaved()
     lifecycle = run.store.read(RUN_LIFECYCLE) or RunLifecycleState()
     messages, source, output = _own_messages(run, lifecycle)

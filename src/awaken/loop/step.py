@@ -49,15 +49,8 @@ async def step(run: LiveRun) -> Outcome | TerminationReason:
     if refusal := switch_agent(run):
         return refusal
     try:
-        await set_aside(run)
-    except Cancelled:
-        return CANCELLED
-    except BudgetExhausted as error:
-        if not error.asks:
-            return stopped(error)
-        ask_for_more(run, error)
-        return Outcome.SUSPENDED
-    try:
+        if run.purse is not None and (short := await _affords(run)):
+            return short
         run.enter_step()
         await run.journal.announce(StepStart(message_id=run.message_id))
         return await _turn(run)
@@ -66,6 +59,18 @@ async def step(run: LiveRun) -> Outcome | TerminationReason:
     finally:
         if run.purse is not None:
             run.purse.drop()
+
+
+async def _affords(run: LiveRun) -> Outcome | TerminationReason | None:
+    """Set aside what the turn may take; what it leads to that there is not so much left."""
+    try:
+        await set_aside(run)
+    except BudgetExhausted as error:
+        if not error.asks:
+            return stopped(error)
+        ask_for_more(run, error)
+        return Outcome.SUSPENDED
+    return None
 
 
 async def _turn(run: LiveRun) -> Outcome | TerminationReason:
@@ -157,11 +162,11 @@ async def _after_failure(run: LiveRun, error: InferenceFailed) -> Outcome | Term
 
 def switch_agent(run: LiveRun) -> Blocked | None:
     """Hand the run to the agent the state names, as the state wants it, if that is another."""
-    old = run.agent
-    wanted = run.store.read(ACTIVE_AGENT) or old.spec.id
+    old, mine = run.agent, run.agent.spec.id
+    wanted = run.store.read(ACTIVE_AGENT) or mine
     overlays = run.store.read(AGENT_OVERLAYS)
     overlay = overlays.get(wanted) if overlays else None
-    if wanted == old.spec.id and overlay == old.overlay:
+    if wanted == mine and (overlay is old.overlay or overlay == old.overlay):
         return None
     try:
         agent = run.agents.get(wanted)

@@ -16,9 +16,7 @@ from pathlib import Path
 
 from awaken import Agent, Runtime, ToolCallContext, tool
 from awaken.contract.llm import InferenceRequest
-from awaken.domain.event import RunFinish
 from awaken.domain.inference import StreamResult
-from awaken.ext.background import BackgroundTaskPlugin
 from awaken.testing import FunctionModel, text_response, tool_call_response
 
 SOURCES = {
@@ -49,14 +47,13 @@ def think(request: InferenceRequest) -> StreamResult:
     return tool_call_response("", "research", "c1", {"topic": "the mill"})
 
 
-tasks = BackgroundTaskPlugin()  # to look at them from here; without it the agent has its own
-agent = Agent("historian", model=FunctionModel(think), background=[research], plugins=[tasks])
+agent = Agent("historian", model=FunctionModel(think), background=[research])
 
 
-async def show_progress(message: str) -> None:
+async def show_progress(runtime: Runtime, message: str) -> None:
     """Print how far the task is, as soon as it is so far."""
     while True:
-        for task in tasks.manager.list("mill"):
+        for task in await runtime.tasks("mill"):
             if task.progress is not None and task.progress.message == message:
                 print(f"  {task.description}: {task.progress.fraction:.0%}, {message}", flush=True)
                 return
@@ -67,21 +64,18 @@ async def first() -> None:
     async with Runtime([agent], store="sqlite:///mill.db") as runtime:
         result = await runtime.run("historian", "What about the mill?", thread="mill")
         print("agent:", result.response)
-        await show_progress("waiting for the library")
+        await show_progress(runtime, "waiting for the library")
         letters.put_nowait(SOURCES["the library"])
-        await show_progress("waiting for the archive")
+        await show_progress(runtime, "waiting for the archive")
         os.kill(os.getpid(), signal.SIGKILL)
 
 
 async def second() -> None:
     async with Runtime([agent], store="sqlite:///mill.db") as runtime:
         for source, letter in SOURCES.items():
-            await show_progress(f"waiting for {source}")
+            await show_progress(runtime, f"waiting for {source}")
             letters.put_nowait(letter)
-        async for told in runtime.events("mill"):
-            if isinstance(told.event, RunFinish) and told.event.result["status"] == "done":
-                break
-        print("agent:", (await runtime.messages("mill"))[-1].text())
+        print("agent:", (await runtime.wait("mill")).response)
 
 
 if __name__ == "__main__":

@@ -1,18 +1,19 @@
 """Every Python example in the README runs as it stands."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-README = Path(__file__).parents[1] / "README.md"
-BLOCKS = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
+from page_blocks import HOME, blocks_of, run_block
+
+README = (HOME / "README.md").read_text()
+BLOCKS = blocks_of("README.md")
 EXPECTED = [
     ["Paris: 21°C, sunny", "Rome: 21°C, sunny"],
     ["refund {'order': 'A7', 'amount': 12.5}", "Done."],
     ["3 ToolCallReady", "10 RunFinish", "\n2\n"],
+    ["book {'hotel': 'Lido'}", "You stay at the Lido.", "'task watch_prices: stopped'"],
     ["Stopped(value=StoppedReason(code='word_budget', detail=None))"],
 ]
 
@@ -22,21 +23,19 @@ def test_every_example_has_an_expectation() -> None:
 
 
 @pytest.mark.parametrize("index", range(len(EXPECTED)))
-def test_an_example_of_the_readme_prints_what_it_should(index: int) -> None:
-    program = subprocess.run(
-        [sys.executable, "-c", BLOCKS[index]],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
-    assert program.returncode == 0, program.stderr
+def test_an_example_of_the_readme_prints_what_it_should(index: int, tmp_path: Path) -> None:
+    printed = run_block(BLOCKS[index], tmp_path)
     for line in EXPECTED[index]:
-        assert line in program.stdout
+        assert line in printed
 
 
 def test_the_two_commands_exist() -> None:
-    makefile = (README.parent / "Makefile").read_text()
+    makefile = (HOME / "Makefile").read_text()
     for target in ("run", "test"):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE)
-        assert f"make {target}" in README.read_text()
+        assert f"make {target}" in README
+
+
+def test_every_file_the_readme_names_is_there() -> None:
+    named = re.findall(r"\]\(([^)#]+)\)", README)
+    assert [path for path in named if ":" not in path and not (HOME / path).exists()] == []

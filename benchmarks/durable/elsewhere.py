@@ -36,7 +36,7 @@ async def serve(path: Path) -> None:
 async def _carry_out(runtime: Runtime, ask: Ask) -> bool:
     match ask.word:
         case "cancel":
-            return await runtime.cancel(ask.thread)
+            return bool(await runtime.cancel(ask.thread, deadline=0))
         case "message":
             return await runtime.send(ask.thread, "stop")
         case "decision":

@@ -483,7 +483,7 @@ class Team:
             """Ask the child."""
             known = self.runtime.engine.registry.snapshot()
             try:
-                result = await run_child_agent(known, child.id, "go", of_call(ctx), SINK)
+                result = await run_child_agent(known, child.id, "go", of_call(ctx), SINK, call=ctx)
             except ExecutionBackendError as error:
                 return ToolOutput(ToolResult.error("ask", str(error)))
             self.results.append(result)
@@ -511,7 +511,7 @@ async def test_a_childs_state_is_its_parents_only_by_the_calling_tools_command(
 
 
 async def test_a_child_is_cancelled_with_the_run_whose_tool_runs_it() -> None:
-    """03/DB-6, 01/D-23: without being given a control."""
+    """03/DB-6, 01/D-23: by the call it is part of, without a control of its own."""
     entered, left = asyncio.Event(), asyncio.Event()
 
     @tool
@@ -542,7 +542,7 @@ async def test_children_of_children_end_at_the_depth_limit() -> None:
         asked.append(ctx.depth)
         known = runtime.engine.registry.snapshot()
         try:
-            result = await run_child_agent(known, "loop", "go", of_call(ctx), SINK)
+            result = await run_child_agent(known, "loop", "go", of_call(ctx), SINK, call=ctx)
         except ExecutionFailed as error:
             return str(error)
         return result.response or ""

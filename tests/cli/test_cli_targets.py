@@ -51,6 +51,23 @@ def test_another_model_can_be_asked_instead(here: Here) -> None:
     assert "add answered: 9." in done.out
 
 
+def test_agents_that_run_elsewhere_are_agents_too(here: Here, home: Path) -> None:
+    (home / "bad.py").write_text(
+        "from awaken import Agent, RemoteAgent\n"
+        "far = RemoteAgent('far', 'python:awaken.cli.builtin:built_in_agent')\n"
+        "team = [Agent('near', model='demo', delegates=[far]), far]\n"
+    )
+    alone = here("run", "bad:far", "calculate 6 * 7")
+    assert alone.code == 0, alone.err
+    assert "calculate answered: 42." in alone.out
+    together = here("run", "bad:team", 'Please agent run far "calculate 6 * 7"', "--model", "demo")
+    assert together.code == 0, together.err
+    assert "agent_run_far: calculate answered: 42." in together.out
+    killed = here("chaos", "bad:team", "Hello")
+    assert killed.code == 2
+    assert "agents that run elsewhere (far): point at those that run here" in killed.err
+
+
 def test_a_value_cannot_be_made_up_so_the_run_stays_suspended(here: Here) -> None:
     done = here("run", "app:painter", "Paint!", "--yes")
     assert done.code == 3

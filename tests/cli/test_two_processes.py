@@ -13,7 +13,8 @@ from cli_process import Here, Printed, on_pipe, on_terminal, write_app
 from awaken.codec import from_json, loads
 from awaken.contract.threads import Page
 from awaken.domain.event import RunEvent, RunFinish, ToolCallReady
-from awaken.domain.lifecycle import CANCELLED, RunStatus
+from awaken.domain.lifecycle import CANCELLED
+from awaken.domain.receipt import CancelOutcome, CancelReceipt
 from awaken.domain.run import RunRecord
 from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket, TicketStatus
@@ -40,8 +41,14 @@ def test_a_run_is_listed_watched_and_cancelled_from_another_process(
             people.read_until("● you\n  Go\n\n● sleeper\n  Wait.\n")
             people.read_until("add: 2\n")
             program.read_until("tool_call_ready")
-            told = printed("cancel", "night")
-            assert told == f"run {run.run_id} has ended: cancelled\n"
+            told = printed("cancel", "night").splitlines()
+            assert told[0] == f"run {run.run_id} was stopped"
+            assert [line.split()[:3] for line in told[2:]] == [
+                ["stopped", "run", "sleeper"],
+                ["finished", "call", "add"],
+                ["stopped", "call", "slow"],
+            ]
+            assert told[-1].endswith("it is unknown whether it took effect")
             first.read_until("interrupted: slow")
             assert first.exit_code() == 130
             people.read_until("slow was interrupted, with an unknown outcome\n")
@@ -62,9 +69,11 @@ def test_what_was_sent_and_what_was_cancelled_is_told_as_json(home: Path, printe
     with on_pipe("run", "app:sleeper", "Go", "--thread", "night", cwd=home) as first:
         first.read_until("slow: slow has begun\n")
         sent = loads(printed("send", "night", "Wake up!", "--json"))
-        record = loads(printed("cancel", "night", "--json"), RunRecord)
-        assert sent == {"thread_id": "night", "run_id": record.run_id, "text": "Wake up!"}
-        assert (record.status, record.termination_reason) == (RunStatus.DONE, CANCELLED)
+        receipt = loads(printed("cancel", "night", "--json"), CancelReceipt)
+        run, *calls = receipt.items
+        assert sent == {"thread_id": "night", "run_id": run.run_id, "text": "Wake up!"}
+        assert (run.kind, run.outcome) == ("run", CancelOutcome.STOPPED)
+        assert [call.name for call in calls] == ["add", "slow"]
         assert first.exit_code() == 130
 
 

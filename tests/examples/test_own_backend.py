@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -19,12 +17,12 @@ from awaken.domain.identity import RunIdentity
 from awaken.domain.message import Message
 from awaken.domain.spec import RemoteEndpoint
 from awaken.testing.conformance import BackendCheck, BackendPart, BackendSubject, backend_checks
+from page_blocks import HOME, blocks_of
 
 pytestmark = pytest.mark.anyio
 
-HOME = Path(__file__).parents[2]
 EXAMPLE = HOME / "examples" / "own_backend.py"
-PAGE = HOME / "docs" / "backends.md"
+PAGE = "docs/backends.md"
 
 
 def load() -> ModuleType:
@@ -41,7 +39,7 @@ own_backend = load()
 
 # -- the page ---------------------------------------------------------------------------------
 
-BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+BLOCKS = blocks_of(PAGE)
 
 
 def test_the_page_shows_the_example_as_it_is() -> None:
@@ -50,7 +48,7 @@ def test_the_page_shows_the_example_as_it_is() -> None:
 
 @pytest.mark.parametrize("block", BLOCKS, ids=range(len(BLOCKS)))
 def test_every_block_on_the_page_runs(block: str) -> None:
-    exec(compile(block, str(PAGE), "exec"), {"__name__": "page"})
+    exec(compile(block, PAGE, "exec"), {"__name__": "page"})
 
 
 # -- the backend ------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from awaken.contract.store import Store
 from awaken.domain.event import RunFinish
 from awaken.domain.lifecycle import RunStatus, Suspended
 from awaken.domain.message import Message
-from awaken.errors import ThreadAlreadyRunning
+from awaken.errors import InvalidResume, ThreadAlreadyRunning
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing.chaos import (
     Changes,
@@ -191,7 +191,7 @@ async def _settle(runtime: Runtime, scenario: Scenario, world: World, *, by_itse
     changes = Changes(store)
     while True:
         for recovered in () if by_itself else await runtime.recover():
-            with suppress(ThreadAlreadyRunning):
+            with suppress(ThreadAlreadyRunning, InvalidResume):  # another process was quicker
                 await recovered
         if scenario.answered is not Answered.BY_ITSELF:
             if await questions(store):

@@ -16,12 +16,13 @@ from crash_world import DEEDS, READS
 
 from awaken.codec import dumps, dumps_text
 from awaken.contract.commits import CallPhase
-from awaken.domain.lifecycle import NATURAL_END, RunStatus, TerminationReason
-from awaken.domain.ticket import TicketStatus
+from awaken.domain.lifecycle import CANCELLED, NATURAL_END, RunStatus, TerminationReason
+from awaken.domain.run import RunRecord
 from awaken.testing.chaos import (
     Damage,
     NoteKind,
     Picture,
+    answerable,
     damage_between,
     differences,
     task_of,
@@ -120,17 +121,19 @@ def _unseen(stage: Stage, watcher: int, final: Picture) -> Iterator[str]:
 
 def _next_role(now: Picture, scenario: Scenario, lives: int) -> Role | None:
     """What is to be done next; nothing if all is."""
-    threads = list(now.threads())
-    if not any(map(_is_open, threads)) and _is_said(now, scenario):
+    left = _open_runs(now)
+    if not left and _is_said(now, scenario):
         return None
-    if scenario.cancelled is Cancelled.LATER and lives and _is_open(now):
+    if scenario.cancelled is Cancelled.LATER and lives and any(run in now.runs for run in left):
         return Role.CANCEL
-    asked = any(t.status is TicketStatus.OPEN for thread in threads for t in thread.tickets)
-    return Role.ANSWER if asked and scenario.answered is not Answered.BY_ITSELF else Role.WORK
+    tickets = [ticket for thread in now.threads() for ticket in thread.tickets]
+    asked = scenario.answered is not Answered.BY_ITSELF and answerable(tickets, left)
+    return Role.ANSWER if asked else Role.WORK
 
 
-def _is_open(thread: Picture) -> bool:
-    return any(run.status is not RunStatus.DONE for run in thread.runs)
+def _open_runs(now: Picture) -> list[RunRecord]:
+    runs = [run for thread in now.threads() for run in thread.runs]
+    return [run for run in runs if run.status is not RunStatus.DONE]
 
 
 def _is_said(now: Picture, scenario: Scenario) -> bool:
@@ -165,7 +168,7 @@ def check(stage: Stage, undisturbed: Play, played: Play) -> Damage:
     scenario, final = stage.scenario, played.final
     open_calls = {key for picture in played.pictures for key in picture.open_calls()}
     lost = [*played.damage.lost, *_unfounded(stage, final, open_calls), *scenario.holds(final)]
-    if _ends(final) == _ends(undisturbed.final) or scenario.cancelled is Cancelled.NEVER:
+    if scenario.cancelled is not Cancelled.LATER or CANCELLED not in _ends(final):
         lost.extend(differences(undisturbed.final, final, open_calls, scenario.volatile))
     return msgspec.structs.replace(
         played.damage, doubled=(*played.damage.doubled, *_other_keys(stage)), lost=tuple(lost)

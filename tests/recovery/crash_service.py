@@ -154,6 +154,7 @@ class Known(Value, frozen=True, kw_only=True):
     run_id: str
     sent: tuple[str, ...] = ()
     sending: str | None = None
+    in_it: tuple[str, ...] = ()
     task: str | None = None
 
 
@@ -180,15 +181,16 @@ class ServiceBackend(ExecutionBackend):
         if known.sending is not None:
             task = self._service.find(request.run_identity.thread_id, known.sending)
             if task is None:
-                said = [m for m in request.messages if m.id in known.sent]
+                said = [m for m in request.messages if m.id in known.in_it]
                 task = self._send(request, known, said)
             known = await self._keep(request, known, sending=None, task=task.id)
         if known.task is not None:
             task = await self._follow(known.task)
         if task is None or (task.state == "asks" and new):
-            sent = (*known.sent, *(message.id or "" for message in new))
+            in_it = tuple(message.id or "" for message in new)
+            sent = (*known.sent, *in_it)
             sending = f"{run_id}>{len(sent)}"
-            known = await self._keep(request, known, sent=sent, sending=sending)
+            known = await self._keep(request, known, sent=sent, sending=sending, in_it=in_it)
             task = self._send(request, known, new)
             known = await self._keep(request, known, sending=None, task=task.id)
             task = await self._follow(task.id)

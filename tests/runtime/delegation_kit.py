@@ -164,20 +164,8 @@ async def answer_of(runtime: Runtime, thread: str = T) -> str:
 
 async def ended(runtime: Runtime, run_id: str) -> RunRecord:
     """Wait until a run is over, whoever carries it on."""
-    return await _stands(runtime, run_id, RunStatus.DONE)
-
-
-async def waits(runtime: Runtime, run_id: str) -> RunRecord:
-    """Wait until a run waits for somebody."""
-    return await _stands(runtime, run_id, RunStatus.WAITING)
-
-
-async def _stands(runtime: Runtime, run_id: str, status: RunStatus) -> RunRecord:
     since = 0
     async with asyncio.timeout(5):
-        while True:
-            found = await runtime.find_run(run_id)
-            if found is not None and found.status is status:
-                return found
-            assert found is not None
+        while (found := await record(runtime, run_id)).status is not RunStatus.DONE:
             since = await runtime.store.changed(found.thread_id, since)
+    return found

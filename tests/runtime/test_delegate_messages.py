@@ -23,6 +23,7 @@ from far_agents import QUESTIONS, FarFactory, far_agent
 from awaken import RunResult, Runtime, ToolCallResume
 from awaken.domain.lifecycle import CANCELLED, RunStatus
 from awaken.domain.run import RunWaitingTicket, WaitingReason
+from awaken.domain.suspension import ToolCallResumeMode
 from awaken.errors import InvalidResume
 from awaken.testing import FakeClock
 
@@ -67,6 +68,7 @@ async def test_what_a_delegate_elsewhere_asks_is_asked_at_the_root(place: Place)
     assert ticket.asker is not None
     assert (ticket.asker.run_id, ticket.asker.agent_id) == (child, "far")
     assert ticket.asker.ticket is None
+    assert ticket.asker.resume_mode is ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT
     assert waiting is not None
     assert waiting.reason is WaitingReason.USER_INPUT
 
@@ -162,3 +164,24 @@ async def test_a_new_message_to_the_root_ends_a_delegate_that_waits_elsewhere(
         await runtime.run("boss", "something else", thread=T)
 
         assert (await ended(runtime, first)).termination_reason == CANCELLED
+
+
+async def test_a_question_from_elsewhere_comes_up_two_levels(place: Place) -> None:
+    """03/DB-6: what is wanted at the root is words, and they go all the way down."""
+    heard: list[str] = []
+    world = World()
+    agents: list[Any] = [
+        world.agent("boss", [to("middle")], delegates=["middle"]),
+        world.agent("middle", [to("far", "plan a trip")], delegates=["far"]),
+        far_agent(),
+    ]
+    async with place.runtime(agents, backends=[FarFactory(heard.append)]) as runtime:
+        (shown,) = (await asked(runtime)).tickets
+        assert shown.asker is not None
+        assert shown.asker.agent_id == "far"
+        assert shown.asker.resume_mode is ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT
+        for said in ("Rome", "Monday"):
+            (ticket,) = await open_tickets(runtime)
+            await runtime.run(thread=T, answers={ticket.key: ToolCallResume.approve(said)})
+        assert await answer_of(runtime) == "boss[middle[far[Rome, Monday]]]"
+    assert heard == ["plan a trip", "Rome", "Monday"]

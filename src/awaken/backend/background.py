@@ -48,7 +48,9 @@ class BackgroundControlResolver:
         self._plugin = BackgroundTaskPlugin(BackgroundTaskManager(handles), tools=())
 
     def resolve(self, agent_id: str) -> ResolvedAgent:
-        agent: ResolvedAgent = self._inner.resolve(agent_id)
+        return self._ready(self._inner.resolve(agent_id))
+
+    def _ready(self, agent: ResolvedAgent) -> ResolvedAgent:
         if not any(plugin.id == BACKGROUND_PLUGIN_ID for plugin in agent.env.plugins):
             agent = agent.with_env(_extended(agent.env, self._plugin))
         if self._context is not None:
@@ -59,7 +61,8 @@ class BackgroundControlResolver:
         return self._inner.agent_ids()
 
     def resolve_execution(self, agent_id: str) -> Any:
-        return self._inner.resolve_execution(agent_id)
+        execution = self._inner.resolve_execution(agent_id)
+        return self._ready(execution) if isinstance(execution, ResolvedAgent) else execution
 
 
 def ensure_background_cancel_tool(

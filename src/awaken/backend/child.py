@@ -25,7 +25,7 @@ from awaken.contract.backend import (
 )
 from awaken.contract.events import EventSink
 from awaken.contract.registry import ExecutionResolver
-from awaken.contract.tool import CURRENT_CALL, ToolCallContext
+from awaken.contract.tool import ToolCallContext
 from awaken.domain.lifecycle import Failed
 from awaken.domain.message import Message, as_messages
 from awaken.domain.run import PersistedState
@@ -51,24 +51,25 @@ async def run_child_agent(
     seed: PersistedState | None = None,
     control: BackendControl | None = None,
     policy: BackendDelegatePolicy | None = None,
+    call: ToolCallContext | None = None,
     local: LocalBackend | None = None,
 ) -> BackendRunResult:
     """Run an agent for `parent` and return how it ended, however that is.
 
-    In a call of the parent's own it counts as one level deeper, lives off the parent's budget, and
-    is cancelled with it unless another `control` is given. What it leaves in its state is in the
-    result, and goes nowhere by itself: what the parent is to keep, the calling tool writes.
+    What it leaves in its state is in the result, and goes nowhere by itself: what the parent is to
+    keep, the calling tool writes.
 
     Args:
         seed: what the state of an agent in this process begins with; of the state another run has
             left, the runtime's own keys are not taken over.
+        call: the parent's call this is part of. The child is then one level deeper, lives off the
+            parent's budget, and is cancelled with it unless another `control` is given.
         local: what agents in this process run with.
 
     Raises:
         BackendAgentNotFound: there is no such agent.
         ExecutionBackendError: it could not be started, or its backend failed.
     """
-    call = _call_of(parent)
     depth = call.depth + 1 if call is not None else 0
     if depth > MAX_DEPTH:
         raise ExecutionFailed(
@@ -112,6 +113,7 @@ async def run_child_agent_checked(
     seed: PersistedState | None = None,
     control: BackendControl | None = None,
     policy: BackendDelegatePolicy | None = None,
+    call: ToolCallContext | None = None,
     local: LocalBackend | None = None,
 ) -> BackendRunResult:
     """The same, for callers who can use nothing but a completed run.
@@ -129,19 +131,12 @@ async def run_child_agent_checked(
         seed=seed,
         control=control,
         policy=policy,
+        call=call,
         local=local,
     )
     if result.status.kind is not BackendStatusKind.COMPLETED:
         raise ChildAgentFailed(result)
     return result
-
-
-def _call_of(parent: BackendParentContext) -> ToolCallContext | None:
-    """The call this code runs in, if it is one of the parent's."""
-    call = CURRENT_CALL.get()
-    if call is None or call.run_identity.run_id != parent.parent_run_id:
-        return None
-    return call
 
 
 def _resolve(resolver: ExecutionResolver, agent_id: str) -> ResolvedExecution:

@@ -72,6 +72,8 @@ class DelegateTool:
     """
 
     traits = ToolTraits(effect=ToolEffect.IDEMPOTENT)
+    runs_agent = True
+    """In the background, what is written to its task is written to the agent."""
 
     def __init__(
         self,
@@ -188,9 +190,9 @@ class DelegateTool:
             parameters=parameters,
         )
         pending = PendingToolCall(id=ctx.call_id, name=tool_id, arguments=ctx.arguments)
+        mode = ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT
         if ctx.delegates is None or run_id is None:
             # Nothing is kept of the delegate: the answer is all that can be told of it.
-            mode = ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT
             return SuspendTicket(suspension=suspension, pending=pending, resume_mode=mode)
         asker = Asker(
             thread_id=run_id,
@@ -198,6 +200,8 @@ class DelegateTool:
             agent_id=result.agent_id,
             tool_name=tool_id,
             arguments=ctx.arguments,
+            reason=suspension.action,
+            resume_mode=mode,
         )
         if question is not None:
             asker = _who_asks(asker, question)
@@ -228,8 +232,13 @@ def _who_asks(asker: Asker, question: RunWaitingTicket) -> Asker:
 
 
 def _spending(result: BackendRunResult, ctx: ToolCallContext) -> Command | None:
-    """What a delegate that is done has used up, as its parent's."""
+    """What a delegate that is done has used up, as its parent's.
+
+    In the background it stays the delegate's own until the run above is over.
+    """
     if ctx.budget is None or result.run_id is None or result.status.is_waiting:
+        return None
+    if ctx.in_background:
         return None
     if result.spending is not None:
         ctx.budget.restore(result.run_id, result.spending.as_parents())

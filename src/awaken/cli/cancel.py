@@ -2,65 +2,86 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 
 import click
+from rich.console import Console
+from rich.text import Text
 
 from awaken.cli.desk import Desk, at_desk
-from awaken.cli.exits import Exit, ending_words
+from awaken.cli.exits import Exit
 from awaken.cli.options import complain, print_json, steers
+from awaken.cli.tables import print_table
+from awaken.cli.text import count, short
 from awaken.cli.transcript import open_console
-from awaken.domain.run import RunRecord
+from awaken.domain.receipt import CancelItem, CancelOutcome, CancelReceipt
 
 PATIENCE = 5.0
+_COLUMNS = ("OUTCOME", "KIND", "NAME", "RUN", "NOTE")
+_STYLES = {
+    CancelOutcome.STOPPED: "yellow",
+    CancelOutcome.FINISHED: "green",
+    CancelOutcome.UNKNOWN: "bold red",
+}
+_ENDINGS = {
+    CancelOutcome.STOPPED: "was stopped",
+    CancelOutcome.FINISHED: "had come to its end",
+    CancelOutcome.UNKNOWN: "was told to stop and has not ended yet",
+}
 
 
 @click.command(short_help="Cancel a run, in whichever process it is.")
 @click.argument("id", metavar="THREAD|RUN")
+@click.option(
+    "--deadline",
+    type=click.FloatRange(0),
+    default=PATIENCE,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait for it to end.",
+)
 @steers
-def cancel(id: str, store: str | None, as_json: bool) -> Exit:
+def cancel(id: str, deadline: float, store: str | None, as_json: bool) -> Exit:
     """Cancel a run: one that is alive in any process, one that waits, one whose process is gone.
 
     \b
       awaken cancel case-7
+      awaken cancel case-7 --deadline 30 --json | jq '.items[] | select(.outcome == "unknown")'
 
-    Its open calls are told, what was done stays done, and the thread can go on. It waits a few
-    seconds for the run to end. The exit code is 1 if there was nothing to cancel.
+    Its delegates and tasks are cancelled with it, what was done stays done, and the thread can go
+    on. You are told of each run, task and call whether it was stopped, had finished, or nobody can
+    tell. The exit code is 1 if there was nothing to cancel, and 3 if something is unknown.
     """
 
     async def work(desk: Desk) -> Exit:
         subject = await desk.find(id)
         run_id = subject.run.run_id if subject.run is not None else subject.thread.open_run_id
-        if run_id is None or not await desk.runtime.cancel(run_id):
+        receipt = CancelReceipt(accepted=False)
+        if run_id is not None:
+            receipt = await desk.runtime.cancel(run_id, deadline=deadline)
+        if not receipt:
             complain(f"nothing to cancel: no run of {subject.words} is open")
             return Exit.FAILED
-        run = await _ended(desk, subject.thread.id, run_id)
         if as_json:
-            return print_json(run)
-        console = open_console(sys.stdout)
-        if run.status.is_terminal:
-            console.print(f"run {run.run_id} has ended: {ending_words(run.termination_reason)}")
+            print_json(receipt)
         else:
-            console.print(f"run {run.run_id} was told to stop and has not ended yet")
-        return Exit.DONE
+            _show(open_console(sys.stdout), receipt)
+        return Exit.DONE if receipt.complete else Exit.SUSPENDED
 
     return at_desk(store, work)
 
 
-async def _ended(desk: Desk, thread: str, run_id: str) -> RunRecord:
-    """The run's record once it has ended, or when patience has."""
-    since = 0
-    try:
-        async with asyncio.timeout(PATIENCE):
-            while not (run := await _load(desk, run_id)).status.is_terminal:
-                since = await desk.store.changed(thread, since)
-    except TimeoutError:
-        run = await _load(desk, run_id)
-    return run
+def _show(console: Console, receipt: CancelReceipt) -> None:
+    if receipt.items:
+        first = receipt.items[0]
+        console.print(f"run {first.run_id} {_ENDINGS[first.outcome]}")
+        print_table(console, _COLUMNS, [_row(item) for item in receipt.items])
+    if not receipt.complete:
+        unknown = count(len(receipt.of(CancelOutcome.UNKNOWN)), "outcome")
+        console.print(Text(f"{unknown} nobody knows: look before it is done again", "bold red"))
 
 
-async def _load(desk: Desk, run_id: str) -> RunRecord:
-    run = await desk.runtime.find_run(run_id)
-    assert run is not None, "a run that could be cancelled is there"
-    return run
+def _row(item: CancelItem) -> tuple[str | Text, ...]:
+    name = f"  {item.name}" if item.kind == "call" else item.name
+    outcome = Text(item.outcome.value, _STYLES[item.outcome])
+    return outcome, item.kind, Text(name), short(item.run_id), item.note or ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Sequence
 
@@ -56,7 +57,8 @@ def chat(
       awaken chat app:agent --thread case-7
 
     Without MODULE:AGENT, a small built-in agent answers; it needs no key. Type /help for the few
-    commands there are. The thread is kept: --thread goes on with it.
+    commands there are. The thread is kept: --thread goes on with it. What background tasks bring
+    is told between two turns.
     """
     found = Target("the built-in agent", [built_in_agent()]) if not target else load_target(target)
 
@@ -71,6 +73,8 @@ def chat(
                 decider=open_decider(lines, lambda: room.transcript, yes=yes),
                 interrupts=interrupts,
                 lines=lines,
+                back=back,
+                stays=False,
             )
             room.welcome(conversation, built_in=not target)
             code = await room.talk(conversation)
@@ -101,15 +105,15 @@ class Room:
                 line = await self._listen(conversation)
             except EOFError:
                 self.console.print()
-                return Exit.DONE
+                return await self._leave(conversation)
             except Interrupted:
                 self.console.print()
                 return Exit.INTERRUPTED
             match line:
-                case "":
+                case "" | None:
                     continue
                 case "/quit":
-                    return Exit.DONE
+                    return await self._leave(conversation)
                 case "/help":
                     self._say(HELP)
                 case "/history":
@@ -122,20 +126,59 @@ class Room:
                     # From now on whoever spoke last answers: there may have been a hand-over.
                     conversation.agent = None
 
-    async def _listen(self, conversation: Conversation) -> str:
+    async def _listen(self, conversation: Conversation) -> str | None:
+        """The next line; nothing if a background task had news before, which were shown."""
         conversation.interrupts.forget()
         self.console.print()
         self.console.print("you › ", style="bold", end="")
-        with conversation.interrupts.calling(conversation.lines.interrupt):
-            line = (await conversation.lines.next()).strip()
-        if not is_terminal():
+        line = await self._line_or_news(conversation)
+        if line is not None and not is_terminal():
             self.console.print(one_line(line))  # nobody has typed it here, so nobody sees it
         return line
 
+    async def _line_or_news(self, conversation: Conversation) -> str | None:
+        lines, interrupts = conversation.lines, conversation.interrupts
+        if not self.transcript.tally.awaits_tasks:
+            with interrupts.calling(lines.interrupt):
+                return (await lines.next()).strip()
+        line, news = asyncio.ensure_future(lines.next()), asyncio.ensure_future(conversation.news())
+        try:
+            with interrupts.calling(line.cancel):
+                await asyncio.wait((line, news), return_when=asyncio.FIRST_COMPLETED)
+            if line.cancelled():
+                raise Interrupted
+            if line.done():
+                return line.result().strip()
+        finally:
+            line.cancel()
+            news.cancel()
+            await asyncio.wait((line, news))
+        self.console.print()
+        if (asking := news.result()) is not None:
+            with interrupts.calling(lines.interrupt):
+                await conversation.answer(asking, self.transcript)
+            return None
+        self.transcript = Transcript(self.console, self._back)
+        await conversation.hear(self.transcript)
+        return None
+
+    async def _leave(self, conversation: Conversation) -> Exit:
+        """Tasks that are under way are left to who resumes them; where nobody has chosen to leave,
+        they are waited for."""
+        tasks = await conversation.tasks()
+        if tasks is None:
+            return Exit.DONE
+        if is_terminal():
+            back = f"; to go on: {self._back.resume(conversation.thread)}" if self._back else ""
+            self._say(f"background tasks are left: {await tasks.names()}{back}")
+            return Exit.DONE
+        self.transcript = Transcript(self.console, self._back)
+        return await conversation.stay(self.transcript)
+
     def _history(self, messages: Sequence[Message]) -> None:
         for message in messages:
-            if message.role is Role.SYSTEM:
-                continue
+            if message.role in (Role.SYSTEM, Role.USER) and not message.is_visible_user():
+                continue  # what the runtime told the model
             who = "you" if message.role is Role.USER else message.role.value
             if text := one_line(message.text()):
                 self._say(f"{who:>9}  {text}")

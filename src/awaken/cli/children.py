@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+import msgspec
+
 from awaken.cli.exits import ending_words
+from awaken.cli.started import name_of
 from awaken.cli.tally import failure_in, result_in
 from awaken.cli.text import call_words, one_line, result_words
-from awaken.codec import Json
+from awaken.codec import Json, loads
 from awaken.domain.event import (
+    ActivitySnapshot,
     Error,
     RunEvent,
     RunFinish,
@@ -36,8 +40,9 @@ class Aside(NamedTuple):
 class Child:
     """A run that another one has started, and the tools it has called, by call."""
 
-    def __init__(self, name: str, level: int = 1, *, is_task: bool = False) -> None:
-        self.name, self.level, self.is_task = name, level, is_task
+    def __init__(self, agent_id: str, level: int) -> None:
+        self.name, self.level = one_line(name_of(agent_id)), level
+        self.is_task = name_of(agent_id) != agent_id
         self.tools: dict[str, str] = {}
 
 
@@ -54,13 +59,10 @@ class Children:
     def __contains__(self, run_id: str) -> bool:
         return run_id in self._known
 
-    def name(
-        self, run_id: str, name: str, parent_run_id: str | None, *, is_task: bool = False
-    ) -> Child:
-        """Call a run so from now on."""
+    def add(self, run_id: str, agent_id: str, parent_run_id: str | None) -> Child:
+        """Know a run, and whose it is."""
         above = self._known.get(parent_run_id or "")
-        level = 1 if above is None else above.level + 1
-        child = self._known[run_id] = Child(one_line(name), level, is_task=is_task)
+        child = self._known[run_id] = Child(agent_id, 1 if above is None else above.level + 1)
         return child
 
     def tell(self, told: RunEvent, room: Callable[[int], int]) -> Aside | None:
@@ -71,11 +73,11 @@ class Children:
         """
         match told.event:
             case RunStart(identity=RunIdentity(agent_id=agent)) if told.run_id not in self:
-                self.name(told.run_id, agent, told.parent_run_id)
+                self.add(told.run_id, agent, told.parent_run_id)
                 return None
-        child = self._known.get(told.run_id) or self.name(
-            told.run_id, "delegate", told.parent_run_id
-        )
+        child = self._known.get(told.run_id)
+        if child is None:
+            child = self.add(told.run_id, "delegate", told.parent_run_id)
         taken = len(child.name) + 2 * child.level + 6
         match told.event:
             case ToolCallReady(id=id, name=tool, arguments=arguments):
@@ -92,9 +94,11 @@ class Children:
                 said = failure or result_in(value)
                 return _ended(child, mark, child.tools.get(id, "a call"), said, room)
             case RunFinish(result=result, termination=ending) if child.is_task:
-                words = extract_response(result) or ending_words(ending)
+                words = _answer(extract_response(result)) or ending_words(ending)
                 mark = "✓" if isinstance(ending, NaturalEnd) else "✗"
                 return Aside(mark, child.name, result_words(words, room(taken)), child.level)
+            case ActivitySnapshot(content={"message": str(message)}):
+                return Aside("·", child.name, message, child.level)
             case Error(message=message):
                 return Aside("✗", child.name, one_line(message, room(taken)), child.level)
         return None
@@ -104,3 +108,12 @@ def _ended(child: Child, mark: str, tool: str, said: Json, room: Callable[[int],
     tool = one_line(tool)
     left = room(len(child.name) + len(tool) + 2 * child.level + 8)
     return Aside(mark, child.name, f"{tool}: {result_words(said, left)}", child.level)
+
+
+def _answer(text: str) -> str:
+    """A task's result as text; of an agent's, its answer."""
+    try:
+        answer = result_in(loads(text))
+    except (msgspec.DecodeError, RecursionError):
+        return text
+    return answer if isinstance(answer, str) else text

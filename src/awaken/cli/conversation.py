@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 
 import msgspec
 
+from awaken.cli.address import WayBack
 from awaken.cli.aio import lone_error
+from awaken.cli.asking import Asking
+from awaken.cli.background import LiveTasks, next_news, tickets_of, waiting_run
 from awaken.cli.decider import Decider
 from awaken.cli.exits import Exit, exit_of
 from awaken.cli.follow import MOST_TICKETS, pauses
@@ -17,14 +21,22 @@ from awaken.cli.lines import Interrupted, Lines
 from awaken.cli.view import View
 from awaken.contract.events import EventSink
 from awaken.contract.threads import TicketQuery
+from awaken.domain.event import (
+    InferenceComplete,
+    RunEvent,
+    StepStart,
+    TextDelta,
+    is_terminal,
+)
 from awaken.domain.identity import RequestOrigin
-from awaken.domain.lifecycle import Failed
+from awaken.domain.lifecycle import CANCELLED, Failed
 from awaken.domain.run import RunRecord, RunWaitingTicket
 from awaken.domain.suspension import ToolCallResume
-from awaken.domain.ticket import TicketStatus
-from awaken.errors import AgentLoopError, InvalidResume
+from awaken.errors import AgentLoopError, InvalidResume, ThreadAlreadyRunning
 from awaken.front import RunResult, RunStream, Runtime
 from awaken.runtime import RunRequest, WhenBusy
+
+_RECENT = 100
 
 
 @dataclass(kw_only=True)
@@ -34,6 +46,9 @@ class Conversation:
     Args:
         agent: who is asked; if none, whoever spoke last in the thread.
         when_busy: what to do while the thread is running elsewhere.
+        back: how to come back to the thread.
+        stays: whether a turn lasts until the agent's background tasks have ended, and it has read
+            what they bring; if not, `hear` goes on with that.
     """
 
     runtime: Runtime
@@ -43,6 +58,12 @@ class Conversation:
     interrupts: Interrupts
     lines: Lines
     when_busy: WhenBusy = WhenBusy.REFUSE
+    back: WayBack | None = None
+    stays: bool = True
+    _seq: int = field(default=0, init=False)
+    _tasks: LiveTasks | None = field(default=None, init=False)
+    _noted: str = field(default="", init=False)
+    _asked: set[str] = field(default_factory=set, init=False)
 
     async def turn(self, prompt: str, view: View) -> Exit:
         """Say something, show what comes of it, and return how it ended.
@@ -53,7 +74,8 @@ class Conversation:
         stream = self.runtime.stream(
             self.agent, prompt, thread=self.thread, wait=True, when_busy=self.when_busy
         )
-        return await self._play(stream, view)
+        await self._play(stream, view)
+        return await self._end(view)
 
     async def take_up(self, run: RunRecord, view: View) -> Exit:
         """Go on with a run that a process has left, from its last commit, with what was decided
@@ -62,6 +84,10 @@ class Conversation:
         Raises:
             RuntimeFault, ResolveError: it is alive elsewhere, or its agent is not here.
         """
+        await self._carry_on(run, view)
+        return await self._end(view)
+
+    async def _carry_on(self, run: RunRecord, view: View) -> None:
         engine, store = self.runtime.engine, self.runtime.store
         tickets = await store.list_tickets(TicketQuery(run_id=run.run_id, limit=MOST_TICKETS))
         view.tally.know(await store.load_calls(run.run_id), tickets.items)
@@ -70,9 +96,9 @@ class Conversation:
         async def start(sink: EventSink) -> RunResult:
             return RunResult.of(run.thread_id, await engine.run(request, sink))
 
-        return await self._play(RunStream(start, _spawn, engine.cancel_by_run_id), view)
+        await self._play(RunStream(start, _spawn, engine.cancel_by_run_id), view)
 
-    async def _play(self, stream: RunStream, view: View) -> Exit:
+    async def _play(self, stream: RunStream, view: View) -> None:
         with self.interrupts.calling(self._stop), lone_error():
             async with asyncio.TaskGroup() as group:
                 try:
@@ -80,8 +106,121 @@ class Conversation:
                         await self._read(events, view, group)
                 except AgentLoopError as error:
                     view.tally.ending = view.tally.ending or Failed(value=str(error))
+
+    async def _end(self, view: View) -> Exit:
+        """Stay while tasks are under way, if it is to, and say how the turn ended."""
+        while self.stays and view.tally.awaits_tasks:
+            await self._stay(view)
         view.finish()
-        return exit_of(view.tally.ending)
+        return Exit.SUSPENDED if view.tally.awaits_tasks else exit_of(view.tally.ending)
+
+    # -- background tasks ---------------------------------------------------------------------
+
+    async def stay(self, view: View) -> Exit:
+        """Stay with a run that waits for its tasks until it waits no more."""
+        head = await self.runtime.store.load_thread(self.thread)
+        self._seq = head.event_count if head is not None else 0
+        view.tally.thread = self.thread
+        self.stays = view.tally.awaits_tasks = True
+        return await self._end(view)
+
+    async def hear(self, view: View) -> Exit:
+        """Go on with a run whose tasks have news for it, and return how that ended."""
+        await self._go_on(view)
+        return await self._end(view)
+
+    async def news(self, view: View | None = None) -> RunRecord | None:
+        """Wait for news of a task; if an agent in the background asks something, for its run."""
+        if (tasks := await self.tasks()) is None:
+            return None
+        return await next_news(tasks, self._asked, None if view is None else view.show)
+
+    async def tasks(self) -> LiveTasks | None:
+        """What the run of the thread waits for, if it waits for tasks."""
+        run = await waiting_run(self.runtime, self.thread)
+        if run is None:
+            return None
+        if self._tasks is None or self._tasks.run.run_id != run.run_id:
+            self._tasks = LiveTasks(self.runtime, run)
+        return self._tasks
+
+    async def answer(self, asking: RunRecord, view: View) -> bool:
+        """Have the questions of an agent in the background answered; whether they were."""
+        view.note(f"{asking.agent_id}, in the background, needs an answer")
+        answers: dict[str, ToolCallResume] = {}
+        for ticket in tickets_of(asking):
+            self._asked.add(ticket.key or "")
+            answer = await self.decider.decide(ticket)
+            if answer is None:
+                if self.back is not None:
+                    view.note(f"to answer: {self.back.decide(asking.thread_id)}")
+                    view.note(f"to go on: {self.back.resume(self.thread)}")
+                return False
+            answers[ticket.tool_call_id] = msgspec.structs.replace(answer, digest=ticket.digest)
+        try:
+            await self.runtime.decide(asking.run_id, answers, by=self.decider.by)
+        except InvalidResume as error:
+            view.note(str(error))  # somebody else has answered
+        return True
+
+    async def _stay(self, view: View) -> None:
+        """Wait for news of a task, and go on with it; Ctrl-C stops the tasks, and the run."""
+        tasks = await self.tasks()
+        names = await tasks.names() if tasks is not None else ""
+        if names and names != self._noted:
+            self._noted = names
+            view.note(f"waits for background tasks: {names}")
+        asking = await self._listen(view)
+        if self.interrupts.hit:
+            await self.runtime.cancel(self.thread)
+            if await self.tasks() is not None:
+                # What does not let itself be stopped is not waited for.
+                view.tally.ending, view.tally.awaits_tasks = CANCELLED, False
+                return
+        elif asking is not None:
+            with self.interrupts.calling(self.lines.interrupt), suppress(Interrupted):
+                self.stays = await self.answer(asking, view)
+            return
+        await self._go_on(view)
+
+    async def _listen(self, view: View) -> RunRecord | None:
+        news = asyncio.ensure_future(self.news(view))
+        with self.interrupts.calling(news.cancel):
+            await asyncio.wait([news])
+        return None if news.cancelled() else news.result()
+
+    async def _go_on(self, view: View) -> None:
+        """Show what becomes of a run that has waited for tasks, whoever carries it on."""
+        run = await waiting_run(self.runtime, self.thread)
+        if run is not None:
+            try:
+                await self._carry_on(run, view)
+                return
+            except ThreadAlreadyRunning:
+                pass  # a runtime that recovers by itself was quicker
+        answer = None
+        async for told in self.runtime.events(self.thread, after=self._seq):
+            if isinstance(told.event, StepStart):
+                answer = told.event.message_id
+            if isinstance(told.event, InferenceComplete) and answer is not None:
+                said = TextDelta(delta=await self._text_of(answer))
+                view.show(msgspec.structs.replace(told, event=said, seq=None))
+            self._show(told, view)
+            if is_terminal(told.event):
+                return
+
+    async def _text_of(self, message_id: str) -> str:
+        """What an agent said, once it is kept."""
+        context = await self.runtime.store.load_context(self.thread, tail=_RECENT)
+        messages = context.messages if context is not None else ()
+        return next((message.text() for message in messages if message.id == message_id), "")
+
+    # -- events -------------------------------------------------------------------------------
+
+    def _show(self, event: RunEvent, view: View) -> None:
+        if event.thread_id == self.thread and event.seq is not None:
+            self._seq = event.seq
+        view.show(event)
 
     async def _read(self, events: RunStream, view: View, group: asyncio.TaskGroup) -> None:
         """Show every event; while a run waits, somebody is asked, and may answer elsewhere."""
@@ -90,7 +229,7 @@ class Conversation:
         async for event in events:
             if asking is not None:
                 left, asking = await asking.over(view), None
-            view.show(event)
+            self._show(event, view)
             if self.interrupts.hit:
                 # Pressed before there was a run to cancel; doing it twice is harmless.
                 self.runtime.engine.cancel(self.thread)
@@ -106,7 +245,7 @@ class Conversation:
 
     async def _tickets(self, run_id: str) -> Sequence[RunWaitingTicket]:
         record = await self.runtime.find_run(run_id)
-        return record.waiting.tickets if record is not None and record.waiting is not None else ()
+        return tickets_of(record) if record is not None else ()
 
     def leave(self) -> None:
         """No answer will come: let the run end as suspended instead of waiting for one."""
@@ -134,77 +273,3 @@ def _spawn(work: Awaitable[RunResult]) -> asyncio.Task[RunResult]:
     task = asyncio.ensure_future(work)
     assert isinstance(task, asyncio.Task), "runs are coroutines"
     return task
-
-
-class Asking:
-    """A question that is put to somebody here, while somebody elsewhere may answer it."""
-
-    def __init__(self, conversation: Conversation, tickets: Sequence[RunWaitingTicket]) -> None:
-        self._conversation = conversation
-        self._tickets = tickets
-        self._left = False
-        self._sending = False
-        self._task: asyncio.Task[None] | None = None
-
-    def begin(self, group: asyncio.TaskGroup, view: View) -> None:
-        self._task = group.create_task(self._ask(view))
-
-    async def over(self, view: View) -> bool:
-        """The run goes on: take the question back if it still stands.
-
-        Returns whether the run was left to wait.
-        """
-        assert self._task is not None, "it has begun"
-        if not self._task.done():
-            if not self._sending:
-                self._task.cancel()
-            await asyncio.wait([self._task])
-        if self._task.cancelled():
-            await self._tell(view)
-        return self._left
-
-    async def _ask(self, view: View) -> None:
-        """Have the waiting calls answered, or leave the run as it waits."""
-        conversation = self._conversation
-        answers: dict[str, ToolCallResume] = {}
-        for ticket in self._tickets:
-            try:
-                answer = await conversation.decider.decide(ticket)
-            except Interrupted:
-                return  # the run was cancelled with the question
-            if answer is None:
-                self._left = True
-                break
-            view.decided(ticket, answer)
-            answers[ticket.tool_call_id] = msgspec.structs.replace(answer, digest=ticket.digest)
-        if answers and not conversation.interrupts.hit:
-            await self._send(answers, view)
-        if self._left or not answers:
-            self._left = True
-            conversation.leave()
-
-    async def _send(self, answers: dict[str, ToolCallResume], view: View) -> None:
-        conversation, self._sending = self._conversation, True
-        try:
-            await conversation.runtime.decide(
-                conversation.thread, answers, by=conversation.decider.by
-            )
-        except InvalidResume as error:
-            view.note(str(error))
-            await self._tell(view)
-
-    async def _tell(self, view: View) -> None:
-        """Say who has answered meanwhile."""
-        conversation = self._conversation
-        query = TicketQuery(thread_id=conversation.thread, limit=MOST_TICKETS)
-        known = (await conversation.runtime.list_tickets(query)).items
-        for asked in self._tickets:
-            for ticket in known:
-                answer = ticket.decision
-                if ticket.call_id != asked.tool_call_id or ticket.digest != asked.digest:
-                    continue
-                if ticket.status is TicketStatus.EXPIRED:
-                    view.note(f"{asked.tool_name} was not answered in time")
-                elif answer is not None:
-                    view.decided(asked, answer)
-                    view.note(f"{asked.tool_name} was answered by {answer.by or 'somebody'}")

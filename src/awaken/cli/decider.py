@@ -60,10 +60,7 @@ def asks_outcome(ticket: RunWaitingTicket | Ticket) -> bool:
 def wants_value(ticket: RunWaitingTicket | Ticket) -> bool:
     """Whether the answer itself becomes the call's result, as with tools of a front end, or is a
     message to an agent that waits for one."""
-    asker = ticket.asker
-    if asker is not None and asker.ticket is None:
-        return True
-    mode = ticket.resume_mode if asker is None else asker.resume_mode
+    mode = ticket.resume_mode if ticket.asker is None else ticket.asker.resume_mode
     return mode is ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT and not asks_outcome(ticket)
 
 

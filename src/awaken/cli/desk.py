@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from rich.text import Text
 
 from awaken.cli.address import existing_store
-from awaken.cli.exits import Exit, Mistake, ending_words
+from awaken.cli.exits import WAITS_FOR_TASKS, Exit, Mistake, ending_words
 from awaken.cli.text import one_line
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.store import Store
@@ -19,12 +19,12 @@ from awaken.domain.lifecycle import RunStatus
 from awaken.domain.run import RunRecord
 from awaken.domain.thread import Thread
 from awaken.front import Runtime
+from awaken.front.tasks import BackgroundTask
 
 SHORTEST_PREFIX = 4
 MOST_NAMED = 8
 LONGEST_STATE = 40
 TO_RESUME = "to resume"
-WAITS_FOR_TASKS = "waiting for tasks"
 _STYLES = {
     TO_RESUME: "bold yellow",
     WAITS_FOR_TASKS: "cyan",
@@ -170,6 +170,11 @@ def standing(run: RunRecord, left_behind: frozenset[str]) -> Text:
     if run.status is RunStatus.DONE:
         return _state(one_line(ending_words(run.termination_reason), LONGEST_STATE))
     return _state(WAITS_FOR_TASKS if run.is_background_task_waiting() else run.status.value)
+
+
+def task_standing(task: BackgroundTask, left_behind: frozenset[str]) -> Text:
+    """How a task stands."""
+    return _state(TO_RESUME if task.id in left_behind else task.status.value)
 
 
 def thread_standing(thread: Thread, left_behind: frozenset[str]) -> Text:

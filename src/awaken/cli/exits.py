@@ -18,6 +18,8 @@ from awaken.domain.lifecycle import (
     TerminationReason,
 )
 
+WAITS_FOR_TASKS = "waiting for tasks"
+
 
 class Exit(IntEnum):
     """Exit codes; 130 is what shells expect after Ctrl-C."""

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from rich.console import Console
 
 from awaken.cli.address import WayBack
+from awaken.cli.children import Children
+from awaken.cli.tally import awaits_tasks
 from awaken.cli.transcript import Transcript
 from awaken.contract.threads import TicketQuery
 from awaken.domain.event import (
@@ -33,7 +35,7 @@ def pauses(event: RunEvent) -> bool:
 
 def is_over(event: RunEvent) -> bool:
     """Whether a run comes to its end here."""
-    return is_terminal(event.event) and not pauses(event)
+    return is_terminal(event.event) and not pauses(event) and not awaits_tasks(event.event)
 
 
 class Reader:
@@ -57,19 +59,33 @@ class Reader:
         numbered: bool = False,
         way_back: WayBack | None = None,
     ) -> None:
-        self.view = Transcript(console, way_back)
-        self.ending: TerminationReason | None = None
         self._runtime, self._thread = runtime, thread
         self._way_back = way_back
+        self._children = Children()
+        self.view = self._new_view(console)
+        self.ending: TerminationReason | None = None
         self._position = position
         self._numbered = numbered
         self._ahead: list[Message] = []
         self._answer: str | None = None
 
+    def _new_view(self, console: Console) -> Transcript:
+        view = Transcript(console, self._way_back, self._children)
+        view.tally.thread = self._thread
+        return view
+
+    def count(self, event: RunEvent) -> None:
+        """Take an event into account, and print nothing."""
+        self.view.tally.add(event)
+        self.ending = self.view.tally.ending
+
     async def show(self, event: RunEvent) -> None:
-        """Print what an event tells; events come in order."""
+        """Print what an event tells; events come in order, those of runs beneath among them."""
+        if event.thread_id != self._thread:
+            await self._show_child(event)
+            return
         if self.view.over:
-            self.view = Transcript(self.view.console, self._way_back)
+            self.view = self._new_view(self.view.console)
         if self.view.tally.agent is None and not isinstance(event.event, RunStart):
             record = await self._runtime.find_run(event.run_id)
             self.view.tally.agent = record.agent_id if record is not None else "assistant"
@@ -84,6 +100,13 @@ class Reader:
         self.ending = self.view.tally.ending
         if is_over(event):
             self.view.finish()
+
+    async def _show_child(self, event: RunEvent) -> None:
+        if event.run_id not in self._children:
+            record = await self._runtime.find_run(event.run_id)
+            if record is not None:
+                self._children.add(event.run_id, record.agent_id, event.parent_run_id)
+        self.view.show(event)
 
     async def _learn(self, event: RunEvent, call_id: str) -> None:
         """How the call that goes on was answered, which its event does not tell."""

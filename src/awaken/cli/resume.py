@@ -10,12 +10,14 @@ import click
 
 from awaken.cli.address import WayBack, existing_store
 from awaken.cli.aio import run_to_exit
+from awaken.cli.background import LiveTasks
 from awaken.cli.conversation import Conversation
 from awaken.cli.desk import Desk, Subject
 from awaken.cli.exits import Exit, Mistake, ending_words, exit_of
 from awaken.cli.interrupt import Interrupts
 from awaken.cli.lines import Lines
 from awaken.cli.options import (
+    MOST_LISTED,
     complain,
     json_option,
     model_option,
@@ -25,6 +27,7 @@ from awaken.cli.options import (
     store_option,
     yes_option,
 )
+from awaken.cli.started import agent_of, parent_thread_of
 from awaken.cli.target import load_target
 from awaken.cli.text import count
 from awaken.cli.view import View
@@ -35,7 +38,7 @@ from awaken.errors import AwakenError, ResolveError, RuntimeFault
 from awaken.front import Runtime
 from awaken.runtime import steer
 from awaken.runtime.delegates import parent_of
-from awaken.runtime.tasks import is_task
+from awaken.runtime.task_records import is_task
 
 
 @click.command(short_help="Go on with what a process has left behind.")
@@ -68,11 +71,13 @@ def resume(
         async def work(interrupts: Interrupts) -> Exit:
             address = store if found.makes_runtime else existing_store(store)
             async with found.open(address, model) as runtime:
+                back = WayBack(target, store)
                 resumer = Resumer(
                     runtime=runtime,
                     agents=found.agent_ids(),
                     interrupts=interrupts,
-                    new_view=lambda: open_view(as_json, out, WayBack(target, store)),
+                    new_view=lambda: open_view(as_json, out, back),
+                    back=back,
                     yes=yes,
                 )
                 desk = Desk(runtime, address or target)
@@ -91,6 +96,7 @@ class Resumer:
     agents: Collection[str]
     interrupts: Interrupts
     new_view: Callable[[], View]
+    back: WayBack
     yes: bool
 
     async def one(self, subject: Subject) -> Exit:
@@ -108,20 +114,26 @@ class Resumer:
                 f"{subject.words} works for run {parent.run_id} of {parent.agent_id} and goes on "
                 f"with it: resume thread {parent.thread_id}"
             )
+        if run.is_background_task_waiting():
+            await self._take_up_tasks(run.thread_id)
+            return await self._stay(run)
         return await self._take_up(run)
 
     async def all(self, desk: Desk) -> Exit:
         """Go on with everything that was left behind and whose agents are here."""
         codes = await recovered(self.runtime)
         left = await desk.store.list_interrupted(now_ms=desk.now_ms())
+        owners = await self._take_up_tasks()
         # Delegates are not among them: they go on with the runs they work for.
         for run in await steer.interrupted(self.runtime.engine):
             if self.interrupts.ever_hit:
                 break
-            if is_task(run):
-                continue  # taken up with the runtime
-            codes.append(await self._try(run))
-        others = sorted({run.agent_id for run in left} - set(self.agents))
+            if not is_task(run):
+                codes.append(await self._try(run))
+        for run in await self._waiting_for_tasks(owners):
+            if not self.interrupts.ever_hit:
+                codes.append(await self._stay(run))
+        others = sorted({agent_of(run) for run in left} - set(self.agents))
         if others:
             complain(f"runs of other agents were left, too: {', '.join(others)}")
         if not codes:
@@ -140,6 +152,19 @@ class Resumer:
             return Exit.FAILED
 
     async def _take_up(self, run: RunRecord) -> Exit:
+        conversation, view = self._open(run)
+        view.note(
+            f"thread {run.thread_id}: {run.agent_id} goes on after {count(run.steps, 'step')}"
+        )
+        return await conversation.take_up(run, view)
+
+    async def _stay(self, run: RunRecord) -> Exit:
+        """Stay with a run until the tasks it waits for have ended, and it has read of it."""
+        conversation, view = self._open(run)
+        view.note(f"thread {run.thread_id}: {run.agent_id} goes on with its background tasks")
+        return await conversation.stay(view)
+
+    def _open(self, run: RunRecord) -> tuple[Conversation, View]:
         view, lines = self.new_view(), Lines()
         conversation = Conversation(
             runtime=self.runtime,
@@ -148,11 +173,29 @@ class Resumer:
             decider=open_decider(lines, lambda: view, yes=self.yes),
             interrupts=self.interrupts,
             lines=lines,
+            back=self.back,
         )
-        view.note(
-            f"thread {run.thread_id}: {run.agent_id} goes on after {count(run.steps, 'step')}"
-        )
-        return await conversation.take_up(run, view)
+        return conversation, view
+
+    async def _take_up_tasks(self, thread: str | None = None) -> set[str | None]:
+        """Carry on the tasks that were left, of one thread or of all; returns whose they are."""
+        owners: set[str | None] = set()
+        for run in await steer.interrupted(self.runtime.engine):
+            if is_task(run) and thread in (None, parent_thread_of(run)):
+                await steer.take_up_task(self.runtime.engine, run)
+                owners.add(parent_thread_of(run))
+        return owners
+
+    async def _waiting_for_tasks(self, owners: Collection[str | None]) -> list[RunRecord]:
+        """Runs that wait for tasks which are carried on here, or were until just now."""
+        page = await self.runtime.list_runs(RunQuery(status=RunStatus.WAITING, limit=MOST_LISTED))
+        return [
+            run
+            for run in page
+            if run.is_background_task_waiting()
+            and run.agent_id in self.agents
+            and (run.thread_id in owners or await LiveTasks(self.runtime, run).running())
+        ]
 
     async def _waiting(self) -> str:
         page = await self.runtime.list_runs(RunQuery(status=RunStatus.WAITING, limit=1))

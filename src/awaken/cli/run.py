@@ -57,6 +57,9 @@ def run(
     approval are asked for on the terminal, and any other process may answer them with `awaken
     decide`. Without a terminal, and with --json, they are denied unless --yes is given.
 
+    If the agent has started background tasks, the command stays until they have ended and the
+    agent has said what they brought.
+
     The exit code is 0 if the agent came to its end, 1 if it failed, was blocked or stopped, 2 if
     the command makes no sense, 3 if a call still waits for an answer, 130 after Ctrl-C.
     """
@@ -75,6 +78,7 @@ def run(
                     decider=open_decider(lines, lambda: view, yes=yes),
                     interrupts=interrupts,
                     lines=lines,
+                    back=back,
                     when_busy=WhenBusy.QUEUE if queue else WhenBusy.REFUSE,
                 )
                 code = await conversation.turn(prompt, view)

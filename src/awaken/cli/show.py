@@ -18,23 +18,27 @@ from awaken.cli.runs import COLUMNS, run_row
 from awaken.cli.started import (
     MOST_STARTED,
     Started,
+    agent_of,
     name_of,
     parent_thread_of,
     started_by,
-    task_name,
+    task_title,
 )
 from awaken.cli.tables import print_fields, print_table
-from awaken.cli.text import ago, call_words, count, one_line, result_words
+from awaken.cli.text import ago, call_words, count, one_line, result_words, seconds
 from awaken.cli.transcript import Transcript, open_console
 from awaken.contract.commits import CallEntry, CallPhase, call_key
 from awaken.contract.threads import RunQuery
+from awaken.domain.budget import Amount
 from awaken.domain.message import MessageRecord, Role
 from awaken.domain.run import RunRecord
 from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket
 from awaken.domain.value import Value
 from awaken.ext.handoff.plugin import HANDOFF_TOOL
-from awaken.runtime.tasks import is_task
+from awaken.front.tasks import BackgroundTask
+from awaken.runtime.delegates import spending_in
+from awaken.runtime.task_records import is_task
 
 MOST_RUNS = 20
 _PHASES = {
@@ -92,7 +96,7 @@ def show(id: str, limit: int, store: str | None, as_json: bool) -> Exit:
         if run is None:
             _thread(console, shown, left_behind, now)
         else:
-            _run(console, run, left_behind, now)
+            _run(console, run, await _spent(desk, run), left_behind, now)
         _messages(console, shown)
         _tickets(console, subject, shown.tickets, now)
         _calls(console, shown)
@@ -175,18 +179,33 @@ def _lone_task(shown: Shown) -> RunRecord | None:
     return shown.runs[0] if len(shown.runs) == 1 and is_task(shown.runs[0]) else None
 
 
-def _run(console: Console, run: RunRecord, left_behind: frozenset[str], now_ms: int) -> None:
+async def _spent(desk: Desk, run: RunRecord) -> str:
+    """What a run with a budget has used up, in words."""
+    spent = spending_in(await desk.store.load_run_state(run.run_id)).spent
+    if spent == Amount():
+        return ""
+    money = f", {spent.money:,.4g} in money" if spent.money else ""
+    took = seconds(round(spent.seconds * 1_000))
+    steps = count(spent.steps, "step")
+    return f"{spent.tokens:,} tokens{money}, {steps} and {took}, with all it started"
+
+
+def _run(
+    console: Console, run: RunRecord, spent: str, left_behind: frozenset[str], now_ms: int
+) -> None:
     console.print(Text(f"run {run.run_id}", "bold"))
     fields = (
         ("thread", run.thread_id),
-        ("task" if is_task(run) else "agent", task_name(run) if is_task(run) else run.agent_id),
+        ("task", task_title(BackgroundTask.of(run)) if is_task(run) else ""),
+        ("agent", agent_of(run)),
         ("state", standing(run, left_behind)),
         ("took", f"{count(run.steps, 'step')}, {run.input_tokens + run.output_tokens:,} tokens"),
+        ("spent", spent),
         ("begun", ago(now_ms, run.created_at * 1_000)),
         ("ended", ago(now_ms, run.finished_at * 1_000) if run.finished_at else ""),
         ("started by", _parent(run)),
         ("changed", _changes(run)),
-        ("result", result_words(run.final_output or "") if is_task(run) else ""),
+        ("result", run.final_output or "" if is_task(run) else ""),
     )
     print_fields(console, fields)
 
@@ -284,7 +303,7 @@ def _started(
     console.print()
     rows = [
         (
-            Text("  " * (level - 1) + one_line(name_of(run))),
+            Text("  " * (level - 1) + one_line(name_of(run.agent_id))),
             standing(run, left_behind),
             ago(now_ms, run.created_at * 1_000),
             run.run_id,

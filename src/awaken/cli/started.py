@@ -7,9 +7,11 @@ from typing import NamedTuple
 
 from awaken.contract.threads import RunQuery, Threads
 from awaken.domain.run import RunRecord
-from awaken.runtime.tasks import KeptTask, is_task
+from awaken.front.tasks import BackgroundTask
+from awaken.runtime.task_records import KeptTask, is_task
 
 MOST_STARTED = 200
+TASK = "task"
 
 
 class Started(NamedTuple):
@@ -19,15 +21,20 @@ class Started(NamedTuple):
     run: RunRecord
 
 
-def name_of(run: RunRecord) -> str:
-    """Whose run it is: an agent's, or that of a task."""
-    return f"task {task_name(run)}" if is_task(run) else run.agent_id
+def name_of(agent_id: str) -> str:
+    """Whose run it is, as people would say it: an agent's, or a task's."""
+    kind, _, name = agent_id.partition(":")
+    return f"{TASK} {name}" if kind == TASK and name else agent_id
 
 
-def task_name(run: RunRecord) -> str:
+def agent_of(run: RunRecord) -> str:
+    """The agent whose run, or task, it is."""
+    return KeptTask.of(run).task.parent_context.agent_id or "" if is_task(run) else run.agent_id
+
+
+def task_title(task: BackgroundTask) -> str:
     """What a task was called by who started it, or what it does."""
-    task = KeptTask.of(run).task
-    return task.name or task.description or task.task_type
+    return task.name or task.description
 
 
 def parent_thread_of(run: RunRecord) -> str | None:

@@ -12,6 +12,7 @@ from awaken.codec import Json
 from awaken.contract.commits import CallEntry, CallPhase
 from awaken.domain.event import (
     DURABLE,
+    AgentEvent,
     Error,
     InferenceComplete,
     RunEvent,
@@ -24,7 +25,7 @@ from awaken.domain.event import (
     ToolCallReady,
     ToolCallResumed,
 )
-from awaken.domain.lifecycle import Failed, Suspended, TerminationReason
+from awaken.domain.lifecycle import AWAITING_TASKS, Failed, Suspended, TerminationReason
 from awaken.domain.recovery import OUTCOME_UNKNOWN
 from awaken.domain.suspension import Asker, ResumeAction, ToolCallOutcome, ToolCallResume
 from awaken.domain.ticket import Ticket
@@ -86,6 +87,7 @@ class Tally:
         self.state: dict[str, Any] = {}
         self.said_something = False
         self.ending: TerminationReason | None = None
+        self.awaits_tasks = False
         self.waited_ms = 0
         self._began_at_ms: int | None = None
         self._last_at_ms = 0
@@ -156,8 +158,9 @@ class Tally:
         match told.event:
             case RunStart() as start:
                 self._starts(start, told.at_ms)
-            case RunFinish(termination=ending):
+            case RunFinish(termination=ending) as finish:
                 self.ending = ending
+                self.awaits_tasks = awaits_tasks(finish)
                 if isinstance(ending, Suspended):
                     self._paused_at_ms = told.at_ms
             case Error(message=message):
@@ -172,6 +175,7 @@ class Tally:
                 self._keep_state(state)
 
     def _starts(self, start: RunStart, at_ms: int) -> None:
+        self.awaits_tasks = False
         if self.agent is None and start.identity is not None:
             self.agent = start.identity.agent_id
         if self._paused_at_ms is not None:
@@ -231,6 +235,14 @@ def _state_resumed(event: ToolCallResumed, call: Call) -> CallState:
     if failure is None:
         return CallState.DONE
     return CallState.INTERRUPTED if failure.startswith(_CUT_SHORT) else CallState.FAILED
+
+
+def awaits_tasks(event: AgentEvent) -> bool:
+    """Whether a run has said all it has to say, but for what its tasks will bring."""
+    match event:
+        case RunFinish(result={"status_reason": str(reason)}):
+            return reason == AWAITING_TASKS
+    return False
 
 
 def failure_in(payload: Json) -> str | None:

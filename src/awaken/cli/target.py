@@ -18,15 +18,17 @@ from awaken.cli.address import store_address
 from awaken.cli.exits import Mistake
 from awaken.domain.spec import AgentSpec
 from awaken.errors import BuildError, ConfigError, ResolveError
-from awaken.front import Agent, Runtime
+from awaken.front import Agent, RemoteAgent, Runtime
 
 _EXPECTED = "an Agent, a list of Agents, or a function without arguments that returns a Runtime"
+
+AnyAgent = Agent | RemoteAgent
 
 
 class Target:
     """What a user pointed at: agents to run, or a runtime made elsewhere."""
 
-    def __init__(self, name: str, found: list[Agent] | Runtime) -> None:
+    def __init__(self, name: str, found: Sequence[AnyAgent] | Runtime) -> None:
         self.name = name
         self._found = found
 
@@ -44,10 +46,11 @@ class Target:
                         f"leave {option} out, or point at the agents instead"
                     )
             return self._found
-        agents = self.agents(model)
+        agents = _all_on(self._found, model)
         try:
-            # Other threads' runs are not this command's to take up: `awaken resume` does that.
-            return Runtime(agents, store=store_address(store), recover=False)
+            # Other threads' runs are not this command's to take up: `awaken resume` does that, and
+            # goes on with tasks that are under way when the command ends.
+            return Runtime(agents, store=store_address(store), recover=False, on_close="leave")
         except (BuildError, ResolveError) as error:
             hint = "" if len(agents) > 1 else " (agents that work together are given as a list)"
             raise Mistake(f"{self.name} cannot run: {error}{hint}") from error
@@ -58,13 +61,18 @@ class Target:
         """The agents themselves, on another model if one is given.
 
         Raises:
-            Mistake: there is only a runtime, which keeps them.
+            Mistake: there is only a runtime, which keeps them, or some run elsewhere.
         """
         if isinstance(self._found, Runtime):
             raise Mistake(
                 f"{self.name} makes its own Runtime: point at the agents it is made of instead"
             )
-        return self._found if model is None else [_OnModel(agent, model) for agent in self._found]
+        if elsewhere := [agent.id for agent in self._found if isinstance(agent, RemoteAgent)]:
+            raise Mistake(
+                f"{self.name} has agents that run elsewhere ({', '.join(elsewhere)}): point at "
+                "those that run here"
+            )
+        return [agent for agent in _all_on(self._found, model) if isinstance(agent, Agent)]
 
     @property
     def makes_runtime(self) -> bool:
@@ -102,6 +110,13 @@ class _OnModel(Agent):
     @property
     def spec(self) -> AgentSpec:
         return self._remodelled
+
+
+def _all_on(agents: Sequence[AnyAgent], model: str | None) -> list[AnyAgent]:
+    """The agents, those that run here on another model if one is given."""
+    if model is None:
+        return list(agents)
+    return [_OnModel(agent, model) if isinstance(agent, Agent) else agent for agent in agents]
 
 
 def load_target(text: str) -> Target:
@@ -168,7 +183,7 @@ def _broken(name: str, error: Exception) -> Mistake:
     return Mistake(f"{name} raised {type(error).__name__} when imported: {text}{place}")
 
 
-def _agents_or_runtime(name: str, value: Any) -> list[Agent] | Runtime:
+def _agents_or_runtime(name: str, value: Any) -> Sequence[AnyAgent] | Runtime:
     # A tool can be called, too, and would do its work here.
     if callable(value) and not hasattr(value, "descriptor"):
         try:
@@ -180,8 +195,8 @@ def _agents_or_runtime(name: str, value: Any) -> list[Agent] | Runtime:
         raise Mistake(f"{name} is async: make it a plain function that returns a Runtime")
     if isinstance(value, Runtime):
         return value
-    agents = [value] if isinstance(value, Agent) else value
-    if isinstance(agents, list | tuple) and agents and all(isinstance(a, Agent) for a in agents):
+    agents = [value] if isinstance(value, AnyAgent) else value
+    if isinstance(agents, list | tuple) and agents and _are_agents(agents):
         return list(agents)
     raise Mistake(f"{name} is {_kind(value)}: point at {_EXPECTED}")
 
@@ -200,8 +215,10 @@ def _suggestion(module: ModuleType) -> str:
 
 
 def _is_target(value: object) -> bool:
-    if isinstance(value, Agent | Runtime):
+    if isinstance(value, AnyAgent | Runtime):
         return True
-    if not isinstance(value, list | tuple) or not value:
-        return False
-    return all(isinstance(item, Agent) for item in value)
+    return isinstance(value, list | tuple) and bool(value) and _are_agents(value)
+
+
+def _are_agents(items: Sequence[object]) -> bool:
+    return all(isinstance(item, AnyAgent) for item in items)

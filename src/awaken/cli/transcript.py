@@ -61,9 +61,14 @@ class Transcript:
     is plain text, line after line.
     """
 
-    def __init__(self, console: Console, way_back: WayBack | None = None) -> None:
+    def __init__(
+        self,
+        console: Console,
+        way_back: WayBack | None = None,
+        children: Children | None = None,
+    ) -> None:
         self.tally = Tally()
-        self.children = Children()
+        self._children = children or Children()
         self.over = False
         self.console = console
         self._way_back = way_back
@@ -82,7 +87,7 @@ class Transcript:
         self.tally.add(event)
         if self.tally.is_own(event):
             self._show(event.event)
-        elif aside := self.children.tell(event, self._room):
+        elif aside := self._children.tell(event, self._room):
             self._detail(*aside)
         self._spin()
 

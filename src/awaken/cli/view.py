@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol, TextIO
 
 from awaken.cli.address import WayBack
-from awaken.cli.exits import ending_words
+from awaken.cli.exits import WAITS_FOR_TASKS, ending_words
 from awaken.cli.tally import CallState, Tally
 from awaken.cli.text import count, one_line, seconds
 from awaken.codec import dumps_text
@@ -63,8 +63,9 @@ class JsonLines:
 
 def summary(tally: Tally, way_back: WayBack | None) -> str:
     """How a turn ended and what it took, in one line."""
+    ending = WAITS_FOR_TASKS if tally.awaits_tasks else ending_words(tally.ending)
     parts = [
-        one_line(ending_words(tally.ending), 400),
+        one_line(ending, 400),
         count(tally.steps, "step"),
         count(tally.tokens, "token"),
         seconds(tally.took_ms),

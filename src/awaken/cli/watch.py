@@ -13,9 +13,11 @@ from awaken.cli.exits import Exit, exit_of
 from awaken.cli.follow import Reader, is_over, pauses
 from awaken.cli.options import complain, json_option, store_option
 from awaken.cli.transcript import open_console
+from awaken.cli.tree import TreeEvents
 from awaken.codec import dumps_text
 from awaken.domain.event import RunEvent
 from awaken.domain.lifecycle import TerminationReason
+from awaken.runtime.steer import descendants
 
 LOOK_EVERY = 2.0
 """Seconds between two looks whether the process that runs the thread is still there."""
@@ -42,6 +44,10 @@ def watch(
     stops watching and nothing else. Text appears when it is complete: its pieces are seen only by
     the process that runs the agent.
 
+    What delegates and background tasks do stands further in, with their names. In the JSON, their
+    events have a thread of their own, and a seq in it; --after counts the events of the thread
+    that is watched.
+
     The exit code is that of the run that ended last, as for `awaken run`; with --no-follow it is 0.
     """
 
@@ -64,6 +70,7 @@ class Watcher:
         self.seen = False
         self._desk, self._subject = desk, subject
         self._as_json, self._forever = as_json, forever
+        self._beneath: set[str] = set()
         self._reader = Reader(
             desk.runtime, subject.thread.id, open_console(sys.stdout), numbered=True
         )
@@ -75,31 +82,42 @@ class Watcher:
     async def read(self, after: int, *, follow: bool) -> None:
         """Show what is there, and with `follow` what comes, until there is nothing to wait for."""
         follow = follow and (self._forever or await self._open())
+        tree = TreeEvents(self._desk.store, self._subject.thread.id, after)
         async with asyncio.TaskGroup() as group:
-            lookout = group.create_task(self._look_out()) if follow else None
-            await self._read(after, follow)
+            lookout = group.create_task(self._look_out(tree.caught_up)) if follow else None
+            await self._read(tree, follow)
             if lookout is not None:
                 lookout.cancel()
 
-    async def _read(self, after: int, follow: bool) -> None:
-        thread, run = self._subject.thread.id, self._subject.run
-        async for event in self._desk.runtime.events(thread, after=after, follow=follow):
-            if run is not None and event.run_id != run.run_id:
+    async def _read(self, tree: TreeEvents, follow: bool) -> None:
+        async for event in tree.read(follow=follow):
+            if not self._is_meant(event):
                 continue
             await self._show(event)
-            over = follow and is_over(event) and not self._forever
+            over = follow and is_over(event) and not self._forever and self._is_own(event)
             if over and not await self._open() and await self._is_latest(event):
                 return
+
+    def _is_own(self, event: RunEvent) -> bool:
+        return event.thread_id == self._subject.thread.id
+
+    def _is_meant(self, event: RunEvent) -> bool:
+        """Whether an event is of the thread, or of the run, that is watched, or of one beneath."""
+        run = self._subject.run
+        if run is None or event.run_id == run.run_id:
+            return True
+        if event.parent_run_id in (run.run_id, *self._beneath):
+            self._beneath.add(event.run_id)
+        return event.run_id in self._beneath
 
     async def _show(self, event: RunEvent) -> None:
         self.seen = True
         if self._as_json:
             click.echo(dumps_text(event))
-            self._reader.view.tally.add(event)
-            self._reader.ending = self._reader.view.tally.ending
+            self._reader.count(event)
         else:
             await self._reader.show(event)
-        if pauses(event) and await self._is_latest(event):
+        if pauses(event) and self._is_own(event) and await self._is_latest(event):
             self.say(f"to answer: awaken decide {shlex.quote(self._subject.id)} yes")
 
     async def _open(self) -> bool:
@@ -114,19 +132,27 @@ class Watcher:
         thread = await self._desk.store.load_thread(event.thread_id)
         return thread is not None and thread.event_count <= (event.seq or 0)
 
-    async def _look_out(self) -> None:
+    async def _look_out(self, begin: asyncio.Event) -> None:
         """Say so if nobody carries the run on."""
         told: str | None = None
+        await begin.wait()
         while True:
-            thread = await self._desk.store.load_thread(self._subject.thread.id)
-            run_id = thread.open_run_id if thread is not None else None
-            if run_id is not None and run_id != told and run_id in await self._desk.left_behind():
-                told = run_id
+            left_behind = await self._desk.left_behind()
+            lost = next((id for id in await self._open_runs() if id in left_behind), None)
+            if lost is not None and lost != told:
+                told = lost
                 self.say(
                     "nobody runs it now; this goes on with it: awaken resume MODULE:AGENT "
                     + shlex.quote(self._subject.id)
                 )
             await asyncio.sleep(LOOK_EVERY)
+
+    async def _open_runs(self) -> list[str]:
+        """What is open in the thread, and in those beneath it."""
+        store, id = self._desk.store, self._subject.thread.id
+        head = await store.load_thread(id)
+        heads = [] if head is None else [head, *await descendants(store, id)]
+        return [head.open_run_id for head in heads if head.open_run_id is not None]
 
     def say(self, text: str) -> None:
         if self._as_json:

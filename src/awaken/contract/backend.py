@@ -234,7 +234,13 @@ class DurableDelegates(Protocol):
         ...
 
     async def answered(self, run_id: str) -> None:
-        """Wait until somebody has answered a delegate that waits, or it waits no more."""
+        """Wait until somebody has answered a delegate that waits, or it waits no more, or it is
+        too late for an answer."""
+        ...
+
+    async def tell(self, key: str, event: Json) -> None:
+        """Write an event to the delegate of `key`, as soon as its run has begun; its model reads it
+        at the next step, whoever carries it on."""
         ...
 
 

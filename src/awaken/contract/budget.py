@@ -164,7 +164,7 @@ class Account:
                 root._waiting.remove(freed)
 
     async def let_others_go_first(self) -> None:
-        """Give those of the tree who wait, and were woken, the time to take what they waited for."""
+        """Give those of the tree who were woken the time to take what they waited for."""
         if self._root._waiters:
             await asyncio.sleep(0)
 

@@ -53,7 +53,7 @@ class ToolCallContext(msgspec.Struct, kw_only=True, gc=False):
     `forward` passes on the events of runs the tool starts; `services` are what the agent's plugins
     offer to tools, `delegates` runs other agents so that they survive a crash, `asker` the run the
     call has put a question for, `budget` what the run may still use up, `depth` how many agents are
-    above it.
+    above it. A call that goes on `in_background` is over for its run, whose state it cannot change.
     """
 
     call_id: str
@@ -75,6 +75,7 @@ class ToolCallContext(msgspec.Struct, kw_only=True, gc=False):
     asker: Asker | None = None
     budget: Account | None = None
     depth: int = 0
+    in_background: bool = False
 
     def service(self, kind: type[S]) -> S:
         """What a plugin of the agent offers under that class.

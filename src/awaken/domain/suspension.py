@@ -90,9 +90,9 @@ class PendingToolCall(Value, frozen=True, kw_only=True):
 class Asker(Value, frozen=True, kw_only=True):
     """The run a call asks for, where it was given a task: the answer goes there.
 
-    `ticket` is the key of that run's own ticket, `reason`, `resume_mode` and `expires_at` are as
-    in it; without one it waits for a message. `agent_id` names who has put the question, which
-    may be further down.
+    `ticket` is the key of that run's own ticket; without one it waits for a message. `agent_id`
+    names who has put the question, which may be further down, `reason` and `resume_mode` say of
+    what kind it is, and `expires_at` how long it stands.
     """
 
     thread_id: str

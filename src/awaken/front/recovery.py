@@ -6,12 +6,14 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+from awaken.contract.commands import ThreadCommand
+from awaken.contract.control import first_of
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.run import RunRecord
 from awaken.errors import AwakenError, RunLeft, StoreError, ThreadAlreadyRunning
 from awaken.front.result import RecoveredRun, RunResult
 from awaken.runtime import AgentRuntime, steer
-from awaken.runtime.tasks import is_task
+from awaken.runtime.task_records import is_task
 
 AT_ONCE = 100
 ATTEMPTS = 3
@@ -31,10 +33,13 @@ class Recovery:
         self._threads: dict[str, str] = {}
         self._failures: dict[str, int] = {}
         self._keeper: asyncio.Task[None] | None = None
+        self._left: set[str] = set()
+        self._stirred = asyncio.Event()
 
     async def take_up(self, thread: str | None = None) -> list[RecoveredRun]:
         """Go on with what nobody carries on, in one thread or in all; returns what was taken up."""
         runs: list[RecoveredRun] = []
+        await self._engine.tasks.settle()
         for record in await steer.interrupted(self._engine):
             if is_task(record):
                 await steer.take_up_task(self._engine, record)
@@ -53,6 +58,8 @@ class Recovery:
     def start(self) -> None:
         """From now on, go on with what somebody answers, cancels or leaves."""
         self._keeper = asyncio.ensure_future(self._keep_going())
+        # What was sent while a run came to its end was for nobody.
+        self._engine.when_left = self._look_at
 
     def stop(self) -> None:
         if self._keeper is not None:
@@ -64,23 +71,49 @@ class Recovery:
             await asyncio.wait([self._keeper])
 
     async def _keep_going(self) -> None:
-        after = 0
+        engine, after = self._engine, 0
         while True:
             try:
-                async with asyncio.timeout(LOOK_AROUND):
-                    commands = await self._engine.store.next_commands(after)
-                after = commands[-1].id
-                if all(self._engine.active.find_by_thread(c.thread_id) for c in commands):
+                commands = await self._news(after)
+                after = max([after, *(command.id for command in commands)])
+                unheard = [command for command in commands if not self._is_heard(command)]
+                left, self._left = self._left, set()
+                self._stirred.clear()
+                for thread_id in left:
+                    unheard.extend(await engine.store.load_commands(thread_id))
+                if commands and not unheard:
                     continue  # those who are meant are here, and are told
-            except TimeoutError:
-                pass
+                await self.take_up()
+                await engine.messages.wake(unheard, engine.registry.snapshot().agent_ids())
             except StoreError as error:
                 log.warning("cannot look for runs to go on with: %s", error)
                 await asyncio.sleep(LOOK_AROUND)
-            try:
-                await self.take_up()
-            except StoreError as error:
-                log.warning("cannot look for runs to go on with: %s", error)
+
+    async def _news(self, after: int) -> list[ThreadCommand]:
+        """The commands that come next; none if a run has left its thread, or nothing came for a
+        while."""
+        found: list[ThreadCommand] = []
+
+        async def commands() -> None:
+            found.extend(await self._engine.store.next_commands(after))
+
+        async def left() -> None:
+            await self._stirred.wait()
+
+        await first_of(commands(), left(), asyncio.sleep(LOOK_AROUND))
+        return found
+
+    def _look_at(self, thread_id: str) -> None:
+        """A run has left a thread; something may have been sent there just now."""
+        self._left.add(thread_id)
+        self._stirred.set()
+
+    def _is_heard(self, command: ThreadCommand) -> bool:
+        """Whether the run that a command is for is here, and told."""
+        run = self._engine.active.find_by_thread(command.thread_id)
+        if run is not None:
+            run.take(command)
+        return run is not None
 
     def _carry_on(self, record: RunRecord) -> RecoveredRun:
         self._threads[record.run_id] = record.thread_id

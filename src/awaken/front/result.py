@@ -7,10 +7,11 @@ from collections.abc import Generator
 
 from awaken.domain.budget import Amount
 from awaken.domain.inference import TokenUsage
-from awaken.domain.lifecycle import Suspended, TerminationReason
+from awaken.domain.lifecycle import SUSPENDED_END, Suspended, TerminationReason
 from awaken.domain.run import RunRecord, RunWaitingTicket
 from awaken.domain.value import Value
 from awaken.loop import AgentRunResult
+from awaken.state.runtime_keys import SPENDING
 
 
 class RecoveredRun:
@@ -37,8 +38,10 @@ class RecoveredRun:
 class RunResult(Value, frozen=True, kw_only=True):
     """How a run ended, or what it waits for.
 
-    `usage` is what the run's own models took. `spent` is what the run and all it started have used
-    up of their budget; nothing if it has none.
+    A `waiting` one is not over: it goes on when somebody has answered its `tickets`, or, if there
+    are none, by itself when a task it has started in the background tells it something. `usage` is
+    what the run's own models took. `spent` is what the run and all it started have used up of their
+    budget; nothing if it has none.
     """
 
     thread_id: str
@@ -48,6 +51,7 @@ class RunResult(Value, frozen=True, kw_only=True):
     steps: int
     usage: TokenUsage
     tickets: tuple[RunWaitingTicket, ...] = ()
+    waiting: bool = False
     spent: Amount | None = None
 
     @property
@@ -69,5 +73,27 @@ class RunResult(Value, frozen=True, kw_only=True):
                 total_tokens=result.input_tokens + result.output_tokens,
             ),
             tickets=result.tickets,
+            waiting=result.waits,
             spent=result.spent,
+        )
+
+    @classmethod
+    def read(cls, record: RunRecord) -> RunResult:
+        """How a run stands, from its record."""
+        waiting, state = record.waiting, record.state
+        kept = state.extensions.get(SPENDING.name) if state is not None else None
+        return cls(
+            thread_id=record.thread_id,
+            run_id=record.run_id,
+            response=record.final_output or "",
+            termination=record.termination_reason or SUSPENDED_END,
+            steps=record.steps,
+            usage=TokenUsage(
+                prompt_tokens=record.input_tokens,
+                completion_tokens=record.output_tokens,
+                total_tokens=record.input_tokens + record.output_tokens,
+            ),
+            tickets=waiting.tickets if waiting is not None else (),
+            waiting=waiting is not None,
+            spent=SPENDING.load(kept).spent if kept is not None else None,
         )

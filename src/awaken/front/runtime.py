@@ -20,6 +20,7 @@ import msgspec
 
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.backend import ExecutionBackendFactory
+from awaken.contract.background import TaskStatus
 from awaken.contract.events import EventSink, NullEventSink
 from awaken.contract.llm import LlmExecutor
 from awaken.contract.profile import ProfileStore
@@ -53,6 +54,7 @@ from awaken.front.recovery import Recovery
 from awaken.front.remote import RemoteAgent, find_agent
 from awaken.front.result import RecoveredRun, RunResult
 from awaken.front.stream import RunStream
+from awaken.front.tasks import BackgroundTask, list_tasks, over_or_asking
 from awaken.ids import UUID7, Ids
 from awaken.plugin.hook import Plugin
 from awaken.runtime import (
@@ -410,7 +412,33 @@ class Runtime:
         """
         return await steer.send(self._engine, id, as_messages(input))
 
+    async def wait(self, id: str, *, timeout: float | None = None) -> RunResult:
+        """How the run of a run or thread id ends, whoever carries it on: the thread's open run, or
+        else its latest.
+
+        A run that waits for its tasks goes on when they end, and is waited for; one that needs an
+        answer is returned suspended, with its tickets. What a run raised is not raised here: its
+        `termination` says that it failed.
+
+        Raises:
+            NotFound: there is no such run.
+            TimeoutError: so many seconds have passed.
+        """
+        async with asyncio.timeout(timeout):
+            return RunResult.read(await over_or_asking(self._engine, id))
+
     # -- reading ------------------------------------------------------------------------------
+
+    async def tasks(
+        self,
+        thread: str | None = None,
+        *,
+        status: TaskStatus | Literal["running", "completed", "failed", "cancelled"] | None = None,
+        limit: int = 100,
+    ) -> list[BackgroundTask]:
+        """The last background tasks of a thread and of all it has started, or all there are, the
+        one started last first."""
+        return await list_tasks(self._store, thread, _task_status(status), limit)
 
     async def messages(
         self, thread: str, *, after: int = 0, limit: int | None = None
@@ -494,6 +522,14 @@ class Runtime:
         if not seconds >= 0:
             raise ConfigError(f"older_than is a length of time, not {older_than!r}")
         return await self._store.prune(before_ms=self._clock.now_ms() - round(seconds * 1000))
+
+
+def _task_status(word: str | None) -> TaskStatus | None:
+    try:
+        return None if word is None else TaskStatus(word)
+    except ValueError:
+        known = ", ".join(repr(status.value) for status in TaskStatus)
+        raise ConfigError(f"status is one of {known}, not {word!r}") from None
 
 
 def _when_busy(word: str) -> WhenBusy:

@@ -42,6 +42,7 @@ from awaken.loop.step import Outcome, step, switch_agent
 from awaken.state.runtime_keys import (
     PENDING_WORK,
     RUN_LIFECYCLE,
+    SetPending,
     SetRunning,
     SetWaiting,
     Start,
@@ -97,6 +98,7 @@ async def _begin(run: LiveRun, params: AgentLoopParams) -> TerminationReason | N
         if params.is_continuation
         else Start(run_id=run.identity.run_id, updated_at=now),
     )
+    _forget_work(run)
     _note_start(run)
     run.agent.env.activate(run.store, run.agent.spec)
     if params.state_seed is not None:
@@ -126,6 +128,16 @@ async def _begin(run: LiveRun, params: AgentLoopParams) -> TerminationReason | N
             await complete_step(run)
         return CANCELLED
     return check_termination(run.store)
+
+
+def _forget_work(run: LiveRun) -> None:
+    """Whoever had work under way when the run paused says again that it is, at the end of a step.
+
+    Who does not has none any more, or is no plugin of the agent that goes on.
+    """
+    work = run.store.read(PENDING_WORK)
+    for owner in work.owners if work is not None else ():
+        run.store.update(PENDING_WORK, SetPending(pending=False, owner=owner))
 
 
 def _note_start(run: LiveRun) -> None:

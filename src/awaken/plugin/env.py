@@ -50,6 +50,8 @@ class ExecutionEnv(msgspec.Struct, kw_only=True, gc=False):
     keys: dict[str, KeyRegistration] = {}
     profile_namespaces: frozenset[str] = frozenset()
     tools: dict[str, Tool] = {}
+    spare_tools: frozenset[str] = frozenset()
+    """Those that give way to any other of their name."""
     services: dict[type, object] = {}
     plugins: tuple[Plugin, ...] = ()
     binders: tuple[BindsRuntimeContext, ...] = ()
@@ -123,6 +125,7 @@ class _Collected:
         self.gates: list[HookEntry] = []
         self.transforms: list[HookEntry] = []
         self.tools: dict[str, Tool] = {}
+        self.spare_tools: set[str] = set()
         self.services: dict[type, object] = {}
         self.keys: dict[str, KeyRegistration] = {}
         self.profile_namespaces: set[str] = set()
@@ -161,15 +164,24 @@ class _Collected:
         self.gates.extend(brought.gates)
         self.transforms.extend(brought.transforms)
         for tool_id, tool in brought.tools.items():
-            if tool_id in self.tools:
-                raise ToolAlreadyRegistered(tool_id)
-            self.tools[tool_id] = tool
+            self._add_tool(tool_id, tool, spare=tool_id in brought.spare_tools)
         for kind, service in brought.services.items():
             if kind in self.services:
                 raise ConfigError(
                     f"two plugins offer a {kind.__name__}: {brought.plugin_id!r} is the second"
                 )
             self.services[kind] = service
+
+    def _add_tool(self, tool_id: str, tool: Tool, *, spare: bool) -> None:
+        if tool_id in self.tools:
+            if spare:
+                return
+            if tool_id not in self.spare_tools:
+                raise ToolAlreadyRegistered(tool_id)
+            self.spare_tools.discard(tool_id)
+        elif spare:
+            self.spare_tools.add(tool_id)
+        self.tools[tool_id] = tool
 
     def env(self) -> ExecutionEnv:
         binders = tuple(p for p in self.plugins if isinstance(p, BindsRuntimeContext))
@@ -188,6 +200,7 @@ class _Collected:
             keys=self.keys,
             profile_namespaces=frozenset(self.profile_namespaces),
             tools=self.tools,
+            spare_tools=frozenset(self.spare_tools),
             services=self.services,
             plugins=tuple(self.plugins),
             binders=binders,

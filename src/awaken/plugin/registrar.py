@@ -60,6 +60,7 @@ class Registrar:
         self.gates: list[HookEntry] = []
         self.transforms: list[HookEntry] = []
         self.tools: dict[str, Tool] = {}
+        self.spare_tools: set[str] = set()
         self.services: dict[type, object] = {}
 
     def key(self, key: StateKey[Any, Any], options: StateKeyOptions | None = None) -> None:
@@ -127,12 +128,14 @@ class Registrar:
         """Rewrite the messages of every request."""
         self.transforms.append(HookEntry(self.plugin_id, transform))
 
-    def tool(self, tool: Tool) -> None:
-        """Offer a tool to the agent."""
+    def tool(self, tool: Tool, *, spare: bool = False) -> None:
+        """Offer a tool to the agent; a `spare` one gives way to any other of its name."""
         tool_id = tool.descriptor().id
         if tool_id in self.tools:
             raise ToolAlreadyRegistered(tool_id)
         self.tools[tool_id] = tool
+        if spare:
+            self.spare_tools.add(tool_id)
 
     def service(self, kind: type[P], service: P) -> None:
         """Offer tools something to work with: `ctx.service(kind)` gives it to them.

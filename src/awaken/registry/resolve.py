@@ -165,6 +165,8 @@ class RegistryResolver:
             _add(tools, name, tool, f"{known_as} {delegate!r} of agent {spec.id!r}")
             named[name] = delegate
         for tool_id, tool in env.tools.items():
+            if tool_id in tools and tool_id in env.spare_tools:
+                continue
             _add(tools, tool_id, tool, f"the runtime's tools and those of agent {spec.id!r}")
         selection = spec.tool_selection
         for glob in selection.unmatched(tools):

@@ -24,6 +24,7 @@ class ActiveRun:
         "decisions",
         "inbox",
         "left_on_close",
+        "missed",
         "run_id",
         "seen",
         "store",
@@ -42,6 +43,7 @@ class ActiveRun:
         self.task: asyncio.Future[None] | None = None
         self.seen = 0
         self.left_on_close = False
+        self.missed = False
         self._early: list[ThreadCommand] = []
         self._ready = False
         self._ended: asyncio.Event | None = None
@@ -71,7 +73,7 @@ class ActiveRun:
     def begin(self, seen: int) -> None:
         """The run can be reached; commands up to `seen` were read when it was put together."""
         self.seen = max(self.seen, seen)
-        self._ready = True
+        self._ready, self.missed = True, False
         early, self._early = self._early, []
         for command in early:
             self.take(command)
@@ -92,7 +94,8 @@ class ActiveRun:
         if command.kind is CommandKind.CANCEL:
             self.token.cancel()
         elif command.kind is CommandKind.MESSAGES and self.inbox is not None:
-            self.inbox.send(messages_payload(command.messages, command.id))
+            # One that comes to its end reads no more.
+            self.missed |= not self.inbox.send(messages_payload(command.messages, command.id))
         elif command.kind is CommandKind.DECISIONS and self.decisions is not None:
             self.decisions.send(command.decisions, command.id)
 

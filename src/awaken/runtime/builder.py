@@ -112,12 +112,16 @@ class AgentRuntimeBuilder:
         return DelegateTool(spec, resolver, local)
 
     def _builtin(self) -> Callable[[AgentSpec], list[Plugin]]:
-        own, clock, tasks = self._own_plugins, self._clock, self._tasks
+        own, clock, agents = self._own_plugins, self._clock, self._registries.agents
+        specs = [spec for id in agents.ids() if (spec := agents.get(id)) is not None]
+        has_tasks = any(spec.background_tools or self._brings_tasks(spec) for spec in specs)
+        bare = self._tasks.without_tools()
 
         def builtin(spec: AgentSpec) -> list[Plugin]:
             plugins: list[Plugin] = [own[spec.id]] if spec.id in own else []
-            if spec.background_tools and tasks.id not in spec.plugin_ids:
-                plugins.append(tasks)
+            if has_tasks and not self._brings_tasks(spec):
+                # Also without tasks of its own: it may go on with a run that has some.
+                plugins.append(self._tasks if spec.background_tools else bare)
             return [
                 *plugins,
                 LoopStatePlugin(),
@@ -126,6 +130,11 @@ class AgentRuntimeBuilder:
             ]
 
         return builtin
+
+    def _brings_tasks(self, spec: AgentSpec) -> bool:
+        """Whether an agent has a plugin for tasks already."""
+        plugins = (self._registries.plugins.get(id) for id in spec.plugin_ids)
+        return any(plugin is not None and plugin.id == self._tasks.id for plugin in plugins)
 
     def validated_resolver(self) -> RegistryResolver:
         """The resolver, after every agent has been resolved once.

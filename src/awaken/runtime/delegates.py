@@ -7,14 +7,14 @@ after a crash or with somebody's answer, finds the run and goes on with it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 import msgspec
 
 from awaken.backend.local import map_termination
 from awaken.clock import Clock
-from awaken.codec import dumps_text, from_json
+from awaken.codec import Json, dumps_text, from_json
 from awaken.contract.backend import (
     BACKEND_OUTPUT_STATE_KEY,
     BackendDelegateRunRequest,
@@ -24,7 +24,8 @@ from awaken.contract.backend import (
     BackendRunStatus,
     ExecutionFailed,
 )
-from awaken.contract.commits import CallEntry, CallPhase
+from awaken.contract.commands import CommandKind, ThreadCommand
+from awaken.contract.control import first_of
 from awaken.contract.events import EventSink
 from awaken.contract.store import Store
 from awaken.contract.threads import TicketQuery
@@ -35,10 +36,20 @@ from awaken.domain.message import Message
 from awaken.domain.run import PersistedState, RunRecord, WaitingReason
 from awaken.domain.suspension import ResumeAction, ToolCallResume
 from awaken.domain.ticket import TicketStatus
-from awaken.errors import AgentLoopError, AwakenError, DecisionRefused, InvalidResume, RunLeft
+from awaken.errors import (
+    AgentLoopError,
+    AwakenError,
+    DecisionRefused,
+    InvalidResume,
+    NotFound,
+    RunLeft,
+)
 from awaken.loop import AgentRunResult
+from awaken.loop.inbox import payload_messages
+from awaken.loop.resume import EXPIRY_GRACE_MS
 from awaken.runtime.active import ActiveRuns
 from awaken.runtime.request import Inherited, RunRequest, WhenBusy
+from awaken.runtime.task_records import is_task
 from awaken.state.runtime_keys import SPENDING
 
 log = logging.getLogger("awaken.runtime")
@@ -62,12 +73,14 @@ class Delegates:
         clock: Clock,
         active: ActiveRuns,
         is_closed: Callable[[], bool],
+        deliver: Callable[[str], Awaitable[None]],
     ) -> None:
         self._run = run
         self._store = store
         self._clock = clock
         self._active = active
         self._is_closed = is_closed
+        self._deliver = deliver
 
     async def run_delegate(self, request: BackendDelegateRunRequest) -> BackendRunResult:
         """Run the delegate of `request.key`, go on with it, or say how it ended if it has.
@@ -94,16 +107,45 @@ class Delegates:
         return await self._standing(record)
 
     async def answered(self, run_id: str) -> None:
-        """Wait until somebody has answered a delegate that waits, or it waits no more."""
+        """Wait until somebody has answered a delegate that waits, or it waits no more, or it is
+        too late for an answer."""
         seen = 0
-        while True:
+
+        async def changed() -> None:
+            nonlocal seen
             seen = await self._store.changed(run_id, seen)
-            thread = await self._store.load_thread(run_id)
-            if thread is None or await self._store.load_commands(run_id):
-                return
+
+        await changed()
+        while True:
             record = await self._store.load_run(run_id)
             if record is None or record.status is not RunStatus.WAITING:
                 return
+            if self._is_overdue(record) or await self._store.load_commands(run_id):
+                return
+            left = _time_left(record, self._clock.now_ms())
+            await first_of(changed(), *(() if left is None else (self._clock.sleep(left),)))
+
+    def _is_overdue(self, record: RunRecord) -> bool:
+        left = _time_left(record, self._clock.now_ms())
+        return left is not None and left <= 0
+
+    async def tell(self, key: str, event: Json) -> None:
+        """Write an event to the delegate of `key`, as soon as its run has begun; its model reads it
+        at the next step, whoever carries it on."""
+        thread_id = child_id(key)
+        command = ThreadCommand(
+            thread_id=thread_id,
+            kind=CommandKind.MESSAGES,
+            messages=tuple(payload_messages(event)),
+            at_ms=self._clock.now_ms(),
+        )
+        seen = 0
+        while True:
+            try:
+                await self._store.send(command)
+                return await self._deliver(thread_id)
+            except NotFound:
+                seen = await self._store.changed(thread_id, seen)
 
     async def _start(self, request: BackendDelegateRunRequest, run_id: str) -> None:
         parent = request.parent
@@ -170,7 +212,7 @@ class Delegates:
             return
         run = await self._store.load_run(thread.open_run_id)
         parent = await parent_of(self._store, run)
-        if parent is not None:
+        if parent is not None and not is_task(parent):
             raise InvalidResume(
                 f"run '{thread.open_run_id}' works for run '{parent.run_id}', which asks for it: "
                 f"answer in thread '{parent.thread_id}', or by decide"
@@ -181,7 +223,7 @@ class Delegates:
         resume, asker = request.resume, request.asker
         commands = await self._store.load_commands(record.thread_id)
         if resume is None or asker is None:
-            if not commands:
+            if not commands and not self._is_overdue(record):
                 return False
         elif asker.ticket is None:
             told = await self._told(record, request.key, resume)
@@ -260,28 +302,16 @@ async def parent_of(store: Store, run: RunRecord | None) -> RunRecord | None:
     return parent if parent is not None and parent.status is not RunStatus.DONE else None
 
 
+def _time_left(record: RunRecord, now_ms: int) -> float | None:
+    """In how many seconds a question of a run that waits is too old to be answered."""
+    tickets = record.waiting.tickets if record.waiting is not None else ()
+    times = [ticket.expires_at for ticket in tickets if ticket.expires_at is not None]
+    return (min(times) + EXPIRY_GRACE_MS - now_ms) / 1000 if times else None
+
+
 def child_id(key: str) -> str:
     """The run, and thread, of the delegate a call asked for."""
     return f"child-{key}"
-
-
-async def spending_beneath(store: Store, calls: Sequence[CallEntry]) -> list[tuple[str, Spending]]:
-    """What delegates whose calls are not done, and the runs beneath them, are on record with.
-
-    It is told as seen from the run that made the calls, whose own record knows only of those that
-    are done.
-    """
-    found: list[tuple[str, Spending]] = []
-    for call in calls:
-        if call.phase not in (CallPhase.INTENT, CallPhase.SUSPENDED):
-            continue
-        run_id = child_id(call.key)
-        context = await store.load_context(run_id, tail=0)
-        if context is not None:
-            found.append((run_id, spending_in(context.run_state).as_parents()))
-            beneath = await spending_beneath(store, context.calls)
-            found.extend((id, known.as_parents()) for id, known in beneath)
-    return found
 
 
 def spending_in(state: PersistedState) -> Spending:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Sequence
 
 import msgspec
 
@@ -15,11 +15,11 @@ from awaken.contract.store import Store
 from awaken.domain.identity import RequestOrigin, RunMode
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message, MessageMetadata
-from awaken.errors import AwakenError
+from awaken.errors import AwakenError, RunLeft, ThreadAlreadyRunning
 from awaken.loop import AgentRunResult
 from awaken.runtime.request import RunRequest
 
-_RECENT = 200
+PAGE = 200
 log = logging.getLogger("awaken.runtime")
 
 
@@ -61,42 +61,66 @@ class Messages:
                 )
             )
         await self._deliver(thread_id)
-        await self._wake(request)
+        await self._wake(thread_id, request.recipient_agent_id)
 
     async def _has(self, thread_id: str, message_id: str) -> bool:
         """Whether a message that comes twice has come before."""
         for command in await self._store.load_commands(thread_id):
             if any(message.id == message_id for message in command.messages):
                 return True
-        context = await self._store.load_context(thread_id, tail=_RECENT)
-        return context is not None and any(m.id == message_id for m in context.messages)
+        thread = await self._store.load_thread(thread_id)
+        end = thread.message_count if thread is not None else 0
+        while end > 0:
+            start = max(0, end - PAGE)
+            page = await self._store.load_messages(thread_id, after=start, limit=end - start)
+            if any(message.id == message_id for message in page):
+                return True
+            if all((message.id or "") < message_id for message in page):
+                return False  # ids sort by the time they were made: all others are older still
+            end = start
+        return False
 
-    async def _wake(self, request: DurableMessageRequest) -> None:
+    async def wake(self, commands: Sequence[ThreadCommand], agents: Collection[str]) -> None:
+        """Let these agents read what others have written to threads in which nobody runs: whoever
+        took the messages may have died before it could start a run, or not have the agent."""
+        for thread_id in {c.thread_id for c in commands if any(map(_is_from_agent, c.messages))}:
+            context = await self._store.load_context(thread_id, tail=0)
+            last = context.open_run if context is not None else None
+            if last is not None and last.agent_id in agents:
+                await self._wake(thread_id, None)
+
+    async def _wake(self, thread_id: str, agent_id: str | None) -> None:
         """Start a run in a thread where none is open; one that waits is woken by the command."""
-        context = await self._store.load_context(request.recipient_thread_id, tail=0)
+        context = await self._store.load_context(thread_id, tail=0)
         if context is None or context.thread.owner is not None or not context.commands:
             return
         if context.open_run is not None and context.open_run.status is not RunStatus.DONE:
             return
-        task = asyncio.ensure_future(self._read(request))
+        task = asyncio.ensure_future(self._read(thread_id, agent_id))
         self._waking.add(task)
         task.add_done_callback(self._waking.discard)
 
-    async def _read(self, request: DurableMessageRequest) -> None:
+    async def _read(self, thread_id: str, agent_id: str | None) -> None:
         try:
             await self._run(
                 RunRequest(
-                    thread_id=request.recipient_thread_id,
-                    agent_id=request.recipient_agent_id,
+                    thread_id=thread_id,
+                    agent_id=agent_id,
                     wait_for_decisions=False,
                     left_on_close=True,
                     origin=RequestOrigin.INTERNAL,
                     run_mode=RunMode.INTERNAL_WAKE,
                 )
             )
+        except (RunLeft, ThreadAlreadyRunning):
+            return  # somebody else reads it
         except AwakenError as error:
             # The message is kept: the thread's next run reads it.
-            log.warning("thread %s was not woken: %s", request.recipient_thread_id, error)
+            log.warning("thread %s was not woken: %s", thread_id, error)
+
+
+def _is_from_agent(message: Message) -> bool:
+    return message.metadata is not None and message.metadata.sender_agent_id is not None
 
 
 async def root_of(store: Store, thread_id: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 
 import msgspec
 
@@ -37,8 +37,8 @@ from awaken.domain.transcript import effective_view
 from awaken.errors import ModelPriceUnknown, PhaseError, ResolveFailed, StateError
 from awaken.ids import Ids
 from awaken.plugin.agent import ResolvedAgent, ResolvedBackendAgent, ResolvedExecution
+from awaken.runtime.accounts import Accounts
 from awaken.runtime.active import ActiveRun
-from awaken.runtime.delegates import spending_beneath, spending_in
 from awaken.runtime.prepare import (
     RunChoice,
     Sent,
@@ -56,7 +56,7 @@ from awaken.runtime.request import Inherited, RunRequest
 from awaken.state.runtime_keys import SPENDING
 
 
-class Opening(msgspec.Struct, kw_only=True):
+class Opening(msgspec.Struct, kw_only=True, gc=False):
     """A run that is about to start: what was asked, what was read, and what it is given."""
 
     request: RunRequest
@@ -75,6 +75,7 @@ class Opening(msgspec.Struct, kw_only=True):
     leave: CancellationToken
     look: Callable[[], Awaitable[None]]
     delegates: DurableDelegates
+    accounts: Accounts
 
     @property
     def fresh(self) -> tuple[Message, ...]:
@@ -96,6 +97,14 @@ class Opening(msgspec.Struct, kw_only=True):
         return self.is_cut_short and not known - {SPENDING.name}
 
     @property
+    def untold(self) -> Collection[str]:
+        """The ids of messages a run elsewhere was to go on with when it was cut short, if nothing
+        was saved since: whether its backend has taken them."""
+        previous = self.choice.previous if self.is_cut_short else None
+        source = previous.input if previous is not None else None
+        return source.trigger_message_ids if source is not None else ()
+
+    @property
     def asks_for_more(self) -> bool:
         """Whether there is more to do than to go on with a run."""
         return self.request.continue_run_id is None and bool(self.fresh or self.request.messages)
@@ -108,32 +117,19 @@ class Opening(msgspec.Struct, kw_only=True):
 
 
 async def account_of(opening: Opening, agent: ResolvedExecution) -> Account | None:
-    """What the run may use up, less what it, and the delegates it is not done with, have on
-    record; nothing if nobody set a limit.
+    """What the run may use up; nothing if nobody set a limit.
 
     Raises:
         ResolveFailed: it counts money, and nobody knows what the agent's model costs.
     """
-    choice, above = opening.choice, opening.inherited.budget
-    own = opening.request.budget or agent.spec.budget
-    if above is not None:
-        account = above.child(own if choice.is_continuation else above.share(own))
-    elif own is not None:
-        account = Account(own, clock=opening.clock)
-    else:
-        return None
-    if isinstance(agent, ResolvedAgent) and agent.price is None and not opening.sent.cancelled:
-        _check_price(account, agent)
-    if choice.state is not None:
-        account.restore(choice.run_id, spending_in(choice.state))
-        for run_id, known in await spending_beneath(opening.store, opening.context.calls):
-            account.restore(run_id, known)
-    return account
-
-
-def _check_price(account: Account, agent: ResolvedAgent) -> None:
-    if account.counts_money:
+    choice, own = opening.choice, opening.request.budget or agent.spec.budget
+    account = await opening.accounts.open(
+        choice.run_id, own, opening.inherited.budget, choice.state, opening.context
+    )
+    costs_money = account is not None and account.counts_money and not opening.sent.cancelled
+    if costs_money and isinstance(agent, ResolvedAgent) and agent.price is None:
         raise ResolveFailed(str(ModelPriceUnknown(agent.spec.model_id, agent.spec.id)))
+    return account
 
 
 def _with_share(request: RunRequest, account: Account | None) -> RunRequest:
@@ -231,6 +227,10 @@ async def remote_run(
         new = (*_unanswered(log), *new)
     elif request.messages_already_persisted:
         new = (*request.messages, *new)
+    if opening.untold:
+        known = {message.id for message in new}
+        untold = [m for m in log if m.id in opening.untold and m.id not in known]
+        new = (*untold, *new)
     slot.store, slot.inbox = None, sender
     # Decisions reach only a backend that can take them; nobody is told otherwise.
     slot.decisions = (

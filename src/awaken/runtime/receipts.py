@@ -12,7 +12,7 @@ from awaken.domain.receipt import CancelItem, CancelOutcome, CancelReceipt
 from awaken.domain.run import RunRecord
 from awaken.runtime.runtime import AgentRuntime
 from awaken.runtime.steer import cancel, descendants, find
-from awaken.runtime.tasks import is_task
+from awaken.runtime.task_records import KeptTask, is_task
 
 _STOPPED, _FINISHED, _UNKNOWN = (
     CancelOutcome.STOPPED,
@@ -20,6 +20,7 @@ _STOPPED, _FINISHED, _UNKNOWN = (
     CancelOutcome.UNKNOWN,
 )
 _MAY_HAVE = "it is unknown whether it took effect"
+_TOO_LATE = "it had not ended in time"
 log = logging.getLogger("awaken.runtime")
 
 Spawn = Callable[[Awaitable[bool]], asyncio.Task[bool]]
@@ -48,7 +49,10 @@ async def cancel_with_receipt(
             while await tree.look():
                 await tree.ended()
     except TimeoutError:
-        asked.add_done_callback(_ended_late)
+        pass
+    finally:
+        if not asked.done():
+            asked.add_done_callback(_ended_late)
     items: list[CancelItem] = []
     for run_id in tree.runs.values():
         record = await runtime.store.load_run(run_id)
@@ -109,14 +113,24 @@ class _Tree:
 
 def _items(record: RunRecord, calls: Sequence[CallEntry]) -> list[CancelItem]:
     """A run and its calls."""
+    outcome = _run_outcome(record)
     run = CancelItem(
         kind="task" if is_task(record) else "run",
         id=record.run_id,
-        name=record.agent_id,
+        name=_name(record),
         run_id=record.run_id,
-        outcome=_run_outcome(record),
+        outcome=outcome,
+        note=_TOO_LATE if outcome is _UNKNOWN else None,
     )
     return [run, *map(_call, calls)]
+
+
+def _name(record: RunRecord) -> str:
+    """The agent whose run it is, or what a task was called by who started it, or does."""
+    if not is_task(record):
+        return record.agent_id
+    task = KeptTask.of(record).task
+    return task.name or task.description or task.task_type
 
 
 def _run_outcome(record: RunRecord) -> CancelOutcome:
@@ -126,15 +140,16 @@ def _run_outcome(record: RunRecord) -> CancelOutcome:
 
 
 def _call(entry: CallEntry) -> CancelItem:
+    note: str | None
     match entry.phase:
         case CallPhase.SUCCEEDED | CallPhase.FAILED:
             outcome, note = _FINISHED, None
         case CallPhase.CANCELLED:
             outcome, note = _STOPPED, None
-        case CallPhase.UNKNOWN if entry.stopped:
-            outcome, note = _STOPPED, _MAY_HAVE
-        case _:
-            outcome, note = _UNKNOWN, None
+        case CallPhase.UNKNOWN:
+            outcome, note = _STOPPED if entry.stopped else _UNKNOWN, _MAY_HAVE
+        case CallPhase.INTENT | CallPhase.SUSPENDED:
+            outcome, note = _UNKNOWN, _TOO_LATE
     return CancelItem(
         kind="call",
         id=entry.call_id,

@@ -33,7 +33,7 @@ class WhenBusy(StrEnum):
     QUEUE = "queue"
 
 
-class Inherited(msgspec.Struct, frozen=True, kw_only=True):
+class Inherited(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a run gets from the run that started it, beside its name."""
 
     budget: Account | None = None

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 import msgspec
 
+from awaken.backend.background import BackgroundControlResolver
 from awaken.backend.dispatch import validate_root_execution_request
 from awaken.backend.local import LocalBackend
 from awaken.backend.remote import close_cut_short, execute_remote_root_lifecycle
@@ -36,11 +37,13 @@ from awaken.errors import (
     ThreadAlreadyRunning,
     ThreadOwned,
 )
+from awaken.ext.background import current_background_task_context, leave_surroundings
 from awaken.ids import UUID7, Ids
 from awaken.loop import AgentRunResult
 from awaken.plugin.agent import ResolvedAgent, ResolvedBackendAgent, ResolvedExecution
 from awaken.registry import RegistryHandle
 from awaken.runtime import active
+from awaken.runtime.accounts import Accounts
 from awaken.runtime.active import ActiveRun, ActiveRuns
 from awaken.runtime.delegates import Delegates
 from awaken.runtime.listen import Listener
@@ -78,8 +81,20 @@ class AgentRuntime:
         self._listener = Listener(store)
         self.active = ActiveRuns(self._listener.stop)
         self.closed = False
-        self.delegates = Delegates(self.run, store, clock, self.active, lambda: self.closed)
-        self.tasks = Tasks(store, self.active, clock, self.deliver, self.delegates)
+        self.when_left: Callable[[str], None] = lambda thread_id: None
+        self.delegates = Delegates(
+            self.run, store, clock, self.active, lambda: self.closed, self.deliver
+        )
+        self.accounts = Accounts(store, clock)
+        self.tasks = Tasks(
+            store,
+            self.active,
+            clock,
+            self.deliver,
+            self.delegates,
+            self.accounts.of_run,
+            lambda: self._listener.start(self.active),
+        )
         self.messages = Messages(store, clock, self.deliver, self.run)
         self._leaving = CancellationToken()
         self._leaving_taken_up = CancellationToken()
@@ -132,6 +147,9 @@ class AgentRuntime:
         """Be a run's task: free its slot at the end, and tell whoever still waits."""
         AMBIENT_TASK_JOURNAL.set(self.tasks)
         AMBIENT_MESSAGE_SINK.set(self.messages)
+        if not inherited.depth:
+            # Whoever starts it may be a call or a task; nobody's delegate belongs to neither.
+            leave_surroundings()
         try:
             result = await self._run(request, slot, sink, inherited)
         except asyncio.CancelledError:
@@ -146,6 +164,8 @@ class AgentRuntime:
             slot.release()
             if not ended.done():
                 ended.set_result(result)
+            if result.waits or slot.missed:
+                self.when_left(request.thread_id)
 
     async def _slot(self, request: RunRequest) -> ActiveRun:
         while True:
@@ -298,7 +318,7 @@ class AgentRuntime:
                 )
             except DecisionRefused as error:
                 refused = error
-        resolver = self.registry.snapshot()
+        resolver = self._resolver()
         agent, context = await read_thread(self.store, request, resolver)
         if refused is not None and not _knows_its_questions(agent, request):
             raise InvalidResume(refused) from refused
@@ -329,8 +349,17 @@ class AgentRuntime:
             leave=self._leaving_taken_up if request.left_on_close else self._leaving,
             look=partial(self.deliver, request.thread_id),
             delegates=self.delegates,
+            accounts=self.accounts,
         )
         return agent, opening
+
+    def _resolver(self) -> ExecutionResolver:
+        """What finds agents for the run that is put together here; within a background task each of
+        them can stop that task."""
+        known, task = self.registry.snapshot(), current_background_task_context()
+        if task is None:
+            return known
+        return BackgroundControlResolver(known, task, clock=self.clock, ids=self.ids)
 
     async def _who_goes_on(
         self,

@@ -21,12 +21,14 @@ from awaken.domain.suspension import Decision, ToolCallResume
 from awaken.domain.thread import Thread
 from awaken.domain.ticket import TicketStatus
 from awaken.errors import (
+    AwakenError,
     ConfigError,
     DecisionRefused,
     InvalidResume,
     NotFound,
     PhaseError,
     ResolveFailed,
+    StoreError,
     ThreadAlreadyRunning,
     ThreadOwned,
 )
@@ -37,7 +39,7 @@ from awaken.registry import RegistryHandle
 from awaken.runtime.delegates import parent_of
 from awaken.runtime.request import RunRequest
 from awaken.runtime.runtime import AgentRuntime
-from awaken.runtime.tasks import KeptTask, is_task
+from awaken.runtime.task_records import KeptTask, is_task
 
 _MANY = 1000
 log = logging.getLogger("awaken.runtime")
@@ -227,7 +229,12 @@ async def decide(runtime: AgentRuntime, id: str, decisions: Sequence[Decision]) 
         raise InvalidResume(error) from error
     await runtime.deliver(place.thread_id)
     # Looked up again: an owner that is there now sees the answers before it gives the thread up.
-    return await find(runtime, thread_id) or place
+    now = await find(runtime, thread_id) or place
+    if asks_through is None or now.owner is not None:
+        return now
+    # The task it works in goes on with it.
+    task = await find(runtime, asks_through.run_id)
+    return msgspec.structs.replace(now, owner=task.owner) if task is not None else now
 
 
 async def _as_its_parent_asks(
@@ -294,6 +301,10 @@ async def take_up_task(runtime: AgentRuntime, record: RunRecord) -> None:
         await runtime.tasks.take_up(record, runtime.registry.snapshot())
     except (ThreadAlreadyRunning, ThreadOwned):
         return  # another process was quicker
+    except StoreError:
+        raise
+    except AwakenError as error:
+        log.error("task %s could not be taken up: %s", record.run_id, error)
 
 
 async def go_on(

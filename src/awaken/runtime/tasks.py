@@ -8,69 +8,65 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 
 import msgspec
 
 from awaken.clock import Clock
-from awaken.codec import Json, dumps_text, from_json, to_json
+from awaken.codec import Json
 from awaken.contract.backend import DurableDelegates
 from awaken.contract.background import (
     PersistedTaskMeta,
     TaskStatus,
     terminal_event,
 )
+from awaken.contract.budget import Account
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import Fence, ThreadCommit
 from awaken.contract.registry import ExecutionResolver
 from awaken.contract.store import Store
 from awaken.domain.event import RunEvent, RunFinish, RunStart
-from awaken.domain.identity import RequestOrigin
-from awaken.domain.lifecycle import CANCELLED, NATURAL_END, Failed, RunStatus, TerminationReason
+from awaken.domain.lifecycle import CANCELLED, RunStatus
 from awaken.domain.message import Message
-from awaken.domain.run import RunOutcome, RunRecord, RunRequestSnapshot
-from awaken.errors import AwakenError, NotFound, StoreError
+from awaken.domain.run import RunRecord
+from awaken.errors import AwakenError, CommitUnknown, NotFound, StoreError
 from awaken.ext.background import (
     BackgroundTaskManager,
     BackgroundTool,
     cancel_live_task,
     drop_live_task,
+    find_live_task,
     live_task_end,
 )
+from awaken.ext.background.life import ATTEMPTS
 from awaken.loop.inbox import payload_messages
 from awaken.plugin.agent import ResolvedAgent
 from awaken.runtime.active import ActiveRun, ActiveRuns
+from awaken.runtime.task_records import INTERRUPTED, KeptTask, is_task
+from awaken.state.store import StateStore
 
-INTERRUPTED = "interrupted: the process ended while the task ran"
-_PREFIX = "task:"
 log = logging.getLogger("awaken.runtime")
 
+AccountOf = Callable[[str | None, ExecutionResolver], Awaitable[Account | None]]
+"""Finds the account of a run."""
 
-def is_task(record: RunRecord) -> bool:
-    return record.agent_id.startswith(_PREFIX)
 
+class LiveTask:
+    """A task that this process owns; `late` is how it ended, and what its owner is told, if that
+    could not be kept."""
 
-class KeptTask(msgspec.Struct, frozen=True):
-    """A task as its record has it, and what is needed to take it up again."""
+    __slots__ = ("failures", "fence", "late", "record", "slot")
 
-    task: PersistedTaskMeta
-    resume: Json = None
+    def __init__(self, slot: ActiveRun, fence: Fence, record: RunRecord) -> None:
+        self.slot, self.fence, self.record = slot, fence, record
+        self.failures = 0
+        self.late: tuple[PersistedTaskMeta, Json] | None = None
 
-    @classmethod
-    def of(cls, record: RunRecord) -> KeptTask:
-        extras = record.request.request_extras if record.request is not None else None
-        assert isinstance(extras, dict), "a task's record says what it is"
-        task = from_json(extras["task"], PersistedTaskMeta)
-        if record.status is RunStatus.DONE:
-            task = msgspec.structs.replace(
-                task,
-                status=_status(record.termination_reason),
-                completed_at_ms=(record.finished_at or 0) * 1000,
-                error=_error(record.termination_reason),
-                result=extras.get("result"),
-            )
-        return cls(task, extras.get("resume"))
+    @property
+    def can_be_taken_up(self) -> bool:
+        return KeptTask.of(self.record).resume is not None
 
 
 class Tasks:
@@ -83,13 +79,17 @@ class Tasks:
         clock: Clock,
         deliver: Callable[[str], Awaitable[None]],
         delegates: DurableDelegates,
+        account_of: AccountOf,
+        listen: Callable[[], None],
     ) -> None:
         self._delegates = delegates
+        self._account_of = account_of
         self._store = store
         self._active = active
         self._clock = clock
         self._deliver = deliver
-        self._live: dict[str, tuple[ActiveRun, Fence, RunRecord]] = {}
+        self._listen = listen
+        self._live: dict[str, LiveTask] = {}
 
     async def begin(self, task: PersistedTaskMeta, resume: Json | None) -> None:
         """Keep that a task is about to start; whoever cancels its run cancels it.
@@ -97,65 +97,71 @@ class Tasks:
         Raises:
             StoreError: it could not be kept.
         """
-        now = self._clock.now_ms()
-        record = RunRecord(
-            run_id=task.uid,
-            thread_id=task.uid,
-            agent_id=f"{_PREFIX}{task.description if task.task_type == 'tool' else task.task_type}",
-            parent_run_id=task.parent_uid or task.parent_context.run_id,
-            request=RunRequestSnapshot(
-                origin=RequestOrigin.INTERNAL,
-                request_extras={"task": to_json(task), "resume": resume},
-                parent_thread_id=task.owner_thread_id or None,
-            ),
-            status=RunStatus.RUNNING,
-            created_at=now // 1000,
-            started_at=now // 1000,
-            updated_at=now // 1000,
-        )
+        record = KeptTask(task, resume).begun(self._clock.now_ms())
         start = RunStart(thread_id=task.uid, run_id=task.uid, parent_run_id=record.parent_run_id)
-        await self._own(record, start)
+        above = self._active.find_by_run(record.parent_run_id or "")
+        async with self._claimed(record) as live:
+            await self._commit(record, live.fence, start, beneath=await self._thread_above(task))
+            self._hold(live, left_on_close=above is not None and above.left_on_close)
 
-    async def take_over(self, record: RunRecord) -> None:
-        """Own a task whose process is gone, to carry it on.
+    async def _thread_above(self, task: PersistedTaskMeta) -> str | None:
+        """The thread a task's is beneath: its owner's, or that of another task of its owner's."""
+        parent = await self._store.load_run(task.parent_uid) if task.parent_uid else None
+        above = KeptTask.of(parent).task if parent is not None and is_task(parent) else None
+        if above is not None and above.owner_thread_id == task.owner_thread_id:
+            return above.uid
+        owner = await self._store.load_thread(task.owner_thread_id)
+        return owner.id if owner is not None else None
 
-        Raises:
-            ThreadOwned: somebody else does.
-        """
-        record = msgspec.structs.replace(record, revision=record.revision + 1, state=None)
-        await self._own(record, None)
-
-    async def _own(self, record: RunRecord, start: RunStart | None) -> None:
+    @asynccontextmanager
+    async def _claimed(self, record: RunRecord) -> AsyncIterator[LiveTask]:
+        """A task that is about to be this process's; on an error it is not."""
         slot = self._active.reserve(record.thread_id)
         try:
             self._active.name(slot, record.run_id)
             fence = await self._store.claim(record.thread_id, at_ms=self._clock.now_ms())
-            try:
-                await self._commit(record, fence, *((start,) if start is not None else ()))
-            except BaseException:
-                await self._store.release(fence)
-                raise
         except BaseException:
             slot.release()
             raise
-        slot.token.on_cancel(partial(cancel_live_task, record.run_id))
-        slot.begin(0)
-        self._live[record.run_id] = (slot, fence, record)
+        live = LiveTask(slot, fence, record)
+        try:
+            yield live
+        except BaseException:
+            await self._give_up(live)
+            raise
+
+    def _hold(self, live: LiveTask, *, left_on_close: bool) -> None:
+        """From now on the task is this process's: whoever cancels its run cancels it."""
+        live.slot.left_on_close = left_on_close
+        live.slot.token.on_cancel(partial(cancel_live_task, live.record.run_id))
+        live.slot.begin(0)
+        self._live[live.record.run_id] = live
+        self._listen()
 
     async def end(self, task: PersistedTaskMeta, event: Json) -> bool:
-        """Keep how a task ended and what its owner is told, both at once.
+        """Keep how a task ended and what its owner is told, both at once; if that fails again and
+        again, later.
 
         Raises:
             StoreError: it could not be kept.
         """
-        kept = self._live.get(task.uid)
-        if kept is None:
+        live = self._live.get(task.uid)
+        if live is None:
             return False
-        slot, fence, record = kept
-        told = await self._finish(record, fence, task, event)
-        self._live.pop(task.uid, None)
-        slot.release()
+        try:
+            told = await self._finish(live.record, live.fence, task, event)
+        except StoreError:
+            live.failures += 1
+            if live.failures < ATTEMPTS:
+                raise
+            live.late = (task, event)
+            return True
+        self._drop(live)
         return told
+
+    def _drop(self, live: LiveTask) -> None:
+        self._live.pop(live.record.run_id, None)
+        live.slot.release()
 
     async def emit(self, task: PersistedTaskMeta, event: Json) -> bool:
         """Keep an event for an owner that nobody runs now; whoever runs it next reads it."""
@@ -164,26 +170,31 @@ class Tasks:
             await self._store.send(command)
         except NotFound:
             return False
-        await self._deliver(task.owner_thread_id)
+        await self._pass_on(task.owner_thread_id)
         return True
 
     async def find(self, tasks: Sequence[PersistedTaskMeta]) -> Mapping[str, PersistedTaskMeta]:
-        """What the store knows of tasks that do not run here."""
+        """What the store knows of tasks that do not run here.
+
+        Who learns from this that a task has ended has been told so as well.
+        """
         known: dict[str, PersistedTaskMeta] = {}
         for task in tasks:
             record = await self._store.load_run(task.uid) if task.uid else None
             if record is not None:
                 known[task.uid] = KeptTask.of(record).task
+        for owner in {task.owner_thread_id for task in known.values() if task.is_terminal}:
+            await self._pass_on(owner)
         return known
 
     async def close(self, *, leave: bool, grace: float) -> None:
         """End the tasks of this process, or leave them to the next one; wait, though not for ever.
 
-        One that cannot be taken up again is ended in any case.
+        One that cannot be taken up again is ended in any case; one that was taken up is left.
         """
         runners = []
-        for uid, (_, _, record) in tuple(self._live.items()):
-            if leave and KeptTask.of(record).resume is not None:
+        for uid, live in tuple(self._live.items()):
+            if (leave or live.slot.left_on_close) and live.can_be_taken_up:
                 runners.append(drop_live_task(uid))
             else:
                 cancel_live_task(uid)
@@ -191,13 +202,30 @@ class Tasks:
         waits = [runner for runner in runners if runner is not None]
         if waits:
             await asyncio.wait(waits, timeout=grace)
-        for slot, fence, _ in tuple(self._live.values()):
-            try:
-                await self._store.release(fence)
-            except StoreError:
-                log.exception("task %s could not be given up", fence.thread_id)
-            slot.release()
-        self._live.clear()
+        for live in tuple(self._live.values()):
+            await self._give_up(live)
+
+    async def _give_up(self, live: LiveTask) -> None:
+        """Leave a task to whoever takes it up."""
+        self._drop(live)
+        try:
+            await self._store.release(live.fence)
+        except StoreError:
+            log.exception("task %s could not be given up", live.record.run_id)
+
+    async def settle(self) -> None:
+        """See to tasks that are over here and not on record: keep how they ended, if that is
+        known, else leave them to whoever takes them up.
+
+        Raises:
+            StoreError: they cannot be kept now either.
+        """
+        for live in tuple(self._live.values()):
+            if live.late is not None:
+                await self._finish(live.record, live.fence, *live.late)
+                self._drop(live)
+            elif find_live_task(live.record.run_id) is None:
+                await self._give_up(live)
 
     # -- after a crash ------------------------------------------------------------------------
 
@@ -208,6 +236,9 @@ class Tasks:
             ThreadOwned: somebody else does.
         """
         kept = KeptTask.of(record)
+        if await self._is_cancelled(record):
+            await self.end_interrupted(record, cancelled=True)
+            return False
         try:
             found = _tool_of(kept, resolver)
         except AwakenError as error:
@@ -217,14 +248,47 @@ class Tasks:
             await self.end_interrupted(record)
             return False
         agent, tool = found
-        await self.take_over(record)
-        manager = BackgroundTaskManager(journal=self)
-        offered = agent.env.services.get(BackgroundTaskManager)
-        if isinstance(offered, BackgroundTaskManager):
-            manager = offered
-            manager.set_journal(self)
-        tool.take_up(manager, kept.task, kept.resume, agent, self._delegates)
+        budget = await self._account_of(kept.task.parent_context.run_id, resolver)
+        async with self._claimed(record) as live:
+            # Read again: another process may have carried it on until now.
+            now = await self._store.load_run(record.run_id)
+            if now is None or now.status is RunStatus.DONE:
+                await self._give_up(live)
+                return False
+            live.record = msgspec.structs.replace(now, revision=now.revision + 1, state=None)
+            await self._commit(live.record, live.fence)
+            manager = self._manager_of(agent)
+            tool.take_up(manager, kept.task, kept.resume, agent, self._delegates, budget)
+            self._hold(live, left_on_close=True)
+        # Somebody may have cancelled it just now.
+        await self._pass_on(record.thread_id)
         return True
+
+    def _manager_of(self, agent: ResolvedAgent) -> BackgroundTaskManager:
+        """What looks after an agent's tasks; here it keeps what a task starts, as long as no run of
+        the agent does."""
+        manager = agent.env.services.get(BackgroundTaskManager)
+        if not isinstance(manager, BackgroundTaskManager):
+            return BackgroundTaskManager(journal=self)
+        manager.set_journal(self)
+        manager.set_store(StateStore(agent.env.keys))
+        return manager
+
+    async def _is_cancelled(self, record: RunRecord) -> bool:
+        """Whether somebody has cancelled a task, or something above it."""
+        above: list[RunRecord] = [record]
+        for run in above:
+            if run.termination_reason == CANCELLED:
+                return True
+            for command in await self._store.load_commands(run.thread_id):
+                if command.kind is CommandKind.CANCEL and command.run_id in (None, run.run_id):
+                    return True
+            known = {seen.run_id for seen in above}
+            for run_id in _parents(run) - known:
+                parent = await self._store.load_run(run_id)
+                if parent is not None:
+                    above.append(parent)
+        return False
 
     async def end_interrupted(self, record: RunRecord, *, cancelled: bool = False) -> None:
         """End a task whose process is gone, and tell its owner.
@@ -255,41 +319,21 @@ class Tasks:
     async def _finish(
         self, record: RunRecord, fence: Fence, task: PersistedTaskMeta, event: Json
     ) -> bool:
-        now = self._clock.now_ms() // 1000
-        termination = _termination(task)
-        final = None if task.result is None else _text(task.result)
-        payload = {"message": task.error} if task.error is not None else None
-        asked, extras = record.request, {}
-        if asked is not None and isinstance(asked.request_extras, dict):
-            extras = {**asked.request_extras, "result": task.result}
-            asked = msgspec.structs.replace(asked, request_extras=extras)
-        ended = msgspec.structs.replace(
-            record,
-            request=asked,
-            status=RunStatus.DONE,
-            termination_reason=termination,
-            final_output=final,
-            error_payload=payload,
-            outcome=RunOutcome(
-                termination_reason=termination, final_output=final, error_payload=payload
-            ),
-            finished_at=now,
-            updated_at=now,
-            revision=record.revision + 1,
-            state=None,
-        )
-        finish = RunFinish(
-            thread_id=task.uid,
-            run_id=task.uid,
-            result={"response": final or "", "status": task.status.value},
-            termination=termination,
-        )
+        kept = KeptTask(task, KeptTask.of(record).resume)
+        ended = kept.ended(record, self._clock.now_ms())
         told = bool(task.owner_thread_id) and not task.internal
         sends = (self._told(task, event, "end"),) if told else ()
-        await self._commit(ended, fence, finish, sends=sends, release=True)
+        await self._commit(ended, fence, kept.finish(), sends=sends, release=True)
         if told:
-            await self._deliver(task.owner_thread_id)
+            await self._pass_on(task.owner_thread_id)
         return told
+
+    async def _pass_on(self, thread_id: str) -> None:
+        """Bring what is kept for a thread to its run, if that is live here."""
+        try:
+            await self._deliver(thread_id)
+        except StoreError as error:
+            log.warning("the run of thread %s is told later: %s", thread_id, error)
 
     def _told(self, task: PersistedTaskMeta, event: Json, name: str | None) -> ThreadCommand:
         """An event as a message to the owner."""
@@ -308,35 +352,43 @@ class Tasks:
         fence: Fence,
         *events: RunStart | RunFinish,
         sends: tuple[ThreadCommand, ...] = (),
+        beneath: str | None = None,
         release: bool = False,
     ) -> None:
         now = self._clock.now_ms()
-        owner = record.request.parent_thread_id if record.request is not None else None
-        first = record.revision == 0
-        if first and owner is not None and await self._store.load_thread(owner) is None:
-            owner = None
-        await self._store.commit(
-            ThreadCommit(
-                thread_id=record.thread_id,
-                expected_length=0,
-                run=record,
-                events=tuple(
-                    RunEvent(
-                        thread_id=record.thread_id,
-                        run_id=record.run_id,
-                        parent_run_id=record.parent_run_id,
-                        at_ms=now,
-                        event=event,
-                    )
-                    for event in events
-                ),
-                sends=sends,
-                parent_thread_id=owner if first else None,
-                at_ms=now,
-                fence=fence,
-                release=release,
-            )
+        commit = ThreadCommit(
+            thread_id=record.thread_id,
+            expected_length=0,
+            run=record,
+            events=tuple(
+                RunEvent(
+                    thread_id=record.thread_id,
+                    run_id=record.run_id,
+                    parent_run_id=record.parent_run_id,
+                    at_ms=now,
+                    event=event,
+                )
+                for event in events
+            ),
+            sends=sends,
+            parent_thread_id=beneath,
+            at_ms=now,
+            fence=fence,
+            release=release,
         )
+        try:
+            await self._store.commit(commit)
+        except CommitUnknown:
+            if await self._store.settle(commit) is None:
+                await self._store.commit(commit)
+
+
+def _parents(run: RunRecord) -> set[str]:
+    """What has started a run: another one, and for a task also the task that one runs in."""
+    ids = {run.parent_run_id}
+    if is_task(run):
+        ids.add(KeptTask.of(run).task.parent_context.run_id)
+    return {id for id in ids if id is not None}
 
 
 def _tool_of(
@@ -344,32 +396,13 @@ def _tool_of(
 ) -> tuple[ResolvedAgent, BackgroundTool] | None:
     """The tool that can run a task again, and its agent."""
     agent_id = kept.task.parent_context.agent_id
-    if kept.resume is None or agent_id is None:
+    name = kept.resume.get("tool") if isinstance(kept.resume, dict) else None
+    if not isinstance(name, str) or agent_id is None:
         return None
     agent: ResolvedAgent = resolver.resolve(agent_id)
-    tool = agent.tools.get(kept.resume["tool"])
+    tool = agent.tools.get(name)
     return (agent, tool) if isinstance(tool, BackgroundTool) else None
 
 
 def _with_id(message: Message, id: str | None) -> Message:
     return msgspec.structs.replace(message, id=id)
-
-
-def _text(result: Json) -> str:
-    return result if isinstance(result, str) else dumps_text(result)
-
-
-def _termination(task: PersistedTaskMeta) -> TerminationReason:
-    if task.status is TaskStatus.COMPLETED:
-        return NATURAL_END
-    return CANCELLED if task.status is TaskStatus.CANCELLED else Failed(value=task.error or "")
-
-
-def _status(termination: TerminationReason | None) -> TaskStatus:
-    if termination == NATURAL_END:
-        return TaskStatus.COMPLETED
-    return TaskStatus.CANCELLED if termination == CANCELLED else TaskStatus.FAILED
-
-
-def _error(termination: TerminationReason | None) -> str | None:
-    return termination.value if isinstance(termination, Failed) else None

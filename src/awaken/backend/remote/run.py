@@ -97,6 +97,7 @@ class RemoteRun:
         self._response = ""
         self._said: list[Message] = []
         self._saved: dict[str, Json] = {}
+        self._untold: tuple[str, ...] = ()
         self._begun = self._executing = False
         if request.save_state is None and self.store is not None:
             request = _replace(request, save_state=self._save_state)
@@ -123,6 +124,10 @@ class RemoteRun:
             )
         )
         self.journal.note(StepStart(message_id=self.message_id))
+        if self.request.is_continuation:
+            # Whoever finds the run tells its backend again, until that has saved something; one
+            # that never has is begun again.
+            self._untold = tuple(m.id for m in self.request.new_messages if m.id is not None)
         await self._commit(tuple(self.context.uncommitted), self._record(RunStatus.RUNNING), {})
         self._begun = True
 
@@ -164,6 +169,7 @@ class RemoteRun:
             before = PersistedState()
         state = _encoded(_replace(before, extensions={**before.extensions, **values}))
         self._saved.update(values)
+        self._untold = ()
         await self._commit((), self._record(RunStatus.RUNNING), state)
 
     async def latest_state(self) -> PersistedState | None:
@@ -253,7 +259,7 @@ class RemoteRun:
         )
         record = _replace(
             self._record(status, termination, reason=reason, steps=steps),
-            input=source,
+            input=source and _replace(source, trigger_message_ids=()),
             output=written and _replace(written, message_ids=()),
         )
         self.journal.note(StepEnd())
@@ -274,6 +280,7 @@ class RemoteRun:
             termination=termination,
             steps=steps,
             waits=status is RunStatus.WAITING,
+            spent=self.context.budget.counted if self.context.budget is not None else None,
         )
 
     async def tell_lost(self, error: StorageError) -> None:
@@ -296,10 +303,11 @@ class RemoteRun:
         final = self._response or None
         payload = {"message": termination.value} if isinstance(termination, Failed) else None
         before = self.record or self._first_record()
+        source = before.input or input_of(identity.thread_id, self._input_count)
         return _replace(
             before,
             agent_id=identity.agent_id,
-            input=before.input or input_of(identity.thread_id, self._input_count),
+            input=source and _replace(source, trigger_message_ids=self._untold),
             status=status,
             termination_reason=termination,
             final_output=final,

@@ -31,6 +31,8 @@ from awaken.ext.background.task import (
     current_background_task_context,
     current_background_task_id,
     drop_live_task,
+    find_live_task,
+    leave_surroundings,
     live_task_end,
 )
 from awaken.ext.background.tools import (
@@ -76,5 +78,7 @@ __all__ = [
     "current_background_task_context",
     "current_background_task_id",
     "drop_live_task",
+    "find_live_task",
+    "leave_surroundings",
     "live_task_end",
 ]

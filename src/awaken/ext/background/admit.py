@@ -35,7 +35,8 @@ class TaskOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     `deadline` is in seconds. `task_id` is one that was reserved; `uid` a name no other task has
     anywhere, such as a call's idempotency key. `resume` is what another process needs to take the
-    task up again. Nobody is told of an `internal` task, and no run waits for it.
+    task up again. Nobody is told of an `internal` task, and no run waits for it. One with an
+    `inbox` can be written to.
     """
 
     deadline: float | None = None
@@ -43,6 +44,7 @@ class TaskOptions(msgspec.Struct, frozen=True, kw_only=True):
     uid: str | None = None
     resume: Json | None = None
     internal: bool = False
+    inbox: bool = False
 
 
 PLAIN = TaskOptions()

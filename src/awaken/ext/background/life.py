@@ -10,7 +10,6 @@ import msgspec
 from awaken.codec import Json, clean_text, to_json
 from awaken.contract.background import (
     PersistedTaskMeta,
-    TaskJournal,
     TaskStatus,
     terminal_event,
 )
@@ -30,40 +29,36 @@ log = logging.getLogger("awaken.background")
 
 async def launch(handle: TaskHandle, work: Work, options: TaskOptions) -> str:
     """Keep that a task runs, and start it; on any error nothing starts."""
+    begun: asyncio.Future[None] | None = None
     try:
         if handle.journal is not None:
-            await _begin(handle, handle.journal, options.resume)
+            begun = asyncio.ensure_future(handle.journal.begin(handle.record, options.resume))
+            await asyncio.shield(begun)
+            handle.begun = True
         handle.home.keep(handle.record)
     except BaseException:
-        handle.handles.drop(handle)
-        if handle.begun:
-            handle.handles.own(_abandon(handle))
+        if begun is None or _failed(begun):
+            handle.handles.drop(handle)
+        else:
+            handle.handles.own(_abandon(handle, begun))
         raise
     start(handle, work, options.deadline)
     return handle.record.task_id
 
 
-async def _begin(handle: TaskHandle, journal: TaskJournal, resume: Json | None) -> None:
-    begun = asyncio.ensure_future(journal.begin(handle.record, resume))
-    try:
-        await asyncio.shield(begun)
-    except asyncio.CancelledError:
-        # It may be kept all the same, and then it would run for ever.
-        handle.handles.own(_abandon(handle, begun))
-        raise
-    handle.begun = True
-
-
-async def _abandon(handle: TaskHandle, begun: asyncio.Future[None] | None = None) -> None:
+async def _abandon(handle: TaskHandle, begun: asyncio.Future[None]) -> None:
     """Take back what a journal was told of a task that will not start after all."""
-    if begun is not None:
-        await asyncio.wait((begun,))
-        if begun.cancelled() or begun.exception() is not None:
-            return
+    await asyncio.wait((begun,))
+    if not _failed(begun):
         handle.begun = True
-    record = settled(handle.record, TaskResult.cancelled(), handle.handles.clock.now_ms())
-    # It never was: there is nothing to tell anybody.
-    await end_in_journal(handle, msgspec.structs.replace(record, internal=True), None)
+        record = settled(handle.record, TaskResult.cancelled(), handle.handles.clock.now_ms())
+        # It never was: there is nothing to tell anybody.
+        await end_in_journal(handle, msgspec.structs.replace(record, internal=True), None)
+    handle.handles.drop(handle)
+
+
+def _failed(begun: asyncio.Future[None]) -> bool:
+    return begun.done() and (begun.cancelled() or begun.exception() is not None)
 
 
 def start(handle: TaskHandle, work: Work, deadline: float | None) -> None:

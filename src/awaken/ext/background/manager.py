@@ -158,15 +158,16 @@ class BackgroundTaskManager:
         return [handle.record for handle in self.handles.live.values()]
 
     async def find_by_uid(self, uid: str, thread_id: str) -> PersistedTaskMeta | None:
-        """A task of a thread by the name that only it has, here or in the journal."""
+        """A task of a thread by the name that only it has, here or in the journal; one that only
+        the journal knows is among the thread's records from now on."""
         for task in self.tasks_of(thread_id).values():
             if task.uid == uid:
                 return task
         ended = self.handles.ended.get(uid)
         if ended is not None:
             return ended.record
-        journal = self.home_of(thread_id).journal
-        if journal is None:
+        home = self.home_of(thread_id)
+        if home.journal is None:
             return None
         wanted = PersistedTaskMeta(
             task_id="",
@@ -177,7 +178,10 @@ class BackgroundTaskManager:
             created_at_ms=0,
             uid=uid,
         )
-        return (await journal.find([wanted])).get(uid)
+        found = (await home.journal.find([wanted])).get(uid)
+        if found is not None:
+            home.keep(found)
+        return found
 
     def get(self, task_id: str) -> TaskSummary | None:
         """How a task stands, or nothing if nobody knows it."""
@@ -220,6 +224,8 @@ class BackgroundTaskManager:
             StateError: the store refused. Nothing was started.
         """
         handle = admit(self, owner_thread_id, task_type, name, description, parent, options)
+        if options.inbox:
+            handle.inbox, handle.inbox_receiver = inbox_channel()
         return await launch(handle, lambda: body(TaskContext(handle)), options)
 
     async def spawn_agent_with_context(
@@ -257,7 +263,12 @@ class BackgroundTaskManager:
         )
 
     def resume_task(
-        self, task: PersistedTaskMeta, body: TaskBody, *, deadline: float | None = None
+        self,
+        task: PersistedTaskMeta,
+        body: TaskBody,
+        *,
+        deadline: float | None = None,
+        inbox: bool = False,
     ) -> str:
         """Run a task again that was begun in another process, under its old names.
 
@@ -270,7 +281,11 @@ class BackgroundTaskManager:
             return task.task_id
         home = self.home_of(task.owner_thread_id)
         handle = TaskHandle(task, home)
-        handle.owner_inbox, handle.begun = home.inbox, home.journal is not None
+        # Not the home's journal: a run may know it only where it runs.
+        handle.journal = self.journal
+        handle.owner_inbox, handle.begun = home.inbox, handle.journal is not None
+        if inbox:
+            handle.inbox, handle.inbox_receiver = inbox_channel()
         home.keep(task)
         self.handles.add(handle)
         start(handle, lambda: body(TaskContext(handle)), deadline)

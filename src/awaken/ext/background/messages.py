@@ -27,6 +27,7 @@ from awaken.ext.background.state import (
     LiveInboxRoute,
     OutboxEntry,
 )
+from awaken.ext.background.task import current_background_task_context
 from awaken.ext.background.tools import find_named, relation_of, require_text
 from awaken.state.command import Command
 
@@ -52,7 +53,8 @@ class _Refused(Exception):
 class SendMessageTool:
     """`send_message`: write to the agent above, to a task below, or to any agent one may."""
 
-    traits = ToolTraits(effect=ToolEffect.READ)
+    # The message is sent before the step is on record: sent again, it has to be the same one.
+    traits = ToolTraits(effect=ToolEffect.IDEMPOTENT)
 
     def __init__(self, manager: BackgroundTaskManager, policy: MessagePolicy | None = None) -> None:
         self._manager = manager
@@ -74,7 +76,8 @@ class SendMessageTool:
         return args
 
     async def execute(self, args: Json, ctx: ToolCallContext) -> ToolOutput:
-        message_id = self._manager.handles.ids.new()
+        key = ctx.idempotency_key
+        message_id = f"{key}>message" if key else self._manager.handles.ids.new()
         try:
             route = await self._route(args["to"], args["message"], message_id, ctx)
         except _Refused as refused:
@@ -96,7 +99,7 @@ class SendMessageTool:
         if to["relation"] == "child":
             return self._to_child(to["name"], text, ctx)
         if to["relation"] == "parent":
-            thread_id, agent_id = identity.parent_thread_id_opt(), None
+            thread_id, agent_id = _thread_above(identity), None
             if thread_id is None:
                 raise _Refused(RECIPIENT_UNAVAILABLE)
         else:
@@ -142,6 +145,14 @@ class SendMessageTool:
             refusal = await refusal
         if refusal is not None:
             raise _Refused(NOT_AUTHORIZED, refusal)
+
+
+def _thread_above(identity: RunIdentity) -> str | None:
+    """The thread of whoever started a run; for one that works in a task, of who owns that."""
+    above, task = identity.parent_thread_id_opt(), current_background_task_context()
+    if task is not None and above == task.record.uid:
+        return task.record.owner_thread_id or None
+    return above
 
 
 class RecoverFailedMessagesTool:

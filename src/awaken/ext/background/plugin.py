@@ -26,7 +26,7 @@ from awaken.ext.background.messages import (
     SendMessageTool,
 )
 from awaken.ext.background.outbox import MessageDispatcher
-from awaken.ext.background.restore import tell_missed
+from awaken.ext.background.restore import catch_up, tell_missed
 from awaken.ext.background.state import (
     BACKGROUND_TASK_STATE,
     BACKGROUND_TASKS,
@@ -74,7 +74,8 @@ class BackgroundTaskPlugin:
         policy: who may write to which thread, where neither started the other; nobody if absent.
         sink: brings messages to other threads; the one the host has bound if absent.
         journal: makes tasks survive this process; the one the host has bound if absent.
-        tools: which of its tools the model is offered; by default all.
+        tools: which of its tools the model is offered; by default all. A tool of the agent's own
+            that has the name of one of them is offered instead.
 
     Raises:
         ConfigError: it has no tool of that name.
@@ -114,6 +115,10 @@ class BackgroundTaskPlugin:
             manager, policy=self._policy, sink=self._sink, tools=self._tools
         )
 
+    def without_tools(self) -> BackgroundTaskPlugin:
+        """The same tasks, for an agent that starts none and may be handed a run that has some."""
+        return BackgroundTaskPlugin(self.manager, policy=self._policy, sink=self._sink, tools=())
+
     def bind_runtime_context(self, store: StateStore, owner_inbox: InboxSender | None) -> None:
         self.manager.set_store(store)
         self.manager.set_owner_inbox(owner_inbox)
@@ -144,7 +149,7 @@ class BackgroundTaskPlugin:
         }
         for name, tool in offers.items():
             if name in self._tools:
-                registrar.tool(tool)
+                registrar.tool(tool, spare=True)
 
     # -- hooks --------------------------------------------------------------------------------
 
@@ -163,6 +168,7 @@ class BackgroundTaskPlugin:
     async def note_work(self, ctx: PhaseContext) -> Command | None:
         """Say whether tasks are under way, and which."""
         thread_id = ctx.run_identity.thread_id
+        await catch_up(self.manager, thread_id)
         tell_missed(self.manager, thread_id)
         running = tuple(
             summary

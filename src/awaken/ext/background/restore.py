@@ -45,6 +45,17 @@ async def restore(manager: BackgroundTaskManager, thread_id: str, tasks: Tasks) 
             handles.ended.drop(task.uid)
 
 
+async def catch_up(manager: BackgroundTaskManager, thread_id: str) -> None:
+    """Learn how tasks ended that are said to run and do not run here.
+
+    Their owner was told, but only what is on record says that it need not wait any more.
+    """
+    known = await _ask_journal(manager, thread_id, manager.tasks_of(thread_id))
+    for task in known.values():
+        if task.is_terminal:
+            manager.keep(task)
+
+
 async def _ask_journal(manager: BackgroundTaskManager, thread_id: str, tasks: Tasks) -> Tasks:
     """What the journal knows, by `uid`, of tasks that are said to run and do not run here."""
     missing = [

@@ -18,6 +18,7 @@ from awaken.contract.background import (
     custom_event,
 )
 from awaken.contract.control import CancellationToken, InboxReceiver, InboxSender
+from awaken.contract.tool import CURRENT_CALL
 from awaken.domain.identity import RunIdentity
 from awaken.domain.value import Value
 from awaken.ext.background.state import TaskProgress, TaskSummary
@@ -119,6 +120,12 @@ ALIVE: WeakValueDictionary[str, TaskHandle] = WeakValueDictionary()
 """Every task of this process by `uid`, so that no plugin takes another's for lost."""
 
 
+def find_live_task(uid: str) -> TaskSummary | None:
+    """A task of this process as it stands, if it runs."""
+    handle = ALIVE.get(uid)
+    return handle.summary() if handle is not None else None
+
+
 def cancel_live_task(uid: str) -> int:
     """Tell a task of this process, and all that belong to it, to stop; how many were told."""
     handle = ALIVE.get(uid)
@@ -181,6 +188,11 @@ class TaskContext:
             parent_run_id=run.run_id,
             parent_thread_id=run.thread_id,
         )
+
+    def take_inbox(self) -> InboxReceiver | None:
+        """Where to read what is written to the task, for the first who asks."""
+        own = self._handle.take_inbox()
+        return own[1] if own is not None else None
 
     def is_cancelled(self) -> bool:
         return self._handle.token.is_cancelled()
@@ -245,6 +257,12 @@ class BackgroundTaskExecutionContext:
 CURRENT_TASK: ContextVar[BackgroundTaskExecutionContext | None] = ContextVar(
     "awaken_background_task", default=None
 )
+
+
+def leave_surroundings() -> None:
+    """From now on the running code belongs to no task and no call."""
+    CURRENT_TASK.set(None)
+    CURRENT_CALL.set(None)
 
 
 def current_background_task_context() -> BackgroundTaskExecutionContext | None:

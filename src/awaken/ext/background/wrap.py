@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -14,7 +17,8 @@ from awaken.contract.background import (
     PersistedTaskMeta,
     TaskParentContext,
 )
-from awaken.contract.control import interruptible
+from awaken.contract.budget import Account
+from awaken.contract.control import InboxReceiver, interruptible
 from awaken.contract.tool import (
     CURRENT_CALL,
     Tool,
@@ -32,6 +36,7 @@ from awaken.domain.recovery import Recover
 from awaken.domain.spec import AgentSpec
 from awaken.domain.suspension import ToolCallResume
 from awaken.domain.tool import ToolDescriptor, ToolError, ToolResult, ToolStatus
+from awaken.errors import StoreError
 from awaken.ext.background.admit import TaskOptions
 from awaken.ext.background.manager import BackgroundTaskManager
 from awaken.ext.background.task import TaskContext, TaskResult
@@ -63,6 +68,7 @@ class BackgroundTool:
     ) -> None:
         self.tool = tool
         self.checks_itself = checks_itself(tool)
+        self._runs_agent = getattr(tool, "runs_agent", False) is True
         self._deadline = deadline
         told = tool.descriptor()
         words = description or f"{told.description}\n{_TOLD}".lstrip()
@@ -115,6 +121,7 @@ class BackgroundTool:
             deadline=self._deadline,
             uid=uid,
             resume=resume if self._recovery is Recover.RETRY else None,
+            inbox=self._runs_agent and ctx.delegates is not None,
         )
         try:
             task_id = await manager.spawn(
@@ -137,6 +144,7 @@ class BackgroundTool:
         payload: Json,
         agent: ResolvedAgent | None = None,
         delegates: DurableDelegates | None = None,
+        budget: Account | None = None,
     ) -> str:
         """Run a task again that another process has begun.
 
@@ -146,6 +154,7 @@ class BackgroundTool:
             payload: what the journal was given to resume it with.
             agent: the agent whose tool this is, for what the tool may see of it.
             delegates: runs the agents the tool gives tasks to.
+            budget: what they may use up: that of the run the task was started in.
 
         Raises:
             BackgroundTaskError: it has ended, or is another tool's.
@@ -155,9 +164,13 @@ class BackgroundTool:
             raise BackgroundTaskError(
                 f"task '{task.task_id}' runs tool '{payload['tool']}', not '{tool_id}'"
             )
-        args, ctx = payload["arguments"], _resumed_context(task, payload, agent, delegates)
+        args = payload["arguments"]
+        ctx = _resumed_context(task, payload, agent, delegates, budget)
         return manager.resume_task(
-            task, lambda taken: self._run(args, ctx, taken), deadline=self._deadline
+            task,
+            lambda taken: self._run(args, ctx, taken),
+            deadline=self._deadline,
+            inbox=self._runs_agent and delegates is not None,
         )
 
     async def _run(self, args: Json, ctx: ToolCallContext, task: TaskContext) -> TaskResult:
@@ -167,10 +180,11 @@ class BackgroundTool:
             cancellation_token=task.cancel_token,
             activity_sink=_Progress(task),
             forward=None,
+            in_background=True,
         )
         CURRENT_CALL.set(own)
         tools, call = {ctx.tool_name: self.tool}, _call(args, ctx)
-        with interruptible(task.cancel_token):
+        with interruptible(task.cancel_token), _relayed(task, own):
             output = await execute_tool(tools, call, own)
             while (run_id := _asking(output)) is not None and own.delegates is not None:
                 # Its question is its own: whoever answers it there lets the task go on.
@@ -187,8 +201,34 @@ class BackgroundTool:
 def background(
     tool: Tool, *, deadline: float | None = None, description: str | None = None
 ) -> BackgroundTool:
-    """The tool, in the background; see `BackgroundTool`."""
+    """The tool, in the background; see `BackgroundTool`. One that is so already stays as it is."""
+    if isinstance(tool, BackgroundTool) and deadline is None and description is None:
+        return tool
     return BackgroundTool(tool, deadline=deadline, description=description)
+
+
+@contextmanager
+def _relayed(task: TaskContext, ctx: ToolCallContext) -> Iterator[None]:
+    """What is written to the task goes on to the agent that works in it."""
+    inbox, delegates = task.take_inbox(), ctx.delegates
+    if inbox is None or delegates is None:
+        yield
+        return
+    relay = asyncio.ensure_future(_relay(inbox, delegates, ctx.idempotency_key))
+    try:
+        yield
+    finally:
+        relay.cancel()
+        inbox.close()
+
+
+async def _relay(inbox: InboxReceiver, delegates: DurableDelegates, key: str) -> None:
+    while True:
+        event = await inbox.recv()
+        try:
+            await delegates.tell(key, event)
+        except StoreError as error:
+            log.warning("a message to the agent of task %s was dropped: %s", key, error)
 
 
 class _Progress:
@@ -236,6 +276,7 @@ def _resumed_context(
     payload: Json,
     agent: ResolvedAgent | None,
     delegates: DurableDelegates | None,
+    budget: Account | None,
 ) -> ToolCallContext:
     parent = task.parent_context
     agent_id = parent.agent_id or ""
@@ -253,4 +294,5 @@ def _resumed_context(
         arguments=payload["arguments"],
         services=agent.env.services if agent else {},
         delegates=delegates,
+        budget=budget,
     )

@@ -10,7 +10,7 @@ anything still moves, `questions` what is asked.
 
 from awaken.testing.chaos.compare import differences
 from awaken.testing.chaos.picture import Picture, picture_of, task_of, whole_picture_of
-from awaken.testing.chaos.rest import Changes, at_rest, open_runs, questions
+from awaken.testing.chaos.rest import Changes, answerable, at_rest, open_runs, questions
 from awaken.testing.chaos.review import Damage, damage_between, transcript_faults
 from awaken.testing.chaos.switch import KillSwitch
 from awaken.testing.chaos.watch import watched_model, watched_store, watched_tool
@@ -24,6 +24,7 @@ __all__ = [
     "NoteKind",
     "Picture",
     "Witness",
+    "answerable",
     "at_rest",
     "damage_between",
     "differences",

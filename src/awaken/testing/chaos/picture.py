@@ -25,8 +25,9 @@ _MANY = 500
 class Picture(Value, frozen=True, kw_only=True):
     """Everything durable about a thread.
 
-    `interrupted` are its runs that somebody should take up. `children` are the threads of what its
-    runs have started, in the order of their ids: those begin with the message that asked.
+    `unread` are the ids of messages that were sent to it and have not come into its log,
+    `interrupted` its runs that somebody should take up. `children` are the threads of what its runs
+    have started, in the order of their ids: those begin with the message that asked.
     """
 
     thread_id: str = ""
@@ -37,6 +38,7 @@ class Picture(Value, frozen=True, kw_only=True):
     tickets: tuple[Ticket, ...] = ()
     state: PersistedState | None = None
     owner: str | None = None
+    unread: tuple[str, ...] = ()
     interrupted: tuple[str, ...] = ()
     children: tuple[Picture, ...] = ()
 
@@ -105,6 +107,12 @@ async def picture_of(store: Store, thread_id: str, *, clock: Clock = SYSTEM_CLOC
         tickets=tickets.items,
         state=await store.load_thread_state(thread_id),
         owner=thread.owner,
+        unread=tuple(
+            message.id
+            for command in await store.load_commands(thread_id)
+            for message in command.messages
+            if message.id is not None
+        ),
         interrupted=tuple(run.run_id for run in interrupted if run.thread_id == thread_id),
         children=tuple(children),
     )

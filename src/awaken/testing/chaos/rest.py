@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import asyncio
+from collections.abc import Iterable
 
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.control import first_of
@@ -14,6 +15,8 @@ from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.testing.chaos.picture import task_of
 
 _MANY = 500
+LOOK_UP = 0.05
+"""Seconds."""
 
 
 async def open_runs(store: Store) -> list[RunRecord]:
@@ -23,20 +26,29 @@ async def open_runs(store: Store) -> list[RunRecord]:
 
 
 async def questions(store: Store) -> list[Ticket]:
-    """Tickets that somebody can answer now: a delegate's is put by the run it works for."""
-    runs = {run.run_id: run for run in await open_runs(store)}
+    """Tickets that somebody can answer now."""
     tickets = await store.list_tickets(TicketQuery(status=TicketStatus.OPEN, limit=_MANY))
+    return answerable(tickets, await open_runs(store))
+
+
+def answerable(tickets: Iterable[Ticket], runs: Iterable[RunRecord]) -> list[Ticket]:
+    """Those of the tickets that are put to somebody: a delegate's is put by whom it works for.
+
+    Args:
+        runs: all that have not ended.
+    """
+    known = {run.run_id: run for run in runs}
     return [
         ticket
         for ticket in tickets
-        if (run := runs.get(ticket.run_id)) is not None
-        and run.status is RunStatus.WAITING
-        and not _asks_through_another(run, runs)
+        if ticket.status is TicketStatus.OPEN
+        and ticket.run_id in known
+        and not _asks_through_another(known[ticket.run_id], known)
     ]
 
 
-def _asks_through_another(run: RunRecord, runs: dict[str, RunRecord]) -> bool:
-    parent = runs.get(run.parent_run_id or "")
+def _asks_through_another(run: RunRecord, known: dict[str, RunRecord]) -> bool:
+    parent = known.get(run.parent_run_id or "")
     works_for_it = run.request is not None and run.request.parent_tool_call_id is not None
     return parent is not None and works_for_it and task_of(parent) is None
 
@@ -56,18 +68,18 @@ async def at_rest(store: Store, *, clock: Clock = SYSTEM_CLOCK) -> bool:
 
 
 class Changes:
-    """Waits until something in the threads of runs has changed since it was asked last."""
+    """Waits until something in the threads of runs has changed since it was asked last.
+
+    It looks up now and then: a thread that begins meanwhile is not among them.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._seen: dict[str, int] = {}
 
-    async def wait(self, runs: Sequence[RunRecord]) -> None:
-        await first_of(*map(self._changed, _threads(runs)))
+    async def wait(self, runs: Iterable[RunRecord]) -> None:
+        threads = {run.thread_id for run in runs}
+        await first_of(*map(self._changed, threads), asyncio.sleep(LOOK_UP))
 
     async def _changed(self, thread_id: str) -> None:
         self._seen[thread_id] = await self._store.changed(thread_id, self._seen.get(thread_id, 0))
-
-
-def _threads(runs: Iterable[RunRecord]) -> list[str]:
-    return sorted({run.thread_id for run in runs})

@@ -14,7 +14,7 @@ import msgspec
 from awaken.codec import digest, dumps, dumps_text
 from awaken.contract.commits import CallPhase
 from awaken.domain.event import ToolCallDone
-from awaken.domain.lifecycle import RunStatus
+from awaken.domain.lifecycle import CANCELLED, RunStatus
 from awaken.domain.message import Message, Role
 from awaken.domain.suspension import ToolCallOutcome
 from awaken.domain.ticket import TicketStatus
@@ -140,12 +140,13 @@ def _lost_commits(notes: Sequence[Note], final: Picture) -> Iterator[str]:
 
 
 def _lost_messages(notes: Sequence[Note], final: Picture) -> Iterator[str]:
-    """What was sent to a thread and did not come into its log."""
+    """What was sent to a thread and is neither in its log nor on its way there."""
     known = _by_id(final)
     for note in notes:
         for thread_id, message_id in _sent(note):
             thread = known.get(thread_id, _NOTHING)
-            if not any(message.id == message_id for message in thread.messages):
+            came = [*(message.id for message in thread.messages), *thread.unread]
+            if message_id not in came:
                 yield f"message {message_id} was sent to thread {thread_id} and never came"
 
 
@@ -289,4 +290,6 @@ def _left_open(thread: Picture) -> Iterator[str]:
             yield f"the ticket of {ticket.tool_name} is still open"
     if thread.owner is not None:
         yield f"the thread is still owned by {thread.owner}"
+    if thread.runs and thread.runs[0].termination_reason != CANCELLED:
+        yield from (f"message {id} waits to be read" for id in thread.unread)
     yield from (f"run {run_id} waits to be recovered" for run_id in thread.interrupted)

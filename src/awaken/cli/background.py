@@ -1,0 +1,142 @@
+"""What an agent has running in the background, seen from the process that runs it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Container, Sequence
+
+from awaken.cli.started import TASK, task_title
+from awaken.cli.text import one_line
+from awaken.clock import SYSTEM_CLOCK, Clock
+from awaken.contract.background import TaskStatus
+from awaken.domain.event import ActivitySnapshot, RunEvent, RunStart
+from awaken.domain.identity import RunIdentity
+from awaken.domain.progress import PROGRESS_ACTIVITY
+from awaken.domain.run import RunRecord, RunWaitingTicket
+from awaken.ext.background import TaskProgress, find_live_task
+from awaken.front import Runtime
+from awaken.front.tasks import BackgroundTask
+from awaken.runtime.steer import descendants
+from awaken.runtime.task_records import is_task
+
+GLANCE = 0.3
+"""Seconds between two looks at tasks, who wake nobody when they report or ask something."""
+
+Show = Callable[[RunEvent], object]
+
+
+async def waiting_run(runtime: Runtime, thread: str) -> RunRecord | None:
+    """The run of a thread that waits for its tasks, if one does."""
+    head = await runtime.store.load_thread(thread)
+    if head is None or head.open_run_id is None:
+        return None
+    run = await runtime.find_run(head.open_run_id)
+    return run if run is not None and run.is_background_task_waiting() else None
+
+
+async def next_news(
+    tasks: LiveTasks, known: Container[str], show: Show | None = None
+) -> RunRecord | None:
+    """Wait until a task has something to say to the run that waits for it, or nobody waits.
+
+    An agent in the background may also need an answer: then it is its run that is returned.
+
+    Args:
+        known: keys of questions that were put to somebody before.
+        show: is given what tasks report, as events of theirs.
+    """
+    runtime, thread, seen = tasks.runtime, tasks.run.thread_id, 0
+    while await waiting_run(runtime, thread) is not None:
+        if await runtime.store.load_commands(thread):
+            return None
+        if show is not None:
+            for event in await tasks.progress():
+                show(event)
+        for asking in await _asking(runtime, thread):
+            if any(ticket.key not in known for ticket in tickets_of(asking)):
+                return asking
+        try:
+            async with asyncio.timeout(GLANCE):
+                seen = await runtime.store.changed(thread, seen)
+        except TimeoutError:
+            pass
+    return None
+
+
+def tickets_of(run: RunRecord) -> Sequence[RunWaitingTicket]:
+    """What a run waits for somebody to answer."""
+    return run.waiting.tickets if run.waiting is not None else ()
+
+
+async def _asking(runtime: Runtime, thread: str) -> list[RunRecord]:
+    """Agents in the background that wait for an answer. What others ask for them is theirs."""
+    found: list[RunRecord] = []
+    for head in await descendants(runtime.store, thread):
+        run = await runtime.find_run(head.open_run_id) if head.open_run_id is not None else None
+        if run is None or run.parent_run_id is None or not tickets_of(run):
+            continue
+        parent = await runtime.find_run(run.parent_run_id)
+        if parent is not None and is_task(parent):
+            found.append(run)
+    return found
+
+
+class LiveTasks:
+    """The tasks a run waits for, as far as they run here, and how far they are."""
+
+    def __init__(self, runtime: Runtime, run: RunRecord, clock: Clock = SYSTEM_CLOCK) -> None:
+        self.runtime, self.run = runtime, run
+        self._clock = clock
+        self._shown: dict[str, TaskProgress] = {}
+
+    async def running(self) -> list[BackgroundTask]:
+        """Those of the run's own thread, the oldest first."""
+        thread = self.run.thread_id
+        tasks = await self.runtime.tasks(thread, status=TaskStatus.RUNNING)
+        return [
+            task
+            for task in reversed(tasks)
+            if task.thread_id == thread and find_live_task(task.id) is not None
+        ]
+
+    async def names(self) -> str:
+        """What they are called, or nothing if there are none."""
+        return ", ".join(one_line(task_title(task)) for task in await self.running())
+
+    async def progress(self) -> list[RunEvent]:
+        """What tasks have reported since this was asked last, as events of theirs."""
+        events: list[RunEvent] = []
+        for task in await self.running():
+            if task.progress is None or task.progress == self._shown.get(task.id):
+                continue
+            if task.id not in self._shown:
+                events.append(self._event(task, self._start(task)))
+            self._shown[task.id] = task.progress
+            content = {"message": task.progress.message, "progress": task.progress.fraction}
+            report = ActivitySnapshot(
+                message_id=task.task_id,
+                activity_type=PROGRESS_ACTIVITY,
+                content=content,
+                replace=True,
+            )
+            events.append(self._event(task, report))
+        return events
+
+    def _start(self, task: BackgroundTask) -> RunStart:
+        """Who reports: the name is what readers know of it."""
+        identity = RunIdentity(
+            thread_id=task.id,
+            run_id=task.id,
+            parent_run_id=self.run.run_id,
+            agent_id=f"{TASK}:{task_title(task)}",
+        )
+        return RunStart(thread_id=task.id, run_id=task.id, identity=identity)
+
+    def _event(self, task: BackgroundTask, event: RunStart | ActivitySnapshot) -> RunEvent:
+        return RunEvent(
+            thread_id=task.id,
+            run_id=task.id,
+            parent_run_id=self.run.run_id,
+            at_ms=self._clock.now_ms(),
+            event=event,
+        )

@@ -1,0 +1,157 @@
+"""The accounts of run trees: made from what is on record, and shared by all that is alive."""
+
+from __future__ import annotations
+
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from awaken.clock import Clock
+from awaken.codec import from_json
+from awaken.contract.budget import Account
+from awaken.contract.commits import CallPhase
+from awaken.contract.registry import ExecutionResolver
+from awaken.contract.store import Store
+from awaken.contract.threads import RunQuery, ThreadContext
+from awaken.domain.budget import Budget, Spending
+from awaken.domain.lifecycle import RunStatus
+from awaken.domain.run import PersistedState, RunRecord
+from awaken.errors import AwakenError
+from awaken.ext.background.state import BACKGROUND_TASK_STATE
+from awaken.runtime.delegates import child_id, spending_in
+from awaken.runtime.task_records import is_task
+
+_MANY = 1000
+_UNDER_WAY = (CallPhase.INTENT, CallPhase.SUSPENDED)
+
+
+class Accounts:
+    """Opens the accounts of runs.
+
+    An agent in the background goes on while its owner waits, and is there when that one is taken
+    up: both live off one account, for as long as one of them holds it.
+    """
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._held: WeakValueDictionary[str, Account] = WeakValueDictionary()
+
+    async def open(
+        self,
+        run_id: str,
+        own: Budget | None,
+        above: Account | None,
+        state: PersistedState | None,
+        context: ThreadContext,
+    ) -> Account | None:
+        """What a run may use up, less what it, and what it is not done with, have on record;
+        nothing if nobody set a limit.
+
+        Args:
+            own: the limits of the run itself.
+            above: the account of the run it works for.
+            state: what the run is on record with; nothing for a new one, which gets its share of
+                what is above.
+        """
+        account = self._held.get(run_id)
+        if account is None or account.parent is not above or own not in (None, account.budget):
+            if above is not None:
+                account = above.child(own if state is not None else above.share(own))
+            elif own is not None:
+                account = Account(own, clock=self._clock)
+            else:
+                return None
+            self._held[run_id] = account
+        if state is not None:
+            account.restore(run_id, spending_in(state))
+            for id, known in await spending_beneath(self._store, run_id, context):
+                account.restore(id, known)
+        return account
+
+    async def of_run(self, run_id: str | None, resolver: ExecutionResolver) -> Account | None:
+        """The account of a run that is on record, whether or not somebody carries it on."""
+        record = await self._store.load_run(run_id) if run_id is not None else None
+        if record is None:
+            return None
+        held = self._held.get(record.run_id)
+        if held is not None:
+            return held
+        above = await self.of_run(record.parent_run_id, resolver)
+        context = await self._store.load_context(record.thread_id, tail=0)
+        if is_task(record) or context is None:
+            return above
+        own, state = _budget_of(record, resolver), record.state or PersistedState()
+        return await self.open(record.run_id, own, above, state, context)
+
+
+def _budget_of(record: RunRecord, resolver: ExecutionResolver) -> Budget | None:
+    """The limits a run was given, else its agent's own."""
+    extras = record.request.request_extras if record.request is not None else None
+    if isinstance(extras, dict) and "budget" in extras:
+        return from_json(extras["budget"], Budget)
+    try:
+        budget: Budget | None = resolver.resolve_execution(record.agent_id).spec.budget
+    except AwakenError:
+        return None  # whoever runs it will be told
+    return budget
+
+
+# -- what is not counted with the run yet -----------------------------------------------------
+
+Counts = list[tuple[str, Spending]]
+"""Runs, and what they are on record with."""
+
+
+async def spending_beneath(store: Store, starter: str, context: ThreadContext) -> Counts:
+    """What runs beneath one are on record with that are no part of its own record, as seen from
+    it: delegates whose calls are not done, and agents in the background.
+
+    Args:
+        starter: what its tasks are beneath: the run itself, or the task it runs in.
+    """
+    found: Counts = []
+    for call in context.calls:
+        if call.phase in _UNDER_WAY:
+            child = child_id(call.key)
+            found += await _of_delegate(store, child, child) or ()
+    if BACKGROUND_TASK_STATE.name in context.thread_state.extensions:
+        for task in await _tasks_beneath(store, starter):
+            found += await _of_task(store, task)
+    return found
+
+
+async def _of_delegate(store: Store, run_id: str, starter: str) -> Counts | None:
+    """What a delegate, and those beneath it, are on record with, as seen from the run above it;
+    nothing if there is no such run."""
+    context = await store.load_context(run_id, tail=0)
+    if context is None:
+        return None
+    found = [(run_id, spending_in(context.run_state))]
+    run = context.open_run
+    if run is not None and run.status is not RunStatus.DONE:
+        # One that is over has taken all beneath it into its own record.
+        found += await spending_beneath(store, starter, context)
+    return [(id, known.as_parents()) for id, known in found]
+
+
+async def _of_task(store: Store, task: str) -> Counts:
+    """The same for the agent a task runs; without one, for those of the tasks it has started."""
+    found = await _of_delegate(store, child_id(task), task)
+    if found is None:
+        found = []
+        for other in await _tasks_beneath(store, task):
+            found += await _of_task(store, other)
+    return found
+
+
+async def _tasks_beneath(store: Store, starter: str) -> list[str]:
+    """The tasks a run or a task has started."""
+    found: list[str] = []
+    query = RunQuery(parent_run_id=starter, limit=_MANY)
+    while True:
+        page = await store.list_runs(query)
+        found.extend(run.run_id for run in page if is_task(run))
+        if page.cursor is None:
+            return found
+        query = msgspec.structs.replace(query, cursor=page.cursor)

@@ -1,0 +1,102 @@
+"""Background tasks as records of runs. Pure: what is written when one begins, and when it ends."""
+
+from __future__ import annotations
+
+import msgspec
+
+from awaken.codec import Json, dumps_text, from_json, to_json
+from awaken.contract.background import PersistedTaskMeta, TaskStatus
+from awaken.domain.event import RunFinish
+from awaken.domain.identity import RequestOrigin
+from awaken.domain.lifecycle import CANCELLED, NATURAL_END, Failed, RunStatus, TerminationReason
+from awaken.domain.run import RunOutcome, RunRecord, RunRequestSnapshot
+
+INTERRUPTED = "interrupted: the process ended while the task ran"
+_PREFIX = "task:"
+
+
+def is_task(record: RunRecord) -> bool:
+    extras = record.request.request_extras if record.request is not None else None
+    is_ours = isinstance(extras, dict) and "task" in extras
+    return is_ours and record.agent_id.startswith(_PREFIX)
+
+
+class KeptTask(msgspec.Struct, frozen=True):
+    """A task as its record has it, and what is needed to take it up again."""
+
+    task: PersistedTaskMeta
+    resume: Json = None
+
+    @classmethod
+    def of(cls, record: RunRecord) -> KeptTask:
+        extras = record.request.request_extras if record.request is not None else None
+        assert isinstance(extras, dict), "a task's record says what it is"
+        return cls(from_json(extras["task"], PersistedTaskMeta), extras.get("resume"))
+
+    def begun(self, now_ms: int) -> RunRecord:
+        """The record of a task that is about to start."""
+        task, now = self.task, now_ms // 1000
+        name = task.description if task.task_type == "tool" else task.task_type
+        return RunRecord(
+            run_id=task.uid,
+            thread_id=task.uid,
+            agent_id=f"{_PREFIX}{name}",
+            parent_run_id=task.parent_uid or task.parent_context.run_id,
+            request=RunRequestSnapshot(
+                origin=RequestOrigin.INTERNAL,
+                request_extras=self._extras(),
+                parent_thread_id=task.owner_thread_id or None,
+            ),
+            status=RunStatus.RUNNING,
+            created_at=now,
+            started_at=now,
+            updated_at=now,
+        )
+
+    def ended(self, record: RunRecord, now_ms: int) -> RunRecord:
+        """Its record when it is over."""
+        task, now = self.task, now_ms // 1000
+        termination = termination_of(task)
+        final = None if task.result is None else _text(task.result)
+        payload = {"message": task.error} if task.error is not None else None
+        assert record.request is not None, "a task's record says what it is"
+        return msgspec.structs.replace(
+            record,
+            request=msgspec.structs.replace(record.request, request_extras=self._extras()),
+            status=RunStatus.DONE,
+            termination_reason=termination,
+            final_output=final,
+            error_payload=payload,
+            outcome=RunOutcome(
+                termination_reason=termination, final_output=final, error_payload=payload
+            ),
+            finished_at=now,
+            updated_at=now,
+            revision=record.revision + 1,
+            state=None,
+        )
+
+    def finish(self) -> RunFinish:
+        """What is told of its end."""
+        task = self.task
+        final = "" if task.result is None else _text(task.result)
+        return RunFinish(
+            thread_id=task.uid,
+            run_id=task.uid,
+            result={"response": final, "status": task.status.value},
+            termination=termination_of(task),
+        )
+
+    def _extras(self) -> Json:
+        return {"task": to_json(self.task), "resume": self.resume}
+
+
+def termination_of(task: PersistedTaskMeta) -> TerminationReason:
+    """How a task ended, as runs end."""
+    if task.status is TaskStatus.COMPLETED:
+        return NATURAL_END
+    return CANCELLED if task.status is TaskStatus.CANCELLED else Failed(value=task.error or "")
+
+
+def _text(result: Json) -> str:
+    return result if isinstance(result, str) else dumps_text(result)

@@ -1,0 +1,267 @@
+"""What becomes of background tasks when their runtime is closed: ended, or left to the next one."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from delegation_kit import Place, T, record
+from task_kit import Yard, agent_in_task, boss, dig, latest, over, tasks_in, told, working
+
+from awaken import Agent, Runtime, tool
+from awaken.domain.lifecycle import CANCELLED, RunStatus
+from awaken.domain.run import RunRecord
+from awaken.ext.background import BackgroundLimits, BackgroundTaskPlugin
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    return Place(request.param, tmp_path)
+
+
+async def left_in(place: Place) -> tuple[RunRecord, list[RunRecord]]:
+    """The run of the thread, and the tasks, as they are while nobody runs them."""
+    async with place.runtime([], recover=False) as runtime:
+        return await latest(runtime), await tasks_in(runtime)
+
+
+# -- ended ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["dig", "blast"])
+async def test_a_runtime_that_closes_ends_its_tasks(place: Place, name: str) -> None:
+    """None is left running; the next runtime goes on with the run, and tells it."""
+    yard = Yard()
+    agent = yard.agent("digger", [(name, {"n": 1})], background=[name])
+
+    async with place.runtime([agent]) as runtime:
+        await runtime.run("digger", "go", thread=T)
+        await yard.until_begun()
+    run, (task,) = await left_in(place)
+    async with place.runtime([agent]) as runtime:
+        over_now = await over(runtime)
+        assert await told(runtime) == ["bg_0 cancelled"]
+
+    assert run.status is RunStatus.WAITING
+    assert task.termination_reason == CANCELLED
+    assert over_now.final_output == "digger: bg_0 cancelled"
+    assert yard.done == []
+
+
+async def test_a_live_run_is_cancelled_with_its_tasks_when_the_runtime_closes(
+    place: Place,
+) -> None:
+    yard = Yard()
+    agent = yard.digger(dig(1), [("blast", {"n": 2})])
+
+    async with place.runtime([agent]) as runtime:
+        running = asyncio.ensure_future(runtime.run("digger", "go", thread=T))
+        await yard.until_begun(2)
+    result = await running
+    run, (task,) = await left_in(place)
+
+    assert result.termination == run.termination_reason == task.termination_reason == CANCELLED
+
+
+async def test_a_task_that_does_not_stop_is_stopped_for_good(place: Place) -> None:
+    """03/DB-3: after a grace period; whatever its body does, its record is closed."""
+    begun, let_go = asyncio.Event(), asyncio.Event()
+
+    @tool(effect="read")
+    async def sulk() -> str:
+        """Do not mind being cancelled."""
+        begun.set()
+        while not let_go.is_set():
+            with suppress(asyncio.CancelledError):
+                await let_go.wait()
+        return "at last"
+
+    plugin = BackgroundTaskPlugin(limits=BackgroundLimits(grace=0))
+    agent = Agent(
+        "sulker", model=working("sulker", [("sulk", {})]), background=[sulk], plugins=[plugin]
+    )
+    async with place.runtime([agent]) as runtime:
+        await runtime.run("sulker", "go", thread=T)
+        await begun.wait()
+    _, (task,) = await left_in(place)
+    let_go.set()
+
+    assert task.termination_reason == CANCELLED
+
+
+# -- left -------------------------------------------------------------------------------------
+
+
+async def test_a_task_that_may_run_again_is_left_and_taken_up_once(place: Place) -> None:
+    """It keeps its key and its names; its owner is told once, by whoever ends it."""
+    yard = Yard()
+    agent = yard.digger(dig(1))
+
+    async with place.runtime([agent], on_close="leave") as runtime:
+        await runtime.run("digger", "go", thread=T)
+        await yard.until_begun()
+    _, (left,) = await left_in(place)
+    async with place.runtime([agent]) as runtime:
+        await yard.until_begun()
+        assert len(await tasks_in(runtime)) == 1
+        yard.let_go(1)
+        run = await over(runtime)
+        assert await told(runtime) == ["bg_0 completed dug 1"]
+
+    assert left.status is RunStatus.RUNNING
+    first, second = yard.calls
+    assert first.idempotency_key == second.idempotency_key == left.run_id
+    assert second.run_identity.run_id == left.run_id
+    assert run.final_output == "digger: bg_0 completed dug 1"
+    assert yard.done == ["dug 1"]
+
+
+async def test_a_task_that_must_run_once_is_ended_where_others_are_left(place: Place) -> None:
+    """Nobody could take it up: it is stopped while it can be, and not reported as lost."""
+    yard = Yard()
+    agent = yard.agent("digger", [("blast", {"n": 1})], dig(2), background=["blast", "dig"])
+
+    async with place.runtime([agent], on_close="leave") as runtime:
+        await runtime.run("digger", "go", thread=T)
+        await yard.until_begun(2)
+    _, tasks = await left_in(place)
+    async with place.runtime([agent]) as runtime:
+        yard.let_go(1, 2)
+        run = await over(runtime)
+
+    assert {task.agent_id: task.termination_reason for task in tasks} == {
+        "task:blast": CANCELLED,
+        "task:dig": None,
+    }
+    assert run.final_output == "digger: bg_0 cancelled; bg_1 completed dug 2"
+
+
+async def test_an_agent_in_the_background_is_left_at_the_end_of_its_step(place: Place) -> None:
+    """What it has done is not done again; what it had begun is."""
+    yard = Yard()
+    helper = yard.agent("helper", [("note", {"what": "it"})], [("dig", {"n": 1})])
+
+    async with place.runtime([boss(helper), helper], on_close="leave") as runtime:
+        await runtime.run("boss", "go", thread=T)
+        await yard.until_begun()
+        child = await agent_in_task(runtime)
+        closing = asyncio.ensure_future(runtime.close())
+        await asyncio.sleep(0)
+        yard.let_go(1)
+        await closing
+    _, (task,) = await left_in(place)
+    async with place.runtime([boss(helper), helper]) as runtime:
+        run = await over(runtime)
+        assert (await record(runtime, child)).steps == 3
+
+    assert task.status is RunStatus.RUNNING
+    assert yard.done == ["noted it", "dug 1"]
+    assert run.final_output == "boss: bg_0 completed helper: "
+
+
+async def test_a_task_that_was_taken_up_is_left_again(place: Place) -> None:
+    """As runs are: whoever only looks in does not end what others began."""
+    yard = Yard()
+    agent = yard.digger(dig(1))
+
+    async with place.runtime([agent], on_close="leave") as runtime:
+        await runtime.run("digger", "go", thread=T)
+        await yard.until_begun()
+    async with place.runtime([agent]):
+        await yard.until_begun()
+    _, (task,) = await left_in(place)
+    async with place.runtime([agent]) as runtime:
+        await yard.until_begun()
+        yard.let_go(1)
+        run = await over(runtime)
+
+    assert task.status is RunStatus.RUNNING
+    assert run.final_output == "digger: bg_0 completed dug 1"
+    assert len(yard.calls) == 3
+
+
+async def test_a_task_of_an_agent_that_is_not_there_is_left_alone(place: Place) -> None:
+    """Design §8: a process recovers only what belongs to agents it has."""
+    yard = Yard()
+    agent = yard.digger(dig(1))
+
+    async with place.runtime([agent], on_close="leave") as runtime:
+        await runtime.run("digger", "go", thread=T)
+        await yard.until_begun()
+    async with place.runtime([Agent("other", model=working("other"))]) as runtime:
+        assert await runtime.recover() == []
+        (task,) = await tasks_in(runtime)
+        assert task.status is RunStatus.RUNNING
+        assert await runtime.cancel(task.run_id), "but it can be ended from there"
+    run, (task,) = await left_in(place)
+
+    assert task.termination_reason == CANCELLED
+    assert run.status is RunStatus.WAITING
+    assert len(yard.calls) == 1
+
+
+async def test_a_tool_that_is_not_there_any_more_is_reported_as_interrupted(place: Place) -> None:
+    """The agent is there, the tool is not: nobody can go on with the task, and it is said."""
+    yard = Yard()
+
+    async with place.runtime([yard.digger(dig(1))], on_close="leave") as runtime:
+        await runtime.run("digger", "go", thread=T)
+        await yard.until_begun()
+    async with place.runtime([Agent("digger", model=working("digger", dig(1)))]) as runtime:
+        run = await over(runtime)
+
+    why = "interrupted: the process ended while the task ran"
+    assert run.final_output == f"digger: bg_0 failed {why}"
+    assert len(yard.calls) == 1
+
+
+async def test_what_was_cancelled_while_nobody_ran_it_is_not_taken_up(place: Place) -> None:
+    """The wish is kept: whoever has the agent ends the task, and starts nothing."""
+    yard = Yard()
+    agent = yard.digger(dig(1))
+
+    async with place.runtime([agent], on_close="leave") as runtime:
+        await runtime.run("digger", "go", thread=T)
+        await yard.until_begun()
+    async with place.runtime([], recover=False) as desk:
+        assert await desk.cancel(T)
+    async with place.runtime([agent]) as runtime:
+        assert runtime.recovered == []
+    run, (task,) = await left_in(place)
+
+    assert run.termination_reason == task.termination_reason == CANCELLED
+    assert len(yard.calls) == 1
+
+
+async def test_a_question_of_an_agent_in_the_background_outlives_the_runtime(
+    place: Place,
+) -> None:
+    """The task is taken up, and waits for the answer again."""
+    yard = Yard()
+    helper = yard.agent("helper", [("pay", {"n": 5})])
+
+    async with place.runtime([boss(helper), helper], on_close="leave") as runtime:
+        await runtime.run("boss", "go", thread=T)
+        child = await agent_in_task(runtime)
+        (ticket,) = await _asked(runtime, child)
+    async with place.runtime([boss(helper), helper]) as runtime:
+        assert await runtime.decide(child, {ticket: True})
+        run = await over(runtime)
+
+    assert yard.done == ["paid 5"]
+    assert run.final_output == "boss: bg_0 completed helper: "
+
+
+async def _asked(runtime: Runtime, child: str) -> list[str]:
+    """The keys of a run's questions, once there are some."""
+    seen = 0
+    async with asyncio.timeout(5):
+        while True:
+            seen = await runtime.store.changed(child, seen)
+            tickets = [t.key for t in await runtime.list_tickets() if t.run_id == child]
+            if tickets:
+                return tickets

@@ -26,6 +26,7 @@ from awaken.domain.event import (
 from awaken.domain.identity import RunIdentity
 from awaken.domain.inference import TokenUsage
 from awaken.domain.lifecycle import (
+    AWAITING_TASKS,
     CANCELLED,
     NATURAL_END,
     SUSPENDED_END,
@@ -183,3 +184,43 @@ def test_other_endings_name_their_reason() -> None:
         "  ↺ the model starts over: connection lost",
         "stopped: 16 rounds · 0 steps · 0 tokens · 0.0 s",
     ]
+
+
+def test_what_runs_beneath_do_is_shown_by_name_further_in_and_their_words_are_not() -> None:
+    reader = Reader()
+
+    def beneath(run: str, parent: str, *events: AgentEvent) -> None:
+        identity = RunIdentity(thread_id=run, run_id=run, agent_id=f"agent-{run}")
+        start = RunStart(thread_id=run, run_id=run, identity=identity)
+        for event in (start, *events):
+            told = RunEvent(thread_id=run, run_id=run, parent_run_id=parent, at_ms=0, event=event)
+            reader.transcript.show(told)
+
+    reader.show(START, TextDelta(delta="Clerk!"), call("1", "agent_run_a"))
+    beneath("a", "r", TextDelta(delta="Hm."), call("1", "agent_run_b"))
+    beneath("b", "a", call("1", "pay"), done("1", ToolResult.suspended("pay", "?")))
+    beneath("b", "a", ToolCallResumed(target_id="1", result="paid"), call("2", "lose"))
+    beneath("b", "a", done("2", ToolResult.error("lose", "lost")))
+    answer = {"agent_id": "a", "response": "All paid.", "steps": 2}
+    reader.show(ToolCallResumed(target_id="1", result={"data": answer, "metadata": {}}))
+    assert reader.lines[1:] == [
+        "  Clerk!",
+        "  → agent_run_a()",
+        "    → agent-a: agent_run_b()",
+        "      → agent-b: pay()",
+        "      ✓ agent-b: pay: paid",
+        "      → agent-b: lose()",
+        "      ✗ agent-b: lose: lost",
+        "  ✓ 0.0 s  agent_run_a: All paid.",
+    ]
+    assert reader.transcript.tally.calls[0].name == "agent_run_a"
+    assert len(reader.transcript.tally.calls) == 1
+
+
+def test_a_run_that_waits_for_its_tasks_is_not_called_done() -> None:
+    reader = Reader()
+    waits = {"status": "waiting", "status_reason": AWAITING_TASKS}
+    reader.show(START, TextDelta(delta="On it."))
+    reader.show(RunFinish(thread_id="t", run_id="r", termination=NATURAL_END, result=waits))
+    reader.transcript.finish()
+    assert reader.lines[-1] == "waiting for tasks · 0 steps · 0 tokens · 0.0 s"

@@ -233,10 +233,10 @@ async def until_told(runtime: Runtime, times: int, thread: str = T) -> RunRecord
     async with asyncio.timeout(5):
         while True:
             seen = await runtime.store.changed(thread, seen)
-            run = await latest(runtime, thread)
-            is_told = len(await told(runtime, thread)) == times
-            if is_told and run.status is not RunStatus.RUNNING:
-                return run
+            if len(await told(runtime, thread)) == times:
+                run = await latest(runtime, thread)
+                if run.status is not RunStatus.RUNNING:
+                    return run
 
 
 async def over(runtime: Runtime, thread: str = T) -> RunRecord:

@@ -73,8 +73,10 @@ class TreeEvents:
     async def _since(self) -> int:
         """When the event was that the reader knows already."""
         if self._since_ms is None:
-            known = await self._store.load_events(self._root, after=self._after - 1, limit=1)
-            self._since_ms = known[0].at_ms if known and self._after > 0 else 0
+            self._since_ms = 0
+            if self._after > 0:
+                known = await self._store.load_events(self._root, after=self._after - 1, limit=1)
+                self._since_ms = known[0].at_ms if known else 0
         return self._since_ms
 
 

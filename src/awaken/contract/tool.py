@@ -125,7 +125,16 @@ class ToolCallContext(msgspec.Struct, kw_only=True, gc=False):
         message: str | None = None,
         progress: float | None = None,
     ) -> None:
-        """Say how far the tool is, from 0 to 1."""
+        """Say how far the tool is, from 0 to 1.
+
+        Raises:
+            TypeError: the status is none; `message` and `progress` are given by name.
+        """
+        given: Any = status
+        if not isinstance(given, ProgressStatus):
+            raise TypeError(
+                f"{status!r} is no ProgressStatus: write report_progress(message=…, progress=0.5)"
+            )
         if self.activity_sink is not None:
             report = ToolCallProgress.of(
                 self.call_id,

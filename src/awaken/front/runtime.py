@@ -134,11 +134,12 @@ class Runtime:
             clock=clock,
             ids=ids,
         )
-        self._agents = listed(agents, "the runtime's agents")
+        self._agents: Sequence[AnyAgent] = listed(agents, "the runtime's agents")
         self._sources = dict(sources or {})
+        self._found: Mapping[str, AgentSpec] = {}
         builder = self._assembly.builder(self._agents)
         self._closers = builder.closers()
-        self._engine = builder.with_thread_run_store(self._store).build()
+        self._engine = builder.with_thread_run_store(self._store).build(self._sources)
         self._recovery = Recovery(self._engine, self._spawn)
 
     # -- life ---------------------------------------------------------------------------------
@@ -199,31 +200,31 @@ class Runtime:
         Raises:
             BuildError: an agent cannot run; nothing was replaced.
         """
-        self._agents = listed(agents, "the runtime's agents")
-        return self._use(())
+        return self._use(listed(agents, "the runtime's agents"), self._found)
 
-    def _use(self, found: Sequence[AgentSpec]) -> int:
-        builder = self._assembly.builder((*self._agents, *found))
-        version = self._engine.registry.replace(builder.validated_resolver())
+    def _use(self, agents: Sequence[AnyAgent], found: Mapping[str, AgentSpec]) -> int:
+        builder = self._assembly.builder((*agents, *found.values()))
+        version = self._engine.registry.replace(builder.validated_resolver(self._sources))
+        self._agents, self._found = agents, found
         self._closers.extend(builder.closers())
         return version
 
     async def discover(self) -> dict[str, AwakenError]:
         """Look at every source for its agent, and know those that are found from now on.
 
-        Opening the runtime does so. A source that cannot be used is left out, and logged; returns
-        what is wrong with which.
+        Opening the runtime does so. A source that cannot be used now is logged, and what was found
+        there before is kept; returns what is wrong with which.
         """
-        found: list[AgentSpec] = []
+        found = dict(self._found)
         wrong: dict[str, AwakenError] = {}
         for name, where in self._sources.items():
             try:
-                found.append(await find_agent(name, where))
+                found[name] = await find_agent(name, where)
             except AwakenError as error:
                 log.warning("no agent was found at source %r: %s", name, error)
                 wrong[name] = error
-        if found:
-            self._use(found)
+        if found != self._found:
+            self._use(self._agents, found)
         return wrong
 
     # -- running ------------------------------------------------------------------------------

@@ -9,9 +9,10 @@ import msgspec
 from awaken.codec import Json
 from awaken.contract.background import TaskStatus
 from awaken.contract.store import Store
-from awaken.contract.threads import RunQuery
+from awaken.contract.threads import RunQuery, TicketQuery
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.run import RunRecord, WaitingReason
+from awaken.domain.ticket import TicketStatus
 from awaken.domain.value import Value
 from awaken.errors import NotFound
 from awaken.ext.background import TaskProgress, find_live_task
@@ -123,10 +124,17 @@ async def over_or_asking(engine: AgentRuntime, id: str) -> RunRecord:
             if live is not None:
                 await live.wait_ended(None)
             return run
-        if run.status is RunStatus.WAITING and not _awaits_tasks(run):
+        if run.status is RunStatus.WAITING and await _asks(engine.store, run):
             return run
         seen = await engine.store.changed(run.thread_id, seen)
 
 
-def _awaits_tasks(run: RunRecord) -> bool:
-    return run.waiting is not None and run.waiting.reason is WaitingReason.BACKGROUND_TASKS
+async def _asks(store: Store, run: RunRecord) -> bool:
+    """Whether a run waits for somebody outside, who has not answered yet."""
+    waiting = run.waiting
+    if waiting is None or waiting.reason is WaitingReason.BACKGROUND_TASKS:
+        return False
+    if not waiting.tickets:
+        return not await store.load_commands(run.thread_id)
+    query = TicketQuery(run_id=run.run_id, status=TicketStatus.OPEN, limit=1)
+    return bool(len(await store.list_tickets(query)))

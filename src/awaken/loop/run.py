@@ -118,6 +118,7 @@ async def _begin(run: LiveRun, params: AgentLoopParams) -> TerminationReason | N
         run.check_token()
         if suspended_calls(run.store):
             return await _suspend(run)
+        run.transcript.extend(read_inbox(run))  # what came while calls were carried out
         if refusal := switch_agent(run):
             return refusal
         if run.is_busy(Phase.RUN_START):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TypeVar
 
 from awaken.backend.delegate import DelegateTool
@@ -15,7 +15,7 @@ from awaken.contract.registry import ExecutionResolver
 from awaken.contract.store import Store
 from awaken.contract.tool import Tool
 from awaken.domain.spec import AgentSpec, ModelSpec
-from awaken.errors import AwakenError, BuildError, ValidationFailed
+from awaken.errors import AwakenError, BuildError, DelegateNotFound, ValidationFailed
 from awaken.ext.background import BackgroundTaskPlugin, background
 from awaken.ext.stop import StopConditionPlugin
 from awaken.ids import UUID7, Ids
@@ -136,8 +136,10 @@ class AgentRuntimeBuilder:
         plugins = (self._registries.plugins.get(id) for id in spec.plugin_ids)
         return any(plugin is not None and plugin.id == self._tasks.id for plugin in plugins)
 
-    def validated_resolver(self) -> RegistryResolver:
+    def validated_resolver(self, sources: Collection[str] = ()) -> RegistryResolver:
         """The resolver, after every agent has been resolved once.
+
+        An agent may lack a delegate that is still to be found at one of the `sources`.
 
         Raises:
             ValidationFailed: agents that cannot run, all of them named.
@@ -147,6 +149,9 @@ class AgentRuntimeBuilder:
         for agent_id in resolver.agent_ids():
             try:
                 resolver.resolve_execution(agent_id)
+            except DelegateNotFound as error:
+                if error.delegate_id.partition("/")[0] not in sources:
+                    failures.append(str(error))
             except AwakenError as error:
                 failures.append(str(error))
         if failures:
@@ -157,13 +162,13 @@ class AgentRuntimeBuilder:
         """A runtime whose agents are looked at when they are first asked for."""
         return self._build(self.resolver())
 
-    def build(self) -> AgentRuntime:
-        """A runtime whose agents can all be resolved.
+    def build(self, sources: Collection[str] = ()) -> AgentRuntime:
+        """A runtime whose agents can all be resolved, once the sources have been looked at.
 
         Raises:
             BuildError: something was registered wrongly, or an agent cannot run.
         """
-        return self._build(self.validated_resolver())
+        return self._build(self.validated_resolver(sources))
 
     def _build(self, resolver: RegistryResolver) -> AgentRuntime:
         if self._store is None:

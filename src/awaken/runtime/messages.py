@@ -11,6 +11,7 @@ import msgspec
 from awaken.clock import Clock
 from awaken.contract.background import DurableMessageRequest
 from awaken.contract.commands import CommandKind, ThreadCommand
+from awaken.contract.control import first_of
 from awaken.contract.store import Store
 from awaken.domain.identity import RequestOrigin, RunMode
 from awaken.domain.lifecycle import RunStatus
@@ -61,13 +62,34 @@ class Messages:
                 )
             )
         await self._deliver(thread_id)
-        await self._wake(thread_id, request.recipient_agent_id)
+        reading = await self._wake(thread_id, request.recipient_agent_id)
+        if reading is not None:
+            # Whoever sends it forgets it now: first, the run that reads it is on record.
+            await self._taken(request, reading)
+
+    async def _taken(self, request: DurableMessageRequest, reading: asyncio.Future[None]) -> None:
+        """Wait until a run has taken a message up, or will not."""
+        thread_id, seen = request.recipient_thread_id, 0
+
+        async def changed() -> None:
+            nonlocal seen
+            seen = await self._store.changed(thread_id, seen)
+
+        async def is_read() -> None:
+            await asyncio.wait([reading])
+
+        while not reading.done() and await self._waits(thread_id, request.message_id):
+            await first_of(changed(), is_read())
+
+    async def _waits(self, thread_id: str, message_id: str) -> bool:
+        """Whether a message is kept for a thread, and no run has taken it up."""
+        commands = await self._store.load_commands(thread_id)
+        return any(message.id == message_id for c in commands for message in c.messages)
 
     async def _has(self, thread_id: str, message_id: str) -> bool:
         """Whether a message that comes twice has come before."""
-        for command in await self._store.load_commands(thread_id):
-            if any(message.id == message_id for message in command.messages):
-                return True
+        if await self._waits(thread_id, message_id):
+            return True
         thread = await self._store.load_thread(thread_id)
         end = thread.message_count if thread is not None else 0
         while end > 0:
@@ -89,16 +111,17 @@ class Messages:
             if last is not None and last.agent_id in agents:
                 await self._wake(thread_id, None)
 
-    async def _wake(self, thread_id: str, agent_id: str | None) -> None:
+    async def _wake(self, thread_id: str, agent_id: str | None) -> asyncio.Future[None] | None:
         """Start a run in a thread where none is open; one that waits is woken by the command."""
         context = await self._store.load_context(thread_id, tail=0)
         if context is None or context.thread.owner is not None or not context.commands:
-            return
+            return None
         if context.open_run is not None and context.open_run.status is not RunStatus.DONE:
-            return
+            return None
         task = asyncio.ensure_future(self._read(thread_id, agent_id))
         self._waking.add(task)
         task.add_done_callback(self._waking.discard)
+        return task
 
     async def _read(self, thread_id: str, agent_id: str | None) -> None:
         try:

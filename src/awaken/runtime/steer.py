@@ -280,6 +280,7 @@ async def interrupted(runtime: AgentRuntime) -> list[RunRecord]:
         if runtime.active.find_by_thread(record.thread_id) is None
         and _agent_of(record) in known
         and not await _is_left_to_parent(runtime, record)
+        and not await _is_only_told(runtime, record, now)
     ]
 
 
@@ -293,6 +294,15 @@ async def _is_left_to_parent(runtime: AgentRuntime, run: RunRecord) -> bool:
         return False
     commands = await runtime.store.load_commands(run.thread_id)
     return not any(command.kind is CommandKind.CANCEL for command in commands)
+
+
+async def _is_only_told(runtime: AgentRuntime, run: RunRecord, now_ms: int) -> bool:
+    """Whether a run that waits for answers has got nothing but messages: it reads them later."""
+    tickets = run.waiting.tickets if run.waiting is not None else ()
+    if not tickets or any(t.expires_at is not None and t.expires_at <= now_ms for t in tickets):
+        return False
+    commands = await runtime.store.load_commands(run.thread_id)
+    return all(command.kind is CommandKind.MESSAGES for command in commands)
 
 
 async def take_up_task(runtime: AgentRuntime, record: RunRecord) -> None:

@@ -7,16 +7,18 @@ import pytest
 from cli_process import awaken, on_terminal
 
 SHOP = '''
+import asyncio
+
 from awaken import Agent, Runtime, tool
 from awaken.testing import FunctionModel, tool_calls_response
 
 
-def model(*names):
+def model(*names, **more):
     """Calls each tool once, then tells what it heard."""
 
     def answer(request):
         told = [message.text() for message in request.messages if message.role == "tool"]
-        calls = [(name, f"c{i}", {"order": 7}) for i, name in enumerate(names)]
+        calls = [(name, f"c{i}", {"order": 7} | more) for i, name in enumerate(names)]
         return f"I heard: {'; '.join(told)}" if told else tool_calls_response("", *calls)
 
     return FunctionModel(answer)
@@ -61,6 +63,27 @@ buyer = Agent(
 payer = Agent("payer", model=model("refund"), tools=[refund])
 sender = Agent("sender", model=model("ship"), tools=[ship])
 broken = Agent("broken", model=model("fail"), tools=[fail])
+payers = [
+    Agent("boss", model=model("agent_run_payer", prompt="Pay!"), delegates=[payer]),
+    payer,
+]
+
+
+@tool
+async def dig(order: int) -> str:
+    """Take a while."""
+    await asyncio.sleep(0.3)
+    return "dug"
+
+
+@tool(effect="idempotent")
+async def seek(order: int) -> str:
+    """Take a while, perhaps more than once."""
+    await asyncio.sleep(0.3)
+    return "found"
+
+
+clerk = Agent("clerk", model=model("dig", "seek"), background=[dig, seek])
 
 
 def runtime():
@@ -113,6 +136,30 @@ def test_approvals_are_answered_as_asked_and_it_says_so(home: Path, option: str,
     done = awaken("chaos", "shop:payer", "Pay!", "--kills", "1", option, cwd=home)
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"calls that need an approval {told}" in done.stderr
+
+
+def test_what_delegates_do_and_ask_counts_as_well(home: Path) -> None:
+    done = awaken("chaos", "shop:payers", "Pay!", "--kills", "4", "--yes", "--json", cwd=home)
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads(done.stdout.splitlines()[-1])
+    assert report["kills"] == 4
+    assert not any(report["damage"].values())
+    calls = {tool["name"]: tool["calls"] for tool in report["tools"]}
+    assert calls == {"agent_run_payer": 4, "refund": 4}
+
+
+def test_tasks_in_the_background_are_awaited_and_told_of(home: Path) -> None:
+    """One that may not run again is not run again, and the model hears that nobody knows."""
+    done = awaken("chaos", "shop:clerk", "Dig!", "--kills", "3", "--seed", "5", "--json", cwd=home)
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads(done.stdout.splitlines()[-1])
+    assert not any(report["damage"].values())
+    tools = {tool["name"]: tool for tool in report["tools"]}
+    dig, seek = tools["dig"], tools["seek"]
+    assert dig["calls"] == seek["calls"] == 3
+    assert (dig["ran_again"], seek["reported_unknown"]) == (0, 0)
+    assert dig["reported_unknown"] > 0
+    assert seek["ran_again"] > 0
 
 
 def test_a_verify_that_does_not_know_what_happened_is_found_out(home: Path) -> None:

@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from awaken import Agent, Runtime, ToolDescriptor, tool
+from awaken import Agent, RemoteAgent, Runtime, ToolDescriptor, tool
 from awaken.domain.lifecycle import NATURAL_END, Blocked
 from awaken.domain.message import Role
 from awaken.errors import ConfigError, ToolIdConflict
 from awaken.ext.handoff import HandoffPlugin
-from awaken import RemoteAgent
 from awaken.testing import ScriptedModel, tool_call_response
 from awaken.testing.models import Response
 

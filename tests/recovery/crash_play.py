@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 from crash_life import Role, Stage, beside, prompts, start, wait
 from crash_scenarios import Answered, Cancelled, Scenario
-from crash_world import DEEDS, READS
+from crash_world import READS, SHOP
 
 from awaken.codec import dumps, dumps_text
 from awaken.contract.commits import CallPhase
@@ -201,11 +201,11 @@ def _unfounded(stage: Stage, final: Picture, open_calls: set[str]) -> Iterator[s
                 yield f"{name} was reported as unknown and was not open at any kill"
             if name not in stage.scenario.once:
                 yield f"{name} may be run again and was reported as unknown"
-        has_acted = call.phase is CallPhase.SUCCEEDED and name in DEEDS - aside
+        has_acted = call.phase is CallPhase.SUCCEEDED and name in SHOP and name not in aside
         if has_acted and call.key not in effects:
             yield f"{name} has succeeded and never took effect"
     for run in (run for thread in final.threads() for run in thread.runs):
         task = task_of(run)
-        is_tool = task is not None and task["task"]["description"] in DEEDS
+        is_tool = task is not None and task["task"]["description"] in SHOP
         if is_tool and run.termination_reason == NATURAL_END and run.run_id not in effects:
             yield f"task {run.run_id} has succeeded and never took effect"

@@ -11,15 +11,14 @@ from enum import Enum
 from typing import Any
 
 from crash_service import SERVICE
-from crash_world import COUNT, ONCE, Doorkeeper, Plan, World, planned, shop
+from crash_world import COUNT, ONCE, SHOP, Doorkeeper, Plan, World, planned
 
 from awaken import Agent, Budget, RemoteAgent, ToolCallResume
-from awaken.contract.tool import Tool
 from awaken.domain.recovery import OUTCOME_UNKNOWN
 from awaken.domain.ticket import Ticket
 from awaken.ext.background import BackgroundTaskPlugin
 from awaken.ext.handoff import Handoff
-from awaken.testing.chaos import Picture
+from awaken.testing.chaos import Picture, watched_tool
 
 THREAD = "t1"
 
@@ -32,8 +31,8 @@ class Part:
     """An agent of a scenario.
 
     Args:
-        plan: what its model wants; its tools are those it wants and those in `background`.
-        background: tools and agents that it starts as tasks.
+        plan: what its model wants; it has the tools for that.
+        background: which of them, and which agents, it starts as tasks.
         writes: whether it may write to other threads.
         heeds: whether what another agent writes to it is a prompt, and not just news.
     """
@@ -112,32 +111,26 @@ class Scenario:
         return frozenset(item for part in parts for item in part.background)
 
     def agents(self, world: World) -> list[Agent | RemoteAgent]:
-        tools = shop(world)
         known: dict[str, Agent | RemoteAgent] = {}
         # Those an agent starts as tasks have to be there before it.
         for name, part in reversed(({"main": self.main} | dict(self.team)).items()):
             if isinstance(part, Far):
                 known[name] = RemoteAgent(name, "https://far.example", backend=SERVICE)
             else:
-                known[name] = _agent(name, part, tools, known, world)
+                known[name] = _agent(name, part, known, world)
         return list(known.values())
 
 
-def _agent(
-    name: str,
-    part: Part,
-    tools: Mapping[str, Tool],
-    known: Mapping[str, Agent | RemoteAgent],
-    world: World,
-) -> Agent:
-    wanted = dict.fromkeys(tool for step in part.plan for tool, _ in step)
+def _agent(name: str, part: Part, known: Mapping[str, Agent | RemoteAgent], world: World) -> Agent:
+    wanted = dict.fromkeys(tool for step in part.plan for tool, _ in step if tool in SHOP)
+    tools = {tool: watched_tool(SHOP[tool], world.switch) for tool in wanted}
     plugins: list[Any] = [Doorkeeper()] if part.gated else []
     if part.writes:
         plugins.append(BackgroundTaskPlugin(policy=lambda *_: None))
     return Agent(
         name,
         model=planned(name, part.plan, world.witness, heeds=part.heeds),
-        tools=[tools[tool] for tool in wanted if tool in tools and tool not in part.background],
+        tools=[tool for name, tool in tools.items() if name not in part.background],
         delegates=part.delegates,
         background=[tools.get(item) or known[item] for item in part.background],
         handoffs=part.handoffs,

@@ -72,11 +72,15 @@ class Task(msgspec.Struct, kw_only=True):
     def state(self) -> State:
         if self.cancelled:
             return "cancelled"
-        if self.polls < POLLS or "for ever" in self.text:
+        if self.polls < POLLS or self.is_endless:
             return "working"
         if "ask" in self.text and self.answer is None:
             return "asks"
         return "failed" if "fail" in self.text else "done"
+
+    @property
+    def is_endless(self) -> bool:
+        return "for ever" in self.text
 
     @property
     def is_open(self) -> bool:
@@ -231,7 +235,7 @@ class ServiceBackend(ExecutionBackend):
             self._switch.reach("after a remote task was looked at")
             if task.state != "working":
                 return task
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0.01 if task.is_endless else 0.001)
 
 
 def _known(state: PersistedState | None, run_id: str) -> Known | None:

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator
 
 from crash_scenarios import (
     ALONE,
-    REFUND,
     Answered,
     Cancelled,
     Far,
@@ -29,6 +28,7 @@ from awaken.testing.chaos import Picture, task_of
 
 CHARGE: Plan = [[("charge", {"order": 1})]]
 SHIP: Plan = [[("ship", {"order": 1})]]
+ASK: Plan = [[("refund", {"order": 1, "euros": 9})]]
 LOOK: Call = ("look", {"order": 2})
 NEIGHBOUR = "t2"
 
@@ -55,8 +55,8 @@ def blue(ticket: Ticket, world: World) -> ToolCallResume:
 
 _NESTED = Part([[to("middle")]], delegates=("middle",))
 _BENEATH = {
-    "middle": Part([[to("leaf"), LOOK]], delegates=("leaf",)),
-    "leaf": Part([*REFUND, *SHIP]),
+    "middle": Part([[to("leaf")]], delegates=("leaf",)),
+    "leaf": Part(ASK),
 }
 
 DELEGATES = (
@@ -72,34 +72,31 @@ DELEGATES = (
     ),
     Scenario(
         name="delegate-twice",
-        main=Part(
-            [[to("helper", "One."), to("helper", "Two.")], [to("helper", "Three.")]],
-            delegates=("helper",),
-        ),
+        main=Part([[to("helper", "One."), to("helper", "Two.")]], delegates=("helper",)),
         team={"helper": Part([[LOOK]])},
     ),
     Scenario(
         name="delegate-asks",
         main=Part([[to("helper"), LOOK]], delegates=("helper",)),
-        team={"helper": Part([*REFUND, [("ship_asking", {"order": 1})]])},
+        team={"helper": Part([*ASK, [("ship_asking", {"order": 1})]])},
     ),
     Scenario(
         name="delegate-asks-elsewhere",
-        main=Part([*CHARGE, [to("helper")]], delegates=("helper",)),
-        team={"helper": Part(REFUND)},
+        main=Part([[to("helper"), *CHARGE[0]]], delegates=("helper",)),
+        team={"helper": Part(ASK)},
         answered=Answered.ELSEWHERE,
         answer=less,
     ),
     Scenario(
         name="delegate-asks-while-waiting",
         main=Part([[to("helper")]], delegates=("helper",)),
-        team={"helper": Part(REFUND)},
+        team={"helper": Part(ASK)},
         answered=Answered.LIVE,
     ),
     Scenario(
         name="delegates-ask-side-by-side",
         main=Part([[to("left"), to("right")]], delegates=("left", "right")),
-        team={"left": Part(REFUND), "right": Part([[("refund", {"order": 2, "euros": 3})]])},
+        team={"left": Part(ASK), "right": Part([[("refund", {"order": 2, "euros": 3})]])},
     ),
     Scenario(name="nested-asks", main=_NESTED, team=_BENEATH, answered=Answered.ELSEWHERE),
     Scenario(
@@ -157,7 +154,7 @@ HANDOFFS = (
     _handed("handoff", [[hand_to("second")], *CHARGE]),
     _handed("handoff-and-back", [[hand_to("second")], *CHARGE, [hand_to("main")], *SHIP]),
     _handed("handoff-beside-a-deed", [[*CHARGE[0], hand_to("second")], *SHIP]),
-    _handed("handoff-asks", [[hand_to("second")], *REFUND], answered=Answered.ELSEWHERE),
+    _handed("handoff-asks", [[hand_to("second")], *ASK], answered=Answered.ELSEWHERE),
     Scenario(
         name="delegate-hands-off",
         main=Part([[to("first")]], delegates=("first",)),
@@ -211,7 +208,7 @@ TASKS = (
     ),
     Scenario(
         name="task-approved",
-        main=Part(REFUND, background=("refund",)),
+        main=Part(ASK, background=("refund",)),
         answered=Answered.ELSEWHERE,
         holds=told_once,
     ),
@@ -235,7 +232,7 @@ TASKS = (
     Scenario(
         name="agent-task-asks",
         main=Part([[to("helper")]], background=("helper",)),
-        team={"helper": Part([*REFUND, *SHIP])},
+        team={"helper": Part([*ASK, *SHIP])},
         holds=completed,
     ),
     Scenario(

@@ -10,9 +10,9 @@ import asyncio
 import operator
 import random
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 from crash_service import Service
@@ -38,7 +38,7 @@ from awaken.domain.intercept import ToolInterceptPayload
 from awaken.domain.message import Message, Role
 from awaken.domain.tool import ToolError
 from awaken.testing import FunctionModel, text_response, tool_calls_response
-from awaken.testing.chaos import KillSwitch, NoteKind, Witness, watched_model, watched_tool
+from awaken.testing.chaos import KillSwitch, NoteKind, Witness, watched_model
 
 Call = tuple[str, dict[str, Any]]
 Plan = Sequence[Sequence[Call]]
@@ -61,9 +61,13 @@ _PAUSES = (0.0, 0.0, 0.0, 0.001, 0.002, 0.005)
 class World:
     """What the tools act upon: each deed is written down, and takes its time."""
 
+    here: ClassVar[World]
+    """The one this process lives in."""
+
     def __init__(self, home: Path, switch: KillSwitch, seed: int) -> None:
         self.switch, self.witness, self._seed = switch, switch.witness, seed
         self.service = Service(home / "service")
+        World.here = self
 
     async def act(self, ctx: ToolCallContext, what: Json) -> None:
         """Do something that can be seen from outside."""
@@ -92,110 +96,109 @@ class World:
 # -- tools ------------------------------------------------------------------------------------
 
 
-def shop(world: World) -> dict[str, Tool]:
-    """Everything an agent of these scenarios can do."""
-    tools = (*_deeds(world), *_repeatable(world), *_asking(world), *_counting(world))
-    return {item.descriptor().id: watched_tool(item, world.switch) for item in tools}
+@tool
+async def charge(order: int, ctx: ToolCallContext) -> str:
+    """Take the money."""
+    await World.here.act(ctx, order)
+    return f"charged {order}"
 
 
-def _deeds(world: World) -> Iterable[Tool]:
-    @tool
-    async def charge(order: int, ctx: ToolCallContext) -> str:
-        """Take the money."""
-        await world.act(ctx, order)
-        return f"charged {order}"
-
-    @tool
-    async def ship(order: int, ctx: ToolCallContext) -> str:
-        """Send the goods."""
-        await world.act(ctx, order)
-        return f"shipped {order}"
-
-    @tool
-    def print_label(order: int, ctx: ToolCallContext) -> str:
-        """Print a label, in a thread of its own."""
-        world.act_in_thread(ctx, order)
-        return f"printed {order}"
-
-    @tool(sequential=True)
-    async def seal(order: int, ctx: ToolCallContext) -> str:
-        """Seal the parcel; nothing else is done meanwhile."""
-        await world.act(ctx, order)
-        return f"sealed {order}"
-
-    @tool
-    async def drop(order: int, ctx: ToolCallContext) -> str:
-        """Do something, and fail all the same."""
-        await world.act(ctx, order)
-        raise ToolError.execution_failed(f"dropped {order}")
-
-    return charge, ship, print_label, seal, drop
+@tool
+async def ship(order: int, ctx: ToolCallContext) -> str:
+    """Send the goods."""
+    await World.here.act(ctx, order)
+    return f"shipped {order}"
 
 
-def _repeatable(world: World) -> Iterable[Tool]:
-    @tool(effect="read")
-    async def look(order: int, ctx: ToolCallContext) -> str:
-        """Look an order up."""
-        await world.act(ctx, order)
-        return f"order {order}: one chair"
-
-    @tool(effect="idempotent")
-    async def put(order: int, ctx: ToolCallContext) -> str:
-        """Note the order's place."""
-        await world.act(ctx, order)
-        return f"put {order}"
-
-    return look, put
+@tool
+def print_label(order: int, ctx: ToolCallContext) -> str:
+    """Print a label, in a thread of its own."""
+    World.here.act_in_thread(ctx, order)
+    return f"printed {order}"
 
 
-def _asking(world: World) -> Iterable[Tool]:
-    @tool(needs_approval=True)
-    async def refund(order: int, euros: int, ctx: ToolCallContext) -> str:
-        """Pay back."""
-        await world.act(ctx, [order, euros])
-        return f"refunded {euros} for {order}"
-
-    async def has_shipped(ctx: ToolCallContext) -> bool | str:
-        return f"shipped {ctx.arguments['order']}" if world.happened(ctx.idempotency_key) else False
-
-    @tool(recover="verify", verify=has_shipped)
-    async def ship_verified(order: int, ctx: ToolCallContext) -> str:
-        """Send the goods; the carrier knows whether it was done."""
-        await world.act(ctx, order)
-        return f"shipped {order}"
-
-    @tool(recover="ask")
-    async def ship_asking(order: int, ctx: ToolCallContext) -> str:
-        """Send the goods; a person looks whether it was done."""
-        await world.act(ctx, order)
-        return f"shipped {order}"
-
-    return refund, ship_verified, ship_asking
+@tool(sequential=True)
+async def seal(order: int, ctx: ToolCallContext) -> str:
+    """Seal the parcel; nothing else is done meanwhile."""
+    await World.here.act(ctx, order)
+    return f"sealed {order}"
 
 
-def _counting(world: World) -> Iterable[Tool]:
-    @tool
-    async def count(by: int, ctx: ToolCallContext) -> ToolOutput:
-        """Add to the thread's count."""
-        await world.act(ctx, by)
-        return ToolOutput(ToolResult.success("count", by), Command().update(COUNT, by))
+@tool
+async def drop(order: int, ctx: ToolCallContext) -> str:
+    """Do something, and fail all the same."""
+    await World.here.act(ctx, order)
+    raise ToolError.execution_failed(f"dropped {order}")
 
-    @tool(effect="idempotent")
-    async def count_again(by: int, ctx: ToolCallContext) -> ToolOutput:
-        """Add to the thread's count; doing it twice is doing it once."""
-        await world.act(ctx, by)
-        return ToolOutput(ToolResult.success("count_again", by), Command().update(COUNT, by))
 
-    return count, count_again
+@tool(effect="read")
+async def look(order: int, ctx: ToolCallContext) -> str:
+    """Look an order up."""
+    await World.here.act(ctx, order)
+    return f"order {order}: one chair"
 
+
+@tool(effect="idempotent")
+async def put(order: int, ctx: ToolCallContext) -> str:
+    """Note the order's place."""
+    await World.here.act(ctx, order)
+    return f"put {order}"
+
+
+@tool(needs_approval=True)
+async def refund(order: int, euros: int, ctx: ToolCallContext) -> str:
+    """Pay back."""
+    await World.here.act(ctx, [order, euros])
+    return f"refunded {euros} for {order}"
+
+
+async def _has_shipped(ctx: ToolCallContext) -> bool | str:
+    happened = World.here.happened(ctx.idempotency_key)
+    return f"shipped {ctx.arguments['order']}" if happened else False
+
+
+@tool(recover="verify", verify=_has_shipped)
+async def ship_verified(order: int, ctx: ToolCallContext) -> str:
+    """Send the goods; the carrier knows whether it was done."""
+    await World.here.act(ctx, order)
+    return f"shipped {order}"
+
+
+@tool(recover="ask")
+async def ship_asking(order: int, ctx: ToolCallContext) -> str:
+    """Send the goods; a person looks whether it was done."""
+    await World.here.act(ctx, order)
+    return f"shipped {order}"
+
+
+@tool
+async def count(by: int, ctx: ToolCallContext) -> ToolOutput:
+    """Add to the thread's count."""
+    await World.here.act(ctx, by)
+    return ToolOutput(ToolResult.success("count", by), Command().update(COUNT, by))
+
+
+@tool(effect="idempotent")
+async def count_again(by: int, ctx: ToolCallContext) -> ToolOutput:
+    """Add to the thread's count; doing it twice is doing it once."""
+    await World.here.act(ctx, by)
+    return ToolOutput(ToolResult.success("count_again", by), Command().update(COUNT, by))
+
+
+SHOP: dict[str, Tool] = {
+    item.descriptor().id: item
+    for item in (
+        *(charge, ship, print_label, seal, drop, look, put, refund),
+        *(ship_verified, ship_asking, count, count_again),
+    )
+}
+"""Everything an agent of these scenarios can do."""
 
 READS = frozenset({"look"})
 ONCE = frozenset(
     {"charge", "ship", "print_label", "seal", "drop", "refund", "ship_verified", "ship_asking"}
     | {"count"}
 )
-DEEDS = READS | ONCE | {"put", "count_again"}
-"""All of these; an agent has others, which only concern agents."""
 
 
 class Doorkeeper:

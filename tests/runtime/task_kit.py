@@ -136,9 +136,7 @@ class Yard:
             for _ in range(times):
                 await self._begun.acquire()
 
-    def agent(
-        self, name: str, *steps: Step, background: Sequence[Any] = (), **more: Any
-    ) -> Agent:
+    def agent(self, name: str, *steps: Step, background: Sequence[Any] = (), **more: Any) -> Agent:
         """An agent that follows a plan. What of it is named here works in the background; of what
         is named in the plan it has the tools."""
         aside = [self._tools[it] if isinstance(it, str) else it for it in background]

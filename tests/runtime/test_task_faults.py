@@ -117,6 +117,25 @@ async def test_an_end_that_a_store_did_not_take_is_kept_later() -> None:
     assert len(yard.calls) == 1
 
 
+async def test_the_end_of_a_task_that_was_taken_over_is_the_others_to_tell() -> None:
+    """Whoever has lost a task to another process says nothing more of it."""
+    yard, store = Yard(), MemoryStore()
+
+    async with Runtime([yard.digger(dig(1))], store=store, recover=False) as runtime:
+        await runtime.run("digger", "go", thread=T)
+        (task,) = await tasks_in(runtime)
+        gone = live_task_end(task.run_id)
+        assert gone is not None
+        store.forsake()
+        await store.claim(task.run_id, at_ms=0)
+        yard.let_go(1)
+        await asyncio.wait([gone])
+        assert (await record(runtime, task.run_id)).status is RunStatus.RUNNING
+        await runtime.engine.tasks.settle()
+        assert await store.load_commands(T) == []
+        assert runtime.engine.active.find_by_run(task.run_id) is None
+
+
 async def test_a_task_that_is_gone_without_a_word_is_taken_up() -> None:
     """Whoever tears its work out from under it leaves it to the next look around."""
     yard = Yard()

@@ -7,13 +7,35 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from delegation_kit import Place, T, record
-from task_kit import Yard, agent_in_task, boss, dig, latest, over, tasks_in, told, working
+from delegation_kit import Place, T, only_child, record, to
+from task_kit import (
+    Yard,
+    agent_in_task,
+    boss,
+    dig,
+    latest,
+    over,
+    tasks_in,
+    told,
+    until_told,
+    working,
+)
 
-from awaken import Agent, Runtime, tool
+from awaken import Agent, Runtime, ToolCallContext, tool
 from awaken.domain.lifecycle import CANCELLED, RunStatus
 from awaken.domain.run import RunRecord
-from awaken.ext.background import BackgroundLimits, BackgroundTaskPlugin
+from awaken.errors import RunLeft
+from awaken.ext.background import (
+    BackgroundLimits,
+    BackgroundTaskManager,
+    BackgroundTaskPlugin,
+    TaskContext,
+    TaskParentContext,
+    TaskResult,
+)
+from awaken.runtime.delegates import child_id
+from awaken.runtime.task_records import KeptTask
+from awaken.testing import FunctionModel
 
 pytestmark = pytest.mark.anyio
 
@@ -163,6 +185,51 @@ async def test_an_agent_in_the_background_is_left_at_the_end_of_its_step(place: 
     assert run.final_output == "boss: bg_0 completed helper: "
 
 
+@pytest.mark.parametrize("aside", [True, False])
+async def test_an_agent_that_waits_for_its_own_task_is_left_at_once(
+    place: Place, aside: bool
+) -> None:
+    """In the background, or while another one waits for it: it goes on waiting in the next
+    runtime, and its model is not asked again before there is news."""
+    yard = Yard()
+    helper = yard.agent("helper", dig(1), background=["dig"])
+    waiting = Agent("boss", model=working("boss", [to("helper")]), delegates=["helper"])
+    agents = [boss(helper) if aside else waiting, helper]
+
+    runtime = place.runtime(agents, on_close="leave")
+    async with runtime:
+        running = asyncio.ensure_future(runtime.run("boss", "go", thread=T))
+        await yard.until_begun()
+        beneath = await only_child(runtime)
+        await _said(runtime, child_id(beneath) if aside else beneath)
+        async with asyncio.timeout(2):
+            await runtime.close()
+        with suppress(RunLeft):
+            await running
+    async with place.runtime(agents) as runtime:
+        await yard.until_begun()
+        yard.let_go(1)
+        await over(runtime)
+        child = next(r for r in await runtime.list_runs() if r.agent_id == "helper")
+        assert child.final_output == "helper: bg_0 completed dug 1"
+        assert await told(runtime, child.thread_id) == ["bg_0 completed dug 1"]
+
+    assert isinstance(helper.model, FunctionModel)
+    assert helper.model.calls == 3
+    assert yard.done == ["dug 1"]
+
+
+async def _said(runtime: Runtime, thread: str) -> None:
+    """Wait until the agent of a thread has said that it has begun something."""
+    seen = 0
+    async with asyncio.timeout(5):
+        while True:
+            seen = await runtime.store.changed(thread, seen)
+            log = await runtime.messages(thread)
+            if log and log[-1].text().startswith("helper: "):
+                return
+
+
 async def test_a_task_that_was_taken_up_is_left_again(place: Place) -> None:
     """As runs are: whoever only looks in does not end what others began."""
     yard = Yard()
@@ -182,6 +249,43 @@ async def test_a_task_that_was_taken_up_is_left_again(place: Place) -> None:
     assert task.status is RunStatus.RUNNING
     assert run.final_output == "digger: bg_0 completed dug 1"
     assert len(yard.calls) == 3
+
+
+async def test_what_a_task_starts_belongs_to_its_owner_also_after_it_was_taken_up(
+    place: Place,
+) -> None:
+    """A tool starts a task where it runs; in the background, that is nobody's conversation."""
+    grown, plugin = asyncio.Semaphore(0), BackgroundTaskPlugin()
+
+    async def sprout(task: TaskContext) -> TaskResult:
+        return TaskResult.success("sprouted")
+
+    @tool(effect="idempotent")
+    async def sow(ctx: ToolCallContext) -> str:
+        """Sow."""
+        manager = ctx.service(BackgroundTaskManager)
+        thread = ctx.run_identity.thread_id
+        await manager.spawn(thread, "seed", None, "sprout", TaskParentContext(), sprout)
+        grown.release()
+        await asyncio.Event().wait()
+        return "never"
+
+    agent = Agent(
+        "sower", model=working("sower", [("sow", {})]), background=[sow], plugins=[plugin]
+    )
+    async with place.runtime([agent], on_close="leave") as runtime, asyncio.timeout(5):
+        await runtime.run("sower", "go", thread=T)
+        await grown.acquire()
+        await until_told(runtime, 1)
+    async with place.runtime([agent]) as runtime, asyncio.timeout(5):
+        await grown.acquire()
+        await until_told(runtime, 2)
+        assert await runtime.cancel(T)
+        tasks = await tasks_in(runtime)
+
+    names = {KeptTask.of(task).task.task_id: task.agent_id for task in tasks}
+    assert names == {"bg_0": "task:sow", "bg_1": "task:seed", "bg_2": "task:seed"}
+    assert {KeptTask.of(task).task.owner_thread_id for task in tasks} == {T}
 
 
 async def test_a_task_of_an_agent_that_is_not_there_is_left_alone(place: Place) -> None:

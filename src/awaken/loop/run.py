@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from awaken.contract.control import InboxClosed, InboxReceiver, first_of, interruptible
 from awaken.domain.event import RunStart
 from awaken.domain.identity import RunOrigin
 from awaken.domain.lifecycle import (
@@ -17,6 +18,7 @@ from awaken.domain.lifecycle import (
     Suspended,
     TerminationReason,
 )
+from awaken.domain.message import Role
 from awaken.domain.phase import Phase
 from awaken.errors import (
     AgentLoopError,
@@ -27,7 +29,7 @@ from awaken.errors import (
     StateError,
 )
 from awaken.loop.end import break_off, finish, finish_event
-from awaken.loop.inbox import read_inbox, take_payload
+from awaken.loop.inbox import read_inbox
 from awaken.loop.live import AgentLoopParams, AgentRunResult, LiveRun
 from awaken.loop.recover import take_up
 from awaken.loop.resume import (
@@ -64,6 +66,8 @@ async def run_agent_loop(params: AgentLoopParams) -> AgentRunResult:
         params.budget.begin()
     try:
         end = await _begin(run, params)
+        if end is None and _waits_for_work(run):
+            end = await _next(run, Outcome.NATURAL_END)
         while end is None:
             end = await _next(run, await step(run))
         return await finish(run, end)
@@ -200,15 +204,39 @@ async def _natural_end(run: LiveRun) -> TerminationReason | None:
     if work is None or not work.has_pending:
         return NATURAL_END
     if run.identity.origin is RunOrigin.SUBAGENT and run.inbox is not None:
-        await persist_checkpoint(run)
-        payload = await run.inbox.recv_or_cancel(run.token)
-        if payload is None:
+        await _persist_or_leave(run)
+        if not await _is_told(run, run.inbox):
             return CANCELLED
-        run.transcript.extend(take_payload(run, payload))
         run.transcript.extend(read_inbox(run))
         return None
     _wait(run, AWAITING_TASKS)
     return NATURAL_END
+
+
+def _waits_for_work(run: LiveRun) -> bool:
+    """Whether a delegate that is taken up had spoken, and waited for work it started: it is not
+    asked again before there is news."""
+    work, said = run.store.read(PENDING_WORK), run.transcript.view()
+    if work is None or not work.has_pending or run.identity.origin is not RunOrigin.SUBAGENT:
+        return False
+    last = said[-1] if said else None
+    return (
+        last is not None
+        and last.role is Role.ASSISTANT
+        and not last.tool_calls
+        and last.produced_by_run_id() == run.identity.run_id
+    )
+
+
+async def _is_told(run: LiveRun, inbox: InboxReceiver) -> bool:
+    """Wait until there is something to read, or the run is to be left; false if it is cancelled."""
+    try:
+        with interruptible(run.token):
+            left = () if run.leave is None else (run.leave.cancelled(),)
+            await first_of(inbox.ready(), *left)
+    except (Cancelled, InboxClosed):
+        return False
+    return True
 
 
 def _wait(run: LiveRun, reason: str) -> None:

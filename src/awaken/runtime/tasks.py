@@ -31,7 +31,7 @@ from awaken.domain.event import RunEvent, RunFinish, RunStart
 from awaken.domain.lifecycle import CANCELLED, RunStatus
 from awaken.domain.message import Message
 from awaken.domain.run import RunRecord
-from awaken.errors import AwakenError, CommitUnknown, NotFound, StoreError
+from awaken.errors import AwakenError, CommitUnknown, NotFound, StaleFence, StoreError
 from awaken.ext.background import (
     BackgroundTaskManager,
     BackgroundTool,
@@ -149,13 +149,20 @@ class Tasks:
         if live is None:
             return False
         try:
-            told = await self._finish(live.record, live.fence, task, event)
+            return await self._end(live, task, event)
         except StoreError:
             live.failures += 1
             if live.failures < ATTEMPTS:
                 raise
             live.late = (task, event)
             return True
+
+    async def _end(self, live: LiveTask, task: PersistedTaskMeta, event: Json) -> bool:
+        try:
+            told = await self._finish(live.record, live.fence, task, event)
+        except StaleFence:
+            log.warning("task %s is another process's by now", task.uid)
+            told = True
         self._drop(live)
         return told
 
@@ -222,8 +229,7 @@ class Tasks:
         """
         for live in tuple(self._live.values()):
             if live.late is not None:
-                await self._finish(live.record, live.fence, *live.late)
-                self._drop(live)
+                await self._end(live, *live.late)
             elif find_live_task(live.record.run_id) is None:
                 await self._give_up(live)
 

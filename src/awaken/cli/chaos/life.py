@@ -5,24 +5,29 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from awaken.contract.store import Store
 from awaken.contract.threads import TicketQuery
-from awaken.domain.lifecycle import RunStatus
 from awaken.domain.recovery import OUTCOME_UNKNOWN
 from awaken.domain.suspension import ToolCallResume, ToolCallResumeMode
-from awaken.domain.ticket import Ticket, TicketStatus
+from awaken.domain.ticket import Ticket
 from awaken.domain.value import Value
+from awaken.errors import ThreadAlreadyRunning
 from awaken.front import Agent, Runtime
 from awaken.front.loading import open_model, open_store
 from awaken.plugin.hook import Plugin
 from awaken.plugin.registrar import Registrar
 from awaken.testing.chaos import (
+    Changes,
     KillSwitch,
     NoteKind,
     Witness,
+    at_rest,
+    open_runs,
+    questions,
     watched_model,
     watched_store,
     watched_tool,
@@ -68,15 +73,31 @@ async def _carry_out(life: Life, store: Store, agents: Sequence[Agent]) -> None:
     async with Runtime(agents, store=store, recover=False) as runtime:
         if await store.latest_run(THREAD) is None:
             await runtime.run(life.agent, life.prompt, thread=THREAD)
-        for _ in range(MOST_QUESTIONS):
+        changes, answered = Changes(store), 0
+        while answered < MOST_QUESTIONS:
             for recovered in await runtime.recover():
-                await recovered
-            latest = await store.latest_run(THREAD)
-            if latest is None or latest.status is RunStatus.DONE:
+                with suppress(ThreadAlreadyRunning):  # who delivered a message to it, runs it
+                    await recovered
+            if tickets := await questions(store):
+                for ticket in tickets:
+                    answer = _answer(await _first_asked(ticket, store), life)
+                    await runtime.decide(ticket.thread_id, {ticket.key: answer})
+                answered += len(tickets)
+            elif await at_rest(store):
                 return
-            waiting = TicketQuery(thread_id=THREAD, status=TicketStatus.OPEN)
-            for ticket in (await store.list_tickets(waiting)).items:
-                await runtime.decide(THREAD, {ticket.key: _answer(ticket, life)})
+            else:
+                await changes.wait(await open_runs(store))
+
+
+async def _first_asked(ticket: Ticket, store: Store) -> Ticket:
+    """The question as it was asked first; others pass on what those ask who work for them."""
+    asker = ticket.asker
+    if asker is None:
+        return ticket
+    for asked in await store.list_tickets(TicketQuery(run_id=asker.run_id)):
+        if asked.key == asker.ticket:
+            return await _first_asked(asked, store)
+    return ticket
 
 
 def _answer(ticket: Ticket, life: Life) -> ToolCallResume:
@@ -123,7 +144,10 @@ class _WatchedPlugin:
         self.id = plugin.id
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._plugin, name)
+        found = getattr(self._plugin, name)
+        if name == "for_run":
+            return lambda: _WatchedPlugin(found(), self._switch)
+        return found
 
     def register(self, registrar: Registrar) -> None:
         self._plugin.register(registrar)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import msgspec
 from rich.console import Console
@@ -14,9 +14,10 @@ from awaken.cli.tables import print_table
 from awaken.cli.text import count, one_line
 from awaken.contract.commits import CallEntry, CallPhase
 from awaken.contract.tool import Tool, traits_of
+from awaken.domain.lifecycle import Failed
 from awaken.domain.recovery import OUTCOME_UNKNOWN, Recover, ToolEffect
 from awaken.domain.value import Value
-from awaken.testing.chaos import Damage, NoteKind
+from awaken.testing.chaos import Damage, NoteKind, task_of
 
 MOST_SHOWN = 20
 
@@ -110,8 +111,9 @@ def _tool_report(tool: Tool, undisturbed: Trial, trials: Sequence[Trial]) -> Too
     sums: Counter[str] = Counter()
     for trial in trials:
         calls = _calls(trial, name)
+        interrupted = trial.at_kill.open_calls() if trial.at_kill else set()
         unknown = sum(call.phase is CallPhase.UNKNOWN for call in calls)
-        interrupted = trial.at_kill.open_calls() if trial.at_kill else ()
+        unknown += _lost_tasks(trial, name, interrupted)
         sums["calls"] += len(calls)
         sums["interrupted"] += sum(call.key in interrupted for call in calls)
         sums["ran_again"] += _ran_again(trial, name)
@@ -119,14 +121,27 @@ def _tool_report(tool: Tool, undisturbed: Trial, trials: Sequence[Trial]) -> Too
         sums["verified"] += len(_keys(trial, name, NoteKind.VERIFIED))
         sums["asked"] += sum(
             ticket.tool_name == name and ticket.reason == OUTCOME_UNKNOWN
-            for ticket in trial.final.tickets
+            for thread in trial.final.threads()
+            for ticket in thread.tickets
         )
         sums["called_again"] += max(0, len(calls) - usual) if unknown else 0
     return ToolReport(name=name, effect=traits.effect, recover=traits.recovery, **sums)
 
 
 def _calls(trial: Trial, name: str) -> list[CallEntry]:
-    return [call for call in trial.final.calls if call.tool_name == name]
+    """All calls of a tool, those of delegates too."""
+    threads = trial.final.threads()
+    return [call for thread in threads for call in thread.calls if call.tool_name == name]
+
+
+def _lost_tasks(trial: Trial, name: str, interrupted: Collection[str]) -> int:
+    """How many background tasks of a tool were cut short, so that nobody knows what they did."""
+    runs = [run for thread in trial.final.threads() for run in thread.runs]
+    return sum(
+        run.run_id in interrupted and isinstance(run.termination_reason, Failed)
+        for run in runs
+        if (task := task_of(run)) is not None and task["task"]["description"] == name
+    )
 
 
 def _keys(trial: Trial, name: str, kind: NoteKind) -> list[str]:

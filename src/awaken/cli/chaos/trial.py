@@ -18,7 +18,7 @@ import msgspec
 from awaken.cli.chaos.life import THREAD, Life
 from awaken.codec import dumps_text
 from awaken.domain.value import Value
-from awaken.testing.chaos import Damage, Note, NoteKind, Picture, damage_between, picture_of
+from awaken.testing.chaos import Damage, Note, NoteKind, Picture, damage_between, whole_picture_of
 
 SLOWEST = 30.0
 """Seconds a process may take in any case; it may take ten times as long as the first one."""
@@ -121,7 +121,7 @@ async def _read(life: Life) -> Picture:
     store = life.store()
     await store.open()
     try:
-        return await picture_of(store, THREAD)
+        return await whole_picture_of(store, THREAD)
     finally:
         await store.close()
 

@@ -160,6 +160,10 @@ def admit(
         BackgroundTaskError: it may not.
         StateError: its owner's state cannot take it.
     """
+    ambient = CURRENT_TASK.get()
+    if ambient is not None and thread_id == ambient.record.uid:
+        # Nobody reads in a task's own thread: what a task starts is its owner's.
+        thread_id = ambient.record.owner_thread_id
     handles, home, tasks = manager.handles, manager.home_of(thread_id), manager.tasks_of(thread_id)
     origin = find_origin(parent, thread_id, tasks)
     check_name(name, tasks.values())

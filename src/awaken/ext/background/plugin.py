@@ -154,12 +154,14 @@ class BackgroundTaskPlugin:
     # -- hooks --------------------------------------------------------------------------------
 
     async def run_start(self, ctx: PhaseContext) -> Command | None:
-        """Be at home in the thread, repair its records, and bring what was left on its way."""
+        """Be at home in the thread, repair its records, say what is under way, and bring what was
+        left on its way."""
         thread_id, run_id = ctx.run_identity.thread_id, ctx.run_identity.run_id
         self.manager.attach(thread_id, run_id, ctx.cancellation_token)
         state = ctx.read(BACKGROUND_TASK_STATE)
         await self.manager.restore_for_thread(thread_id, state.tasks if state else {})
-        return await self._dispatcher.dispatch(ctx)
+        command = await self.note_work(ctx) or Command()
+        return command.extend(await self._dispatcher.dispatch(ctx) or Command()) or None
 
     def has_tasks(self, snapshot: Snapshot) -> bool:
         state, work = snapshot.get(BACKGROUND_TASK_STATE), snapshot.get(PENDING_WORK)

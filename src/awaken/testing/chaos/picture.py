@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Self
 
 import msgspec
 
@@ -85,49 +86,64 @@ def _cannot_be_resumed(run: RunRecord) -> bool:
 
 async def picture_of(store: Store, thread_id: str, *, clock: Clock = SYSTEM_CLOCK) -> Picture:
     """Read all of a thread, and of those beneath it. Meant for threads of a test's size."""
-    children = [
-        await picture_of(store, thread.id, clock=clock)
-        for thread in await _threads(store, ThreadQuery(parent_thread_id=thread_id, limit=_MANY))
-    ]
-    thread = await store.load_thread(thread_id)
-    if thread is None:
-        return Picture(thread_id=thread_id, children=tuple(children))
-    runs = (await store.list_runs(RunQuery(thread_id=thread_id, limit=_MANY))).items
-    calls: list[CallEntry] = []
-    for run in reversed(runs):
-        calls.extend(await store.load_calls(run.run_id))
-    interrupted = await store.list_interrupted(now_ms=clock.now_ms())
-    tickets = await store.list_tickets(TicketQuery(thread_id=thread_id, limit=_MANY))
-    return Picture(
-        thread_id=thread_id,
-        messages=tuple(await store.load_messages(thread_id)),
-        events=tuple(await store.load_events(thread_id)),
-        calls=tuple(calls),
-        runs=runs,
-        tickets=tickets.items,
-        state=await store.load_thread_state(thread_id),
-        owner=thread.owner,
-        unread=tuple(
-            message.id
-            for command in await store.load_commands(thread_id)
-            for message in command.messages
-            if message.id is not None
-        ),
-        interrupted=tuple(run.run_id for run in interrupted if run.thread_id == thread_id),
-        children=tuple(children),
-    )
+    return await (await _Gallery.of(store, clock)).picture(thread_id)
 
 
 async def whole_picture_of(store: Store, thread_id: str, *, clock: Clock = SYSTEM_CLOCK) -> Picture:
     """The same, with every other thread of the store as if it were beneath this one."""
-    others = [
-        await picture_of(store, thread.id, clock=clock)
-        for thread in await _threads(store, ThreadQuery(root=True, limit=_MANY))
-        if thread.id != thread_id
-    ]
-    own = await picture_of(store, thread_id, clock=clock)
+    gallery = await _Gallery.of(store, clock)
+    own = await gallery.picture(thread_id)
+    others = [await gallery.picture(name) for name in gallery.beneath(None) if name != thread_id]
     return msgspec.structs.replace(own, children=(*own.children, *others))
 
 
-async def _threads(store: Store, query: ThreadQuery) -> list[Thread]:
-    return sorted(await store.list_threads(query), key=lambda thread: thread.id)
+class _Gallery:
+    """A store, with what is read of it only once."""
+
+    def __init__(
+        self, store: Store, threads: Iterable[Thread], interrupted: Iterable[RunRecord]
+    ) -> None:
+        self._store = store
+        self._threads = {thread.id: thread for thread in threads}
+        self._interrupted = list(interrupted)
+
+    @classmethod
+    async def of(cls, store: Store, clock: Clock) -> Self:
+        threads = await store.list_threads(ThreadQuery(limit=_MANY))
+        return cls(store, threads, await store.list_interrupted(now_ms=clock.now_ms()))
+
+    def beneath(self, thread_id: str | None) -> list[str]:
+        """The threads of a parent; of nobody, those that have none."""
+        known = self._threads.values()
+        return sorted(thread.id for thread in known if thread.parent_thread_id == thread_id)
+
+    async def picture(self, thread_id: str) -> Picture:
+        store, thread = self._store, self._threads.get(thread_id)
+        if thread is None:
+            return Picture(thread_id=thread_id)
+        children = [await self.picture(child) for child in self.beneath(thread_id)]
+        runs = (await store.list_runs(RunQuery(thread_id=thread_id, limit=_MANY))).items
+        calls: list[CallEntry] = []
+        for run in reversed(runs):
+            calls.extend(await store.load_calls(run.run_id))
+        tickets = await store.list_tickets(TicketQuery(thread_id=thread_id, limit=_MANY))
+        return Picture(
+            thread_id=thread_id,
+            messages=tuple(await store.load_messages(thread_id)),
+            events=tuple(await store.load_events(thread_id)),
+            calls=tuple(calls),
+            runs=runs,
+            tickets=tickets.items,
+            state=await store.load_thread_state(thread_id),
+            owner=thread.owner,
+            unread=tuple(
+                message.id
+                for command in await store.load_commands(thread_id)
+                for message in command.messages
+                if message.id is not None
+            ),
+            interrupted=tuple(
+                run.run_id for run in self._interrupted if run.thread_id == thread_id
+            ),
+            children=tuple(children),
+        )

@@ -214,5 +214,8 @@ class MemoryJournal:
         self.emitted.append(event)
         return self.takes_over
 
+    async def started_by(self, run_id: str) -> list[PersistedTaskMeta]:
+        return [task for task in self.tasks.values() if task.parent_context.run_id == run_id]
+
     async def find(self, tasks: Any) -> Mapping[str, PersistedTaskMeta]:
         return {task.uid: self.tasks[task.uid] for task in tasks if task.uid in self.tasks}

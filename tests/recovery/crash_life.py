@@ -134,9 +134,10 @@ async def _play_part(
             await _answer_for_another(runtime, scenario, world)
         return
     by_itself = by_itself and role is Role.WORK
+    service = ServiceFactory(world.service, world.switch, careless=scenario.is_careless)
     async with Runtime(
         scenario.agents(world),
-        backends=[ServiceFactory(world.service, world.switch)],
+        backends=[service],
         store=store,
         recover=by_itself,
         on_close="leave" if by_itself else "cancel",

@@ -24,10 +24,10 @@ from pathlib import Path
 import msgspec
 from crash_life import Role, Stage, live
 from crash_play import Play, check, play
-from crash_scenarios import LIAR, Answered, Cancelled
+from crash_scenarios import CARELESS, LIAR, Answered, Cancelled
 from crash_teams import SCENARIOS
 
-KNOWN = SCENARIOS | {LIAR.name: LIAR}
+KNOWN = SCENARIOS | {LIAR.name: LIAR, CARELESS.name: CARELESS}
 SEEDS = 20
 THOROUGH, SHARE = 6, 3
 """So many seeds are played at every point, each of the others at every third, in turn."""

@@ -49,7 +49,9 @@ class Part:
 
 @dataclass(frozen=True)
 class Far:
-    """An agent on the service."""
+    """An agent on the service; a careless one does not keep that it is about to send."""
+
+    careless: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +111,10 @@ class Scenario:
         """What agents start as tasks."""
         parts = [self.main, *(part for part in self.team.values() if isinstance(part, Part))]
         return frozenset(item for part in parts for item in part.background)
+
+    @property
+    def is_careless(self) -> bool:
+        return any(isinstance(part, Far) and part.careless for part in self.team.values())
 
     def agents(self, world: World) -> list[Agent | RemoteAgent]:
         known: dict[str, Agent | RemoteAgent] = {}
@@ -197,6 +203,11 @@ LIAR = Scenario(
     once=ONCE | {"put"},
 )
 """Its `put` is declared idempotent and is not: the matrix must find that out."""
+
+CARELESS = Scenario(
+    name="careless", team={"far": Far(careless=True)}, said=(Said(text="Do it.", agent="far"),)
+)
+"""What it sends before a crash is sent again: the matrix must find what is left of that."""
 
 ALONE = (
     Scenario(name="one-call", main=Part([[("charge", {"order": 1})]])),

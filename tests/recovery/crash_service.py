@@ -163,10 +163,13 @@ class Known(Value, frozen=True, kw_only=True):
 
 
 class ServiceBackend(ExecutionBackend):
-    """Runs on the service: kept before it is sent, looked for before it is sent again."""
+    """Runs on the service: kept before it is sent, looked for before it is sent again.
 
-    def __init__(self, service: Service, switch: KillSwitch) -> None:
-        self._service, self._switch = service, switch
+    A careless one keeps only what it gets back.
+    """
+
+    def __init__(self, service: Service, switch: KillSwitch, *, careless: bool = False) -> None:
+        self._service, self._switch, self._careless = service, switch, careless
 
     def capabilities(self) -> BackendCapabilities:
         return msgspec.structs.replace(
@@ -217,6 +220,8 @@ class ServiceBackend(ExecutionBackend):
     async def _keep(self, request: BackendRootRunRequest, known: Known, **changes: object) -> Known:
         self._switch.reach("before the state of a remote task is kept")
         known = msgspec.structs.replace(known, **changes)
+        if self._careless and known.sending is not None:
+            return known
         assert request.save_state is not None, "the runtime keeps what a run must not lose"
         await request.save_state({SERVICE: to_json(known)})
         self._switch.reach("after the state of a remote task is kept")
@@ -266,8 +271,8 @@ def _result(request: BackendRootRunRequest, task: Task) -> BackendRunResult:
 class ServiceFactory:
     """Makes the backend, whatever the endpoint says."""
 
-    def __init__(self, service: Service, switch: KillSwitch) -> None:
-        self._backend = ServiceBackend(service, switch)
+    def __init__(self, service: Service, switch: KillSwitch, *, careless: bool = False) -> None:
+        self._backend = ServiceBackend(service, switch, careless=careless)
 
     def backend(self) -> str:
         return SERVICE

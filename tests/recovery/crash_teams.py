@@ -236,6 +236,16 @@ TASKS = (
         holds=completed,
     ),
     Scenario(
+        name="handoff-with-a-task",
+        main=Part(
+            [[_PUT, hand_to("second")], *CHARGE],
+            background=("put",),
+            handoffs=(Handoff("second"),),
+        ),
+        team={"second": Part([[hand_to("second")], *CHARGE])},
+        holds=completed,
+    ),
+    Scenario(
         name="delegate-with-a-task",
         main=Part([[to("helper")]], delegates=("helper",)),
         team={"helper": Part([[_PUT], *CHARGE], background=("put",))},

@@ -33,3 +33,11 @@ def test_a_tool_that_says_it_may_be_repeated_and_may_not_is_found_out() -> None:
     assert done.returncode == 1, done.stdout + done.stderr
     assert "put took effect 2 times: 1" in done.stdout
     assert "--scenario liar --seed 0 --kill " in done.stdout
+
+
+def test_work_elsewhere_that_nobody_remembers_is_found_out() -> None:
+    done = matrix("--scenario", "careless", "--seed", "0")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "the service got the task 'Do it.' 2 times" in done.stdout
+    assert "remote task-1 is working, and its run " in done.stdout
+    assert not done.stdout.endswith("remote tasks without an owner 0\n")

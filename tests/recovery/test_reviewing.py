@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
 from awaken.codec import Json, digest
 from awaken.contract.commits import CallEntry, CallPhase
 from awaken.domain.event import RunEvent, StepEnd
-from awaken.domain.lifecycle import RunStatus
+from awaken.domain.identity import RequestOrigin
+from awaken.domain.lifecycle import CANCELLED, RunStatus
 from awaken.domain.message import Message, ToolCall
-from awaken.domain.run import RunRecord
+from awaken.domain.run import RunRecord, RunRequestSnapshot
 from awaken.testing.chaos import (
     Damage,
     Note,
@@ -66,10 +69,29 @@ def note(kind: NoteKind, name: str = "", key: str = "a1:0", detail: Json = None)
     return Note(kind=kind, name=name, key=key, detail=detail)
 
 
-def committed(length: int, *messages: Message, answers: tuple[str, ...] = ()) -> Note:
+def committed(
+    length: int,
+    *messages: Message,
+    thread: str = "t1",
+    answers: tuple[str, ...] = (),
+    sends: tuple[tuple[str, str], ...] = (),
+) -> Note:
     marks = [[message.id, digest(message)] for message in messages]
     detail = {"length": length, "messages": marks, "answers": list(answers), "calls": []}
-    return note(NoteKind.COMMIT, "t1", detail=detail)
+    sent = [list(command) for command in sends]
+    return note(NoteKind.COMMIT, thread, detail=detail | {"sends": sent})
+
+
+def asked(question: str, *messages: Message) -> Note:
+    shown = [message.id for message in messages]
+    return note(NoteKind.MODEL, "model", detail={"question": question, "messages": shown})
+
+
+def child(**fields: Any) -> Picture:
+    """A thread beneath, whole unless something is said of it."""
+    run = msgspec.structs.replace(RUN, run_id="child", thread_id="c1", agent_id="helper")
+    messages = (Message.user("Help!", id="cu"), DONE.with_id("ca"))
+    return Picture(**{"thread_id": "c1", "messages": messages, "runs": (run,)} | fields)
 
 
 def test_a_thread_that_is_whole_has_no_damage() -> None:
@@ -100,11 +122,30 @@ def test_what_a_store_promised_must_be_there() -> None:
 
 
 def test_a_model_is_not_asked_again_for_an_answer_that_is_durable() -> None:
-    asked = note(NoteKind.MODEL, "model", detail="history")
+    question = asked("history", USER)
     answered = committed(2, USER, CALLING, answers=("a1",))
-    assert review(WHOLE, asked, asked, answered).lost == ()
+    assert review(WHOLE, question, question, answered).lost == ()
     again = "model was asked again for an answer that had been committed"
-    assert review(WHOLE, asked, answered, asked).lost == (again,)
+    assert review(WHOLE, question, answered, question).lost == (again,)
+
+
+def test_an_answer_is_that_of_its_own_threads_question() -> None:
+    """Runs ask side by side: that another has its answer says nothing about this one."""
+    final = changed(children=(child(),))
+    mine, other = asked("mine", USER), asked("other", child().messages[0])
+    answered = committed(2, *child().messages, thread="c1", answers=("ca",))
+    begun = committed(1, USER)
+    assert review(final, begun, other, mine, answered, mine).lost == ()
+    again = "model was asked again for an answer that had been committed"
+    assert review(final, begun, other, mine, answered, other).lost == (again,)
+
+
+def test_what_was_sent_to_a_thread_must_come_or_be_on_its_way() -> None:
+    note_of_it = committed(1, USER, sends=(("t1", "u1"), ("t1", "u2")))
+    assert review(WHOLE, note_of_it).lost == ("message u2 was sent to thread t1 and never came",)
+    assert review(changed(unread=("u2",)), note_of_it).lost == ()
+    sent = note(NoteKind.SENT, "t9", detail=["u3"])
+    assert review(WHOLE, sent).lost == ("message u3 was sent to thread t9 and never came",)
 
 
 def test_a_deed_is_counted_by_what_was_done() -> None:
@@ -168,6 +209,49 @@ def test_nobody_owns_a_thread_that_is_done_and_no_run_is_open() -> None:
     )
 
 
+def test_what_nobody_reads_is_left_open_unless_its_thread_was_cancelled() -> None:
+    assert review(changed(unread=("u2",))).left_open == ("message u2 waits to be read",)
+    cancelled = msgspec.structs.replace(RUN, termination_reason=CANCELLED)
+    assert review(changed(unread=("u2",), runs=(cancelled,))).left_open == ()
+
+
+def test_threads_beneath_are_looked_at_like_any_other() -> None:
+    running = msgspec.structs.replace(RUN, run_id="child", status=RunStatus.RUNNING)
+    shorter = child(messages=child().messages[:1])
+    assert not review(changed(children=(child(),)), before=changed(children=(shorter,)))
+    assert review(changed(children=(shorter,)), before=changed(children=(child(),))).lost == (
+        "message 2 of 2 is gone (thread c1)",
+    )
+    assert review(before=changed(children=(child(),))).lost == ("thread c1 is gone",)
+    torn = child(messages=(CALLING, SHIPPED))
+    assert review(changed(children=(torn,))).invalid == (
+        "call 'c1' is there 1 times, its result 0 times (thread c1)",
+    )
+    assert review(changed(children=(child(runs=(running,)),))).left_open == (
+        "run child is running (thread c1)",
+    )
+
+
+def test_calls_are_open_wherever_they_were_made_and_so_are_tasks_nobody_can_take_up() -> None:
+    """A task's run has the name of the call that started it."""
+
+    def task(resume: Json) -> Picture:
+        extras = {"task": {"task_id": "bg_0"}, "resume": resume}
+        asked_for = RunRequestSnapshot(origin=RequestOrigin.INTERNAL, request_extras=extras)
+        run = msgspec.structs.replace(
+            RUN, run_id="a1:0", status=RunStatus.RUNNING, request=asked_for
+        )
+        return child(runs=(run,))
+
+    intent = entry(1, "ship", CallPhase.INTENT)
+    assert changed(children=(child(calls=(intent,)),)).open_calls() == {"a1:1"}
+    assert changed(children=(task(None),)).open_calls() == {"a1:0"}
+    assert changed(children=(task({"tool": "put"}),)).open_calls() == set()
+
+
+# -- against the undisturbed run --------------------------------------------------------------
+
+
 def test_only_calls_that_were_open_at_a_kill_may_have_another_result() -> None:
     told = changed(
         messages=(USER, CALLING, CHARGED, Message.tool("c2", "nobody knows", id="r9"), DONE)
@@ -176,6 +260,47 @@ def test_only_calls_that_were_open_at_a_kill_may_have_another_result() -> None:
     assert differences(WHOLE, told, {"a1:0"}) == [
         "message 4 is tool 'nobody knows', undisturbed tool 'shipped'"
     ]
+
+
+def test_results_that_hold_ids_or_times_are_not_compared() -> None:
+    told = changed(messages=(USER, CALLING, Message.tool("c1", "at noon", id="r1"), SHIPPED, DONE))
+    assert differences(WHOLE, told, (), {"charge"}) == []
+    assert len(differences(WHOLE, told, (), {"ship"})) == 1
+
+
+def test_threads_beneath_are_told_apart_by_their_agent_and_order() -> None:
+    first, second = child(), child(thread_id="c2", messages=(USER,))
+    other = child(thread_id="d1", runs=(RUN,))
+    both = changed(children=(first, second, other))
+    assert differences(both, changed(children=(other, first, second)), ()) == []
+    assert differences(both, changed(children=(first, other)), ()) == [
+        "1 threads of helper, undisturbed 2"
+    ]
+    swapped = changed(children=(second, first, other))
+    assert "helper: the log has 1 messages, undisturbed 2" in differences(both, swapped, ())
+
+
+def told_by_task(result: str, id: str = "a1:0:end") -> Message:
+    return Message.internal_user(f'<background-task-event kind="{result}">', id=id)
+
+
+def test_what_tasks_tell_comes_when_it_comes() -> None:
+    """The model may have to say once more what it said; more than that it may not."""
+    early = changed(messages=(USER, told_by_task("done"), DONE))
+    late = changed(messages=(USER, DONE, told_by_task("done"), DONE.with_id("a3")))
+    assert differences(early, late, ()) == []
+    assert differences(early, changed(messages=(USER, DONE)), ()) == [
+        "tasks told 0 things, undisturbed 1"
+    ]
+    more = changed(messages=(USER, told_by_task("done"), DONE, Message.assistant("And?")))
+    assert differences(early, more, ()) == ["the model sees 3 messages, undisturbed 2"]
+
+
+def test_only_a_task_that_was_cut_short_may_tell_something_else() -> None:
+    well, badly = (changed(messages=(USER, told_by_task(end), DONE)) for end in ("done", "failed"))
+    assert differences(well, badly, {"a1:0"}) == []
+    (told,) = differences(well, badly, ())
+    assert told.startswith('a task told \'<background-task-event kind="failed"')
 
 
 def test_ids_and_times_make_no_difference() -> None:

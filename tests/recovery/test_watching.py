@@ -9,12 +9,23 @@ import pytest
 
 from awaken import ToolCallContext, tool
 from awaken.codec import Json
+from awaken.contract.commands import CommandKind, ThreadCommand
+from awaken.contract.commits import ThreadCommit
 from awaken.contract.tool import Tool, ToolOutput, traits_of
 from awaken.domain.identity import RunIdentity
+from awaken.domain.message import Message
 from awaken.domain.spec import AgentSpec
 from awaken.domain.tool import ToolDescriptor, ToolResult
 from awaken.state.store import StateStore
-from awaken.testing.chaos import KillSwitch, Note, NoteKind, Witness, watched_tool
+from awaken.stores.memory import MemoryStore
+from awaken.testing.chaos import (
+    KillSwitch,
+    Note,
+    NoteKind,
+    Witness,
+    watched_store,
+    watched_tool,
+)
 from awaken.tool import FunctionTool
 
 DIES_AT = """
@@ -126,6 +137,29 @@ async def test_what_a_tool_says_when_it_verifies_is_noted(witness: Witness) -> N
     watched = watched_tool(send, KillSwitch(witness))
     assert await watched.verify(context()) is True  # type: ignore[attr-defined]  # as the loop does
     assert [note.detail for note in seen(witness, NoteKind.VERIFIED)] == ["True"]
+
+
+# -- stores -----------------------------------------------------------------------------------
+
+
+async def test_what_a_thread_is_sent_is_noted_with_its_commits_and_beside_them(
+    witness: Witness,
+) -> None:
+    store = watched_store(MemoryStore(), KillSwitch(witness))
+    await store.open()
+    first, second = (
+        ThreadCommand(
+            thread_id="t1", kind=CommandKind.MESSAGES, messages=(Message.user(id, id=id),)
+        )
+        for id in ("u1", "u2")
+    )
+    await store.commit(ThreadCommit(thread_id="t1", expected_length=0, sends=(first,)))
+    await store.send(second)
+    committed, sent = seen(witness, NoteKind.COMMIT, NoteKind.SENT)
+    assert committed.detail["sends"] == [["t1", "u1"]]
+    assert (sent.name, sent.detail) == ("t1", ["u2"])
+    points = [note.name for note in seen(witness, NoteKind.POINT)]
+    assert points[-2:] == ["before a command", "after a command"]
 
 
 class Bare:

@@ -122,6 +122,10 @@ class TaskJournal(Protocol):
         """
         ...
 
+    async def started_by(self, run_id: str) -> Sequence[PersistedTaskMeta]:
+        """The tasks that a run has started, as far as they are known."""
+        ...
+
 
 AMBIENT_TASK_JOURNAL: ContextVar[TaskJournal | None] = ContextVar(
     "awaken_task_journal", default=None

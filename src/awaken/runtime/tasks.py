@@ -27,6 +27,7 @@ from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import Fence, ThreadCommit
 from awaken.contract.registry import ExecutionResolver
 from awaken.contract.store import Store
+from awaken.contract.threads import RunQuery
 from awaken.domain.event import RunEvent, RunFinish, RunStart
 from awaken.domain.lifecycle import CANCELLED, RunStatus
 from awaken.domain.message import Message
@@ -193,6 +194,16 @@ class Tasks:
         for owner in {task.owner_thread_id for task in known.values() if task.is_terminal}:
             await self._pass_on(owner)
         return known
+
+    async def started_by(self, run_id: str) -> Sequence[PersistedTaskMeta]:
+        """The tasks that a run has started, as far as they are on record."""
+        query, found = RunQuery(parent_run_id=run_id), list[PersistedTaskMeta]()
+        while True:
+            page = await self._store.list_runs(query)
+            found.extend(KeptTask.of(record).task for record in page if is_task(record))
+            if page.cursor is None:
+                return found
+            query = msgspec.structs.replace(query, cursor=page.cursor)
 
     async def close(self, *, leave: bool, grace: float) -> None:
         """End the tasks of this process, or leave them to the next one; wait, though not for ever.

@@ -135,6 +135,15 @@ class TaskHandles:
         self._numbers.put(thread_id, number + 1)
         return f"bg_{number}"
 
+    def has_reserved(self, thread_id: str) -> bool:
+        """Whether this process knows which ids the thread's tasks have."""
+        return self._numbers.get(thread_id) is not None
+
+    def skip(self, thread_id: str, taken: Iterable[str]) -> None:
+        """Reserve no id up to these."""
+        number = max(self._numbers.get(thread_id) or 0, next_number(taken))
+        self._numbers.put(thread_id, number)
+
     def add(self, handle: TaskHandle) -> None:
         self.live[handle.record.uid] = handle
         ALIVE[handle.record.uid] = handle

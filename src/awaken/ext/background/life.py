@@ -125,6 +125,7 @@ def settled(task: PersistedTaskMeta, result: TaskResult, now_ms: int) -> Persist
 async def finish(handle: TaskHandle, record: PersistedTaskMeta) -> None:
     """Keep how a task ended, in its journal and in its owner's state, and tell the owner."""
     event = None if record.internal else terminal_event(record)
+    handle.ending = True
     told = await end_in_journal(handle, record, event)
     handle.record = record
     handle.handles.ended.put(record.uid, Ended(record, told or record.internal))

@@ -23,6 +23,7 @@ from awaken.contract.control import (
     first_of,
     inbox_channel,
 )
+from awaken.contract.tool import CURRENT_CALL
 from awaken.ext.background.admit import PLAIN, TaskOptions, admit
 from awaken.ext.background.handles import Home, TaskHandles
 from awaken.ext.background.life import SUB_AGENT, launch, start
@@ -223,6 +224,7 @@ class BackgroundTaskManager:
                 store, or a limit is reached. Nothing was started.
             StateError: the store refused. Nothing was started.
         """
+        await self._learn_ids(owner_thread_id, parent)
         handle = admit(self, owner_thread_id, task_type, name, description, parent, options)
         if options.inbox:
             handle.inbox, handle.inbox_receiver = inbox_channel()
@@ -238,6 +240,7 @@ class BackgroundTaskManager:
         options: TaskOptions = PLAIN,
     ) -> str:
         """The same for a body that runs an agent: it has an inbox, and can be written to."""
+        await self._learn_ids(owner_thread_id, parent)
         handle = admit(self, owner_thread_id, SUB_AGENT, name, description, parent, options)
         sender, receiver = inbox_channel()
         handle.inbox, handle.inbox_receiver = sender, receiver
@@ -261,6 +264,16 @@ class BackgroundTaskManager:
         return await self.spawn_agent_with_context(
             owner_thread_id, name, description, parent, with_context, options
         )
+
+    async def _learn_ids(self, thread_id: str, parent: TaskParentContext) -> None:
+        """Know which ids are taken before the first is reserved: a run that was cut short may have
+        started tasks that its state has not heard of."""
+        call, journal = CURRENT_CALL.get(), self.home_of(thread_id).journal
+        run_id = parent.run_id or (call.run_identity.run_id if call is not None else None)
+        if journal is not None and run_id is not None and not self.handles.has_reserved(thread_id):
+            started = await journal.started_by(run_id)
+            mine = [task.task_id for task in started if task.owner_thread_id == thread_id]
+            self.handles.skip(thread_id, mine)
 
     def resume_task(
         self,

@@ -46,14 +46,18 @@ async def restore(manager: BackgroundTaskManager, thread_id: str, tasks: Tasks) 
 
 
 async def catch_up(manager: BackgroundTaskManager, thread_id: str) -> None:
-    """Learn how tasks ended that are said to run and do not run here.
+    """Learn how tasks ended that are said to run and do not run here, or that end just now.
 
-    Their owner was told, but only what is on record says that it need not wait any more.
+    Their owner may have been told by others, but only what is on record says that it need not wait
+    any more: told and not on record, it would wait for ever.
     """
     known = await _ask_journal(manager, thread_id, manager.tasks_of(thread_id))
     for task in known.values():
         if task.is_terminal:
             manager.keep(task)
+    for handle in manager.handles.of_thread(thread_id):
+        if handle.ending:
+            await handle.done.wait()
 
 
 async def _ask_journal(manager: BackgroundTaskManager, thread_id: str, tasks: Tasks) -> Tasks:

@@ -56,6 +56,7 @@ class TaskHandle:
         "begun",
         "depth",
         "done",
+        "ending",
         "inbox",
         "inbox_receiver",
         "journal",
@@ -79,6 +80,7 @@ class TaskHandle:
         self.depth = 0
         self.queued = False
         self.begun = False
+        self.ending = False
         self.progress: TaskProgress | None = None
         self.done = asyncio.Event()
         self.runner: asyncio.Future[None] | None = None

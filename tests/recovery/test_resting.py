@@ -1,0 +1,128 @@
+"""Whether anything still moves, and what is asked: of one run, and of those it has started."""
+
+from __future__ import annotations
+
+import pytest
+
+from awaken.contract.commands import CommandKind, ThreadCommand
+from awaken.contract.commits import ThreadCommit
+from awaken.contract.store import Store
+from awaken.domain.identity import RequestOrigin
+from awaken.domain.lifecycle import RunStatus
+from awaken.domain.run import RunRecord, RunRequestSnapshot
+from awaken.domain.ticket import Ticket
+from awaken.stores.memory import MemoryStore
+from awaken.testing.chaos import (
+    Changes,
+    answerable,
+    at_rest,
+    open_runs,
+    picture_of,
+    questions,
+    whole_picture_of,
+)
+
+pytestmark = pytest.mark.anyio
+
+WAITING, DONE = RunStatus.WAITING, RunStatus.DONE
+
+
+def run(
+    name: str,
+    status: RunStatus = WAITING,
+    *,
+    parent: str | None = None,
+    call: str | None = None,
+    task: bool = False,
+) -> RunRecord:
+    """A run in a thread of the same name."""
+    return RunRecord(
+        run_id=name,
+        thread_id=name,
+        agent_id="a",
+        parent_run_id=parent,
+        request=RunRequestSnapshot(
+            origin=RequestOrigin.USER,
+            parent_tool_call_id=call,
+            request_extras={"task": {}} if task else None,
+        ),
+        status=status,
+        created_at=0,
+        updated_at=0,
+    )
+
+
+def ticket(run_id: str) -> Ticket:
+    return Ticket(
+        key=f"{run_id}:0",
+        thread_id=run_id,
+        run_id=run_id,
+        ticket_id="t",
+        call_id="c",
+        tool_name="pay",
+        digest="d",
+        asked_at=0,
+    )
+
+
+async def store_with(*runs: RunRecord, asking: str | None = None) -> Store:
+    store = MemoryStore()
+    await store.open()
+    for record in runs:
+        asked = (ticket(record.run_id),) if record.run_id == asking else ()
+        await store.commit(
+            ThreadCommit(
+                thread_id=record.thread_id,
+                expected_length=0,
+                run=record,
+                tickets=asked,
+                parent_thread_id=record.parent_run_id,
+            )
+        )
+    return store
+
+
+def test_a_delegates_question_is_put_by_whom_it_works_for() -> None:
+    root, child = run("root"), run("child", parent="root", call="c1")
+    both = [ticket("root"), ticket("child")]
+    assert answerable(both, [root, child]) == [both[0]]
+    assert answerable(both, [child]) == [both[1]]
+
+
+def test_a_question_in_a_task_is_its_own() -> None:
+    task, child = run("task", RunStatus.RUNNING, task=True), run("child", parent="task", call="c")
+    assert answerable([ticket("child")], [task, child]) == [ticket("child")]
+
+
+async def test_a_run_that_waits_for_somebody_is_at_rest_until_it_is_told_something() -> None:
+    store = await store_with(run("root"), run("over", DONE), asking="root")
+    assert [record.run_id for record in await open_runs(store)] == ["root"]
+    assert [asked.run_id for asked in await questions(store)] == ["root"]
+    assert await at_rest(store)
+    await store.send(ThreadCommand(thread_id="root", kind=CommandKind.CANCEL, run_id="root"))
+    assert not await at_rest(store)
+
+
+async def test_nothing_is_at_rest_as_long_as_somebody_runs() -> None:
+    store = await store_with(run("root"), run("child", RunStatus.RUNNING, parent="root"))
+    assert not await at_rest(store)
+    owned = await store_with(run("root"))
+    await owned.claim("root", at_ms=0)
+    assert not await at_rest(owned)
+
+
+async def test_whoever_waits_for_a_change_looks_up_also_without_one() -> None:
+    """What begins meanwhile is not among what it waits for."""
+    store = await store_with(run("root"))
+    changes = Changes(store)
+    for _ in range(2):
+        await changes.wait(await open_runs(store))
+
+
+async def test_a_picture_shows_what_is_beneath_and_if_asked_for_all_else() -> None:
+    store = await store_with(run("root"), run("child", parent="root"), run("other"))
+    picture = await picture_of(store, "root")
+    assert [thread.thread_id for thread in picture.threads()] == ["root", "child"]
+    whole = await whole_picture_of(store, "root")
+    assert [thread.thread_id for thread in whole.threads()] == ["root", "child", "other"]
+    assert not (await picture_of(store, "nobody")).runs

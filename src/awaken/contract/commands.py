@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, Self
 
 import msgspec
 
@@ -34,6 +34,11 @@ class ThreadCommand(Value, frozen=True, kw_only=True):
     messages: tuple[Message, ...] = ()
     decisions: tuple[Decision, ...] = ()
     at_ms: int = msgspec.field(default_factory=int)
+
+    @classmethod
+    def cancel(cls, thread_id: str, run_id: str, *, at_ms: int) -> Self:
+        """A run is to end."""
+        return cls(thread_id=thread_id, kind=CommandKind.CANCEL, run_id=run_id, at_ms=at_ms)
 
 
 class Commands(Protocol):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from awaken.contract.commands import CommandKind, ThreadCommand
+from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import CallEntry, CallPhase
 from awaken.contract.control import DecisionQueue, InboxClosed, first_of, interruptible
 from awaken.domain.budget import BUDGET_LIMIT
@@ -150,9 +150,7 @@ def give_up_suspended(run: LiveRun) -> None:
 
 def stop_asker(asker: Asker, at_ms: int) -> ThreadCommand:
     """Nobody will answer a run that asked: it is to end."""
-    return ThreadCommand(
-        thread_id=asker.thread_id, kind=CommandKind.CANCEL, run_id=asker.run_id, at_ms=at_ms
-    )
+    return ThreadCommand.cancel(asker.thread_id, asker.run_id, at_ms=at_ms)
 
 
 def _answer(

@@ -2,8 +2,9 @@
 
 from awaken.runtime.active import ActiveRun, ActiveRuns
 from awaken.runtime.builder import AgentRuntimeBuilder
+from awaken.runtime.closing import CANCEL_GRACE
 from awaken.runtime.request import RunKind, RunRequest, WhenBusy
-from awaken.runtime.runtime import CANCEL_GRACE, AgentRuntime
+from awaken.runtime.runtime import AgentRuntime
 
 __all__ = [
     "CANCEL_GRACE",

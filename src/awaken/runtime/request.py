@@ -15,7 +15,7 @@ from awaken.domain.message import Message
 from awaken.domain.suspension import Decision
 from awaken.domain.tool import ToolDescriptor
 from awaken.domain.value import Value
-from awaken.errors import ConfigError
+from awaken.errors import ConfigError, RuntimeFault
 
 
 class RunKind(StrEnum):
@@ -87,3 +87,26 @@ class RunRequest(Value, frozen=True, kw_only=True):
         if self.continue_run_id is None:
             return RunKind.NEW
         return RunKind.HITL_RESUME if self.decisions else RunKind.CONTINUATION
+
+
+class CancelFirst(RuntimeFault):
+    """A run that somebody cancelled while nobody ran it has to end before its thread goes on."""
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"run {run_id!r} was cancelled and has not ended yet")
+        self.run_id = run_id
+
+
+class AskAgain(RuntimeFault):
+    """The run that was open is over now; the request can start one of its own."""
+
+    def __init__(self) -> None:
+        super().__init__("the run that was open is over: ask again")
+
+
+def continuation(request: RunRequest, run_id: str) -> RunRequest:
+    """The same request, to go on with a run without anything new."""
+    # Not by name: the run may have been handed to another agent.
+    return msgspec.structs.replace(
+        request, agent_id=None, messages=(), decisions=(), continue_run_id=run_id
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import msgspec
@@ -45,16 +45,23 @@ from awaken.registry import RegistryHandle
 from awaken.runtime import active
 from awaken.runtime.accounts import Accounts
 from awaken.runtime.active import ActiveRun, ActiveRuns
+from awaken.runtime.closing import CANCEL_GRACE, cancel_and_wait, wait_or_tear_down
 from awaken.runtime.delegates import Delegates
 from awaken.runtime.listen import Listener
 from awaken.runtime.messages import Messages
 from awaken.runtime.opening import Opening, local_run, remote_run
 from awaken.runtime.prepare import RunChoice, as_asked_before, choose_run, take_commands
 from awaken.runtime.reading import read_thread, resolve
-from awaken.runtime.request import Inherited, RunRequest, WhenBusy
+from awaken.runtime.request import (
+    AskAgain,
+    CancelFirst,
+    Inherited,
+    RunRequest,
+    WhenBusy,
+    continuation,
+)
 from awaken.runtime.tasks import Tasks
 
-CANCEL_GRACE = 5.0
 OWNER_CHECK = 0.2
 """How often a queued request looks whether the thread's owner has died, in seconds."""
 
@@ -129,7 +136,7 @@ class AgentRuntime:
         try:
             return await ended
         except asyncio.CancelledError:
-            await _cancel(task, slot)
+            await cancel_and_wait(task, slot)
             raise
 
     async def run_to_completion(self, request: RunRequest) -> AgentRunResult:
@@ -186,7 +193,7 @@ class AgentRuntime:
             try:
                 result = await self._run_once(request, slot, sink, inherited)
             except CancelFirst as wish:
-                closing = _continuation(request, wish.run_id)
+                closing = continuation(request, wish.run_id)
                 await self._run_once(closing, slot, NullEventSink(), inherited)
                 slot.renew()
                 continue
@@ -197,7 +204,7 @@ class AgentRuntime:
                 return result
             # Somebody answered, cancelled or told it before the thread was given up.
             slot.renew()
-            request = _continuation(request, result.run_id)
+            request = continuation(request, result.run_id)
 
     async def _is_called(self, thread_id: str, paused: AgentRunResult) -> bool:
         """Whether a run that has just paused is wanted for something, and nobody else has it.
@@ -382,14 +389,8 @@ class AgentRuntime:
         known = resolve(resolver, before)
         both_here = isinstance(known, ResolvedAgent) and isinstance(asked, ResolvedAgent)
         if not both_here and request.messages and request.continue_run_id is None:
-            await self.store.send(
-                ThreadCommand(
-                    thread_id=request.thread_id,
-                    kind=CommandKind.CANCEL,
-                    run_id=choice.run_id,
-                    at_ms=self.clock.now_ms(),
-                )
-            )
+            now = self.clock.now_ms()
+            await self.store.send(ThreadCommand.cancel(request.thread_id, choice.run_id, at_ms=now))
             raise CancelFirst(choice.run_id)
         return known
 
@@ -421,32 +422,27 @@ class AgentRuntime:
         One that has not come so far in time is torn down, and goes on from its last commit.
         """
         self._leaving.cancel()
-        self._leaving_taken_up.cancel()
-        live = self.active.all()
-        for run in live:
+        for run in self.active.all():
             if run.decisions is not None:
                 run.decisions.close()
-        tasks = [run.task for run in live if run.task is not None]
-        if tasks:
-            _, stuck = await asyncio.wait(tasks, timeout=grace)
-            await _tear_down(stuck)
-        await self.tasks.close(leave=True, grace=grace)
+        await self._close(leave=True, grace=grace)
 
     async def cancel_all(self) -> None:
         """Cancel every live run and wait; one that does not end in time is torn down.
 
         A run that was taken up from another process is left to the next one.
         """
-        self._leaving_taken_up.cancel()
-        live = self.active.all()
-        for run in live:
+        for run in self.active.all():
             if not run.left_on_close:
                 run.token.cancel()
-        tasks = [run.task for run in live if run.task is not None]
-        if tasks:
-            _, stuck = await asyncio.wait(tasks, timeout=CANCEL_GRACE)
-            await _tear_down(stuck)
-        await self.tasks.close(leave=False, grace=CANCEL_GRACE)
+        await self._close(leave=False, grace=CANCEL_GRACE)
+
+    async def _close(self, *, leave: bool, grace: float) -> None:
+        """Wait for what is live, though not for ever; nobody is listened to any more."""
+        self._leaving_taken_up.cancel()
+        await wait_or_tear_down(self.active.all(), grace)
+        await self.tasks.close(leave=leave, grace=grace)
+        self._listener.stop()
 
     async def send_decision(self, id: str, target: str, decision: ToolCallResume) -> bool:
         """Answer a suspended call of a live run; false, and nothing changed, if it does not fit."""
@@ -504,46 +500,6 @@ class AgentRuntime:
                 run.take(command)
 
 
-class CancelFirst(RuntimeFault):
-    """A run that somebody cancelled while nobody ran it has to end before its thread goes on."""
-
-    def __init__(self, run_id: str) -> None:
-        super().__init__(f"run {run_id!r} was cancelled and has not ended yet")
-        self.run_id = run_id
-
-
-class AskAgain(RuntimeFault):
-    """The run that was open is over now; the request can start one of its own."""
-
-    def __init__(self) -> None:
-        super().__init__("the run that was open is over: ask again")
-
-
 def _knows_its_questions(agent: ResolvedExecution, request: RunRequest) -> bool:
     """Whether answers are the agent's to judge: it runs elsewhere, where its questions are kept."""
     return isinstance(agent, ResolvedBackendAgent) and request.agent_id in (None, agent.spec.id)
-
-
-def _continuation(request: RunRequest, run_id: str) -> RunRequest:
-    """The same request, to go on with a run without anything new."""
-    # Not by name: the run may have been handed to another agent.
-    return msgspec.structs.replace(
-        request, agent_id=None, messages=(), decisions=(), continue_run_id=run_id
-    )
-
-
-async def _cancel(run: asyncio.Future[None], slot: ActiveRun) -> None:
-    """Cancel a run whose caller is gone, and wait until it has ended, though not for ever."""
-    slot.token.cancel()
-    try:
-        await asyncio.wait([run], timeout=CANCEL_GRACE)
-    finally:
-        run.cancel()
-    await asyncio.wait([run], timeout=CANCEL_GRACE)
-
-
-async def _tear_down(tasks: Collection[asyncio.Future[None]]) -> None:
-    for task in tasks:
-        task.cancel()
-    if tasks:
-        await asyncio.wait(tasks, timeout=CANCEL_GRACE)

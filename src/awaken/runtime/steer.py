@@ -21,7 +21,6 @@ from awaken.domain.suspension import Decision, ToolCallResume
 from awaken.domain.thread import Thread
 from awaken.domain.ticket import TicketStatus
 from awaken.errors import (
-    AwakenError,
     ConfigError,
     DecisionRefused,
     InvalidResume,
@@ -131,13 +130,8 @@ async def _cancel_one(runtime: AgentRuntime, id: str) -> bool:
     if place is None or place.run is None or not _is_open(place.run):
         # A run that has not committed anything yet is known here alone.
         return runtime.cancel(id)
-    command = ThreadCommand(
-        thread_id=place.thread_id,
-        kind=CommandKind.CANCEL,
-        run_id=place.run.run_id,
-        at_ms=runtime.clock.now_ms(),
-    )
-    await runtime.store.send(command)
+    now = runtime.clock.now_ms()
+    await runtime.store.send(ThreadCommand.cancel(place.thread_id, place.run.run_id, at_ms=now))
     if not runtime.cancel_by_run_id(place.run.run_id):
         await _close(runtime, place.run)
     return True
@@ -313,8 +307,9 @@ async def take_up_task(runtime: AgentRuntime, record: RunRecord) -> None:
         return  # another process was quicker
     except StoreError:
         raise
-    except AwakenError as error:
-        log.error("task %s could not be taken up: %s", record.run_id, error)
+    except Exception:
+        # One record nobody can read must not keep the others from being taken up.
+        log.exception("task %s could not be taken up", record.run_id)
 
 
 async def go_on(
@@ -333,14 +328,8 @@ async def go_on(
     asked = run.request
     if asked is not None and asked.parent_tool_call_id is not None:
         # Whoever it works for is gone or has ended: nobody waits for its answer.
-        await runtime.store.send(
-            ThreadCommand(
-                thread_id=run.thread_id,
-                kind=CommandKind.CANCEL,
-                run_id=run.run_id,
-                at_ms=runtime.clock.now_ms(),
-            )
-        )
+        now = runtime.clock.now_ms()
+        await runtime.store.send(ThreadCommand.cancel(run.thread_id, run.run_id, at_ms=now))
     request = RunRequest(
         thread_id=run.thread_id,
         continue_run_id=run.run_id,

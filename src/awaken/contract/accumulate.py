@@ -8,7 +8,15 @@ from __future__ import annotations
 import msgspec
 
 from awaken.codec import Json, clean_text, loads
-from awaken.contract.llm import ContentBlockStop, LlmStreamEvent, Stop, StreamSnapshot, Usage
+from awaken.contract.llm import (
+    ContentBlockStop,
+    LlmStreamEvent,
+    ReasoningDone,
+    Stop,
+    StreamSnapshot,
+    ToolCallSigned,
+    Usage,
+)
 from awaken.domain.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.domain.inference import StopReason, StreamResult, TokenUsage
 from awaken.domain.message import ContentBlock, Text, Thinking, ToolCall
@@ -22,6 +30,7 @@ class _Call(msgspec.Struct, gc=False):
     id: str
     name: str
     pieces: list[str] = msgspec.field(default_factory=list)
+    signature: str | None = None
 
     def written(self) -> str:
         return "".join(self.pieces)
@@ -44,7 +53,7 @@ class StreamAccumulator:
 
     def __init__(self) -> None:
         self._text: list[str] = []
-        self._blocks: list[str] = []
+        self._blocks: list[ContentBlock] = []
         self._thinking: list[str] = []
         self._calls: list[_Call] = []
         self._open: dict[str, _Call] = {}
@@ -75,10 +84,15 @@ class StreamAccumulator:
             self._stop = event.reason or self._stop
         elif isinstance(event, ContentBlockStop):
             self._close_block()
+        elif isinstance(event, ReasoningDone):
+            self._close_reasoning(event)
+        elif isinstance(event, ToolCallSigned):
+            self._sign_call(event)
         else:
             raise TypeError(
-                f"a model yields TextDelta, ReasoningDelta, ToolCallStart, ToolCallDelta, "
-                f"ContentBlockStop, Usage and Stop (awaken.contract.llm), not {event!r}"
+                "a model yields TextDelta, ReasoningDelta, ReasoningDone, ToolCallStart, "
+                "ToolCallDelta, ToolCallSigned, ContentBlockStop, Usage and Stop "
+                f"(awaken.contract.llm), not {event!r}"
             )
 
     def finish(self) -> StreamResult:
@@ -87,7 +101,11 @@ class StreamAccumulator:
         for call in self._calls:
             arguments = call.arguments()
             if call.name and arguments is not _BROKEN:
-                calls.append(ToolCall(id=call.id, name=call.name, arguments=arguments))
+                calls.append(
+                    ToolCall(
+                        id=call.id, name=call.name, arguments=arguments, signature=call.signature
+                    )
+                )
         return StreamResult(
             content=self._content(),
             tool_calls=tuple(calls),
@@ -118,7 +136,7 @@ class StreamAccumulator:
             else:
                 in_flight = row
         return StreamSnapshot(
-            text="".join(self._blocks) + "".join(self._text),
+            text="".join([b.text for b in self._blocks if isinstance(b, Text)] + self._text),
             completed_calls=tuple(completed),
             in_flight_call=in_flight,
         )
@@ -143,10 +161,28 @@ class StreamAccumulator:
             unused = f"{id}#{count}"
         return unused
 
+    def _sign_call(self, event: ToolCallSigned) -> None:
+        call = self._open.get(event.id)
+        if call is not None:
+            call.signature = event.signature
+
     def _close_block(self) -> None:
-        if text := "".join(self._text):
-            self._blocks.append(text)
+        if text := clean_text("".join(self._text)):
+            self._blocks.append(Text(text=text))
         self._text = []
+
+    def _close_reasoning(self, event: ReasoningDone) -> None:
+        self._close_block()
+        self._blocks.append(
+            Thinking(
+                thinking=clean_text("".join(self._thinking)),
+                id=event.id,
+                signature=event.signature,
+                encrypted=event.encrypted,
+                origin=event.origin,
+            )
+        )
+        self._thinking = []
 
     def _content(self) -> tuple[ContentBlock, ...]:
         if not (self._text or self._blocks or self._thinking):
@@ -154,7 +190,7 @@ class StreamAccumulator:
         content: list[ContentBlock] = []
         if thinking := clean_text("".join(self._thinking)):
             content.append(Thinking(thinking=thinking))
-        content.extend([Text(text=clean_text(text)) for text in self._blocks])
+        content.extend(self._blocks)
         if text := clean_text("".join(self._text)):
             content.append(Text(text=text))
         return tuple(content)

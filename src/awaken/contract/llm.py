@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import msgspec
 
@@ -15,6 +15,21 @@ from awaken.domain.value import Value
 from awaken.errors import AwakenError
 
 
+class OutputFormat(Value, frozen=True, kw_only=True):
+    """The shape an answer has to have, as a JSON Schema."""
+
+    name: str
+    schema: dict[str, Any]
+    description: str | None = None
+
+
+class RoutingKey(Value, frozen=True, kw_only=True):
+    """Whose question it is; what goes with it stays with one model, or with one cache."""
+
+    thread_id: str | None = None
+    run_id: str | None = None
+
+
 class InferenceRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One question to a model. `messages` is a view: copy it to keep it."""
 
@@ -24,14 +39,35 @@ class InferenceRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     system: tuple[ContentBlock, ...] = ()
     overrides: InferenceOverride | None = None
     enable_prompt_cache: bool = False
+    output: OutputFormat | None = None
+    routing_key: RoutingKey | None = None
 
 
 class ContentBlockStop(Value, frozen=True, kw_only=True):
     """A block of text is over; what follows is a new one."""
 
 
+class ReasoningDone(Value, frozen=True, kw_only=True):
+    """A block of reasoning is over; what its provider, the `origin`, wants to see again of it.
+
+    The text of the block is that of the deltas before.
+    """
+
+    origin: str
+    id: str | None = None
+    signature: str | None = None
+    encrypted: str | None = None
+
+
+class ToolCallSigned(Value, frozen=True, kw_only=True):
+    """What the provider wants to see again of a call that was started."""
+
+    id: str
+    signature: str
+
+
 class Usage(Value, frozen=True, kw_only=True):
-    """What the call cost."""
+    """What the call cost. Later ones replace what earlier ones said, field by field."""
 
     usage: TokenUsage
 
@@ -43,8 +79,29 @@ class Stop(Value, frozen=True, kw_only=True):
 
 
 LlmStreamEvent = (
-    TextDelta | ReasoningDelta | ToolCallStart | ToolCallDelta | ContentBlockStop | Usage | Stop
+    TextDelta
+    | ReasoningDelta
+    | ReasoningDone
+    | ToolCallStart
+    | ToolCallDelta
+    | ToolCallSigned
+    | ContentBlockStop
+    | Usage
+    | Stop
 )
+
+
+class ModelAbilities(Value, frozen=True, kw_only=True):
+    """What is known of a model; `None` where nobody knows.
+
+    `native_output`: it keeps to a request's `output` by itself. `input`: the kinds of content it
+    reads besides text, of `image`, `audio`, `video` and `document`.
+    """
+
+    native_output: bool = False
+    input: frozenset[str] | None = None
+    context_window: int | None = None
+    max_output_tokens: int | None = None
 
 
 class LlmExecutor(Protocol):
@@ -98,6 +155,12 @@ def drive_of(executor: LlmExecutor) -> Drive | None:
     # Asked once a step: to look whether it fits the protocol would take longer than all the rest.
     drive: Drive | None = getattr(executor, "drive", None)
     return drive
+
+
+def abilities_of(executor: LlmExecutor, upstream_model: str) -> ModelAbilities:
+    """What an executor says a model can do; one without `abilities(upstream_model)` says nothing."""
+    says: Callable[[str], ModelAbilities] | None = getattr(executor, "abilities", None)
+    return says(upstream_model) if says is not None else ModelAbilities()
 
 
 # -- errors -----------------------------------------------------------------------------------

@@ -95,9 +95,17 @@ class ToolResultBlock(Value, frozen=True, kw_only=True, tag="tool_result", tag_f
 
 
 class Thinking(Value, frozen=True, kw_only=True, tag="thinking", tag_field="type"):
-    """Reasoning the model gave away."""
+    """Reasoning the model gave away.
+
+    `id`, `signature` and `encrypted` are for its provider, the `origin`, alone: it wants to see
+    them again, as they came.
+    """
 
     thinking: str
+    id: str | None = None
+    signature: str | None = None
+    encrypted: str | None = None
+    origin: str | None = None
 
 
 ContentBlock = Text | Image | Audio | Video | Document | ToolUse | ToolResultBlock | Thinking
@@ -107,11 +115,12 @@ ContentBlock = Text | Image | Audio | Video | Document | ToolUse | ToolResultBlo
 
 
 class ToolCall(Value, frozen=True, kw_only=True):
-    """A tool the model wants to be run."""
+    """A tool the model wants to be run. A `signature` is for its provider, as in `Thinking`."""
 
     id: str
     name: str
     arguments: Json
+    signature: str | None = None
 
 
 class CompactionInterval(Value, frozen=True, kw_only=True):

@@ -8,7 +8,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 import msgspec
 
 from awaken.codec import Json, dumps_text
-from awaken.contract.llm import ContentBlockStop, InferenceRequest, LlmStreamEvent, Stop, Usage
+from awaken.contract.llm import (
+    ContentBlockStop,
+    InferenceRequest,
+    LlmStreamEvent,
+    ReasoningDone,
+    Stop,
+    ToolCallSigned,
+    Usage,
+)
 from awaken.domain.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.domain.inference import StopReason, StreamResult, TokenUsage
 from awaken.domain.message import Text, Thinking, ToolCall
@@ -67,6 +75,15 @@ def stream_of(result: StreamResult, chunk: int | None = None) -> list[LlmStreamE
     for block in result.content:
         if isinstance(block, Thinking):
             events += [ReasoningDelta(delta=piece) for piece in _pieces(block.thinking, chunk)]
+            if block.origin is not None:
+                events.append(
+                    ReasoningDone(
+                        origin=block.origin,
+                        id=block.id,
+                        signature=block.signature,
+                        encrypted=block.encrypted,
+                    )
+                )
         elif isinstance(block, Text):
             if events and isinstance(events[-1], TextDelta):
                 events.append(ContentBlockStop())
@@ -74,6 +91,8 @@ def stream_of(result: StreamResult, chunk: int | None = None) -> list[LlmStreamE
     for call in result.tool_calls:
         events.append(ToolCallStart(id=call.id, name=call.name))
         events.append(ToolCallDelta(id=call.id, args_delta=dumps_text(call.arguments)))
+        if call.signature is not None:
+            events.append(ToolCallSigned(id=call.id, signature=call.signature))
     if result.has_incomplete_tool_calls:
         events.append(ToolCallStart(id="incomplete", name="incomplete"))
         events.append(ToolCallDelta(id="incomplete", args_delta="{"))

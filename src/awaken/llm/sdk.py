@@ -1,0 +1,73 @@
+"""What the providers' official SDKs have in common: they are found, given a key, kept, closed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from importlib import import_module
+from typing import Any, Generic, TypeVar
+from weakref import WeakKeyDictionary
+
+from awaken.domain.secret import RedactedString
+from awaken.errors import ConfigError
+
+PROVIDER_TIMEOUT = 120.0
+"""Seconds to open a stream in, and between two pieces of it."""
+
+T = TypeVar("T")
+
+
+def sdk(module: str, *, extra: str, whose: str) -> Any:
+    """An SDK's module, imported when it is first needed.
+
+    Raises:
+        ConfigError: it is not installed; says what to install.
+    """
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise
+        raise ConfigError(
+            f"{whose} needs the extra {extra!r}: pip install 'awaken[{extra}]'"
+        ) from error
+
+
+def secret(
+    given: str | RedactedString | None, names: Sequence[str], *, whose: str
+) -> RedactedString:
+    """A key: the one given, or what the first of these environment variables holds.
+
+    Raises:
+        ConfigError: there is none; says where it is looked for.
+    """
+    if isinstance(given, RedactedString):
+        given = given.expose_secret()
+    found = given or next((value for name in names if (value := os.environ.get(name))), None)
+    if not found or not found.strip():
+        raise ConfigError(
+            f"{whose} needs a key: export {' or '.join(names)}, or give it as api_key"
+        )
+    return RedactedString(found.strip())
+
+
+class PerLoop(Generic[T]):
+    """One client for each event loop that asks: their connections cannot change loops."""
+
+    def __init__(self, make: Callable[[], T], close: Callable[[T], Awaitable[None]]) -> None:
+        self._make, self._close = make, close
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, T] = WeakKeyDictionary()
+
+    def get(self) -> T:
+        loop = asyncio.get_running_loop()
+        client = self._clients.get(loop)
+        if client is None:
+            client = self._clients[loop] = self._make()
+        return client
+
+    async def aclose(self) -> None:
+        """Close the client of this loop; it is made again if it is asked for once more."""
+        client = self._clients.pop(asyncio.get_running_loop(), None)
+        if client is not None:
+            await self._close(client)

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 
+class Timer(Protocol):
+    """Something that will be called."""
+
+    def cancel(self) -> None: ...
+
+
 class Clock(Protocol):
-    """Wall time for records, monotonic time for durations, and sleeping."""
+    """Wall time for records, monotonic time for durations, sleeping and being called."""
 
     def now_ms(self) -> int:
         """Unix milliseconds; never negative, never raising."""
@@ -19,6 +26,10 @@ class Clock(Protocol):
         ...
 
     async def sleep(self, seconds: float) -> None: ...
+
+    def call_later(self, seconds: float, callback: Callable[[], object]) -> Timer:
+        """Have `callback` called by the running event loop after that time."""
+        ...
 
 
 class SystemClock:
@@ -33,6 +44,9 @@ class SystemClock:
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
+
+    def call_later(self, seconds: float, callback: Callable[[], object]) -> Timer:
+        return asyncio.get_running_loop().call_later(seconds, callback)
 
 
 SYSTEM_CLOCK = SystemClock()

@@ -47,9 +47,22 @@ class _Call(msgspec.Struct, gc=False):
 
 
 class StreamAccumulator:
-    """Collects the events of one stream; ask it for the whole whenever the stream ends."""
+    """Collects the events of a stream; ask it for the whole whenever the stream ends.
 
-    __slots__ = ("_blocks", "_calls", "_open", "_stop", "_text", "_thinking", "_usage")
+    Where a stream breaks off, the next one goes on with what is kept of it.
+    """
+
+    __slots__ = (
+        "_blocks",
+        "_calls",
+        "_open",
+        "_past",
+        "_stop",
+        "_text",
+        "_thinking",
+        "_usage",
+        "_used",
+    )
 
     def __init__(self) -> None:
         self._text: list[str] = []
@@ -58,14 +71,16 @@ class StreamAccumulator:
         self._calls: list[_Call] = []
         self._open: dict[str, _Call] = {}
         self._usage: TokenUsage | None = None
+        self._used: TokenUsage | None = None
         self._stop: StopReason | None = None
+        self._past = 0
 
     @property
-    def began(self) -> bool:
-        """Whether anything has come."""
-        return bool(
-            self._text or self._calls or self._thinking or self._usage or self._stop or self._blocks
-        )
+    def progress(self) -> int:
+        """Grows with whatever comes."""
+        written = sum(1 + len(call.pieces) for call in self._calls)
+        ends = (self._usage is not None) + (self._stop is not None)
+        return self._past + len(self._text) + len(self._thinking) + written + ends
 
     def push(self, event: LlmStreamEvent) -> None:
         """Take the next event, in the order of the stream."""
@@ -109,7 +124,7 @@ class StreamAccumulator:
         return StreamResult(
             content=self._content(),
             tool_calls=tuple(calls),
-            usage=self._usage,
+            usage=_sum(self._used, self._usage),
             stop_reason=self._stop,
             has_incomplete_tool_calls=len(calls) < len(self._calls),
         )
@@ -117,8 +132,15 @@ class StreamAccumulator:
     def cancelled(self) -> StreamResult:
         """What the user saw before the run was cancelled: the text, and no calls."""
         return StreamResult(
-            content=self._content(), usage=self._usage, stop_reason=StopReason.END_TURN
+            content=self._content(),
+            usage=_sum(self._used, self._usage),
+            stop_reason=StopReason.END_TURN,
         )
+
+    def this_stream(self) -> StreamResult:
+        """What the stream that is heard now took, and all that came, half-written calls too."""
+        calls = [ToolCall(id=c.id, name=c.name, arguments=c.written()) for c in self._calls]
+        return StreamResult(content=self._content(), tool_calls=tuple(calls), usage=self._usage)
 
     def snapshot(self) -> StreamSnapshot:
         """What has arrived so far, for whoever mends a broken stream.
@@ -131,7 +153,7 @@ class StreamAccumulator:
         for call in self._calls:
             written = call.written()
             row = (call.id, call.name, written)
-            if call.name and written.strip() and call.arguments() is not _BROKEN:
+            if self._is_whole(call):
                 completed.append(row)
             else:
                 in_flight = row
@@ -140,6 +162,52 @@ class StreamAccumulator:
             completed_calls=tuple(completed),
             in_flight_call=in_flight,
         )
+
+    # -- when a stream has broken off ---------------------------------------------------------
+
+    def restore(self, snapshot: StreamSnapshot) -> None:
+        """Begin with what somebody else had heard."""
+        if snapshot.text:
+            self._text = [snapshot.text]
+        rows = (*snapshot.completed_calls, snapshot.in_flight_call)
+        for id, name, written in (row for row in rows if row is not None):
+            call = self._open[id] = _Call(id, name, [written] if written else [])
+            self._calls.append(call)
+
+    def drop_unfinished(self) -> list[tuple[str, str]]:
+        """Forget calls that are not whole: their ids and names."""
+        before = self.progress
+        dropped = [call for call in self._calls if not self._is_whole(call)]
+        self._calls = [call for call in self._calls if call not in dropped]
+        self._open = {id: call for id, call in self._open.items() if call not in dropped}
+        self._past += before - self.progress
+        return [(call.id, call.name) for call in dropped]
+
+    def end_with_calls(self) -> None:
+        """What has come is all: the model wanted these calls."""
+        self._stop = StopReason.TOOL_USE
+
+    def next_stream(self) -> None:
+        """The stream after this one takes up where it broke off; half a thought is no use to it."""
+        before = self.progress
+        self._used, self._usage = _sum(self._used, self._usage), None
+        self._stop, self._thinking = None, []
+        self._past += before - self.progress
+
+    def forget(self) -> None:
+        """Nothing of it is kept, but what it took."""
+        before = self.progress
+        self._text, self._blocks, self._calls, self._open = [], [], [], {}
+        self.next_stream()
+        self._past += before - self.progress
+
+    def _is_whole(self, call: _Call) -> bool:
+        """Whether all of a call has come: what opened is closed, or something came after it."""
+        written = call.written().strip()
+        closed = written.endswith(("}", "]")) or call is not self._calls[-1]
+        return bool(call.name and written and closed) and call.arguments() is not _BROKEN
+
+    # -- pieces -------------------------------------------------------------------------------
 
     def _start_call(self, event: ToolCallStart) -> None:
         id = self._unused(event.id) if event.id in self._open else event.id
@@ -169,6 +237,7 @@ class StreamAccumulator:
     def _close_block(self) -> None:
         if text := clean_text("".join(self._text)):
             self._blocks.append(Text(text=text))
+        self._past += len(self._text)
         self._text = []
 
     def _close_reasoning(self, event: ReasoningDone) -> None:
@@ -182,6 +251,7 @@ class StreamAccumulator:
                 origin=event.origin,
             )
         )
+        self._past += len(self._thinking) + 1
         self._thinking = []
 
     def _content(self) -> tuple[ContentBlock, ...]:
@@ -211,6 +281,19 @@ def _merged(old: TokenUsage | None, new: TokenUsage) -> TokenUsage:
         if count is not None:
             fields[name] = count
     return TokenUsage(**fields)
+
+
+def _sum(one: TokenUsage | None, other: TokenUsage | None) -> TokenUsage | None:
+    """What two streams took together, as far as they say."""
+    if one is None or other is None:
+        return one or other
+    return TokenUsage(
+        **{
+            name: (getattr(one, name) or 0) + (getattr(other, name) or 0)
+            for name in one.__struct_fields__
+            if getattr(one, name) is not None or getattr(other, name) is not None
+        }
+    )
 
 
 def _has_negative(usage: TokenUsage) -> bool:

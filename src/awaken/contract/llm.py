@@ -119,16 +119,56 @@ class LlmExecutor(Protocol):
         ...
 
 
-class StreamListener(Protocol):
-    """Reads streams."""
+class StreamSnapshot(Value, frozen=True, kw_only=True):
+    """What has arrived of an answer: its text, calls that are whole, and one that is not."""
+
+    text: str = ""
+    completed_calls: tuple[tuple[str, str, str], ...] = ()
+    in_flight_call: tuple[str, str, str] | None = None
 
     @property
-    def began(self) -> bool:
-        """Whether anything has come."""
+    def is_empty(self) -> bool:
+        return not (self.text or self.completed_calls or self.in_flight_call)
+
+
+class StreamListener(Protocol):
+    """Reads the streams of one answer: usually one, more where one broke off."""
+
+    @property
+    def progress(self) -> int:
+        """Grows with whatever comes."""
         ...
 
     async def listen(self, stream: AsyncIterator[LlmStreamEvent]) -> None:
         """Read a stream to its end, or close it."""
+        ...
+
+    def asking(self, model_id: str) -> None:
+        """The next stream is that of a certain model of a pool."""
+        ...
+
+    def look(self) -> None:
+        """Called every now and then while a stream lasts."""
+        ...
+
+    def snapshot(self) -> StreamSnapshot:
+        """What has arrived, of all streams so far."""
+        ...
+
+    async def settle(self, cause: str) -> None:
+        """No more will come: the calls that are whole are the answer."""
+        ...
+
+    async def go_on(self, cause: str) -> None:
+        """The next stream goes on after the text; a call that is not whole is dropped."""
+        ...
+
+    async def start_over(self, cause: str) -> None:
+        """The next stream is the whole answer."""
+        ...
+
+    async def can_afford(self, more: Sequence[Message]) -> bool:
+        """Whether one more stream may be asked for, with more in its request."""
         ...
 
 
@@ -142,12 +182,16 @@ class DrivesStreams(Protocol):
     """
 
     async def drive(self, request: InferenceRequest, listener: StreamListener) -> None:
-        """Have an answer listened to; it is asked for again as long as none began.
+        """Have an answer listened to, asked for as often as that takes.
 
         Raises:
             InferenceExecutionError: it could not be had.
         """
         ...
+
+
+class DrivingExecutor(LlmExecutor, DrivesStreams, Protocol):
+    """An executor that does both."""
 
 
 def drive_of(executor: LlmExecutor) -> Drive | None:
@@ -158,7 +202,7 @@ def drive_of(executor: LlmExecutor) -> Drive | None:
 
 
 def abilities_of(executor: LlmExecutor, upstream_model: str) -> ModelAbilities:
-    """What an executor says a model can do; one without `abilities(upstream_model)` says nothing."""
+    """What an executor says a model can do, if it has `abilities(upstream_model)` to say it."""
     says: Callable[[str], ModelAbilities] | None = getattr(executor, "abilities", None)
     return says(upstream_model) if says is not None else ModelAbilities()
 
@@ -201,14 +245,6 @@ class InferenceTimeout(InferenceExecutionError):
     """No answer in time."""
 
     prefix, retryable = "timeout", True
-
-
-class StreamSnapshot(Value, frozen=True, kw_only=True):
-    """What had arrived of an answer when its stream broke."""
-
-    text: str = ""
-    completed_calls: tuple[tuple[str, str, str], ...] = ()
-    in_flight_call: tuple[str, str, str] | None = None
 
 
 class StreamInterrupted(InferenceExecutionError):

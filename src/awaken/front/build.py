@@ -22,6 +22,7 @@ from awaken.front.loading import open_backend, open_model
 from awaken.front.remote import RemoteAgent
 from awaken.ids import Ids
 from awaken.llm.breaker import CircuitBreaker
+from awaken.llm.mend import MendingExecutor
 from awaken.llm.retry import LlmRetryPolicy, RetryingExecutor
 from awaken.plugin.hook import Plugin
 from awaken.runtime import AgentRuntimeBuilder
@@ -123,9 +124,10 @@ class Assembly:
             policy = spec.config("retry", LlmRetryPolicy)
         except KeyDecode as error:
             raise InvalidPluginConfig("retry", "retry", error) from error
-        return RetryingExecutor(
+        retrying = RetryingExecutor(
             executor, policy, clock=self._clock, breaker=self._breaker, scope=spec.model_id
         )
+        return MendingExecutor(retrying, policy, clock=self._clock)
 
 
 def _check_handoffs(agents: Sequence[Agent | AgentSpec]) -> None:

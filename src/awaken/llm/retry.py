@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, nullcontext
 from random import Random
 from typing import Annotated
@@ -15,11 +15,15 @@ from awaken.contract.llm import (
     InferenceRequest,
     LlmExecutor,
     LlmStreamEvent,
+    ModelAbilities,
     Overloaded,
+    StreamInterrupted,
     StreamListener,
+    abilities_of,
 )
 from awaken.domain.value import Value
 from awaken.llm.breaker import CircuitBreaker
+from awaken.llm.idle import IdleWatch, idle_window
 
 MAX_BACKOFF_MS = 8000
 
@@ -61,6 +65,8 @@ class RetryingExecutor:
 
     Circuits are counted for each upstream model of a `scope`, such as the provider's id.
 
+    `leaves` says which errors somebody else will do something about.
+
     Once an event was passed on, an error is passed on too: mending a broken stream needs the
     conversation, which the loop has. Waiting ends at once when the task is cancelled.
     """
@@ -73,6 +79,7 @@ class RetryingExecutor:
         breaker: CircuitBreaker | None = None,
         scope: str = "",
         random: Random | None = None,
+        leaves: Callable[[InferenceExecutionError], bool] | None = None,
     ) -> None:
         self._inner = inner
         self._policy = policy
@@ -80,10 +87,14 @@ class RetryingExecutor:
         self._breaker = breaker
         self._scope = scope
         self._random = random or Random()
+        self._leaves = leaves
 
     @property
     def name(self) -> str:
         return self._inner.name
+
+    def abilities(self, upstream_model: str) -> ModelAbilities:
+        return abilities_of(self._inner, upstream_model)
 
     async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
         model, attempt, opened = self._circuit(request), 0, False
@@ -109,14 +120,23 @@ class RetryingExecutor:
             await self._wait(delay)
 
     async def drive(self, request: InferenceRequest, listener: StreamListener) -> None:
-        """The same, for a caller who reads the stream itself."""
-        model, attempt = self._circuit(request), 0
+        """The same, for a caller who reads the stream itself; one of which nothing comes for too
+        long is cut short.
+
+        Raises:
+            StreamInterrupted: nothing came for too long.
+            InferenceExecutionError: the answer could not be had.
+        """
+        model, attempt, before = self._circuit(request), 0, listener.progress
+        window = idle_window(self._policy.stream_idle_timeout_secs, request)
         while True:
             try:
-                with self._admission(model):
+                with self._admission(model), IdleWatch(window, listener, self._clock):
                     return await listener.listen(self._ask(request))
+            except StreamInterrupted:
+                raise
             except InferenceExecutionError as error:
-                if listener.began or not self._may_ask_again(model, attempt, error):
+                if listener.progress != before or not self._may_ask_again(model, attempt, error):
                     raise
                 delay = self._policy.delay(attempt, error, self._random)
             attempt += 1
@@ -136,6 +156,8 @@ class RetryingExecutor:
 
     def _may_ask_again(self, model: str, attempt: int, error: InferenceExecutionError) -> bool:
         if not error.retryable or attempt >= self._policy.max_retries:
+            return False
+        if self._leaves is not None and self._leaves(error):
             return False
         # This very failure may have opened the circuit: it tells more than a refusal.
         return self._breaker is None or self._breaker.is_available(model)

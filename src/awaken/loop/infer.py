@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
-from awaken.contract.accumulate import StreamAccumulator
 from awaken.contract.control import interruptible
-from awaken.contract.llm import InferenceRequest, LlmStreamEvent, drive_of
+from awaken.contract.llm import InferenceRequest, drive_of
 from awaken.domain.context_message import place
-from awaken.domain.event import (
-    InferenceComplete,
-    ReasoningDelta,
-    TextDelta,
-    ToolCallDelta,
-    ToolCallStart,
-)
+from awaken.domain.event import InferenceComplete
 from awaken.domain.inference import InferenceOverride, StreamResult
 from awaken.domain.message import Message, Role, Text
 from awaken.domain.phase import Phase
 from awaken.domain.tool import ToolDescriptor
 from awaken.errors import BudgetExhausted, Cancelled, HookFailed, InferenceFailed
-from awaken.loop.journal import Journal
+from awaken.loop.hearing import Hearing
 from awaken.loop.live import LiveRun
 from awaken.loop.spending import count, set_aside
 from awaken.state.runtime_keys import (
@@ -33,7 +26,6 @@ from awaken.state.runtime_keys import (
     ClearFilter,
 )
 
-_FORWARDED = frozenset({TextDelta, ReasoningDelta, ToolCallStart, ToolCallDelta})
 _CONTINUE = (
     "Your answer was cut off because it reached the output limit. Go on exactly where it stopped, "
     "without repeating anything, and in smaller pieces."
@@ -74,6 +66,8 @@ async def ask_model(run: LiveRun) -> Answer:
         run.transcript.extend(more)
         request = _continued(run, request, more)
         answer = await _stream(run, request)
+    if run.purse is not None:
+        await run.purse.tell()
     answer.told = InferenceComplete(
         model=request.upstream_model,
         usage=answer.result.usage,
@@ -176,7 +170,7 @@ def _offered_tools(run: LiveRun) -> tuple[ToolDescriptor, ...]:
 
 
 async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
-    heard = Hearing(run.journal)
+    heard = Hearing(run)
     executor = run.agent.llm_executor
     drive = drive_of(executor)
     try:
@@ -186,59 +180,22 @@ async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
             else:
                 await heard.listen(executor.execute_stream(request))
     except Cancelled:
-        return Answer(_counted(run, heard.cancelled(), whole=False), cancelled=True)
+        return Answer(_counted(run, heard, heard.cancelled(), whole=False), cancelled=True)
     except Exception as error:
         failure = InferenceFailed(error)
         failure.__cause__ = error
-        return Answer(_counted(run, heard.cancelled(), whole=False), failure=failure)
-    return Answer(_counted(run, heard.finish(), whole=True), request.tools)
+        return Answer(_counted(run, heard, heard.cancelled(), whole=False), failure=failure)
+    return Answer(_counted(run, heard, heard.finish(), whole=True), request.tools)
 
 
-class Hearing(StreamAccumulator):
-    """What is heard of an answer; pieces a client wants to see are passed on as they come."""
-
-    __slots__ = ("_journal",)
-
-    def __init__(self, journal: Journal) -> None:
-        super().__init__()
-        self._journal = journal
-
-    async def listen(self, stream: AsyncIterator[LlmStreamEvent]) -> None:
-        """Read a stream to its end, or close it."""
-        drained = False
-        try:
-            if self._journal.live:
-                await self._forward(stream)
-            else:
-                async for event in stream:
-                    self.push(event)
-            drained = True
-        finally:
-            if not drained:
-                await _close(stream)
-
-    async def _forward(self, stream: AsyncIterator[LlmStreamEvent]) -> None:
-        push, journal = self.push, self._journal
-        async for event in stream:
-            push(event)
-            if type(event) in _FORWARDED and journal.live:
-                await journal.send(journal.envelope(event))  # type: ignore[arg-type]  # the forwarded ones are events
-
-
-async def _close(stream: object) -> None:
-    close = getattr(stream, "aclose", None)
-    if close is not None:
-        await close()
-
-
-def _counted(run: LiveRun, result: StreamResult, *, whole: bool) -> StreamResult:
+def _counted(run: LiveRun, heard: Hearing, result: StreamResult, *, whole: bool) -> StreamResult:
     """The answer, once what it took is counted; of one that broke off, what was heard."""
     usage = result.usage
     if whole and usage is not None:
         run.input_tokens += max(0, usage.prompt_tokens or 0)
         run.output_tokens += max(0, usage.completion_tokens or 0)
-    if run.purse is not None and (whole or result.content):
-        count(run, result)
+    if run.purse is not None and (whole or heard.progress):
+        count(run, heard.this_stream())
     return result
 
 

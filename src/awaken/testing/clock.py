@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from itertools import count
+
+from awaken.clock import Timer
 
 
 class FakeClock:
@@ -22,6 +25,7 @@ class FakeClock:
         self._order = count()
         self._sleepers: dict[int, tuple[int, asyncio.Future[None]]] = {}
         self._watchers: list[tuple[int, asyncio.Future[None]]] = []
+        self._timers: dict[int, tuple[int, Callable[[], object]]] = {}
 
     def now_ms(self) -> int:
         return self._start_ms + self._elapsed // 1_000_000
@@ -63,8 +67,13 @@ class FakeClock:
         finally:
             self._sleepers.pop(number, None)
 
+    def call_later(self, seconds: float, callback: Callable[[], object]) -> Timer:
+        number = next(self._order)
+        self._timers[number] = (self._elapsed + _nanoseconds(seconds), callback)
+        return _Alarm(self._timers, number)
+
     def advance(self, seconds: float) -> None:
-        """Let time pass and wake whoever slept long enough, the earliest first.
+        """Let time pass, wake whoever slept long enough, the earliest first, then ring alarms.
 
         The woken run when the caller next awaits; by then all of `seconds` has passed.
         """
@@ -78,6 +87,20 @@ class FakeClock:
             _, woken = self._sleepers.pop(number)
             if not woken.done():
                 woken.set_result(None)
+        rung = sorted((at, n) for n, (at, _) in self._timers.items() if at <= self._elapsed)
+        for _, number in rung:
+            _, callback = self._timers.pop(number)
+            asyncio.get_running_loop().call_soon(callback)
+
+
+class _Alarm:
+    """A timer of a fake clock."""
+
+    def __init__(self, timers: dict[int, tuple[int, Callable[[], object]]], number: int) -> None:
+        self._timers, self._number = timers, number
+
+    def cancel(self) -> None:
+        self._timers.pop(self._number, None)
 
 
 def _nanoseconds(seconds: float) -> int:

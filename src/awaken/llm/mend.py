@@ -1,0 +1,150 @@
+"""Going on where a stream broke off, so that what was said is neither lost nor said twice."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from enum import Enum
+from random import Random
+
+import msgspec
+
+from awaken.clock import SYSTEM_CLOCK, Clock
+from awaken.contract.llm import (
+    DrivingExecutor,
+    InferenceExecutionError,
+    InferenceRequest,
+    LlmStreamEvent,
+    ModelAbilities,
+    StreamInterrupted,
+    StreamListener,
+    StreamSnapshot,
+    abilities_of,
+)
+from awaken.domain.message import Message
+from awaken.llm.idle import STALLED
+from awaken.llm.retry import LlmRetryPolicy
+
+RESUMED = "resumed from checkpoint"
+STALL_PAUSE = 0.2
+GO_ON = (
+    "Your answer was interrupted mid-stream; what you see above is all that arrived of it. Go on "
+    "exactly where it stops, without repeating any of it and without a word about the interruption."
+)
+
+_GOAWAY = re.compile(r"go.?away", re.IGNORECASE)
+_RESET = re.compile(r"reset|broken pipe|closed|ended early|disconnect|eof", re.IGNORECASE)
+_UNAVAILABLE = re.compile(r"\b50[23]\b|bad gateway|unavailable", re.IGNORECASE)
+
+
+class Plan(Enum):
+    """What is done about a broken stream: the reference's R1 to R4."""
+
+    CONTINUE = "P1"
+    USE_CALLS = "P2"
+    DROP_CALL = "P3"
+    START_OVER = "P4"
+
+
+def plan_for(heard: StreamSnapshot) -> Plan:
+    """How to go on with what has arrived."""
+    if heard.completed_calls:
+        return Plan.USE_CALLS
+    if not heard.text:
+        return Plan.START_OVER
+    return Plan.CONTINUE if heard.in_flight_call is None else Plan.DROP_CALL
+
+
+def cause_of(error: InferenceExecutionError) -> str | None:
+    """Why a stream broke, in few words; nothing if asking again cannot help."""
+    if isinstance(error, StreamInterrupted):
+        return error.cause
+    if not error.retryable:
+        return None
+    text = str(error)
+    if _GOAWAY.search(text):
+        return "goaway"
+    if _RESET.search(text) or not _UNAVAILABLE.search(text):
+        return "connection reset"
+    return "provider 503 mid-stream"
+
+
+class MendingExecutor:
+    """Another executor whose broken streams are gone on with.
+
+    Whoever is asked next, the same model or another one of a pool, gets what was said so far.
+    """
+
+    def __init__(
+        self,
+        inner: DrivingExecutor,
+        policy: LlmRetryPolicy,
+        clock: Clock = SYSTEM_CLOCK,
+        random: Random | None = None,
+    ) -> None:
+        self._inner = inner
+        self._policy = policy
+        self._clock = clock
+        self._random = random or Random()
+
+    @property
+    def name(self) -> str:
+        return self._inner.name
+
+    def abilities(self, upstream_model: str) -> ModelAbilities:
+        return abilities_of(self._inner, upstream_model)
+
+    def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
+        """The answer as it comes: whoever reads it like this mends nothing."""
+        return self._inner.execute_stream(request)
+
+    async def drive(self, request: InferenceRequest, listener: StreamListener) -> None:
+        """Have an answer listened to, to its end.
+
+        Raises:
+            StreamInterrupted: it broke off too often.
+            InferenceExecutionError: it could not be had.
+        """
+        asked: InferenceRequest | None = request
+        if not listener.snapshot().is_empty:
+            asked = await self._go_on(request, listener, RESUMED)
+        mended = 0
+        while asked is not None:
+            before = listener.progress
+            try:
+                return await self._inner.drive(asked, listener)
+            except InferenceExecutionError as error:
+                cause = cause_of(error)
+                if cause is None or (listener.progress == before and cause != STALLED):
+                    raise
+                if mended >= self._policy.max_stream_retries:
+                    raise StreamInterrupted(cause, listener.snapshot()) from error
+                pause = STALL_PAUSE
+                if cause != STALLED:
+                    pause = self._policy.delay(mended, error, self._random)
+                asked = await self._go_on(request, listener, cause)
+                broken = error
+            mended += 1
+            if asked is None:
+                return
+            if not await listener.can_afford(asked.messages[len(request.messages) :]):
+                raise StreamInterrupted(cause, listener.snapshot()) from broken
+            if pause:
+                await self._clock.sleep(pause)
+
+    async def _go_on(
+        self, request: InferenceRequest, listener: StreamListener, cause: str
+    ) -> InferenceRequest | None:
+        """The request to go on with; none if the answer is whole as it is."""
+        heard = listener.snapshot()
+        match plan_for(heard):
+            case Plan.USE_CALLS:
+                await listener.settle(cause)
+                return None
+            case Plan.START_OVER:
+                await listener.start_over(cause)
+                return request
+            case Plan.CONTINUE | Plan.DROP_CALL:
+                await listener.go_on(cause)
+        said = (Message.assistant(heard.text), Message.internal_user(GO_ON))
+        return msgspec.structs.replace(request, messages=[*request.messages, *said])

@@ -1,0 +1,247 @@
+"""Several models behind one name: a conversation stays with one as long as that works."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from itertools import count
+from math import log
+
+import msgspec
+
+from awaken.clock import SYSTEM_CLOCK, Clock
+from awaken.contract.llm import (
+    AllModelsUnavailable,
+    DrivingExecutor,
+    InferenceExecutionError,
+    InferenceRequest,
+    LlmStreamEvent,
+    ModelAbilities,
+    ModelMissing,
+    Overloaded,
+    PoolAttemptsExhausted,
+    RateLimited,
+    StreamListener,
+    Unauthorized,
+    abilities_of,
+)
+from awaken.domain.pool import ModelPoolSpec, PoolHome, PoolRole, PoolSwitch, StickyScope
+from awaken.llm.breaker import CircuitOpen
+
+MAX_SESSIONS = 4096
+QUARANTINE = 300.0
+"""Seconds a model is left alone whose provider refused the key or does not have it."""
+
+
+class PoolMember(msgspec.Struct):
+    """A model of a pool: who asks it, and whether it can be asked now."""
+
+    model_id: str
+    upstream_model: str
+    executor: DrivingExecutor
+    is_available: Callable[[], bool]
+
+
+class _Session(msgspec.Struct):
+    """Where a conversation is, and how often it has moved since it got an answer."""
+
+    index: int | None = None
+    moves: int = 0
+    in_flight: int = 0
+
+
+def changes_model(switch: PoolSwitch, error: InferenceExecutionError) -> bool:
+    """Whether another model is asked after such an error, at once."""
+    if isinstance(error, CircuitOpen):
+        return switch.on_circuit_open
+    if isinstance(error, Unauthorized | ModelMissing):
+        return switch.on_permanent
+    if isinstance(error, RateLimited | Overloaded):
+        least, asked = switch.quota_retry_after_threshold_secs, error.retry_after
+        return switch.on_quota and (least is None or asked is None or asked >= least)
+    return False
+
+
+class PoolExecutor:
+    """Asks the model a conversation is with, and another one when that cannot answer.
+
+    Errors that may pass are left to the members' own retries and to their circuits; only when one
+    opens does a conversation move.
+    """
+
+    def __init__(
+        self, spec: ModelPoolSpec, members: Iterable[PoolMember], *, clock: Clock = SYSTEM_CLOCK
+    ) -> None:
+        self._spec = spec
+        self._members = list(members)
+        self._clock = clock
+        self._sessions: OrderedDict[str, _Session] = OrderedDict()
+        self._quarantined: dict[int, float] = {}
+        self._turn = count()
+        weights = [member.weight or 1.0 for member in spec.members]
+        self._weights = weights
+        self._home = [i for i, m in enumerate(spec.members) if m.role is PoolRole.MEMBER]
+        self._turns = [i for i in self._home for _ in range(max(1, round(weights[i])))]
+
+    @property
+    def name(self) -> str:
+        return self._spec.id
+
+    def abilities(self, upstream_model: str) -> ModelAbilities:
+        """What all members can do."""
+        all_of = [abilities_of(m.executor, m.upstream_model) for m in self._members]
+        inputs = [each.input for each in all_of if each.input is not None]
+        return ModelAbilities(
+            native_output=all(each.native_output for each in all_of),
+            input=frozenset.intersection(*inputs) if len(inputs) == len(all_of) else None,
+            context_window=_least([each.context_window for each in all_of]),
+            max_output_tokens=_least([each.max_output_tokens for each in all_of]),
+        )
+
+    async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
+        """The answer of the model the conversation is with; whoever reads it like this stays."""
+        session = self._session(request)
+        index = self._choose(self._key(request), session, set())
+        member = self._members[index]
+        asked = msgspec.structs.replace(request, upstream_model=member.upstream_model)
+        async for event in member.executor.execute_stream(asked):
+            yield event
+
+    async def drive(self, request: InferenceRequest, listener: StreamListener) -> None:
+        """Have an answer listened to, whoever gives it.
+
+        Raises:
+            AllModelsUnavailable: no model can be asked now.
+            PoolAttemptsExhausted: every model was asked.
+            InferenceExecutionError: the answer could not be had.
+        """
+        session = self._session(request)
+        session.in_flight += 1
+        try:
+            await self._drive(self._key(request), session, request, listener)
+        finally:
+            session.in_flight -= 1
+
+    async def _drive(
+        self, key: str, session: _Session, request: InferenceRequest, listener: StreamListener
+    ) -> None:
+        tried: set[int] = set()
+        last: InferenceExecutionError | None = None
+        before = listener.progress
+        while True:
+            try:
+                index = self._choose(key, session, tried)
+            except InferenceExecutionError as error:
+                raise error from last
+            member, session.index = self._members[index], index
+            listener.asking(member.model_id)
+            asked = msgspec.structs.replace(request, upstream_model=member.upstream_model)
+            try:
+                await member.executor.drive(asked, listener)
+            except InferenceExecutionError as error:
+                if not changes_model(self._spec.switch, error):
+                    raise
+                if isinstance(error, Unauthorized | ModelMissing):
+                    self._quarantined[index] = self._clock.monotonic() + QUARANTINE
+                most = self._spec.switch.max_switches_per_session
+                if most is not None and session.moves >= most:
+                    raise
+                session.moves += 1
+                tried.add(index)
+                if listener.progress != before:
+                    # Whoever mends the stream asks again; the conversation has moved by then.
+                    session.index = self._other(key, tried)
+                    raise
+                last = error
+            else:
+                session.moves = 0
+                return
+
+    # -- choosing -----------------------------------------------------------------------------
+
+    def _choose(self, key: str, session: _Session, tried: set[int]) -> int:
+        here = session.index
+        if here is not None and here not in tried and self._stays(here):
+            return here
+        if here is None:
+            home = self._first(key, [i for i in self._home if self._is_healthy(i)])
+            if home is not None:
+                return home
+        other = self._other(key, tried)
+        if other is not None:
+            return other
+        if len(tried) == len(self._members):
+            raise PoolAttemptsExhausted
+        raise AllModelsUnavailable
+
+    def _stays(self, index: int) -> bool:
+        return not self._spec.switch.on_circuit_open or self._is_healthy(index)
+
+    def _first(self, key: str, healthy: Sequence[int]) -> int | None:
+        """The model a conversation begins with."""
+        if not healthy:
+            return None
+        match self._spec.routing.home:
+            case PoolHome.FIRST_HEALTHY:
+                return healthy[0]
+            case PoolHome.ROUND_ROBIN:
+                turns = [i for i in self._turns if i in healthy]
+                return turns[next(self._turn) % len(turns)]
+            case PoolHome.DETERMINISTIC:
+                return self._best(key, healthy)
+
+    def _other(self, key: str, tried: set[int]) -> int | None:
+        """The best model that can be asked now and was not yet."""
+        healthy = [i for i in range(len(self._members)) if i not in tried and self._is_healthy(i)]
+        if self._spec.routing.home is PoolHome.FIRST_HEALTHY:
+            return healthy[0] if healthy else None
+        return self._best(key, healthy)
+
+    def _best(self, key: str, among: Sequence[int]) -> int | None:
+        """The one with the highest score; the first of equals."""
+        return max(among, key=lambda i: self._score(key, i), default=None)
+
+    def _score(self, key: str, index: int) -> float:
+        hashed = fnv1a_64(f"{key}\0{self._members[index].model_id}".encode())
+        return self._weights[index] / -log((hashed + 1) / (2**64 + 1))
+
+    def _is_healthy(self, index: int) -> bool:
+        until = self._quarantined.get(index)
+        if until is not None and self._clock.monotonic() < until:
+            return False
+        return self._members[index].is_available()
+
+    # -- conversations ------------------------------------------------------------------------
+
+    def _key(self, request: InferenceRequest) -> str:
+        whose = request.routing_key
+        if whose is None:
+            return ""
+        by_run = self._spec.routing.sticky_scope is StickyScope.RUN
+        return (whose.run_id if by_run else whose.thread_id) or ""
+
+    def _session(self, request: InferenceRequest) -> _Session:
+        """The state of a conversation; the longest unused ones are forgotten."""
+        key = self._key(request)
+        session = self._sessions.pop(key, None) or _Session()
+        self._sessions[key] = session
+        if len(self._sessions) > MAX_SESSIONS:
+            idle = next(
+                (k for k, s in self._sessions.items() if not s.in_flight and k != key), None
+            )
+            if idle is not None:
+                del self._sessions[idle]
+        return session
+
+
+def fnv1a_64(data: bytes) -> int:
+    """The hash of Fowler, Noll and Vo, variant 1a: the same in every process and language."""
+    hashed = 0xCBF29CE484222325
+    for byte in data:
+        hashed = ((hashed ^ byte) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
+    return hashed
+
+
+def _least(limits: Sequence[int | None]) -> int | None:
+    known = [limit for limit in limits if limit is not None]
+    return min(known) if known and len(known) == len(limits) else None

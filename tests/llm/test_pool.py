@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
 import msgspec
 import pytest
@@ -47,7 +48,7 @@ pytestmark = pytest.mark.anyio
 
 
 class Model:
-    """Says its name, unless an error is due; a tuple of text and error breaks off after the text."""
+    """Says its name, unless an error is due; one with a text breaks off after it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -96,14 +97,14 @@ class Listener(StreamAccumulator):
     async def start_over(self, cause: str) -> None:
         self.forget()
 
-    async def can_afford(self, more: Iterable[Message]) -> bool:
+    async def can_afford(self, more: Sequence[Message]) -> bool:
         return True
 
 
 class Pool:
     """A pool of models named a, b, c … and who answered."""
 
-    def __init__(self, *members: dict[str, object], retries: int = 0, **spec: object) -> None:
+    def __init__(self, *members: dict[str, object], retries: int = 0, **spec: Any) -> None:
         self.clock = FakeClock(auto=True)
         self.breaker = CircuitBreaker(clock=self.clock)
         given = members or ({}, {}, {})
@@ -144,7 +145,7 @@ class Pool:
         return [len(model.asked) for model in self.models]
 
 
-FIRST = {"routing": {"home": "first_healthy"}}
+FIRST: dict[str, Any] = {"routing": {"home": "first_healthy"}}
 
 
 # -- who is asked -----------------------------------------------------------------------------
@@ -161,10 +162,11 @@ async def test_a_thread_stays_with_its_model_and_threads_are_spread() -> None:
 
 
 async def test_a_heavier_member_gets_more_threads() -> None:
-    pool = Pool({"weight": 9}, {"weight": 1})
-    answers = Counter([await pool.ask(f"t{n}") for n in range(200)])
-    assert answers["a"] > 150
-    assert answers["b"] > 5
+    one, other = "openai:gpt-5-mini", "anthropic:claude-sonnet"
+    pool = Pool({"model_id": one, "weight": 9}, {"model_id": other, "weight": 1})
+    answers = Counter([await pool.ask(f"thread-{n}") for n in range(200)])
+    assert answers[one] > 150
+    assert answers[other] > 5
 
 
 def test_the_hash_is_the_known_one() -> None:

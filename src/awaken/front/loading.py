@@ -11,7 +11,26 @@ from awaken.contract.llm import LlmExecutor
 from awaken.contract.store import Store
 from awaken.errors import ConfigError
 
-_MODELS = {"demo": ("awaken.llm.demo", "DemoModel")}
+_COMPLETE = {
+    "demo": ("awaken.llm.demo", "DemoModel"),
+    "local": ("awaken.llm.local", "open_local"),
+}
+"""Names that stand for a model by themselves."""
+_PROVIDERS = {
+    "openai": ("awaken.llm.openai", "open_openai"),
+    "openai-chat": ("awaken.llm.openai", "open_openai_chat"),
+    "azure": ("awaken.llm.openai", "open_azure"),
+    "openrouter": ("awaken.llm.openai", "open_openrouter"),
+    "ollama": ("awaken.llm.openai", "open_ollama"),
+    "vllm": ("awaken.llm.openai", "open_vllm"),
+    "llamacpp": ("awaken.llm.openai", "open_llamacpp"),
+    "anthropic": ("awaken.llm.anthropic", "open_anthropic"),
+    "bedrock": ("awaken.llm.anthropic", "open_bedrock"),
+    "vertex": ("awaken.llm.anthropic", "open_vertex"),
+    "google": ("awaken.llm.google", "open_google"),
+    "google-vertex": ("awaken.llm.google", "open_google_vertex"),
+}
+"""Names that are followed by a colon and the provider's own name of a model."""
 _BACKENDS = {
     "a2a": ("awaken.backend.a2a", "A2aBackendFactory"),
     "subprocess": ("awaken.backend.subprocess", "SubprocessBackendFactory"),
@@ -28,19 +47,29 @@ def load(module: str, name: str) -> Any:
 
 
 def open_model(name: str) -> LlmExecutor:
-    """The model a name like `demo` or `provider:model` stands for.
+    """The model a name like `demo` or `openai:gpt-5-mini` stands for.
 
     Raises:
-        ConfigError: nobody knows the provider.
+        ConfigError: nobody knows the provider, or its key or SDK is missing.
     """
-    provider = name.partition(":")[0]
-    if provider not in _MODELS:
-        raise ConfigError(
-            f"model {name!r}: provider {provider!r} is unknown; known: {', '.join(_MODELS)}. "
-            "Any object with `name` and `execute_stream(request)` can be given as a model, too"
-        )
-    make: Callable[[], LlmExecutor] = load(*_MODELS[provider])
+    provider, _, model = name.partition(":")
+    known = _PROVIDERS if model.strip() else _COMPLETE
+    if provider not in known:
+        raise ConfigError(f"model {name!r}: {_what_is_wrong(provider, model.strip())}")
+    make: Callable[[], LlmExecutor] = load(*known[provider])
     return make()
+
+
+def _what_is_wrong(provider: str, model: str) -> str:
+    if provider in _PROVIDERS:
+        return f"which of the models of {provider!r}? Write '{provider}:' and its name"
+    if provider in _COMPLETE:
+        return f"{provider!r} is a model by itself: leave out ':{model}'"
+    known = ", ".join([*_COMPLETE, *(f"{each}:…" for each in _PROVIDERS)])
+    return (
+        f"provider {provider!r} is unknown; known: {known}. Any object with `name` and "
+        "`execute_stream(request)` can be given as a model, too"
+    )
 
 
 def open_backend(name: str, agent_id: str) -> ExecutionBackendFactory:

@@ -1,0 +1,135 @@
+"""Our content blocks as Anthropic writes them."""
+
+from __future__ import annotations
+
+import binascii
+import re
+from base64 import b64decode
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+from awaken.codec import Json, digest
+from awaken.contract.llm import InvalidRequest
+from awaken.domain.message import (
+    Audio,
+    Base64Source,
+    ContentBlock,
+    Document,
+    Image,
+    MediaSource,
+    Text,
+    Thinking,
+    UrlSource,
+    Video,
+)
+
+ORIGIN = "anthropic"
+
+Block = dict[str, Any]
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_DATA_URL = re.compile(r"data:([^;,]+)?((?:;[^;,]+)*?)(;base64)?,(.*)", re.DOTALL)
+
+
+def text_block(text: str) -> Block | None:
+    """A block of text; blank ones are not taken."""
+    return {"type": "text", "text": text} if text and not text.isspace() else None
+
+
+def media_block(block: ContentBlock, model: str, where: str) -> Block | None:
+    """What a user or a tool shows: text, pictures and documents; reasoning is passed over.
+
+    Raises:
+        InvalidRequest: the API has no way to say it; tells which block.
+    """
+    match block:
+        case Text():
+            return text_block(block.text)
+        case Image():
+            return {"type": "image", "source": _image_source(block.source)}
+        case Document():
+            source = _document_source(block.source, model, where)
+            title = {"title": block.title} if block.title else {}
+            return {"type": "document", "source": source, **title}
+        case Thinking():
+            return None
+        case Audio() | Video():
+            raise unsupported(model, type(block).__name__, where)
+        case _:
+            raise InvalidRequest(f"a {type(block).__name__} block has no place at {where}")
+
+
+def system_block(block: ContentBlock, model: str, where: str) -> Block | None:
+    """What a system prompt says, which is text.
+
+    Raises:
+        InvalidRequest: it is something else; tells which block.
+    """
+    if isinstance(block, Text):
+        return text_block(block.text)
+    if isinstance(block, Thinking):
+        return None
+    raise unsupported(model, f"{type(block).__name__} (system)", where)
+
+
+def thinking_block(block: Thinking) -> Block | None:
+    """Reasoning as it came from here; that of other providers is nothing to this one."""
+    if block.origin != ORIGIN:
+        return None
+    if block.encrypted is not None:
+        return {"type": "redacted_thinking", "data": block.encrypted}
+    if block.signature is not None:
+        return {"type": "thinking", "thinking": block.thinking, "signature": block.signature}
+    return None
+
+
+def unsupported(model: str, what: str, where: str) -> InvalidRequest:
+    return InvalidRequest(f"model {model!r} does not support {what} input at {where}")
+
+
+def wire_name(name: str) -> str:
+    """A name or id in the characters the API takes, always the same one and for this name alone."""
+    if _NAME.fullmatch(name):
+        return name
+    return f"{re.sub(r'[^a-zA-Z0-9_-]', '_', name)[:47]}_{digest(name)}"
+
+
+def call_input(arguments: Json) -> dict[str, Any]:
+    """A call's arguments, which have to be an object here."""
+    if isinstance(arguments, dict):
+        return arguments
+    return {} if arguments is None else {"arguments": arguments}
+
+
+def _image_source(source: MediaSource) -> Block:
+    source = _inlined(source)
+    if isinstance(source, UrlSource):
+        return {"type": "url", "url": source.url}
+    return {"type": "base64", "media_type": source.media_type, "data": source.data}
+
+
+def _document_source(source: MediaSource, model: str, where: str) -> Block:
+    source = _inlined(source)
+    if isinstance(source, UrlSource):
+        return {"type": "url", "url": source.url}
+    kind = source.media_type.partition(";")[0].strip().lower()
+    if kind == "application/pdf":
+        return {"type": "base64", "media_type": kind, "data": source.data}
+    if not kind.startswith("text/") and kind != "application/json":
+        raise unsupported(model, f"Document ({source.media_type})", where)
+    try:
+        text = b64decode(source.data).decode()
+    except (binascii.Error, UnicodeDecodeError) as error:
+        raise InvalidRequest(f"the document at {where} is not base64 of UTF-8 text") from error
+    return {"type": "text", "media_type": "text/plain", "data": text}
+
+
+def _inlined(source: MediaSource) -> MediaSource:
+    """A `data:` address is content, not a place to fetch it from."""
+    found = _DATA_URL.fullmatch(source.url) if isinstance(source, UrlSource) else None
+    if found is None:
+        return source
+    kind, _, encoded, data = found.groups()
+    if not encoded:
+        data = binascii.b2a_base64(unquote_to_bytes(data), newline=False).decode()
+    return Base64Source(media_type=kind or "text/plain", data=data)

@@ -1,0 +1,177 @@
+"""A log of messages as the Messages API wants it: user and assistant in turn.
+
+All that comes between two answers is one turn of the user's, the results of calls ahead of
+everything else. System messages stay where they are if the model knows such; if not, they are
+told in a user's turn, marked as what they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from awaken.domain.message import Message, Role, Text, Thinking, ToolResultBlock, ToolUse
+from awaken.llm.anthropic.content import (
+    Block,
+    call_input,
+    media_block,
+    system_block,
+    text_block,
+    thinking_block,
+    unsupported,
+    wire_name,
+)
+
+_BEFORE = "(The beginning of the conversation is not shown.)"
+
+
+class Conversation:
+    """What has been said so far.
+
+    Args:
+        replay: send reasoning back.
+        system_role: the model takes system messages between others.
+    """
+
+    def __init__(self, model: str, *, replay: bool, system_role: bool) -> None:
+        self.system: list[Block] = []
+        self.messages: list[dict[str, Any]] = []
+        self.stable: list[Block] = []
+        """The last block of each turn of the user's that will be the same in the next request."""
+        self.replayed = False
+        """Whether reasoning is among what is sent."""
+        self._model = model
+        self._replay = replay
+        self._system_role = system_role
+        self._results: list[Block] = []
+        self._said: list[Block] = []
+        self._last_said: Block | None = None
+        self._notes: list[Block] = []
+        self._ids: dict[str, str] = {}
+        self._used: set[str] = set()
+
+    def add_all(self, messages: Sequence[Message]) -> None:
+        """Take a whole log.
+
+        Raises:
+            InvalidRequest: something in it cannot be said.
+        """
+        for index, message in enumerate(messages):
+            _ADD[message.role](self, message, f"messages[{index}].content")
+        self._end_turn()
+
+    # -- a user's turn ------------------------------------------------------------------------
+
+    def _add_system(self, message: Message, where: str) -> None:
+        texts = _present(
+            system_block(block, self._model, f"{where}[{i}]")
+            for i, block in enumerate(message.content)
+        )
+        if self.messages or self._results or self._said or self._notes:
+            self._notes.extend(texts)
+        else:
+            self.system.extend(texts)
+
+    def _add_user(self, message: Message, where: str) -> None:
+        self._fold_notes()
+        for index, block in enumerate(message.content):
+            at = f"{where}[{index}]"
+            if isinstance(block, ToolResultBlock):
+                self._result(block.tool_use_id, block.content, at)
+            elif (said := media_block(block, self._model, at)) is not None:
+                self._last_said = said
+                self._said.append(said)
+
+    def _add_tool(self, message: Message, where: str) -> None:
+        self._result(message.tool_call_id or "", message.content, where)
+
+    def _result(self, call_id: str, content: Sequence[Any], where: str) -> None:
+        shown = _present(
+            media_block(block, self._model, f"{where}[{i}]") for i, block in enumerate(content)
+        )
+        result: Block = {"type": "tool_result", "tool_use_id": self._id_of_result(call_id)}
+        self._results.append({**result, "content": shown} if shown else result)
+
+    def _fold_notes(self) -> None:
+        for note in self._notes:
+            text = f"<system_message>\n{note['text']}\n</system_message>"
+            self._said.append({"type": "text", "text": text})
+        self._notes = []
+
+    def _end_turn(self) -> None:
+        alone = not (self._results or self._said)
+        if alone or not self._system_role:
+            self._fold_notes()
+        if blocks := self._results + self._said:
+            self.messages.append({"role": "user", "content": blocks})
+            if (last := self._last_said or next(reversed(self._results), None)) is not None:
+                self.stable.append(last)
+        if self._notes:
+            self.messages.append({"role": "system", "content": self._notes})
+        self._results, self._said, self._notes, self._last_said = [], [], [], None
+
+    # -- an answer ----------------------------------------------------------------------------
+
+    def _add_assistant(self, message: Message, where: str) -> None:
+        blocks: list[Block] = []
+        for index, block in enumerate(message.content):
+            match block:
+                case Text():
+                    if (said := text_block(block.text)) is not None:
+                        blocks.append(said)
+                case Thinking():
+                    if self._replay and (thought := thinking_block(block)) is not None:
+                        blocks.append(thought)
+                        self.replayed = True
+                case ToolUse():
+                    blocks.append(self._call(block.id, block.name, block.input))
+                case _:
+                    what = f"{type(block).__name__} (assistant)"
+                    raise unsupported(self._model, what, f"{where}[{index}]")
+        written = {block["id"] for block in blocks if block["type"] == "tool_use"}
+        for call in message.tool_calls or ():
+            if self._ids.get(call.id) not in written:
+                blocks.append(self._call(call.id, call.name, call.arguments))
+        if blocks:
+            self._end_turn()
+            self._append_answer(blocks)
+
+    def _append_answer(self, blocks: list[Block]) -> None:
+        if not self.messages:
+            self.messages.append({"role": "user", "content": [{"type": "text", "text": _BEFORE}]})
+        last = self.messages[-1]
+        if last["role"] == "assistant":
+            last["content"].extend(blocks)
+        else:
+            self.messages.append({"role": "assistant", "content": blocks})
+
+    def _call(self, id: str, name: str, arguments: Any) -> Block:
+        # Some providers begin to count their ids anew in every answer; here they must differ.
+        base = wire = wire_name(id)
+        count = 1
+        while wire in self._used:
+            count += 1
+            wire = f"{base[:56]}_{count}"
+        self._used.add(wire)
+        self._ids[id] = wire
+        return {
+            "type": "tool_use",
+            "id": wire,
+            "name": wire_name(name),
+            "input": call_input(arguments),
+        }
+
+    def _id_of_result(self, call_id: str) -> str:
+        return self._ids.get(call_id) or wire_name(call_id)
+
+
+_ADD = {
+    Role.SYSTEM: Conversation._add_system,
+    Role.USER: Conversation._add_user,
+    Role.TOOL: Conversation._add_tool,
+    Role.ASSISTANT: Conversation._add_assistant,
+}
+
+
+def _present(blocks: Iterable[Block | None]) -> list[Block]:
+    return [block for block in blocks if block is not None]

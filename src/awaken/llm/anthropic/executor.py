@@ -1,0 +1,179 @@
+"""Asks Claude over the Messages API, with Anthropic's SDK."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from awaken.clock import SYSTEM_CLOCK, Clock
+from awaken.contract.llm import (
+    InferenceExecutionError,
+    InferenceRequest,
+    LlmStreamEvent,
+    ModelAbilities,
+    ProviderError,
+)
+from awaken.domain.secret import RedactedString
+from awaken.errors import ConfigError
+from awaken.llm.anthropic.failures import CUT, Failures
+from awaken.llm.anthropic.models import Platform, abilities_of_model
+from awaken.llm.anthropic.request import prepare
+from awaken.llm.anthropic.stream import StreamReader
+from awaken.llm.sdk import PROVIDER_TIMEOUT, PerLoop, sdk, secret
+
+KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+
+
+class AnthropicMessages:
+    """Models of Anthropic's own API.
+
+    Args:
+        api_key: else `ANTHROPIC_API_KEY`, or `ANTHROPIC_AUTH_TOKEN`.
+        base_url: else `ANTHROPIC_BASE_URL`, or Anthropic's own.
+        timeout: seconds to open a stream in, and between two pieces of it.
+        max_tokens: the longest answer, for requests that do not say.
+        default_headers: sent with every request.
+        client: an `AsyncAnthropic` of yours, or one of its kin, to use instead; you close it.
+
+    Raises:
+        ConfigError: an option cannot work, there is no key, or the SDK is not installed.
+    """
+
+    platform: Platform = "anthropic"
+
+    def __init__(
+        self,
+        *,
+        api_key: str | RedactedString | None = None,
+        base_url: str | None = None,
+        timeout: float = PROVIDER_TIMEOUT,
+        max_tokens: int | None = None,
+        default_headers: Mapping[str, str] | None = None,
+        client: Any = None,
+        clock: Clock = SYSTEM_CLOCK,
+    ) -> None:
+        module = sdk("anthropic", extra="anthropic", whose="AnthropicMessages")
+        if client is not None:
+            self._bring(module, client, max_tokens, clock)
+            return
+        key = secret(api_key, KEYS, whose="AnthropicMessages")
+        options = common_options(base_url, timeout, default_headers)
+
+        def make() -> Any:
+            return module.AsyncAnthropic(api_key=key.expose_secret(), **options)
+
+        self._set_up(module, make, [key], max_tokens, default_headers, clock)
+
+    @property
+    def name(self) -> str:
+        return self.platform
+
+    def abilities(self, upstream_model: str) -> ModelAbilities:
+        return abilities_of_model(upstream_model, self.platform)
+
+    async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
+        prepared = prepare(
+            request, platform=self.platform, max_tokens=self._max_tokens, betas=self._betas
+        )
+        reader = StreamReader(prepared.names)
+        try:
+            stream = await self._clients.get().messages.create(**prepared.options)
+            try:
+                async for event in stream:
+                    if (told := reader.read(event)) is not None:
+                        yield told
+            finally:
+                await stream.close()
+        except InferenceExecutionError:
+            raise
+        except Exception as error:
+            failure = self._failures.told(error)
+            if failure is None:
+                raise
+            raise failure from failure.__cause__
+        if not reader.done:
+            raise ProviderError(CUT)
+
+    async def aclose(self) -> None:
+        """Close the connections of this event loop."""
+        await self._clients.aclose()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+    # -- setting up ---------------------------------------------------------------------------
+
+    def _bring(self, module: Any, client: Any, max_tokens: int | None, clock: Clock) -> None:
+        kind = type(client).__name__
+        if not hasattr(client, "messages") or not kind.startswith("Async"):
+            raise ConfigError(
+                "client is an AsyncAnthropic, AsyncAnthropicBedrock or AsyncAnthropicVertex, "
+                f"not {kind}"
+            )
+        self.platform = next((p for p in _CLOUDS if p.title() in kind), self.platform)
+        own = client.with_options(max_retries=0)
+        keys = [getattr(client, name, None) for name in ("api_key", "auth_token")]
+        secrets = [RedactedString(key) for key in keys if isinstance(key, str) and key]
+        headers = {name: str(value) for name, value in client.default_headers.items()}
+        self._set_up(module, lambda: own, secrets, max_tokens, headers, clock, close=_leave_open)
+
+    def _set_up(
+        self,
+        module: Any,
+        make: Callable[[], Any],
+        secrets: Sequence[RedactedString],
+        max_tokens: int | None,
+        headers: Mapping[str, str] | None,
+        clock: Clock,
+        *,
+        close: Callable[[Any], Awaitable[None]] | None = None,
+    ) -> None:
+        if max_tokens is not None and max_tokens <= 0:
+            raise ConfigError(f"max_tokens is {max_tokens}: give a number above zero, or leave it")
+        http = sdk("httpx2", extra="anthropic", whose=type(self).__name__)
+        self._max_tokens = max_tokens
+        self._betas = _betas(headers or {})
+        self._failures = Failures(module, http, clock, secrets)
+        self._clients: PerLoop[Any] = PerLoop(make, close or _close)
+
+
+_CLOUDS: tuple[Platform, ...] = ("bedrock", "vertex")
+
+
+def open_anthropic() -> AnthropicMessages:
+    """Anthropic's own API, as the environment describes it."""
+    return AnthropicMessages()
+
+
+def common_options(
+    base_url: str | None, timeout: float, default_headers: Mapping[str, str] | None
+) -> dict[str, Any]:
+    """What every client of the SDK is given; asking again is not its business.
+
+    Raises:
+        ConfigError: an option cannot work.
+    """
+    if base_url is not None and not base_url.startswith(("http://", "https://")):
+        raise ConfigError(f"base_url {base_url!r} begins with neither http:// nor https://")
+    if not timeout > 0:
+        raise ConfigError(f"timeout is {timeout}: give seconds above zero")
+    return {
+        "base_url": base_url,
+        "timeout": timeout,
+        "max_retries": 0,
+        "default_headers": dict(default_headers) if default_headers else None,
+    }
+
+
+def _betas(headers: Mapping[str, str]) -> tuple[str, ...]:
+    """Features the user switched on: a request that needs more of them must keep these."""
+    given = next((v for name, v in headers.items() if name.lower() == "anthropic-beta"), "")
+    return tuple(filter(None, (name.strip() for name in given.split(","))))
+
+
+async def _close(client: Any) -> None:
+    await client.close()
+
+
+async def _leave_open(client: Any) -> None:
+    pass

@@ -1,0 +1,132 @@
+"""What goes wrong with the SDK, as our errors."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from awaken.clock import Clock
+from awaken.codec import dumps_text
+from awaken.contract.llm import (
+    ContentFiltered,
+    InferenceExecutionError,
+    InferenceTimeout,
+    InvalidRequest,
+    ProviderError,
+    Unauthorized,
+)
+from awaken.domain.secret import RedactedString
+from awaken.llm.classify import classify_http
+
+CUT = "connection reset: the stream ended early"
+
+# An error within a stream has no status of its own; Bedrock's have names of their own.
+_STATUS = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "api_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+    "validationexception": 400,
+    "throttlingexception": 429,
+    "internalserverexception": 500,
+    "modelstreamerrorexception": 500,
+    "serviceunavailableexception": 503,
+    "modeltimeoutexception": 504,
+}
+_HINT = (
+    ": export AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, "
+    "or AWS_BEARER_TOKEN_BEDROCK"
+)
+_FILTERED = re.compile(r"blocked by (the )?content filter", re.IGNORECASE)
+
+
+class Failures:
+    """Tells the SDK's errors in ours.
+
+    Args:
+        sdk: the module `anthropic`.
+        http: the HTTP library it stands on, whose errors come through.
+        secrets: what must not be told.
+    """
+
+    def __init__(
+        self, sdk: Any, http: Any, clock: Clock, secrets: Sequence[RedactedString] = ()
+    ) -> None:
+        self._sdk, self._http = sdk, http
+        self._clock = clock
+        self._secrets = [secret.expose_secret() for secret in secrets]
+
+    def told(self, error: Exception) -> InferenceExecutionError | None:
+        """One of ours for `error`, or nothing if it is nothing of the provider's.
+
+        It has the original as its cause, unless that gives a secret away.
+        """
+        found = self._found(error)
+        if found is None:
+            return None
+        text = self.scrub(found.message)
+        if text != found.message:
+            found = type(found)(text, retry_after=found.retry_after)
+        if self.scrub(str(error)) == str(error):
+            found.__cause__ = error
+        return found
+
+    def scrub(self, text: str) -> str:
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return text
+
+    def _found(self, error: Exception) -> InferenceExecutionError | None:
+        sdk, http = self._sdk, self._http
+        if isinstance(error, sdk.APIStatusError):
+            return self._answered(error)
+        if isinstance(error, sdk.APITimeoutError | http.TimeoutException):
+            return InferenceTimeout(_words(error.__cause__ or error))
+        if isinstance(error, sdk.APIConnectionError):
+            return ProviderError(f"connection error: {_words(error.__cause__ or error)}")
+        if isinstance(error, http.HTTPError | http.StreamError):
+            return ProviderError(f"connection reset: {_words(error)}")
+        if isinstance(error, sdk.APIResponseValidationError | ValueError):
+            return ProviderError(f"an answer that makes no sense: {_words(error)}")
+        if _is_about_credentials(error):
+            return Unauthorized(f"{_words(error)}{_HINT if 'AWS' in str(error) else ''}")
+        return ProviderError(_words(error)) if isinstance(error, sdk.AnthropicError) else None
+
+    def _answered(self, error: Any) -> InferenceExecutionError:
+        """An HTTP answer that is an error, or one that became an error half-way."""
+        body = error.body
+        detail = body.get("error") if isinstance(body, dict) else None
+        kind = str(detail.get("type") or "") if isinstance(detail, dict) else ""
+        within = error.status_code < 400
+        status = _STATUS.get(kind.lower(), 500) if within else error.status_code
+        text = body if isinstance(body, str) else dumps_text(body) if body is not None else ""
+        found = classify_http(
+            status, text, dict(error.response.headers), now_ms=self._clock.now_ms()
+        )
+        if isinstance(found, InvalidRequest) and _FILTERED.search(found.message):
+            return ContentFiltered(found.message)
+        if status == 402:
+            found = Unauthorized(found.message)
+        if within:
+            said = found.message.partition(": ")[2]
+            return type(found)(f"{kind or 'error'} in mid-stream: {said}")
+        return found
+
+
+def _is_about_credentials(error: Exception) -> bool:
+    """Whether a cloud's own library could not sign a request."""
+    module = type(error).__module__
+    return module.startswith(("botocore.", "google.auth.")) or (
+        isinstance(error, RuntimeError) and "credentials" in str(error)
+    )
+
+
+def _words(error: BaseException) -> str:
+    return str(error).strip() or type(error).__name__

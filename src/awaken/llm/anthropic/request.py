@@ -1,0 +1,188 @@
+"""A question to a model as the arguments of the SDK's `messages.create`. Pure: nothing is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from awaken.codec import dumps_text
+from awaken.contract.llm import InferenceRequest, OutputFormat
+from awaken.domain.inference import InferenceOverride
+from awaken.domain.message import Message, Role, Thinking
+from awaken.domain.tool import ToolDescriptor
+from awaken.llm.anthropic.content import Block, system_block, thinking_block, wire_name
+from awaken.llm.anthropic.conversation import Conversation
+from awaken.llm.anthropic.models import Claude, Platform, claude
+from awaken.llm.anthropic.schema import strict_schema
+from awaken.llm.anthropic.thinking import Plan, plan_of
+
+CACHED = {"type": "ephemeral"}
+BINDING_BETA = "thinking-binding-controls-2026-08-01"
+
+# The API's current version has no sampling parameters and on Bedrock no older models.
+_OLD_VERSION = {
+    "anthropic": "2023-06-01",
+    "bedrock": "bedrock-2023-05-31",
+    "vertex": "vertex-2023-10-16",
+}
+
+
+class Prepared(msgspec.Struct, frozen=True, kw_only=True):
+    """What to call the SDK with, and the tools whose names had to be written differently."""
+
+    options: dict[str, Any]
+    names: dict[str, str]
+
+
+def prepare(
+    request: InferenceRequest,
+    *,
+    platform: Platform = "anthropic",
+    max_tokens: int | None = None,
+    betas: Sequence[str] = (),
+) -> Prepared:
+    """The arguments that ask `request`.
+
+    Args:
+        max_tokens: for requests that do not say.
+        betas: features to be switched on in every request.
+
+    Raises:
+        InvalidRequest: it holds what the API cannot take.
+    """
+    model = claude(request.upstream_model)
+    plan = _fitting(plan_of(model, request.overrides, max_tokens), request, model)
+    talk = Conversation(
+        request.upstream_model,
+        replay=plan.replay,
+        system_role=model.takes_system_messages and platform == "anthropic",
+    )
+    talk.add_all(request.messages)
+    system = _system(request)
+    tools = [_tool(tool) for tool in request.tools]
+    if request.enable_prompt_cache:
+        _mark(tools, system or talk.system, talk.stable)
+    thinking, needed = _bound(plan, talk.replayed and model.binds_thinking)
+    output, told = _output(request.output, plan.effort)
+    options: dict[str, Any] = {
+        "model": request.upstream_model,
+        "max_tokens": plan.max_tokens,
+        "messages": talk.messages,
+        "stream": True,
+    }
+    parts = {
+        "system": [*system, *talk.system, *told],
+        "tools": tools,
+        "thinking": thinking,
+        "output_config": output,
+        **_by_hand(request.overrides, model, platform, [*betas, *needed] if needed else ()),
+    }
+    options.update((name, part) for name, part in parts.items() if part)
+    names = {wire_name(tool.id): tool.id for tool in request.tools}
+    return Prepared(
+        options=options,
+        names={wire: id for wire, id in names.items() if wire != id},
+    )
+
+
+def _system(request: InferenceRequest) -> list[Block]:
+    blocks = (
+        system_block(block, request.upstream_model, f"system[{index}]")
+        for index, block in enumerate(request.system)
+    )
+    return [block for block in blocks if block is not None]
+
+
+def _tool(tool: ToolDescriptor) -> Block:
+    schema = tool.parameters if isinstance(tool.parameters, dict) else {}
+    described = {"description": tool.description} if tool.description else {}
+    return {
+        "name": wire_name(tool.id),
+        **described,
+        "input_schema": schema if "type" in schema else {"type": "object", **schema},
+    }
+
+
+def _bound(plan: Plan, bound: bool) -> tuple[dict[str, Any] | None, Sequence[str]]:
+    """How to think, and the features that have to be switched on for it."""
+    if not bound or plan.thinking is None:
+        return plan.thinking, ()
+    # Context comes and goes between two requests: reasoning that no longer fits is to be dropped.
+    binding = {"prefix_mismatch_behavior": "drop_block"}
+    return {**plan.thinking, "block_binding": binding}, (BINDING_BETA,)
+
+
+def _mark(tools: list[Block], system: list[Block], stable: list[Block]) -> None:
+    """Where the cache should hold what comes before: at most four places.
+
+    The end of the tools and of the system prompt, which rarely change; the ends of the user's
+    last two turns, of which the earlier one is what the request before has written.
+    """
+    for block in (*tools[-1:], *system[-1:], *stable[-2:]):
+        block["cache_control"] = CACHED
+
+
+def _output(
+    format: OutputFormat | None, effort: str | None
+) -> tuple[dict[str, Any], Sequence[Block]]:
+    """The settings of the output, and what has to be said in words instead."""
+    output: dict[str, Any] = {"effort": effort} if effort else {}
+    if format is None:
+        return output, ()
+    schema = strict_schema(format.schema)
+    if schema is None:
+        text = (
+            "Answer with nothing but JSON that fits this JSON Schema, without a code fence:\n"
+            f"{dumps_text(format.schema)}"
+        )
+        return output, ({"type": "text", "text": text},)
+    if format.description and "description" not in schema:
+        schema["description"] = format.description
+    return {**output, "format": {"type": "json_schema", "schema": schema}}, ()
+
+
+def _by_hand(
+    overrides: InferenceOverride | None, model: Claude, platform: Platform, betas: Sequence[str]
+) -> dict[str, Any]:
+    """Headers and fields the SDK has no arguments for."""
+    body: dict[str, Any] = {}
+    headers: dict[str, str] = {}
+    if overrides is not None and overrides.temperature is not None:
+        body["temperature"] = overrides.temperature
+    if overrides is not None and overrides.top_p is not None:
+        body["top_p"] = overrides.top_p
+    if body or (platform == "bedrock" and model.version < (4, 7)):
+        if platform == "anthropic":
+            headers["anthropic-version"] = _OLD_VERSION[platform]
+        else:
+            body["anthropic_version"] = _OLD_VERSION[platform]
+    if betas:
+        headers["anthropic-beta"] = ",".join(dict.fromkeys(betas))
+    return {"extra_body": body, "extra_headers": headers}
+
+
+# -- calls that were begun without thinking -----------------------------------------------------
+
+
+def _fitting(plan: Plan, request: InferenceRequest, model: Claude) -> Plan:
+    """The plan, without thinking where the model would refuse it.
+
+    One that takes a budget goes on thinking after its calls, and wants to see how it began; if
+    somebody else began (another model, or itself without thinking) it can only think the next time.
+    """
+    if not model.takes_budget or plan.thinking is None or not _goes_on_blindly(request.messages):
+        return plan
+    return Plan(max_tokens=plan.max_tokens)
+
+
+def _goes_on_blindly(messages: Sequence[Message]) -> bool:
+    for message in reversed(messages):
+        if message.role is Role.USER:
+            return False
+        if message.role is Role.ASSISTANT:
+            first = message.content[0] if message.content else None
+            began = isinstance(first, Thinking) and thinking_block(first) is not None
+            return bool(message.tool_calls) and not began
+    return False

@@ -1,0 +1,192 @@
+"""The SDK's events as ours, one for one. No I/O: what comes in is told, what is told goes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from awaken.codec import dumps_text
+from awaken.contract.llm import (
+    ContentBlockStop,
+    ContentFiltered,
+    ContextOverflow,
+    LlmStreamEvent,
+    ReasoningDone,
+    Stop,
+    Usage,
+)
+from awaken.domain.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
+from awaken.domain.inference import StopReason, TokenUsage
+from awaken.llm.anthropic.content import ORIGIN
+
+Told = LlmStreamEvent | None
+
+_STOPS = {
+    "end_turn": StopReason.END_TURN,
+    "pause_turn": StopReason.END_TURN,
+    "max_tokens": StopReason.MAX_TOKENS,
+    "model_context_window_exceeded": StopReason.MAX_TOKENS,
+    "stop_sequence": StopReason.STOP_SEQUENCE,
+    "tool_use": StopReason.TOOL_USE,
+}
+
+
+class StreamReader:
+    """Reads one answer: give it every event of the stream, in order.
+
+    Args:
+        names: what tools are called here, by the names they are given there.
+    """
+
+    def __init__(self, names: Mapping[str, str] | None = None) -> None:
+        self.done = False
+        """Whether the answer came to its end."""
+        self._names = names or {}
+        self._blocks: dict[int, Any] = {}
+        self._written: set[int] = set()
+        self._signature = ""
+        self._spoke = False
+        self._prompt = 0
+        self._stop: str | None = None
+        self._why: Any = None
+        self._on: dict[str, Callable[[Any], Told]] = {
+            "content_block_delta": self._delta,
+            "content_block_start": self._block_start,
+            "content_block_stop": self._block_stop,
+            "message_start": self._message_start,
+            "message_delta": self._message_delta,
+            "message_stop": self._message_stop,
+        }
+        self._deltas: dict[str, Callable[[Any], Told]] = {
+            "text_delta": self._text,
+            "input_json_delta": self._arguments,
+            "thinking_delta": self._thinking,
+            "signature_delta": self._signed,
+        }
+        self._ends: dict[str, Callable[[Any, int], Told]] = {
+            "text": self._text_end,
+            "thinking": self._thinking_end,
+            "redacted_thinking": self._redacted_end,
+            "tool_use": self._call_end,
+        }
+
+    def read(self, event: Any) -> Told:
+        """What an event says, if it says anything.
+
+        Raises:
+            ContentFiltered: the answer was refused.
+            ContextOverflow: there was no room for an answer.
+        """
+        on = self._on.get(event.type)
+        return on(event) if on is not None else None
+
+    # -- the message --------------------------------------------------------------------------
+
+    def _message_start(self, event: Any) -> Told:
+        return self._usage(event.message.usage)
+
+    def _message_delta(self, event: Any) -> Told:
+        self._stop = event.delta.stop_reason or self._stop
+        self._why = getattr(event.delta, "stop_details", None)
+        return self._usage(getattr(event, "usage", None))
+
+    def _message_stop(self, event: Any) -> Told:
+        self.done = True
+        if self._stop == "refusal":
+            # What was said until then must not be kept: all that follows would be refused, too.
+            raise ContentFiltered(_refusal(self._why))
+        if self._stop == "model_context_window_exceeded" and not self._spoke:
+            raise ContextOverflow("the conversation leaves no room in the model's context window")
+        return Stop(reason=_STOPS.get(self._stop or ""))
+
+    def _usage(self, usage: Any) -> Told:
+        asked, answered = _count(usage, "input_tokens"), _count(usage, "output_tokens") or 0
+        read = _count(usage, "cache_read_input_tokens")
+        written = _count(usage, "cache_creation_input_tokens")
+        if asked is not None:
+            # Anthropic counts what the cache had or got apart.
+            self._prompt = asked + (read or 0) + (written or 0)
+        return Usage(
+            usage=TokenUsage(
+                prompt_tokens=self._prompt,
+                completion_tokens=answered,
+                total_tokens=self._prompt + answered,
+                cache_read_tokens=read,
+                cache_creation_tokens=written,
+                thinking_tokens=_count(
+                    getattr(usage, "output_tokens_details", None), "thinking_tokens"
+                ),
+            )
+        )
+
+    # -- blocks -------------------------------------------------------------------------------
+
+    def _block_start(self, event: Any) -> Told:
+        block = self._blocks[event.index] = event.content_block
+        if block.type == "text":
+            self._spoke = True
+            return TextDelta(delta=block.text) if block.text else None
+        if block.type == "thinking":
+            self._signature = getattr(block, "signature", None) or ""
+            return ReasoningDelta(delta=block.thinking) if block.thinking else None
+        if block.type == "tool_use":
+            self._spoke = True
+            return ToolCallStart(id=block.id, name=self._names.get(block.name, block.name))
+        return None
+
+    def _delta(self, event: Any) -> Told:
+        on = self._deltas.get(event.delta.type)
+        return on(event) if on is not None else None
+
+    def _block_stop(self, event: Any) -> Told:
+        block = self._blocks.get(event.index)
+        end = self._ends.get(block.type) if block is not None else None
+        return end(block, event.index) if end is not None else None
+
+    def _text(self, event: Any) -> Told:
+        text = event.delta.text
+        return TextDelta(delta=text) if text else None
+
+    def _text_end(self, block: Any, index: int) -> Told:
+        return ContentBlockStop()
+
+    def _thinking(self, event: Any) -> Told:
+        text = event.delta.thinking
+        return ReasoningDelta(delta=text) if text else None
+
+    def _signed(self, event: Any) -> Told:
+        self._signature += event.delta.signature
+        return None
+
+    def _thinking_end(self, block: Any, index: int) -> Told:
+        return ReasoningDone(origin=ORIGIN, signature=self._signature or None)
+
+    def _redacted_end(self, block: Any, index: int) -> Told:
+        return ReasoningDone(origin=ORIGIN, encrypted=block.data)
+
+    def _arguments(self, event: Any) -> Told:
+        written = event.delta.partial_json
+        block = self._blocks.get(event.index)
+        if not written or block is None or block.type != "tool_use":
+            return None
+        self._written.add(event.index)
+        return ToolCallDelta(id=block.id, args_delta=written)
+
+    def _call_end(self, block: Any, index: int) -> Told:
+        # Some gateways give a call's arguments at once instead of in pieces.
+        if index in self._written or not block.input:
+            return None
+        return ToolCallDelta(id=block.id, args_delta=dumps_text(block.input))
+
+
+def _count(usage: Any, name: str) -> int | None:
+    # Gateways leave out what they do not know; the SDK then has no such attribute.
+    count: int | None = getattr(usage, name, None)
+    return count
+
+
+def _refusal(details: Any) -> str:
+    category = getattr(details, "category", None)
+    explanation = getattr(details, "explanation", None)
+    said = explanation or "the model refused to answer"
+    return f"{said} ({category})" if category else said

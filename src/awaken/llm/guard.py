@@ -1,0 +1,92 @@
+"""Not sending a model what it cannot read."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+
+from awaken.contract.llm import (
+    DrivingExecutor,
+    InferenceRequest,
+    InvalidRequest,
+    LlmStreamEvent,
+    ModelAbilities,
+    StreamListener,
+    abilities_of,
+)
+from awaken.domain.message import (
+    Audio,
+    Base64Source,
+    ContentBlock,
+    Document,
+    Image,
+    MediaSource,
+    ToolResultBlock,
+    UrlSource,
+    Video,
+)
+
+_PLAIN = {Image: "Image", Audio: "Audio", Video: "Video"}
+
+
+class ModalityGuard:
+    """Another executor that is only asked what its model can read.
+
+    Args:
+        reads: what the model is declared to read: `text`, `image`, `audio`, `video`, `pdf`.
+    """
+
+    def __init__(self, inner: DrivingExecutor, model_id: str, reads: Sequence[str]) -> None:
+        self._inner = inner
+        self._model_id = model_id
+        self._reads = frozenset(kind.lower() for kind in reads)
+
+    @property
+    def name(self) -> str:
+        return self._inner.name
+
+    def abilities(self, upstream_model: str) -> ModelAbilities:
+        return abilities_of(self._inner, upstream_model)
+
+    def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
+        self._check(request)
+        return self._inner.execute_stream(request)
+
+    async def drive(self, request: InferenceRequest, listener: StreamListener) -> None:
+        """
+        Raises:
+            InvalidRequest: something in it is of a kind the model does not read.
+            InferenceExecutionError: the answer could not be had.
+        """
+        self._check(request)
+        await self._inner.drive(request, listener)
+
+    def _check(self, request: InferenceRequest) -> None:
+        for at, message in enumerate(request.messages):
+            for place, kind in _kinds(message.content):
+                if kind.lower() not in self._reads:
+                    raise InvalidRequest(
+                        f"model '{self._model_id}' does not support {kind} input at "
+                        f"messages[{at}].content[{place}]"
+                    )
+
+
+def _kinds(content: Sequence[ContentBlock]) -> Iterator[tuple[int, str]]:
+    """The places of what is not text, and what it is; a result's own content counts, too."""
+    for place, block in enumerate(content):
+        if isinstance(block, ToolResultBlock):
+            yield from ((place, kind) for _, kind in _kinds(block.content))
+            continue
+        kind = _PLAIN.get(type(block))
+        if kind is not None:
+            yield place, kind
+        elif isinstance(block, Document) and _is_pdf(block.source):
+            yield place, "Pdf"
+
+
+def _is_pdf(source: MediaSource) -> bool:
+    match source:
+        case Base64Source(media_type=kind):
+            return kind.partition(";")[0].strip().lower() == "application/pdf"
+        case UrlSource(url=url):
+            path = url.partition("?")[0].partition("#")[0]
+            return path.lower().endswith(".pdf") or url.lower().startswith("data:application/pdf")

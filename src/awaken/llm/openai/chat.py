@@ -1,0 +1,145 @@
+"""Models behind the chat completions API: OpenAI's, Azure's, and of every server like them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Unpack
+
+from awaken.clock import SYSTEM_CLOCK
+from awaken.contract.llm import InferenceRequest, ModelAbilities
+from awaken.errors import ConfigError
+from awaken.ids import UUID7, Ids
+from awaken.llm.openai.chat_request import COMPATIBLE, OPENAI, ChatDialect, chat_body
+from awaken.llm.openai.chat_stream import ChatReader
+from awaken.llm.openai.connection import (
+    Connection,
+    ConnectionOptions,
+    OwnConnection,
+    checked,
+    checked_timeout,
+    checked_url,
+    connect,
+)
+from awaken.llm.openai.content import names_back
+from awaken.llm.openai.executor import OpenAIExecutor
+from awaken.llm.openai.failures import Address
+from awaken.llm.sdk import sdk, secret
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+AZURE_API_VERSION = "2024-10-21"
+"""The last version Azure calls stable for chat with deployments."""
+
+_AZURE = ChatDialect(max_tokens_field="max_completion_tokens")
+
+
+class OpenAIChat(OpenAIExecutor):
+    """Models behind the chat completions API.
+
+    Args:
+        name: whose reasoning it is; it is sent back to the executor of the same name only.
+        dialect: what is special about the server; without it, OpenAI's own if no `base_url` and
+            no `client` are given, and what most servers take if they are.
+        extra_body: fields to send with every request, such as
+            `{"chat_template_kwargs": {"enable_thinking": False}}`.
+        ids: where ids for calls come from, if a server gives none.
+        connection: see `ConnectionOptions`.
+
+    Raises:
+        ConfigError: the extra or the key is missing, or an option makes no sense.
+    """
+
+    path = "/chat/completions"
+
+    def __init__(
+        self,
+        *,
+        name: str = "openai-chat",
+        dialect: ChatDialect | None = None,
+        extra_body: Mapping[str, Any] | None = None,
+        ids: Ids = UUID7,
+        **connection: Unpack[ConnectionOptions],
+    ) -> None:
+        super().__init__(name, self._connect(name, connection), extra_body)
+        self._dialect = checked(name, dialect) if dialect else self._own_dialect(connection)
+        self._ids = ids
+
+    def abilities(self, upstream_model: str) -> ModelAbilities:
+        return ModelAbilities(native_output=self._dialect.native_output)
+
+    def _connect(self, name: str, options: ConnectionOptions) -> Connection | OwnConnection:
+        return connect(name, options)
+
+    def _own_dialect(self, options: ConnectionOptions) -> ChatDialect:
+        foreign = options.get("base_url") is not None or options.get("client") is not None
+        return COMPATIBLE if foreign else OPENAI
+
+    def _body(self, request: InferenceRequest) -> dict[str, Any]:
+        return chat_body(request, self._dialect, self._name)
+
+    def _reader(self, request: InferenceRequest) -> ChatReader:
+        return ChatReader(self._name, names_back(request.tools), self._ids)
+
+
+class AzureChat(OpenAIChat):
+    """Models deployed at Azure; the model asked for is the name of a deployment.
+
+    The endpoint is `base_url`, or `AZURE_OPENAI_ENDPOINT`; the key `api_key`, or
+    `AZURE_OPENAI_API_KEY`. To sign in in another way, give a `client`.
+
+    Args:
+        api_version: of the API; without it, `OPENAI_API_VERSION`, else a version that works.
+
+    Raises:
+        ConfigError: the extra, the endpoint or the key is missing, or an option makes no sense.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str = "azure",
+        api_version: str | None = None,
+        dialect: ChatDialect | None = None,
+        extra_body: Mapping[str, Any] | None = None,
+        ids: Ids = UUID7,
+        **connection: Unpack[ConnectionOptions],
+    ) -> None:
+        self._version = api_version or os.environ.get("OPENAI_API_VERSION") or AZURE_API_VERSION
+        super().__init__(
+            name=name, dialect=dialect or _AZURE, extra_body=extra_body, ids=ids, **connection
+        )
+
+    def _connect(self, name: str, options: ConnectionOptions) -> Connection | OwnConnection:
+        if options.get("client") is not None:
+            return connect(name, options)
+        module = sdk("openai", extra="openai", whose=name)
+        url = options.get("base_url") or os.environ.get("AZURE_OPENAI_ENDPOINT")
+        if not url:
+            raise ConfigError(
+                f"{name} needs an endpoint: export AZURE_OPENAI_ENDPOINT, such as "
+                "https://my-resource.openai.azure.com, or give it as base_url"
+            )
+        key = secret(options.get("api_key"), ["AZURE_OPENAI_API_KEY"], whose=name)
+        address = Address(
+            url=checked_url(name, url),
+            timeout=checked_timeout(name, options),
+            start=options.get("start", "check AZURE_OPENAI_ENDPOINT and the network"),
+            key=key,
+        )
+
+        def make() -> AsyncOpenAI:
+            made: AsyncOpenAI = module.AsyncAzureOpenAI(
+                azure_endpoint=address.url,
+                api_key=key.expose_secret(),
+                api_version=self._version,
+                timeout=address.timeout,
+                max_retries=0,
+                organization=options.get("organization"),
+                project=options.get("project"),
+                default_headers=options.get("default_headers"),
+            )
+            return made
+
+        return Connection(module, make, address, options.get("clock", SYSTEM_CLOCK))

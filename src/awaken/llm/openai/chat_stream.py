@@ -1,0 +1,272 @@
+"""Reading the chunks of a chat completion. No I/O.
+
+Servers differ in nearly everything here; what they mean is clear enough to be read all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from awaken.codec import dumps_text
+from awaken.contract.llm import (
+    ContentFiltered,
+    LlmStreamEvent,
+    ProviderError,
+    ReasoningDone,
+    Stop,
+    Usage,
+)
+from awaken.domain.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
+from awaken.domain.inference import StopReason, TokenUsage
+from awaken.ids import UUID7, Ids
+from awaken.llm.openai.chat_request import REASONING_FIELDS
+from awaken.llm.openai.failures import cut_off, said_failure
+
+_STOPS = {
+    "length": StopReason.MAX_TOKENS,
+    "max_tokens": StopReason.MAX_TOKENS,
+    "tool_calls": StopReason.TOOL_USE,
+    "function_call": StopReason.TOOL_USE,
+    "stop_sequence": StopReason.STOP_SEQUENCE,
+}
+
+
+class _Call(msgspec.Struct, gc=False):
+    """A call while it is written; it is told once its name is known."""
+
+    id: str
+    given: str
+    told: bool = False
+    early: str = ""
+
+
+class ChatReader:
+    """Chunks in, our events out.
+
+    Args:
+        origin: whose reasoning it is.
+        names: from the tools' names on the wire to their own, where they differ.
+    """
+
+    def __init__(
+        self, origin: str, names: Mapping[str, str] | None = None, ids: Ids = UUID7
+    ) -> None:
+        self._origin, self._names, self._ids = origin, names or {}, ids
+        self._out: list[LlmStreamEvent] = []
+        self._calls: list[_Call] = []
+        self._by_index: dict[int, _Call] = {}
+        self._field: str | None = None
+        self._details: list[dict[str, Any]] = []
+        self._refusal: list[str] = []
+        self._usage: TokenUsage | None = None
+        self._finish: str | None = None
+        self._spoke = False
+
+    @property
+    def done(self) -> bool:
+        """Whether the answer is whole; what may still come is usage."""
+        return self._finish is not None
+
+    def read(self, chunk: Any) -> list[LlmStreamEvent]:
+        """What a chunk says; the list is used again for the next one.
+
+        Raises:
+            InferenceExecutionError: it says that the answer failed.
+        """
+        out = self._out
+        out.clear()
+        for choice in chunk.get("choices") or ():
+            delta = choice.get("delta") or choice.get("message")
+            if delta:
+                self._delta(delta)
+            if choice.get("error"):
+                raise _failure(choice["error"])
+            self._finish = choice.get("finish_reason") or self._finish
+        usage = chunk.get("usage")
+        if usage:
+            self._usage = usage_of(usage)
+        return out
+
+    def finish(self) -> list[LlmStreamEvent]:
+        """What is left to say when the stream is over.
+
+        Raises:
+            ProviderError: it is over too early.
+            ContentFiltered: the provider let nothing through.
+        """
+        if self._finish is None:
+            raise cut_off()
+        if self._finish == "error":
+            raise ProviderError("the provider gave up on the answer")
+        out = self._out
+        out.clear()
+        self._end_reasoning()
+        for call in self._calls:
+            if not call.told:  # it has no name; whoever puts the answer together drops it
+                out.append(ToolCallDelta(id=call.id, args_delta=call.early))
+        refusal = "".join(self._refusal)
+        said = self._spoke or self._calls
+        if not said and (refusal or self._finish == "content_filter"):
+            raise ContentFiltered(refusal or "the provider stopped the answer")
+        if refusal:
+            out.append(TextDelta(delta=refusal))
+        if self._usage is not None:
+            out.append(Usage(usage=self._usage))
+        out.append(Stop(reason=self._stop()))
+        return out
+
+    def _stop(self) -> StopReason:
+        reason = _STOPS.get(self._finish or "", StopReason.END_TURN)
+        # Some servers say `stop` whatever the answer, some `tool_calls` without any.
+        if self._calls and reason is StopReason.END_TURN:
+            return StopReason.TOOL_USE
+        if not self._calls and reason is StopReason.TOOL_USE:
+            return StopReason.END_TURN
+        return reason
+
+    # -- one delta ----------------------------------------------------------------------------
+
+    def _delta(self, delta: Mapping[str, Any]) -> None:
+        text = delta.get("content")
+        only_text = text and len(delta) == 1
+        if not only_text:
+            self._reasoning(delta)
+        if text:
+            if type(text) is str:
+                self._text(text)
+            else:
+                self._parts(text)
+        if not only_text:
+            for call in delta.get("tool_calls") or ():
+                self._call(call)
+            if refusal := delta.get("refusal"):
+                self._refusal.append(refusal)
+
+    def _text(self, text: str) -> None:
+        if self._field is not None:
+            self._end_reasoning()
+        self._spoke = True
+        self._out.append(TextDelta(delta=text))
+
+    def _parts(self, parts: Any) -> None:
+        """Content in parts, as Mistral's models give it."""
+        for part in parts:
+            if part.get("type") == "thinking":
+                for inner in part.get("thinking") or ():
+                    self._reason(inner.get("text") or "", REASONING_FIELDS[0])
+            elif text := part.get("text"):
+                self._text(text)
+
+    # -- reasoning ----------------------------------------------------------------------------
+
+    def _reasoning(self, delta: Mapping[str, Any]) -> None:
+        for field in REASONING_FIELDS:
+            if reasoning := delta.get(field):
+                self._reason(reasoning, field)
+                break  # servers that fill both say the same in both
+        if details := delta.get("reasoning_details"):
+            self._detail(details)
+
+    def _reason(self, text: str, field: str) -> None:
+        self._field = field
+        self._out.append(ReasoningDelta(delta=text))
+
+    def _detail(self, details: list[dict[str, Any]]) -> None:
+        """OpenRouter's form of reasoning: pieces of one index and type belong together."""
+        for piece in details:
+            last = self._details[-1] if self._details else None
+            same = last is not None and all(
+                last.get(key) == piece.get(key) for key in ("index", "type")
+            )
+            if last is None or not same:
+                self._details.append(dict(piece))
+                continue
+            for key, value in piece.items():
+                if key in ("text", "summary", "data") and isinstance(last.get(key), str):
+                    last[key] += value or ""
+                elif value is not None:
+                    last[key] = value
+
+    def _end_reasoning(self) -> None:
+        if self._field is None and not self._details:
+            return
+        encrypted = dumps_text(self._details) if self._details else None
+        done = ReasoningDone(origin=self._origin, signature=self._field, encrypted=encrypted)
+        self._out.append(done)
+        self._field, self._details = None, []
+
+    # -- calls --------------------------------------------------------------------------------
+
+    def _call(self, piece: Mapping[str, Any]) -> None:
+        if self._field is not None:
+            self._end_reasoning()
+        function = piece.get("function") or {}
+        name = function.get("name") or ""
+        call = self._call_of(piece, name)
+        arguments = function.get("arguments")
+        if arguments is None:
+            arguments = ""
+        elif not isinstance(arguments, str):
+            arguments = dumps_text(arguments)
+        if call.told:
+            if arguments:
+                self._out.append(ToolCallDelta(id=call.id, args_delta=arguments))
+        elif name:
+            call.told = True
+            self._out.append(ToolCallStart(id=call.id, name=self._names.get(name, name)))
+            if early := call.early + arguments:
+                self._out.append(ToolCallDelta(id=call.id, args_delta=early))
+        else:
+            call.early += arguments
+
+    def _call_of(self, piece: Mapping[str, Any], name: str) -> _Call:
+        """The call a piece belongs to, by its index; without one, a name begins another call."""
+        index, id = piece.get("index"), piece.get("id") or ""
+        if index is not None:
+            call = self._by_index.get(index)
+        elif name or not self._calls:
+            call = None
+        else:
+            call = next((call for call in self._calls if id and call.given == id), self._calls[-1])
+        # Some servers number every call 0: a name with another id begins another one, too.
+        if call is None or (id and name and call.told and id != call.given):
+            call = self._new_call(id)
+            if index is not None:
+                self._by_index[index] = call
+        return call
+
+    def _new_call(self, id: str) -> _Call:
+        taken = any(call.id == id for call in self._calls)
+        call = _Call(id if id and not taken else f"call_{self._ids.new().replace('-', '')}", id)
+        self._calls.append(call)
+        return call
+
+
+def usage_of(usage: Mapping[str, Any]) -> TokenUsage:
+    """Counts as all providers' are: input with what was cached, output with reasoning."""
+    asked, answered = usage.get("prompt_tokens"), usage.get("completion_tokens")
+    total = usage.get("total_tokens")
+    asked_details = usage.get("prompt_tokens_details") or {}
+    reasoning = (usage.get("completion_tokens_details") or {}).get("reasoning_tokens")
+    # xAI counts reasoning beside the answer, not within; the total tells.
+    if reasoning and answered and total == (asked or 0) + answered + reasoning:
+        answered += reasoning
+    cached = asked_details.get("cached_tokens")
+    return TokenUsage(
+        prompt_tokens=asked,
+        completion_tokens=answered,
+        total_tokens=total,
+        cache_read_tokens=usage.get("prompt_cache_hit_tokens") if cached is None else cached,
+        cache_creation_tokens=asked_details.get("cache_write_tokens"),
+        thinking_tokens=reasoning,
+    )
+
+
+def _failure(error: Any) -> Exception:
+    if not isinstance(error, Mapping):
+        return said_failure("", "", str(error))
+    code, kind = error.get("code"), error.get("type")
+    return said_failure(str(code or ""), str(kind or ""), str(error.get("message") or error))

@@ -1,0 +1,168 @@
+"""The way to a server: its address, the key, and the SDK's clients."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+
+import msgspec
+
+from awaken.clock import SYSTEM_CLOCK, Clock
+from awaken.codec import from_json, to_json
+from awaken.domain.secret import RedactedString
+from awaken.domain.value import Value
+from awaken.errors import ConfigError
+from awaken.llm.openai.failures import Address
+from awaken.llm.sdk import PROVIDER_TIMEOUT, PerLoop, sdk, secret
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+T = TypeVar("T", bound=Value)
+
+OPENAI_URL = "https://api.openai.com/v1"
+# The SDK insists on a key, and would take OpenAI's from the environment to whatever server.
+NO_KEY = "no-key"
+
+
+class ConnectionOptions(TypedDict, total=False):
+    """How to reach a server.
+
+    The key in `OPENAI_API_KEY` is for OpenAI, or whoever answers at `OPENAI_BASE_URL`; a server
+    given as `base_url` gets the `api_key` given with it, or none.
+
+    Args:
+        timeout: seconds to open a stream in, and between two pieces of it.
+        client: an SDK client of one's own; then nothing else here but `start` and `clock`.
+        start: what to do when nothing answers, for the error.
+    """
+
+    api_key: str | RedactedString | None
+    base_url: str | None
+    timeout: float
+    organization: str | None
+    project: str | None
+    default_headers: Mapping[str, str] | None
+    client: AsyncOpenAI | None
+    start: str
+    clock: Clock
+
+
+class Connection:
+    """Clients for one server, one for each event loop; they are made when they are needed."""
+
+    def __init__(
+        self, module: Any, make: Callable[[], AsyncOpenAI], address: Address, clock: Clock
+    ) -> None:
+        self.sdk, self.address, self.clock = module, address, clock
+        self._clients = PerLoop(make, _close)
+        self.client = self._clients.get
+        self.aclose = self._clients.aclose
+
+
+class OwnConnection:
+    """A client that was given; whoever gave it closes it."""
+
+    def __init__(self, module: Any, client: AsyncOpenAI, address: Address, clock: Clock) -> None:
+        self.sdk, self.address, self.clock = module, address, clock
+        self._client = client.with_options(max_retries=0)
+
+    def client(self) -> AsyncOpenAI:
+        return self._client
+
+    async def aclose(self) -> None:
+        """Nothing: the client is not ours."""
+
+
+def connect(whose: str, options: ConnectionOptions) -> Connection | OwnConnection:
+    """The way to OpenAI, or to a server like it; nothing is opened yet.
+
+    Raises:
+        ConfigError: the extra or the key is missing, or an option makes no sense.
+    """
+    module = sdk("openai", extra="openai", whose=whose)
+    clock = options.get("clock", SYSTEM_CLOCK)
+    client = options.get("client")
+    if client is not None:
+        return _own(module, client, whose, options, clock)
+    timeout = checked_timeout(whose, options)
+    given = options.get("base_url")
+    url = checked_url(whose, given or os.environ.get("OPENAI_BASE_URL") or OPENAI_URL)
+    if given is None:
+        key: RedactedString | None = secret(options.get("api_key"), ["OPENAI_API_KEY"], whose=whose)
+    else:
+        key = as_secret(options.get("api_key"))
+    address = Address(
+        url=url,
+        timeout=timeout,
+        start=options.get("start", "check the address and the network"),
+        key=key,
+    )
+
+    def make() -> AsyncOpenAI:
+        made: AsyncOpenAI = module.AsyncOpenAI(
+            api_key=key.expose_secret() if key is not None else NO_KEY,
+            base_url=url,
+            timeout=timeout,
+            max_retries=0,
+            organization=options.get("organization"),
+            project=options.get("project"),
+            default_headers=options.get("default_headers"),
+        )
+        return made
+
+    return Connection(module, make, address, clock)
+
+
+def checked(whose: str, options: T) -> T:
+    """Options whose values are of those that are allowed.
+
+    Raises:
+        ConfigError: one is not; says which.
+    """
+    try:
+        from_json(to_json(options), type(options))
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{whose}: {error}") from error
+    return options
+
+
+def checked_timeout(whose: str, options: ConnectionOptions) -> float:
+    timeout = options.get("timeout", PROVIDER_TIMEOUT)
+    if timeout <= 0:
+        raise ConfigError(f"{whose}: timeout is {timeout!r}, it must be more than 0 seconds")
+    return timeout
+
+
+def checked_url(whose: str, url: str) -> str:
+    if not url.startswith(("http://", "https://")):
+        raise ConfigError(f"{whose}: {url!r} is no address: it begins with http:// or https://")
+    return url
+
+
+def as_secret(key: str | RedactedString | None) -> RedactedString | None:
+    """A key that may be missing."""
+    if key is None or isinstance(key, RedactedString):
+        return key
+    return RedactedString(key.strip()) if key.strip() else None
+
+
+def _own(
+    module: Any, client: AsyncOpenAI, whose: str, options: ConnectionOptions, clock: Clock
+) -> OwnConnection:
+    for name, value in options.items():
+        if value is not None and name not in ("client", "start", "clock"):
+            raise ConfigError(f"{whose}: give {name} to the client, not beside it")
+    timeout = client.timeout
+    address = Address(
+        url=str(client.base_url).rstrip("/"),
+        timeout=timeout if isinstance(timeout, int | float) else PROVIDER_TIMEOUT,
+        start=options.get("start", "check the address and the network"),
+        key=as_secret(client.api_key),
+    )
+    return OwnConnection(module, client, address, clock)
+
+
+async def _close(client: AsyncOpenAI) -> None:
+    await client.close()

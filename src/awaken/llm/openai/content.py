@@ -1,0 +1,163 @@
+"""What requests to both of OpenAI's APIs have in common: names, ids, media, parameters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from awaken.codec import digest, dumps_text
+from awaken.contract.llm import InferenceRequest, InvalidRequest, OutputFormat
+from awaken.domain.inference import ReasoningBudget, ReasoningEffort
+from awaken.domain.message import (
+    Base64Source,
+    ContentBlock,
+    MediaSource,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResultBlock,
+    ToolUse,
+)
+from awaken.domain.tool import ToolDescriptor
+from awaken.llm.openai.schema import strict_schema
+
+MAX_NAME = 64
+MAX_CALL_ID = 40
+MAX_CACHE_KEY = 64
+
+# From as many tokens on, a budget for reasoning counts as that effort.
+_EFFORTS = ((16_384, "high"), (4_096, "medium"), (1, "low"))
+
+
+def wire_name(name: str) -> str:
+    """A tool's name in the letters the API takes; the same name always gives the same."""
+    return _fitted(name, MAX_NAME)
+
+
+def wire_call_id(id: str) -> str:
+    """A call's id in the length the API takes; the same id always gives the same."""
+    return _fitted(id, MAX_CALL_ID)
+
+
+def _fitted(text: str, length: int) -> str:
+    if re.fullmatch(r"[A-Za-z0-9_-]+", text) and len(text) <= length:
+        return text
+    letters = re.sub(r"[^A-Za-z0-9_-]", "_", text)
+    return f"{letters[: length - 17]}_{digest(text)}"
+
+
+def names_back(tools: Iterable[ToolDescriptor]) -> dict[str, str]:
+    """From the names the API knows to the tools' own, for those that had to be changed."""
+    return {wire: tool.id for tool in tools if (wire := wire_name(tool.id)) != tool.id}
+
+
+def arguments_text(arguments: object) -> str:
+    return "{}" if arguments is None else dumps_text(arguments)
+
+
+def calls_of(content: Sequence[ContentBlock], calls: Sequence[ToolCall] | None) -> list[ToolCall]:
+    """The calls of an assistant message, those inside its content included."""
+    known = {call.id for call in calls or ()}
+    inside = [
+        ToolCall(id=block.id, name=block.name, arguments=block.input)
+        for block in content
+        if isinstance(block, ToolUse) and block.id not in known
+    ]
+    return [*inside, *(calls or ())]
+
+
+# -- content ----------------------------------------------------------------------------------
+
+
+def unsupported(model: str, block: ContentBlock, place: str) -> InvalidRequest:
+    kind = type(block).__name__
+    return InvalidRequest(f"model {model!r} does not support {kind} input at {place}")
+
+
+def texts(blocks: Sequence[ContentBlock], model: str, place: str) -> str:
+    """The text of blocks that can be nothing but text, paragraph by paragraph.
+
+    Raises:
+        InvalidRequest: one of them is something else.
+    """
+    said: list[str] = []
+    for index, block in enumerate(blocks):
+        if isinstance(block, Text):
+            said.append(block.text)
+        elif not isinstance(block, Thinking | ToolUse):
+            raise unsupported(model, block, f"{place}[{index}]")
+    return "\n\n".join(filter(None, said))
+
+
+def flat(blocks: Iterable[ContentBlock]) -> Iterator[ContentBlock]:
+    """The blocks, with results inside of them opened up."""
+    for block in blocks:
+        if isinstance(block, ToolResultBlock):
+            yield from flat(block.content)
+        else:
+            yield block
+
+
+def media_url(source: MediaSource) -> str:
+    """An address for a medium; one carried inside the message gets a `data:` address."""
+    if isinstance(source, Base64Source):
+        return f"data:{source.media_type};base64,{source.data}"
+    return source.url
+
+
+def file_name(title: str | None, source: Base64Source) -> str:
+    """A name for a file; the API reads its kind from the ending."""
+    ending = source.media_type.partition(";")[0].rpartition("/")[2]
+    ending = {"plain": "txt", "markdown": "md"}.get(ending, ending)
+    name = title or "document"
+    return name if name.lower().endswith(f".{ending}") else f"{name}.{ending}"
+
+
+# -- parameters -------------------------------------------------------------------------------
+
+
+def sampling(request: InferenceRequest, max_tokens: str) -> dict[str, Any]:
+    """What is set of temperature, top_p and the most tokens to answer, which goes by many names."""
+    overrides = request.overrides
+    if overrides is None:
+        return {}
+    given = {
+        "temperature": overrides.temperature,
+        "top_p": overrides.top_p,
+        max_tokens: overrides.max_tokens,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def effort_of(request: InferenceRequest) -> ReasoningEffort | None:
+    return request.overrides.reasoning_effort if request.overrides is not None else None
+
+
+def effort_name(effort: ReasoningEffort) -> str:
+    """The effort in words: the API takes no budgets."""
+    if not isinstance(effort, ReasoningBudget):
+        return effort
+    return next((name for least, name in _EFFORTS if effort.budget >= least), "none")
+
+
+def json_format(output: OutputFormat) -> dict[str, Any]:
+    """The shape of the answer; strict if strict mode can say it."""
+    strict = strict_schema(output.schema)
+    described: Mapping[str, Any] = (
+        {"description": output.description} if output.description is not None else {}
+    )
+    return {
+        "name": wire_name(output.name),
+        "schema": output.schema if strict is None else strict,
+        "strict": strict is not None,
+        **described,
+    }
+
+
+def cache_key(request: InferenceRequest) -> str | None:
+    """What keeps the requests of one thread at one cache."""
+    key = request.routing_key
+    if not request.enable_prompt_cache or key is None or not key.thread_id:
+        return None
+    return key.thread_id if len(key.thread_id) <= MAX_CACHE_KEY else digest(key.thread_id)

@@ -1,0 +1,82 @@
+"""Servers known by name, as the environment describes them."""
+
+from __future__ import annotations
+
+import os
+from urllib.parse import urlsplit
+
+from awaken.llm.openai.chat import AzureChat, OpenAIChat
+from awaken.llm.openai.chat_request import ChatDialect
+from awaken.llm.openai.responses import OpenAIResponses
+from awaken.llm.sdk import secret
+
+OLLAMA_PORT = 11434
+
+
+def open_openai() -> OpenAIResponses:
+    """OpenAI: `OPENAI_API_KEY`, and `OPENAI_BASE_URL` if it is to be reached elsewhere."""
+    return OpenAIResponses()
+
+
+def open_openai_chat() -> OpenAIChat:
+    """OpenAI through the older of its APIs; configured like `open_openai`."""
+    return OpenAIChat()
+
+
+def open_azure() -> AzureChat:
+    """Azure: `AZURE_OPENAI_ENDPOINT`, `AZURE_OPENAI_API_KEY`, perhaps `OPENAI_API_VERSION`."""
+    return AzureChat()
+
+
+def open_ollama() -> OpenAIChat:
+    """Ollama on this machine, or at `OLLAMA_HOST`."""
+    return OpenAIChat(
+        name="ollama",
+        base_url=ollama_url(os.environ.get("OLLAMA_HOST", "")),
+        start="start it with `ollama serve`, or set OLLAMA_HOST",
+    )
+
+
+def open_vllm() -> OpenAIChat:
+    """vLLM on this machine, or at `VLLM_BASE_URL`; its key, if any: `VLLM_API_KEY`."""
+    return OpenAIChat(
+        name="vllm",
+        base_url=os.environ.get("VLLM_BASE_URL") or "http://localhost:8000/v1",
+        api_key=os.environ.get("VLLM_API_KEY"),
+        start="start it with `vllm serve MODEL`, or set VLLM_BASE_URL",
+    )
+
+
+def open_llamacpp() -> OpenAIChat:
+    """llama.cpp on this machine, or at `LLAMACPP_BASE_URL`; its key, if any: `LLAMA_API_KEY`."""
+    return OpenAIChat(
+        name="llamacpp",
+        base_url=os.environ.get("LLAMACPP_BASE_URL") or "http://localhost:8080/v1",
+        api_key=os.environ.get("LLAMA_API_KEY"),
+        start="start it with `llama-server -m MODEL.gguf --jinja`, or set LLAMACPP_BASE_URL",
+    )
+
+
+def open_openrouter() -> OpenAIChat:
+    """OpenRouter: `OPENROUTER_API_KEY`."""
+    return OpenAIChat(
+        name="openrouter",
+        base_url="https://openrouter.ai/api/v1",
+        api_key=secret(None, ["OPENROUTER_API_KEY"], whose="openrouter"),
+        # Whether a schema is kept to depends on who serves the model.
+        dialect=ChatDialect(effort="reasoning", native_output=False),
+    )
+
+
+def ollama_url(host: str) -> str:
+    """The address of Ollama's API for what `OLLAMA_HOST` may hold: a host, a port, or both."""
+    host = host.strip().rstrip("/")
+    parts = urlsplit(host if "://" in host else f"http://{host}")
+    # Ollama listens on all addresses with this one; it is nowhere to go to.
+    name = parts.hostname or "localhost"
+    if name in ("0.0.0.0", "::"):
+        name = "localhost"
+    name = f"[{name}]" if ":" in name else name
+    port = parts.port or (None if "://" in host else OLLAMA_PORT)
+    place = f"{name}:{port}" if port is not None else name
+    return f"{parts.scheme}://{place}{parts.path}/v1"

@@ -1,0 +1,99 @@
+"""Asking through the SDK: open a stream, read it, never let the SDK's errors out."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Protocol
+
+from awaken.contract.llm import InferenceExecutionError, InferenceRequest, LlmStreamEvent
+from awaken.errors import ConfigError
+from awaken.llm.openai.connection import Connection, OwnConnection
+from awaken.llm.openai.failures import translated
+
+
+class Reader(Protocol):
+    """Reads the events of one answer."""
+
+    @property
+    def done(self) -> bool: ...
+
+    def read(self, event: Any) -> list[LlmStreamEvent]: ...
+
+    def finish(self) -> list[LlmStreamEvent]: ...
+
+
+class OpenAIExecutor(ABC):
+    """What both APIs have in common."""
+
+    path: str
+
+    def __init__(
+        self,
+        name: str,
+        connection: Connection | OwnConnection,
+        extra_body: Mapping[str, Any] | None,
+    ) -> None:
+        if not name.strip():
+            raise ConfigError("an executor of OpenAI's APIs needs a name: name='…'")
+        self._name = name
+        self._connection = connection
+        self._extra_body = dict(extra_body or {})
+        # Events as plain dicts: the SDK's models take far longer to make than the events to read.
+        self._stream_class = connection.sdk.AsyncStream[object]
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._name!r}, {self._connection.address.url!r})"
+
+    async def aclose(self) -> None:
+        """Close the connections of this event loop; they are opened again when needed."""
+        await self._connection.aclose()
+
+    async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
+        body = {**self._body(request), **self._extra_body}
+        reader = self._reader(request)
+        stream: Any = None
+        try:
+            stream = await self._connection.client().post(
+                self.path,
+                body=body,
+                cast_to=object,
+                stream=True,
+                stream_cls=self._stream_class,
+                options={"security": {"bearer_auth": True}},
+            )
+            read = reader.read
+            async for event in stream:
+                for ours in read(event):
+                    yield ours
+        except InferenceExecutionError as error:
+            raise self._connection.address.scrubbed(error) from None
+        except Exception as error:
+            # Once the answer is whole, it does not matter how the connection ends.
+            if not reader.done:
+                raise self._translated(error) from self._tellable(error)
+        finally:
+            if stream is not None:
+                await stream.close()
+        for ours in reader.finish():
+            yield ours
+
+    def _translated(self, error: Exception) -> InferenceExecutionError:
+        connection = self._connection
+        now = connection.clock.now_ms()
+        return translated(error, connection.sdk, connection.address, now)
+
+    def _tellable(self, error: Exception) -> Exception | None:
+        """The error, to be shown as the cause of ours; nothing if it tells the key."""
+        text = str(error)
+        return error if self._connection.address.scrub(text) == text else None
+
+    @abstractmethod
+    def _body(self, request: InferenceRequest) -> dict[str, Any]: ...
+
+    @abstractmethod
+    def _reader(self, request: InferenceRequest) -> Reader: ...

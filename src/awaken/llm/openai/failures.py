@@ -1,0 +1,123 @@
+"""What OpenAI's SDK raises, and what a stream says of failures, as our errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from awaken.contract.llm import (
+    ContentFiltered,
+    ContextOverflow,
+    InferenceExecutionError,
+    InferenceTimeout,
+    InvalidRequest,
+    ModelMissing,
+    Overloaded,
+    ProviderError,
+    RateLimited,
+    Unauthorized,
+)
+from awaken.domain.secret import RedactedString
+from awaken.domain.value import Value
+from awaken.llm.classify import classify_http, classify_text
+
+# Codes and types of errors, as OpenAI, Azure and the servers that speak like them write them.
+_BY_CODE: dict[str, type[InferenceExecutionError]] = {
+    "authentication_error": Unauthorized,
+    "bio_policy": ContentFiltered,
+    "content_filter": ContentFiltered,
+    "content_policy_violation": ContentFiltered,
+    "context_length_exceeded": ContextOverflow,
+    "exceed_context_size_error": ContextOverflow,
+    "image_content_policy_violation": ContentFiltered,
+    "insufficient_quota": RateLimited,
+    "invalid_api_key": Unauthorized,
+    "misalignment_policy_violation": ContentFiltered,
+    "model_not_found": ModelMissing,
+    "overloaded_error": Overloaded,
+    "rate_limit_error": RateLimited,
+    "rate_limit_exceeded": RateLimited,
+    "server_error": ProviderError,
+    "server_is_overloaded": Overloaded,
+    "slow_down": Overloaded,
+    "vector_store_timeout": InferenceTimeout,
+}
+_OF_THE_REQUEST = ("invalid_", "image_", "failed_to_download_image", "unsupported_", "empty_image")
+
+
+class Address(Value, frozen=True, kw_only=True):
+    """Where requests go, for error texts.
+
+    Args:
+        start: what to do when nothing answers there.
+        key: what must not be told.
+    """
+
+    url: str
+    timeout: float
+    start: str
+    key: RedactedString | None = None
+
+    def scrub(self, text: str) -> str:
+        return text.replace(self.key.expose_secret(), "***") if self.key is not None else text
+
+    def scrubbed(self, error: InferenceExecutionError) -> InferenceExecutionError:
+        text = self.scrub(error.message)
+        return error if text == error.message else type(error)(text)
+
+
+def translated(
+    error: Exception, sdk: Any, address: Address, now_ms: int
+) -> InferenceExecutionError:
+    """One of our errors for whatever came while a stream was opened or read."""
+    if isinstance(error, sdk.APITimeoutError):
+        return InferenceTimeout(f"{address.url} was silent for {address.timeout:g} s")
+    if isinstance(error, sdk.APIConnectionError):
+        return _unconnected(error, address)
+    if isinstance(error, sdk.APIStatusError):
+        return _refused(error, address, now_ms)
+    if isinstance(error, sdk.APIError):
+        code = getattr(error, "code", None) or ""
+        kind = getattr(error, "type", None) or ""
+        return address.scrubbed(said_failure(code, kind, error.message))
+    text = address.scrub(f"{type(error).__name__}: {error}")
+    return ProviderError(f"the answer of {address.url} cannot be read: {text}")
+
+
+def said_failure(code: str, kind: str, message: str) -> InferenceExecutionError:
+    """The error a provider tells inside a stream, by its code, else its type, else its words."""
+    if code.isdecimal() and 400 <= int(code) < 600:
+        return classify_http(int(code), message)
+    known = _BY_CODE.get(code) or _BY_CODE.get(kind)
+    if known is not None:
+        return known(message)
+    by_words = classify_text(message)
+    if type(by_words) is ProviderError and (code or kind).startswith(_OF_THE_REQUEST):
+        return InvalidRequest(message)
+    return by_words
+
+
+def cut_off() -> ProviderError:
+    """The error for a stream that ended before its answer did."""
+    return ProviderError("connection reset: the stream ended early, in the middle of the answer")
+
+
+def _unconnected(error: Exception, address: Address) -> ProviderError:
+    cause = error.__cause__
+    why = address.scrub(str(cause) or type(cause).__name__) if cause is not None else str(error)
+    if type(cause).__name__ == "ConnectError":
+        return ProviderError(
+            f"connection error: nothing answers at {address.url} ({why}): {address.start}"
+        )
+    return ProviderError(f"connection error: connection reset by {address.url}: {why}")
+
+
+def _refused(error: Any, address: Address, now_ms: int) -> InferenceExecutionError:
+    body = address.scrub(error.response.text)
+    refused = classify_http(error.status_code, body, error.response.headers, now_ms=now_ms)
+    if error.status_code == 400:
+        known = _BY_CODE.get(error.code or "")
+        if known is not None:
+            return known(refused.message, retry_after=refused.retry_after)
+    if isinstance(refused, ModelMissing):
+        return ModelMissing(f"{refused.message} (asked at {address.url})")
+    return refused

@@ -1,0 +1,54 @@
+"""OpenAI's own models, through the Responses API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, Unpack
+
+from awaken.contract.llm import InferenceRequest, ModelAbilities
+from awaken.llm.openai.connection import ConnectionOptions, checked, connect
+from awaken.llm.openai.content import names_back
+from awaken.llm.openai.executor import OpenAIExecutor
+from awaken.llm.openai.responses_request import ResponsesOptions, responses_body
+from awaken.llm.openai.responses_stream import ResponsesReader
+
+_ABILITIES = ModelAbilities(native_output=True, input=frozenset({"image", "document"}))
+
+
+class OpenAIResponses(OpenAIExecutor):
+    """Models behind the Responses API. Nothing is stored at the provider.
+
+    Args:
+        name: whose reasoning it is; two accounts cannot read each other's, so name them apart.
+        reasoning_summary: how reasoning is summed up for people; `None` for not at all.
+        encrypted_reasoning: off for servers of open models, whose reasoning is plain text.
+        extra_body: fields to send with every request, such as `{"service_tier": "flex"}`.
+        connection: see `ConnectionOptions`.
+
+    Raises:
+        ConfigError: the extra or the key is missing, or an option makes no sense.
+    """
+
+    path = "/responses"
+
+    def __init__(
+        self,
+        *,
+        name: str = "openai",
+        reasoning_summary: Literal["auto", "concise", "detailed"] | None = "auto",
+        encrypted_reasoning: bool = True,
+        extra_body: Mapping[str, Any] | None = None,
+        **connection: Unpack[ConnectionOptions],
+    ) -> None:
+        super().__init__(name, connect(name, connection), extra_body)
+        options = ResponsesOptions(summary=reasoning_summary, encrypted=encrypted_reasoning)
+        self._options = checked(name, options)
+
+    def abilities(self, upstream_model: str) -> ModelAbilities:
+        return _ABILITIES
+
+    def _body(self, request: InferenceRequest) -> dict[str, Any]:
+        return responses_body(request, self._options, self._name)
+
+    def _reader(self, request: InferenceRequest) -> ResponsesReader:
+        return ResponsesReader(self._name, names_back(request.tools))

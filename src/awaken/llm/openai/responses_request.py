@@ -1,0 +1,261 @@
+"""Requests to the Responses API. Pure: a request in, a plain dict out.
+
+Nothing is kept at the provider: every request tells the whole conversation, reasoning included.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from awaken.contract.llm import InferenceRequest
+from awaken.domain.message import (
+    Base64Source,
+    ContentBlock,
+    Document,
+    Image,
+    Message,
+    Role,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResultBlock,
+    ToolUse,
+)
+from awaken.domain.value import Value
+from awaken.llm.openai.content import (
+    arguments_text,
+    cache_key,
+    calls_of,
+    effort_name,
+    effort_of,
+    file_name,
+    flat,
+    json_format,
+    media_url,
+    sampling,
+    texts,
+    unsupported,
+    wire_call_id,
+    wire_name,
+)
+from awaken.llm.openai.schema import object_schema
+
+# Models that came before reasoning, and refuse whatever speaks of it.
+_WITHOUT_REASONING = re.compile(r"(ft:)?(gpt-3|gpt-4|chatgpt-4|davinci|babbage)|gpt-5[\d.]*-chat")
+
+
+class ResponsesOptions(Value, frozen=True, kw_only=True):
+    """What goes into every request.
+
+    Args:
+        summary: how reasoning is summed up for people; `None` for not at all.
+        encrypted: reasoning comes and goes in encrypted form, which OpenAI demands; servers of
+            open models give and take it in plain text.
+    """
+
+    summary: Literal["auto", "concise", "detailed"] | None = "auto"
+    encrypted: bool = True
+
+
+def reasons(model: str) -> bool:
+    """Whether a model may be spoken to of reasoning; new ones may."""
+    return _WITHOUT_REASONING.match(model) is None
+
+
+def responses_body(
+    request: InferenceRequest, options: ResponsesOptions, origin: str
+) -> dict[str, Any]:
+    """The body of a streamed response.
+
+    Args:
+        origin: the provider; only reasoning that came from it is sent to it.
+
+    Raises:
+        InvalidRequest: something in it cannot be said to this API.
+    """
+    model = request.upstream_model
+    writer = _Writer(model, options, origin)
+    for index, message in enumerate(request.messages):
+        _BY_ROLE[message.role](writer, index, message)
+    body: dict[str, Any] = {
+        "model": model,
+        "input": writer.items,
+        "stream": True,
+        "store": False,
+        **sampling(request, "max_output_tokens"),
+    }
+    if prompt := texts(request.system, model, "system"):
+        body["instructions"] = prompt
+    if request.tools:
+        body["tools"] = [
+            {
+                "type": "function",
+                "name": wire_name(tool.id),
+                "description": tool.description,
+                "parameters": object_schema(tool.parameters),
+                "strict": False,
+            }
+            for tool in request.tools
+        ]
+    if request.output is not None:
+        body["text"] = {"format": {"type": "json_schema", **json_format(request.output)}}
+    if (key := cache_key(request)) is not None:
+        body["prompt_cache_key"] = key
+    body.update(_reasoning(request, options))
+    return body
+
+
+def _reasoning(request: InferenceRequest, options: ResponsesOptions) -> dict[str, Any]:
+    asked: dict[str, Any] = {}
+    effort = effort_of(request)
+    if effort is not None:
+        asked["effort"] = effort_name(effort)
+    if not reasons(request.upstream_model):
+        return {"reasoning": asked} if asked else {}
+    if options.summary is not None and effort != "none":
+        asked["summary"] = options.summary
+    fields: dict[str, Any] = {"reasoning": asked} if asked else {}
+    if options.encrypted:
+        fields["include"] = ["reasoning.encrypted_content"]
+    return fields
+
+
+# -- items ------------------------------------------------------------------------------------
+
+
+class _Writer:
+    """Writes messages as items."""
+
+    def __init__(self, model: str, options: ResponsesOptions, origin: str) -> None:
+        self._model, self._options, self._origin = model, options, origin
+        self._reasons = reasons(model)
+        self.items: list[dict[str, Any]] = []
+
+    def _system(self, index: int, message: Message) -> None:
+        said = texts(message.content, self._model, f"messages[{index}].content")
+        self.items.append({"role": "developer", "content": said})
+
+    def _user(self, index: int, message: Message) -> None:
+        blocks: list[ContentBlock] = []
+        for block in message.content:
+            if isinstance(block, ToolResultBlock):
+                self._result(index, block.tool_use_id, block.content)
+            else:
+                blocks.append(block)
+        if blocks or not message.content:
+            self.items.append({"role": "user", "content": self._content(index, blocks)})
+
+    def _tool(self, index: int, message: Message) -> None:
+        self._result(index, message.tool_call_id or "", message.content)
+
+    def _result(self, index: int, call_id: str, content: tuple[ContentBlock, ...]) -> None:
+        self.items.append(
+            {
+                "type": "function_call_output",
+                "call_id": wire_call_id(call_id),
+                "output": self._content(index, list(flat(content))),
+            }
+        )
+
+    def _content(self, index: int, blocks: list[ContentBlock]) -> str | list[dict[str, Any]]:
+        parts: list[dict[str, Any]] = []
+        for place, block in enumerate(blocks):
+            if isinstance(block, Thinking):
+                continue
+            write = _PARTS.get(type(block))
+            if write is None:
+                raise unsupported(self._model, block, f"messages[{index}].content[{place}]")
+            parts.append(write(block))
+        if len(parts) == 1 and parts[0]["type"] == "input_text":
+            text: str = parts[0]["text"]
+            return text
+        return parts or ""
+
+    def _assistant(self, index: int, message: Message) -> None:
+        """Text and calls, each after the reasoning that led to it.
+
+        Reasoning that led to nothing is left out: the API takes it only with what followed it.
+        """
+        calls = calls_of(message.content, message.tool_calls)
+        waiting: list[Thinking] = []
+        told = 0
+        for place, block in enumerate(message.content):
+            if isinstance(block, Thinking):
+                before = _calls_before(block) if block.origin == self._origin else 0
+                self._calls(calls[told:before], waiting)
+                told = max(told, before)
+                waiting.append(block)
+            elif isinstance(block, Text):
+                if block.text:
+                    self._think(waiting)
+                    self.items.append({"role": "assistant", "content": block.text})
+            elif not isinstance(block, ToolUse):
+                raise unsupported(self._model, block, f"messages[{index}].content[{place}]")
+        self._calls(calls[told:], waiting)
+
+    def _calls(self, calls: list[ToolCall], waiting: list[Thinking]) -> None:
+        if calls:
+            self._think(waiting)
+        for call in calls:
+            self.items.append(
+                {
+                    "type": "function_call",
+                    "call_id": wire_call_id(call.id),
+                    "name": wire_name(call.name),
+                    "arguments": arguments_text(call.arguments),
+                }
+            )
+
+    def _think(self, waiting: list[Thinking]) -> None:
+        for block in waiting:
+            if self._reasons and block.origin == self._origin and block.id is not None:
+                self._item(block, block.id)
+        waiting.clear()
+
+    def _item(self, block: Thinking, id: str) -> None:
+        item: dict[str, Any] = {"type": "reasoning", "id": id, "summary": []}
+        if self._options.encrypted:
+            if block.encrypted is None:
+                return  # the provider kept nothing, and could not find it
+            if block.thinking:
+                item["summary"] = [{"type": "summary_text", "text": block.thinking}]
+            item["encrypted_content"] = block.encrypted
+        else:
+            item["content"] = [{"type": "reasoning_text", "text": block.thinking}]
+        self.items.append(item)
+
+
+_BY_ROLE: Mapping[Role, Callable[[_Writer, int, Message], None]] = {
+    Role.SYSTEM: _Writer._system,
+    Role.USER: _Writer._user,
+    Role.ASSISTANT: _Writer._assistant,
+    Role.TOOL: _Writer._tool,
+}
+
+
+def _calls_before(block: Thinking) -> int:
+    """How many calls of the answer came before this reasoning; see `ResponsesReader`."""
+    said = block.signature or ""
+    return int(said) if said.isdecimal() else 0
+
+
+def _image(block: Image) -> dict[str, Any]:
+    return {"type": "input_image", "image_url": media_url(block.source), "detail": "auto"}
+
+
+def _document(block: Document) -> dict[str, Any]:
+    source = block.source
+    if isinstance(source, Base64Source):
+        data = {"filename": file_name(block.title, source), "file_data": media_url(source)}
+    else:
+        data = {"file_url": source.url}
+    return {"type": "input_file", **data}
+
+
+_PARTS: Mapping[type, Callable[[Any], dict[str, Any]]] = {
+    Text: lambda block: {"type": "input_text", "text": block.text},
+    Image: _image,
+    Document: _document,
+}

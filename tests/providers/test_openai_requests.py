@@ -328,13 +328,19 @@ def test_responses_keep_nothing_at_the_provider() -> None:
     }
 
 
+def said(text: str) -> dict[str, Any]:
+    """An assistant's text as the API takes it, and llama.cpp too."""
+    content = [{"type": "output_text", "text": text}]
+    return {"type": "message", "role": "assistant", "content": content}
+
+
 @pytest.mark.parametrize("model", ["gpt-4o-mini", "gpt-4.1", "ft:gpt-4o:me", "gpt-5-chat-latest"])
 def test_models_without_reasoning_are_not_spoken_to_of_it(model: str) -> None:
     thought = Thinking(thinking="", id="rs_1", encrypted="x", origin="openai")
     body = responses(assistant(thought, Text(text="Hi")), model=model)
     assert "include" not in body
     assert "reasoning" not in body
-    assert body["input"] == [{"role": "assistant", "content": "Hi"}]
+    assert body["input"] == [said("Hi")]
 
 
 @pytest.mark.parametrize("model", ["o3", "gpt-5.2", "gpt-6-astra", "codex-mini", "gpt-5-mini"])
@@ -353,7 +359,7 @@ def test_reasoning_goes_back_before_what_it_led_to() -> None:
             "summary": [{"type": "summary_text", "text": "look it up"}],
             "encrypted_content": "AAA",
         },
-        {"role": "assistant", "content": "One moment."},
+        said("One moment."),
         {"type": "reasoning", "id": "rs_2", "summary": [], "encrypted_content": "BBB"},
         {
             "type": "function_call",

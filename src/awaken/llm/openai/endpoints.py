@@ -53,6 +53,8 @@ def open_llamacpp() -> OpenAIChat:
         name="llamacpp",
         base_url=os.environ.get("LLAMACPP_BASE_URL") or "http://localhost:8080/v1",
         api_key=os.environ.get("LLAMA_API_KEY"),
+        # It now and then closes a connection that it had kept, just when it is used again.
+        default_headers={"connection": "close"},
         start="start it with `llama-server -m MODEL.gguf --jinja`, or set LLAMACPP_BASE_URL",
     )
 

@@ -190,7 +190,8 @@ class _Writer:
             elif isinstance(block, Text):
                 if block.text:
                     self._think(waiting)
-                    self.items.append({"role": "assistant", "content": block.text})
+                    said = {"type": "output_text", "text": block.text}
+                    self.items.append({"type": "message", "role": "assistant", "content": [said]})
             elif not isinstance(block, ToolUse):
                 raise unsupported(self._model, block, f"messages[{index}].content[{place}]")
         self._calls(calls[told:], waiting)

@@ -38,7 +38,7 @@ class ResponsesReader:
     def __init__(self, origin: str, names: Mapping[str, str] | None = None) -> None:
         self._origin, self._names = origin, names or {}
         self._out: list[LlmStreamEvent] = []
-        self._calls: dict[int, _Call] = {}
+        self._calls: dict[int | str, _Call] = {}
         self._refusal: list[str] = []
         self._end: Json | None = None
         # Of the item that is being written: whether any text came, or reasoning.
@@ -108,7 +108,7 @@ class ResponsesReader:
             self._out.append(ReasoningDelta(delta="\n\n"))
 
     def _arguments(self, event: Json) -> None:
-        call = self._calls[event["output_index"]]
+        call = self._calls[_place(event)]
         call.written = True
         self._out.append(ToolCallDelta(id=call.id, args_delta=event["delta"]))
 
@@ -121,27 +121,27 @@ class ResponsesReader:
         self._spoke = self._thought = False
         item = event["item"]
         if item["type"] == "function_call":
-            self._start_call(event["output_index"], item)
+            self._start_call(_place(event), item)
 
     def _item_done(self, event: Json) -> None:
         item = event["item"]
         end = self._ENDS.get(item["type"])
         if end is not None:
-            end(self, event["output_index"], item)
+            end(self, _place(event), item)
 
-    def _start_call(self, index: int, item: Json) -> _Call:
-        call = self._calls[index] = _Call(item["call_id"])
+    def _start_call(self, place: int | str, item: Json) -> _Call:
+        call = self._calls[place] = _Call(item["call_id"])
         name = item["name"]
         self._out.append(ToolCallStart(id=call.id, name=self._names.get(name, name)))
         return call
 
-    def _end_call(self, index: int, item: Json) -> None:
-        call = self._calls.get(index) or self._start_call(index, item)
+    def _end_call(self, place: int | str, item: Json) -> None:
+        call = self._calls.get(place) or self._start_call(place, item)
         if not call.written and item.get("arguments"):
             call.written = True
             self._out.append(ToolCallDelta(id=call.id, args_delta=item["arguments"]))
 
-    def _end_message(self, index: int, item: Json) -> None:
+    def _end_message(self, place: int | str, item: Json) -> None:
         if not self._spoke:
             for part in item.get("content") or ():
                 if part.get("type") == "output_text" and part.get("text"):
@@ -150,7 +150,7 @@ class ResponsesReader:
             self._out.append(ContentBlockStop())
         self._spoke = False
 
-    def _end_reasoning(self, index: int, item: Json) -> None:
+    def _end_reasoning(self, place: int | str, item: Json) -> None:
         if not self._thought:
             parts = [*(item.get("summary") or ()), *(item.get("content") or ())]
             if text := "\n\n".join(part["text"] for part in parts):
@@ -183,7 +183,7 @@ class ResponsesReader:
         message = event.get("message") or "the provider gave up on the answer"
         raise said_failure(event.get("code") or "", "", message)
 
-    _ENDS: ClassVar[Mapping[str, Callable[[ResponsesReader, int, Json], None]]] = {
+    _ENDS: ClassVar[Mapping[str, Callable[[ResponsesReader, int | str, Json], None]]] = {
         "function_call": _end_call,
         "message": _end_message,
         "reasoning": _end_reasoning,
@@ -215,3 +215,9 @@ def usage_of(usage: Mapping[str, Any]) -> TokenUsage:
         cache_creation_tokens=asked.get("cache_write_tokens"),
         thinking_tokens=answered.get("reasoning_tokens"),
     )
+
+
+def _place(event: Json) -> int | str:
+    """Which of the answer's items an event is about; llama.cpp does not count them."""
+    place: int | str | None = event.get("output_index")
+    return place if place is not None else str(event.get("item_id") or event["item"]["id"])

@@ -1,0 +1,227 @@
+"""Gemini models, by a key (Gemini API) or a Google Cloud project (Vertex AI)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+from awaken.clock import SYSTEM_CLOCK, Clock
+from awaken.contract.llm import (
+    InferenceExecutionError,
+    InferenceRequest,
+    LlmStreamEvent,
+    ModelAbilities,
+)
+from awaken.domain.secret import RedactedString
+from awaken.errors import ConfigError
+from awaken.ids import UUID7, Ids
+from awaken.llm.google.faults import Faults
+from awaken.llm.google.model import abilities
+from awaken.llm.google.parts import names_back
+from awaken.llm.google.request import gemini_request
+from awaken.llm.google.stream import GeminiStream
+from awaken.llm.sdk import PROVIDER_TIMEOUT, PerLoop, sdk, secret
+
+if TYPE_CHECKING:
+    import httpx2
+    from google.auth.credentials import Credentials
+    from google.genai import Client
+
+KEYS = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+
+# The SDK closes an answer that is left early only when its generators are collected. So the answer
+# is noted as it opens, and closed by us.
+_opened: ContextVar[list[httpx2.Response] | None] = ContextVar("opened", default=None)
+
+
+class GoogleGemini:
+    """Asks Gemini models.
+
+    Prompts are cached by Google without being asked to. Tools that Google runs itself can be given
+    in `config`; of what they do, only the text is passed on.
+
+    Args:
+        api_key: without one, `GEMINI_API_KEY` or `GOOGLE_API_KEY` is taken; on Vertex AI an API key
+            stands in for project and credentials.
+        vertex: ask Vertex AI.
+        project: without one, `GOOGLE_CLOUD_PROJECT` is taken. For Vertex AI only.
+        location: without one, `GOOGLE_CLOUD_LOCATION`, or `global`. For Vertex AI only.
+        credentials: without them, what the machine has (application default credentials).
+        api_version: such as `v1beta`; without one, the SDK's own choice.
+        timeout: seconds to open a stream in, and between two pieces of it.
+        headers: sent with every request.
+        config: fields of `GenerateContentConfig` for every request, such as `safety_settings`.
+        client: one of your own; it is yours to close, and has its own key, address and timeout.
+
+    Raises:
+        ConfigError: an option is missing or wrong, or `google-genai` is not installed.
+    """
+
+    def __init__(
+        self,
+        *,
+        api_key: str | RedactedString | None = None,
+        vertex: bool = False,
+        project: str | None = None,
+        location: str | None = None,
+        credentials: Credentials | None = None,
+        base_url: str | None = None,
+        api_version: str | None = None,
+        timeout: float = PROVIDER_TIMEOUT,
+        headers: Mapping[str, str] | None = None,
+        config: Mapping[str, Any] | None = None,
+        client: Client | None = None,
+        clock: Clock = SYSTEM_CLOCK,
+        ids: Ids = UUID7,
+    ) -> None:
+        self._genai = sdk("google.genai", extra="google", whose="Gemini")
+        self._key, self._whose = _identity(
+            api_key, vertex, project, location, credentials, brought=client is not None
+        )
+        if base_url is not None and not base_url.startswith(("http://", "https://")):
+            raise ConfigError(f"Gemini: base_url begins with http:// or https://, not {base_url!r}")
+        if not timeout > 0:
+            raise ConfigError(f"Gemini: timeout is a number of seconds above 0, not {timeout!r}")
+        self._vertex, self._base_url, self._timeout = vertex, base_url, timeout
+        self._api_version = api_version
+        self._headers = dict(headers or {})
+        self._config = self._checked(config or {})
+        self._ids = ids
+        self._faults = Faults(self._key, clock)
+        self._brought = client
+        self._clients = PerLoop(self._connect, _disconnect)
+
+    @property
+    def name(self) -> str:
+        return "google_vertex" if self._vertex else "google"
+
+    def __repr__(self) -> str:
+        return f"GoogleGemini(vertex={self._vertex}, base_url={self._base_url!r})"
+
+    def abilities(self, upstream_model: str) -> ModelAbilities:
+        return abilities(upstream_model)
+
+    async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
+        asked = gemini_request(request, self._config)
+        models = self._client().aio.models
+        stream = GeminiStream(self._ids, names_back(request.tools))
+        opened: list[httpx2.Response] = []
+        chunks: Any = None
+        began = False
+        try:
+            chunks = await models.generate_content_stream(**asked)
+            token = _opened.set(opened)
+            try:
+                chunk = await anext(chunks, None)
+            finally:
+                _opened.reset(token)
+            while chunk is not None:
+                began = True
+                for event in stream.read(chunk):
+                    yield event
+                chunk = await anext(chunks, None)
+        except InferenceExecutionError:
+            raise
+        except Exception as error:
+            # Once the answer is whole, it does not matter how the connection ends.
+            if not stream.done:
+                raise self._faults.as_ours(error, began=began) from self._faults.cause(error)
+        finally:
+            for response in opened:
+                await response.aclose()
+            if chunks is not None:
+                await chunks.aclose()
+        for event in stream.finish():
+            yield event
+
+    async def aclose(self) -> None:
+        """Close the connections of this event loop."""
+        await self._clients.aclose()
+
+    def _client(self) -> Client:
+        return self._brought if self._brought is not None else self._clients.get()[0]
+
+    def _connect(self) -> tuple[Client, httpx2.AsyncClient]:
+        httpx = sdk("httpx2", extra="google", whose="Gemini")
+        limit = httpx.Timeout(self._timeout).as_dict()
+
+        async def limited(request: httpx2.Request) -> None:
+            # The SDK's own timeout is also told to the server, as a limit for the whole answer.
+            request.extensions = {**request.extensions, "timeout": limit}
+
+        http = httpx.AsyncClient(event_hooks={"request": [limited], "response": [_note]})
+        options = {
+            "base_url": self._base_url,
+            "api_version": self._api_version,
+            "headers": self._headers,
+            "httpx_async_client": http,
+            "retry_options": {"attempts": 1},
+        }
+        try:
+            client: Client = self._genai.Client(
+                **self._whose, vertexai=self._vertex, http_options=options
+            )
+        except ValueError as error:
+            raise ConfigError(f"Gemini: {self._faults.scrubbed(str(error))}") from None
+        return client, http
+
+    def _checked(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        if config:
+            try:
+                self._genai.types.GenerateContentConfig.model_validate(dict(config))
+            except ValueError as error:
+                raise ConfigError(f"Gemini: config is not understood: {error}") from error
+        return dict(config)
+
+
+def open_google(**options: Any) -> GoogleGemini:
+    """Gemini by key; options as `GoogleGemini` takes them."""
+    return GoogleGemini(**options)
+
+
+def open_google_vertex(**options: Any) -> GoogleGemini:
+    """Gemini in a Google Cloud project; options as `GoogleGemini` takes them."""
+    return GoogleGemini(vertex=True, **options)
+
+
+def _identity(
+    api_key: str | RedactedString | None,
+    vertex: bool,
+    project: str | None,
+    location: str | None,
+    credentials: Credentials | None,
+    *,
+    brought: bool,
+) -> tuple[RedactedString | None, dict[str, Any]]:
+    """The key, if there is one, and what the SDK's client is told of who asks."""
+    if brought:
+        return None, {}
+    if not vertex:
+        if project or location or credentials:
+            raise ConfigError("Gemini: project, location and credentials are for vertex=True")
+        key = secret(api_key, KEYS, whose="Gemini")
+        return key, {"api_key": key.expose_secret()}
+    if api_key is not None:
+        if credentials is not None or project or location:
+            raise ConfigError("Vertex AI: give api_key, or project, location and credentials")
+        key = secret(api_key, KEYS[1:], whose="Vertex AI")
+        return key, {"api_key": key.expose_secret()}
+    project = project or os.environ.get("GOOGLE_CLOUD_PROJECT")
+    if not project:
+        raise ConfigError("Vertex AI needs a project: export GOOGLE_CLOUD_PROJECT, or give project")
+    location = location or os.environ.get("GOOGLE_CLOUD_LOCATION") or "global"
+    return None, {"project": project, "location": location, "credentials": credentials}
+
+
+async def _note(response: httpx2.Response) -> None:
+    opened = _opened.get()
+    if opened is not None:
+        opened.append(response)
+
+
+async def _disconnect(connected: tuple[Client, httpx2.AsyncClient]) -> None:
+    client, http = connected
+    client.close()
+    await http.aclose()

@@ -1,0 +1,99 @@
+"""Content blocks as Gemini's parts. Pure."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterable
+from mimetypes import guess_type
+from typing import Any
+from urllib.parse import unquote_to_bytes, urlsplit
+
+from awaken.codec import digest
+from awaken.contract.llm import InvalidRequest
+from awaken.domain.message import Audio, Document, Image, MediaSource, Text, UrlSource, Video
+from awaken.domain.tool import ToolDescriptor
+
+ORIGIN = "google"
+
+Part = dict[str, Any]
+Media = Image | Audio | Video | Document
+
+MAX_NAME = 64
+
+
+def wire_name(name: str) -> str:
+    """A tool's name in the letters Gemini takes; the same name always gives the same."""
+    if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.-]*", name) and len(name) <= MAX_NAME:
+        return name
+    letters = re.sub(r"[^A-Za-z0-9_.-]", "_", name)
+    return f"_{letters[: MAX_NAME - 18]}_{digest(name)}"
+
+
+def names_back(tools: Iterable[ToolDescriptor]) -> dict[str, str]:
+    """From the names Gemini knows to the tools' own, for those that had to be changed."""
+    return {wire: tool.id for tool in tools if (wire := wire_name(tool.id)) != tool.id}
+
+
+def text_part(text: str) -> list[Part]:
+    """One part, or none: an empty one is refused."""
+    return [{"text": text}] if text else []
+
+
+def media_part(block: Media, where: str) -> Part:
+    """A picture, a sound, a video or a file: its bytes, or where they are.
+
+    Raises:
+        InvalidRequest: what should be base64 is not.
+    """
+    return _media(block.source, where)
+
+
+def signed(part: Part, signature: str | None, where: str) -> Part:
+    """The part with what Gemini wants to see again of it."""
+    if signature:
+        part["thought_signature"] = _bytes(signature, where)
+    return part
+
+
+def only_text(block: object, where: str, model: str) -> str:
+    """The text of a block where there can be nothing else.
+
+    Raises:
+        InvalidRequest: it is something else.
+    """
+    if isinstance(block, Text):
+        return block.text
+    raise InvalidRequest(
+        f"model {model!r} does not support {type(block).__name__} input at {where}"
+    )
+
+
+def _media(source: MediaSource, where: str) -> Part:
+    if not isinstance(source, UrlSource):
+        return _inline(source.media_type, _bytes(source.data, where))
+    scheme, _, rest = source.url.partition(":")
+    if scheme.lower() == "data":
+        head, _, data = rest.partition(",")
+        kind, *options = head.split(";")
+        raw = unquote_to_bytes(data)
+        return _inline(
+            kind or "text/plain",
+            _bytes(raw.decode("latin-1"), where) if "base64" in options else raw,
+        )
+    file: dict[str, str] = {"file_uri": source.url}
+    if guessed := guess_type(urlsplit(source.url).path)[0]:
+        file["mime_type"] = guessed
+    return {"file_data": file}
+
+
+def _inline(media_type: str, data: bytes) -> Part:
+    return {"inline_data": {"mime_type": media_type, "data": data}}
+
+
+def _bytes(data: str, where: str) -> bytes:
+    try:
+        return base64.b64decode(data, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise InvalidRequest(f"what is at {where} should be base64: {error}") from error

@@ -1,0 +1,97 @@
+"""An inference request as the arguments of `generate_content_stream`. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from awaken.contract.llm import InferenceRequest
+from awaken.domain.inference import InferenceOverride, ReasoningBudget, ReasoningEffort
+from awaken.domain.tool import ToolDescriptor
+from awaken.llm.google.contents import contents_of, system_of
+from awaken.llm.google.model import is_older
+from awaken.llm.google.parts import wire_name
+
+_LEVELS = {"none": "MINIMAL", "low": "LOW", "medium": "MEDIUM", "high": "HIGH", "max": "HIGH"}
+_BUDGETS = {"none": 0, "low": 1_024, "medium": 8_192, "high": 24_576, "max": 24_576}
+_MAX_BUDGET_OF_PRO = 32_768
+
+
+def gemini_request(
+    request: InferenceRequest, defaults: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The arguments; fields of `defaults` hold where the request says nothing else.
+
+    Raises:
+        InvalidRequest: the request holds what Gemini cannot take.
+    """
+    config = _config(request, defaults or {})
+    return {"model": request.upstream_model, "contents": contents_of(request), "config": config}
+
+
+def thinking_config(model: str, effort: ReasoningEffort) -> dict[str, Any]:
+    """How hard to think: a level, or tokens where a model has no levels or tokens were asked for.
+
+    The thoughts come along unless there shall be none.
+    """
+    if isinstance(effort, ReasoningBudget):
+        return {"thinking_budget": effort.budget, "include_thoughts": effort.budget != 0}
+    shown = {"include_thoughts": True} if effort != "none" else {}
+    if not is_older(model, 3):
+        return {"thinking_level": _LEVELS[effort], **shown}
+    if effort == "max" and "pro" in model:
+        return {"thinking_budget": _MAX_BUDGET_OF_PRO, **shown}
+    return {"thinking_budget": _BUDGETS[effort], **shown}
+
+
+def output_schema(schema: Any) -> Any:
+    """A JSON Schema in the words Gemini knows: it has no `const`, and would ignore it."""
+    if isinstance(schema, list):
+        return [output_schema(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    known = {name: output_schema(value) for name, value in schema.items()}
+    if isinstance(known.get("const"), str):
+        known.setdefault("enum", [known.pop("const")])
+    return known
+
+
+def _config(request: InferenceRequest, defaults: Mapping[str, Any]) -> dict[str, Any]:
+    config: dict[str, Any] = {
+        **defaults,
+        # Calls are ours to run, and streams ours to mend.
+        "automatic_function_calling": {"disable": True},
+        "automatic_continuation": False,
+    }
+    if system := system_of(request):
+        config["system_instruction"] = {"parts": system}
+    if request.tools:
+        declared = {"function_declarations": [_declaration(tool) for tool in request.tools]}
+        config["tools"] = [*defaults.get("tools", ()), declared]
+    if request.output is not None:
+        config["response_mime_type"] = "application/json"
+        config["response_json_schema"] = output_schema(request.output.schema)
+    if request.overrides is not None:
+        config.update(_overridden(request.upstream_model, request.overrides))
+    return config
+
+
+def _overridden(model: str, overrides: InferenceOverride) -> dict[str, Any]:
+    config: dict[str, Any] = {}
+    if overrides.temperature is not None:
+        config["temperature"] = overrides.temperature
+    if overrides.top_p is not None:
+        config["top_p"] = overrides.top_p
+    if overrides.max_tokens is not None:
+        config["max_output_tokens"] = overrides.max_tokens
+    if overrides.reasoning_effort is not None:
+        config["thinking_config"] = thinking_config(model, overrides.reasoning_effort)
+    return config
+
+
+def _declaration(tool: ToolDescriptor) -> dict[str, Any]:
+    return {
+        "name": wire_name(tool.id),
+        "description": tool.description,
+        "parameters_json_schema": tool.parameters,
+    }

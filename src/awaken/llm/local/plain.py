@@ -1,0 +1,79 @@
+"""A conversation as a model without tools, and with eyes for text only, is told it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from awaken.contract.llm import InferenceRequest, InvalidRequest
+from awaken.domain.inference import InferenceOverride
+from awaken.domain.message import (
+    ContentBlock,
+    Message,
+    Role,
+    Text,
+    Thinking,
+    ToolResultBlock,
+    ToolUse,
+)
+
+MODEL = "local"
+
+
+def plain_request(request: InferenceRequest, max_tokens: int) -> InferenceRequest:
+    """The same question without tools; calls are left out, their results are told as text.
+
+    Args:
+        max_tokens: where the request sets no limit: a small model may find no end.
+
+    Raises:
+        InvalidRequest: it holds something else than text.
+    """
+    overrides = request.overrides or InferenceOverride()
+    return msgspec.structs.replace(
+        request,
+        upstream_model=MODEL,
+        messages=_messages(request.messages),
+        system=tuple(
+            Text(text=_text([block], f"system[{index}]"))
+            for index, block in enumerate(request.system)
+        ),
+        tools=(),
+        overrides=msgspec.structs.replace(
+            overrides,
+            upstream_model=None,
+            reasoning_effort=None,
+            max_tokens=overrides.max_tokens or max_tokens,
+        ),
+    )
+
+
+def _messages(messages: Sequence[Message]) -> list[Message]:
+    told: list[Message] = []
+    names: dict[str, str] = {}
+    for index, message in enumerate(messages):
+        for call in message.tool_calls or ():
+            names[call.id] = call.name
+        text = _text(message.content, f"messages[{index}].content")
+        role = message.role
+        if role is Role.TOOL:
+            role = Role.USER
+            text = f"{names.get(message.tool_call_id or '', 'A tool')} answered: {text}"
+        if text:
+            told.append(Message(id=message.id, role=role, content=(Text(text=text),)))
+    return told
+
+
+def _text(content: Sequence[ContentBlock], where: str) -> str:
+    pieces: list[str] = []
+    for place, block in enumerate(content):
+        if isinstance(block, Text):
+            pieces.append(block.text)
+        elif isinstance(block, ToolResultBlock):
+            pieces.append(_text(block.content, f"{where}[{place}]"))
+        elif not isinstance(block, Thinking | ToolUse):
+            raise InvalidRequest(
+                f"model {MODEL!r} does not support {type(block).__name__} input at {where}[{place}]"
+            )
+    return "".join(pieces)

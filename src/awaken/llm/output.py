@@ -1,0 +1,125 @@
+"""Answers of a given shape from models that have no word for it: they call a tool instead.
+
+Whoever listens sees text, as if the model had written the object itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+
+from awaken.contract.llm import (
+    ContentBlockStop,
+    InferenceRequest,
+    LlmExecutor,
+    LlmStreamEvent,
+    ModelAbilities,
+    OutputFormat,
+    Stop,
+    ToolCallSigned,
+    abilities_of,
+)
+from awaken.domain.event import TextDelta, ToolCallDelta, ToolCallStart
+from awaken.domain.inference import StopReason
+from awaken.domain.tool import ToolDescriptor
+
+OUTPUT_TOOL = "final_answer"
+_WRAPPED = "value"
+_DESCRIPTION = (
+    "Give your final answer by calling this tool, once, when you need no other tool any more. "
+    "Do not write the answer as text."
+)
+
+
+class OutputTool:
+    """Another executor that offers the shape of an answer as a tool, where its model needs that."""
+
+    def __init__(self, inner: LlmExecutor) -> None:
+        self._inner = inner
+
+    @property
+    def name(self) -> str:
+        return self._inner.name
+
+    def abilities(self, upstream_model: str) -> ModelAbilities:
+        return abilities_of(self._inner, upstream_model)
+
+    def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
+        output = request.output
+        if output is None or self.abilities(request.upstream_model).native_output:
+            return self._inner.execute_stream(request)
+        return self._with_tool(request, output)
+
+    async def _with_tool(
+        self, request: InferenceRequest, output: OutputFormat
+    ) -> AsyncIterator[LlmStreamEvent]:
+        name = _free_name(request)
+        asked = msgspec.structs.replace(
+            request, output=None, tools=(*request.tools, _as_tool(name, output))
+        )
+        reading = _Reading(name)
+        stream = self._inner.execute_stream(asked)
+        try:
+            async for event in stream:
+                for heard in reading.read(event):
+                    yield heard
+        finally:
+            close = getattr(stream, "aclose", None)
+            if close is not None:
+                await close()
+
+
+class _Reading:
+    """Turns calls of the one tool into text, and leaves the rest as it is."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._ids: set[str] = set()
+        self._others = False
+
+    def read(self, event: LlmStreamEvent) -> tuple[LlmStreamEvent, ...]:
+        match event:
+            case ToolCallStart(id=id, name=name):
+                if name != self._name:
+                    self._others = True
+                    self._ids.discard(id)
+                    return (event,)
+                self._ids.add(id)
+                return (ContentBlockStop(),)
+            case ToolCallDelta(id=id, args_delta=delta) if id in self._ids:
+                return (TextDelta(delta=delta),) if delta else ()
+            case ToolCallSigned(id=id) if id in self._ids:
+                return ()
+            case Stop(reason=StopReason.TOOL_USE) if self._ids and not self._others:
+                return (Stop(reason=StopReason.END_TURN),)
+            case _:
+                return (event,)
+
+
+def _as_tool(name: str, output: OutputFormat) -> ToolDescriptor:
+    described = f"{_DESCRIPTION} {output.description}" if output.description else _DESCRIPTION
+    return ToolDescriptor(
+        id=name, name=name, description=described, parameters=object_schema(output.schema)
+    )
+
+
+def object_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema, or one of an object with it inside: tools and some models take objects only."""
+    if schema.get("type") == "object":
+        return schema
+    return {
+        "type": "object",
+        "properties": {_WRAPPED: schema},
+        "required": [_WRAPPED],
+        "additionalProperties": False,
+    }
+
+
+def _free_name(request: InferenceRequest) -> str:
+    taken = {tool.id for tool in request.tools}
+    name = OUTPUT_TOOL
+    while name in taken:
+        name += "_"
+    return name

@@ -15,7 +15,8 @@ AwakenError
 ├── RuntimeFault                  the runtime cannot start or address a run
 │   ├── ThreadAlreadyRunning · AgentNotFound · ResolveFailed
 │   ├── BudgetExhausted           a run may use up no more
-│   └── RunLeft                   the runtime closed; whoever recovers the run goes on with it
+│   ├── RunLeft                   the runtime closed; whoever recovers the run goes on with it
+│   └── RunAbandoned              nobody carries a run on for whose end somebody waits
 ├── ResolveError                  an agent's specification does not fit the registries
 │   ├── ModelNotFound · ModelPriceUnknown · ProviderNotFound · PluginNotFound · InvalidPluginConfig
 │   ├── EnvBuildFailed · ToolIdConflict · DelegateNotFound · BackgroundToolNotFound
@@ -29,7 +30,7 @@ AwakenError
 ├── ToolError                     what a tool may answer (see `awaken.domain.tool`)
 ├── BackgroundTaskError           a task that cannot be had (see `awaken.contract.background`)
 ├── StoreError                    what a store may answer
-│   ├── VersionConflict · StaleFence · ThreadOwned · CommitUnknown
+│   ├── VersionConflict · StaleFence · ThreadOwned · RunOpen · CommitUnknown
 │   ├── NotFound · AlreadyExists · InvalidRecord · Serialization
 │   ├── DecisionRefused           an answer that fits no open ticket
 │   └── StoreUnavailable          the file, disk or server behind a store
@@ -278,10 +279,19 @@ class BudgetExhausted(RuntimeFault):
 
 
 class RunLeft(RuntimeFault):
-    """The runtime was closed and left the run, at the end of a step, to whoever recovers it."""
+    """The runtime was closed and left the run to whoever recovers it: at the end of a step, or, if
+    that did not come in time, at its last commit."""
 
     def __init__(self, run_id: str) -> None:
         super().__init__(f"run {run_id!r} was left when its runtime closed: recover it to go on")
+        self.run_id = run_id
+
+
+class RunAbandoned(RuntimeFault):
+    """A run is not over, and nobody carries it on, so that waiting for its end is in vain."""
+
+    def __init__(self, run_id: str, why: str) -> None:
+        super().__init__(f"nobody carries run {run_id!r} on: {why}")
         self.run_id = run_id
 
 
@@ -471,6 +481,14 @@ class InvalidResume(AgentLoopError):
 # -- stores -----------------------------------------------------------------------------------
 
 
+class NoOutput(AwakenError):
+    """A run has no answer of its agent's output type."""
+
+    def __init__(self, run_id: str, why: str) -> None:
+        super().__init__(f"run {run_id!r} has no output: {why}")
+        self.run_id = run_id
+
+
 class StoreError(AwakenError):
     """A store refused or failed."""
 
@@ -500,6 +518,18 @@ class ThreadOwned(StoreError):
     def __init__(self, thread_id: str, owner: str) -> None:
         super().__init__(f"thread {thread_id!r} is owned by {owner}, which is alive")
         self.thread_id, self.owner = thread_id, owner
+
+
+class RunOpen(StoreError):
+    """A thread cannot be deleted because of a run that is not over."""
+
+    def __init__(self, thread_id: str, run_id: str, *, of: str) -> None:
+        where = "" if of == thread_id else f" of thread {of!r}"
+        super().__init__(
+            f"thread {thread_id!r} cannot be deleted while run {run_id!r}{where} is open: "
+            "cancel that run first, or let it end"
+        )
+        self.thread_id, self.run_id = thread_id, run_id
 
 
 class DecisionRefused(StoreError):

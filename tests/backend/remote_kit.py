@@ -329,9 +329,14 @@ def expected(
     revision: int = 2,
     updated_at: int = ENDED,
     holding: Mapping[str, Json] | None = None,
+    left: str | None = None,
 ) -> RunRecord:
-    """02 §2.11, row by row; `holding` is the run's state."""
-    error = {"message": termination.value} if isinstance(termination, Failed) else None
+    """02 §2.11, row by row; `holding` is the run's state, `left` why its work may go on."""
+    error = {"message": termination.value} if isinstance(termination, Failed) else {}
+    if left is not None:
+        error["left_running"] = (
+            f"what backend '_Timed' began for run '{RUN}' may go on there: {left}"
+        )
     return RunRecord(
         run_id=RUN,
         thread_id=THREAD,
@@ -349,7 +354,7 @@ def expected(
         status=status,
         termination_reason=termination,
         final_output=final_output,
-        error_payload=error,
+        error_payload=error or None,
         dispatch_id="dispatch-1",
         session_id="session-1",
         transport_request_id="request-1",
@@ -359,7 +364,9 @@ def expected(
         outcome=None
         if termination is None
         else RunOutcome(
-            termination_reason=termination, final_output=final_output, error_payload=error
+            termination_reason=termination,
+            final_output=final_output,
+            error_payload=error or None,
         ),
         created_at=CREATED // 1000,
         started_at=CREATED // 1000,

@@ -27,6 +27,7 @@ from awaken.backend import (
     RemoteError,
     execution_capabilities,
 )
+from awaken.backend.subprocess import SubprocessBackendFactory
 from awaken.codec import Json, dumps, from_json, loads
 from awaken.domain.identity import RunIdentity
 from awaken.domain.lifecycle import NATURAL_END
@@ -292,3 +293,29 @@ def test_a_local_agent_asked_out_of_a_remote_one() -> None:
     assert str(caught.value) == caught.value.message == text
     assert isinstance(caught.value, RemoteAgentNotDirectlyRunnable)
     assert isinstance(caught.value, ResolveError)
+
+
+# -- where an agent is ------------------------------------------------------------------------
+
+
+def test_an_endpoint_shows_no_credentials() -> None:
+    endpoint = RemoteEndpoint(base_url="https://ann:pa55@far.example/a/@b")
+    assert (
+        repr(endpoint) == "RemoteEndpoint(backend='a2a', base_url='https://***@far.example/a/@b')"
+    )
+
+
+@pytest.mark.parametrize(
+    "url", ["https://ann:pa#55@far.example", "https://far.example?key=pa55", "ftp://ann:pa55@far"]
+)
+def test_an_address_that_is_refused_shows_no_credentials(url: str) -> None:
+    with pytest.raises(ValueError, match="base_url") as caught:
+        RemoteEndpoint(base_url=url)
+    assert "55" not in str(caught.value)
+
+
+def test_a_process_that_is_given_a_url_shows_no_credentials() -> None:
+    endpoint = RemoteEndpoint(backend="subprocess", base_url="https://ann:pa55@far.example")
+    with pytest.raises(ExecutionBackendFactoryError, match="names no agent") as caught:
+        SubprocessBackendFactory().validate(endpoint)
+    assert "pa55" not in str(caught.value)

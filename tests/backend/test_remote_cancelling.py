@@ -121,7 +121,9 @@ async def test_a_cancelled_run_is_torn_down_and_then_aborted_once(store: Store) 
 
     result = await stopped(far, backend, far.token)
 
-    assert result == AgentRunResult(run_id=RUN, response="", termination=CANCELLED, steps=0)
+    assert result == AgentRunResult(
+        run_id=RUN, agent_id="far", response="", termination=CANCELLED, steps=0
+    )
     assert backend.steps == ["started", "torn down", "aborted"]
     assert backend.aborts == [
         BackendAbortRequest(
@@ -152,13 +154,16 @@ async def test_a_backend_that_cannot_abort_is_not_asked_to(store: Store, coopera
 
     assert result.termination == CANCELLED
     assert backend.steps == ["started", "torn down"]
-    assert await far.record() == expected(DONE, CANCELLED, holding={"conversation": "c1"})
+    # One that takes the token ends by it; of the other nobody knows.
+    left = None if cooperative else "its backend cannot stop it"
+    record = expected(DONE, CANCELLED, holding={"conversation": "c1"}, left=left)
+    assert await far.record() == record
 
 
-async def test_an_abort_that_fails_is_only_a_warning(
+async def test_an_abort_that_fails_is_a_warning_and_on_record(
     store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """02 §2.9 step 5"""
+    """02 §2.9 step 5, and the record says what may go on there."""
     backend = Endless(abort_fails=RemoteError("nobody answers"))
     far = Far(store, backend)
 
@@ -169,7 +174,11 @@ async def test_an_abort_that_fails_is_only_a_warning(
         "non-local backend abort hook failed after cancellation (agent far, run run-1): "
         "remote error: nobody answers"
     ) in caplog.text
-    assert await far.record() == expected(DONE, CANCELLED, holding={"conversation": "c1"})
+    record = await far.record()
+    left = "it could not be stopped: nobody answers"
+    assert record == expected(DONE, CANCELLED, holding={"conversation": "c1"}, left=left)
+    assert record.left_running is not None
+    assert left in record.left_running
 
 
 async def test_a_backend_that_fails_while_it_is_cut_short_is_aborted_all_the_same(
@@ -311,7 +320,8 @@ async def test_a_run_that_is_torn_down_while_it_is_aborted_ends_as_cancelled(
         with pytest.raises(asyncio.CancelledError):
             await run
 
-    assert await far.record() == expected(DONE, CANCELLED)
+    left = "there was no time to wait for its end"
+    assert await far.record() == expected(DONE, CANCELLED, left=left)
 
 
 # -- leaving ----------------------------------------------------------------------------------

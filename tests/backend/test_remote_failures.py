@@ -15,8 +15,10 @@ from remote_kit import (
     BEGAN,
     HANDLE,
     THREAD,
+    Answer,
     Far,
     FarBackend,
+    abilities,
     answer,
     beginning,
     expected,
@@ -139,6 +141,94 @@ async def test_a_backend_that_answers_with_something_else_has_failed(store: Stor
     await far.run()
     why = "the backend answered with dict, not with a BackendRunResult"
     assert await far.record() == expected(DONE, Failed(value=why))
+
+
+# -- what may go on there ---------------------------------------------------------------------
+
+
+def breaks_off(error: Exception, *, saves: bool = True) -> Answer:
+    """Begins its work on the other side, and cannot be heard of any more."""
+
+    async def work(request: BackendRootRunRequest) -> BackendRunResult:
+        if saves:
+            await save(request)
+        raise error
+
+    return work
+
+
+AWAY = RemoteError("the connection was lost")
+
+
+@pytest.mark.parametrize("error", [AWAY, ExecutionFailed("odd"), ValueError("a bug")])
+async def test_what_is_on_record_is_stopped_before_its_run_ends_as_failed(
+    store: Store, error: Exception
+) -> None:
+    """Nobody follows the work any more: it has no owner."""
+    backend = FarBackend(breaks_off(error))
+    far = Far(store, backend)
+
+    await far.run()
+
+    (abort,) = backend.aborts
+    assert abort.persisted_state == PersistedState(extensions=HANDLE)
+    assert (await far.record()).left_running is None
+
+
+async def test_work_that_cannot_be_stopped_is_on_record_with_its_failure(store: Store) -> None:
+    unheard = RemoteError("task 'task-1' was not cancelled: no answer")
+    far = Far(store, FarBackend(breaks_off(AWAY), abort_fails=unheard))
+
+    await far.run()
+
+    left = "it could not be stopped: task 'task-1' was not cancelled: no answer"
+    end = Failed(value="the connection was lost")
+    assert await far.record() == expected(DONE, end, revision=3, holding=HANDLE, left=left)
+
+
+async def test_work_whose_backend_cannot_stop_it_is_on_record_with_its_failure(
+    store: Store,
+) -> None:
+    far = Far(store, FarBackend(breaks_off(AWAY), can=abilities(abort=False)))
+    await far.run()
+    left = (await far.record()).left_running
+    assert left is not None
+    assert left.endswith("its backend cannot stop it")
+
+
+@pytest.mark.parametrize(
+    ("error", "saves"),
+    [
+        (RemoteError("the job is gone", is_over=True), True),
+        (ExecutionFailed("there is nothing to send"), False),
+        (BackendAgentNotFound("nobody of that name"), False),
+    ],
+)
+@pytest.mark.parametrize("can_abort", [True, False])
+async def test_nothing_is_left_where_the_failure_says_so(
+    store: Store, error: Exception, saves: bool, can_abort: bool
+) -> None:
+    backend = FarBackend(breaks_off(error, saves=saves), can=abilities(abort=can_abort))
+    far = Far(store, backend)
+
+    await far.run()
+
+    assert backend.aborts == []
+    assert (await far.record()).left_running is None
+
+
+async def test_work_is_not_stopped_if_its_end_cannot_be_kept(store: Store) -> None:
+    """The run stays open, and perhaps somebody else has it by now: whoever goes on with it sees to
+    its work."""
+    backend = FarBackend(breaks_off(AWAY))
+    failing: Any = FailingStore(store, {2: REFUSED})
+    far = Far(failing, backend)
+
+    with pytest.raises(StorageError, match="commit 2 was to fail"):
+        await far.run()
+
+    assert backend.aborts == []
+    assert (await far.record()).status is RUNNING
 
 
 # -- what it answers --------------------------------------------------------------------------

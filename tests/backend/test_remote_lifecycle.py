@@ -89,7 +89,7 @@ async def test_a_completed_run_is_told_and_kept_in_full(store: Store) -> None:
 
     output = {"text": "all is well"}
     assert result == AgentRunResult(
-        run_id=RUN, response="all is well", termination=NATURAL_END, steps=3
+        run_id=RUN, agent_id="far", response="all is well", termination=NATURAL_END, steps=3
     )
     assert far.sink.events() == told(
         *beginning(),

@@ -11,14 +11,31 @@ from store_kit import write_store
 
 from awaken import Runtime
 from awaken.codec import loads
+from awaken.contract.store import Store
+from awaken.contract.threads import Page
 from awaken.domain.budget import Budget
+from awaken.domain.identity import RequestOrigin
+from awaken.domain.lifecycle import RunStatus
 from awaken.domain.receipt import CancelOutcome, CancelReceipt
+from awaken.domain.run import RunRecord, RunRequestSnapshot
+from awaken.testing.conformance.making import record, write
 
 
 async def fill(runtime: Runtime) -> None:
     await runtime.run("adder", "Two and three?", thread="sums", budget=Budget(steps=5))
     await runtime.run("adder", "Two and three?", thread="free")
     await runtime.run("payer", "Pay!", thread="bill")
+    await runtime.run("payer", "Pay!", thread="beneath")
+    await beside(runtime.store)
+
+
+async def beside(store: Store) -> None:
+    """A run elsewhere that waits, and an open run beneath one that has ended."""
+    far = RunRequestSnapshot(origin=RequestOrigin.USER, backend="a2a")
+    away = record("run-away", "away", agent_id="far", status=RunStatus.WAITING, request=far)
+    await write(store, "away", run=away)
+    await write(store, "over", run=record("run-over", "over", status=RunStatus.DONE))
+    await write(store, "beneath", parent_thread_id="over")
 
 
 @pytest.fixture
@@ -59,6 +76,30 @@ def test_there_is_nothing_to_cancel_in_what_is_over(here: Here, id: str) -> None
     assert done.code == 1
     assert done.out == ""
     assert f"nothing to cancel: no run of thread {id} is open" in done.err
+
+
+def test_what_was_left_open_beneath_a_run_that_is_over_is_cancelled(printed: Printed) -> None:
+    """03/DB-6."""
+    receipt = loads(printed("cancel", "over", "--json"), CancelReceipt)
+
+    assert [(item.kind, item.name) for item in receipt.items] == [
+        ("run", "payer"),
+        ("call", "refund"),
+    ]
+    assert receipt.complete
+
+
+def test_a_run_elsewhere_is_left_to_who_has_its_agent(here: Here) -> None:
+    """03/DB-6: no command here could stop it; it says who can."""
+    done = here("cancel", "away", "--deadline", "0.01")
+
+    assert done.code == 3
+    first, _, row, *_ = done.out.splitlines()
+    assert first == "run run-away was told to stop, and may still go on"
+    assert row.split()[:3] == ["unknown", "run", "far"]
+    assert "agent 'far'" in " ".join(done.out.split())
+    (run,) = loads(here("runs", "--thread", "away", "--json").out, Page[RunRecord])
+    assert run.status is RunStatus.WAITING
 
 
 def test_a_deadline_lies_ahead(here: Here) -> None:

@@ -8,10 +8,11 @@ import pytest
 from cli_process import Here, Printed, awaken
 from store_kit import write_store
 
-from awaken import Runtime
+from awaken import Message, Runtime
 from awaken.codec import from_json, loads
 from awaken.contract.threads import Freed
 from awaken.domain.thread import Thread
+from awaken.runtime import RunRequest
 
 
 async def fill(runtime: Runtime) -> None:
@@ -60,6 +61,29 @@ def test_gc_deletes_what_is_old_and_says_what_was_freed(home: Path) -> None:
     assert " now\n" in done.stdout
     left = awaken("threads", cwd=home)
     assert [line.split()[0] for line in left.stdout.splitlines()[1:]] == ["bill"]
+
+
+async def fill_beneath(runtime: Runtime) -> None:
+    await runtime.run("payer", "Pay!", thread="bill")
+    beneath = RunRequest(
+        thread_id="beneath",
+        parent_thread_id="bill",
+        agent_id="adder",
+        messages=(Message.user("Two and three?"),),
+    )
+    await runtime.engine.run(beneath)
+
+
+def test_gc_keeps_what_belongs_to_a_run_that_is_not_over(tmp_path: Path) -> None:
+    """Else that run would have it done once more; whoever wants it gone cancels first."""
+    home = write_store(tmp_path, fill_beneath)
+    dry = awaken("gc", "--older-than", "0s", "--dry-run", cwd=home)
+    assert dry.stdout == "0 threads would go; nothing was deleted\n"
+    assert awaken("gc", "--older-than", "0s", cwd=home).stdout == "nothing to delete\n"
+    for thread in ("bill", "beneath"):
+        refused = awaken("gc", "--thread", thread, "--children", "cascade", cwd=home)
+        assert refused.returncode == 1
+        assert "is open: cancel that run first" in " ".join(refused.stderr.split())
 
 
 def test_gc_as_json_tells_what_was_freed_or_would_be(printed: Printed) -> None:

@@ -193,6 +193,7 @@ class MemoryJournal:
         self.resumes: dict[str, Json] = {}
         self.ends: list[tuple[str, Json]] = []
         self.emitted: list[Json] = []
+        self.written: dict[str, Json] = {}
         self.takes_over = takes_over
         self.before_begin: Callable[[], Awaitable[None]] | None = None
         self.failures = 0
@@ -212,6 +213,11 @@ class MemoryJournal:
 
     async def emit(self, task: PersistedTaskMeta, event: Json) -> bool:
         self.emitted.append(event)
+        return self.takes_over
+
+    async def write(self, task: PersistedTaskMeta, id: str, event: Json) -> bool:
+        if self.takes_over:
+            self.written[id] = event
         return self.takes_over
 
     async def started_by(self, run_id: str) -> list[PersistedTaskMeta]:

@@ -343,8 +343,10 @@ async def test_two_threads_at_once_keep_their_tasks_apart() -> None:
     assert again.response == "answer to two"
     log = await scene.store.load_messages("t2")
     assert [m for m in log if m.visibility is Visibility.INTERNAL] == []
-    assert (await scene.record("t1")).status is RunStatus.WAITING
     assert (await scene.record("t2")).status is RunStatus.DONE
+    await scene.runtime.wait("t1", timeout=5)
+    log = await scene.store.load_messages("t1")
+    assert len([m for m in log if m.visibility is Visibility.INTERNAL]) == 1
 
 
 async def test_cancelling_a_waiting_run_cancels_its_tasks() -> None:

@@ -251,7 +251,7 @@ async def test_a_tools_error_is_its_tasks_failure() -> None:
     """As the loop would have told it; a timeout is the tool's own."""
     bench = Bench()
 
-    @tool(timeout=0.001)
+    @tool(timeout=0.001, effect="read")
     async def sleepy() -> str:
         await asyncio.Event().wait()
         return "never"
@@ -344,7 +344,7 @@ async def test_a_deadline_is_the_tasks() -> None:
     """03/DB-3."""
     bench = Bench()
 
-    @tool
+    @tool(effect="idempotent")
     async def hang() -> str:
         await asyncio.Event().wait()
         return "never"

@@ -6,17 +6,30 @@ import asyncio
 from typing import Any
 
 import pytest
-from background_kit import NO_PARENT, Gate, background_store, receive, settle
+from background_kit import (
+    NO_PARENT,
+    Gate,
+    MemoryJournal,
+    background_store,
+    receive,
+    settle,
+)
 from background_stage import ThreadStage
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from awaken import Agent, Runtime
-from awaken.contract.background import AMBIENT_MESSAGE_SINK, DurableMessageRequest
+from awaken.codec import Json
+from awaken.contract.background import (
+    AMBIENT_MESSAGE_SINK,
+    DurableMessageRequest,
+    PersistedTaskMeta,
+)
 from awaken.contract.control import InboxReceiver, inbox_channel
 from awaken.domain.identity import RunIdentity
 from awaken.domain.phase import Phase
 from awaken.domain.spec import AgentSpec
+from awaken.errors import StoreUnavailable
 from awaken.ext.background import AgentTaskContext, BackgroundTaskPlugin, TaskResult
 from awaken.ext.background.state import (
     FAILED_MESSAGES,
@@ -192,6 +205,49 @@ async def test_a_message_to_a_child_that_is_gone_is_dropped() -> None:
     await post.step_end()
 
     assert (post.pending, post.dead) == ([], [])
+
+
+async def test_what_a_journal_takes_over_is_not_put_into_the_inbox() -> None:
+    """It is the journal's to bring, under the id of the message, whoever runs the task."""
+    journal, gate = MemoryJournal(takes_over=True), Gate()
+    post = Post(plugin=BackgroundTaskPlugin(journal=journal, clock=FakeClock()))
+    task_id, inbox = await post.scout(gate)
+    post.write_to_task(task_id)
+
+    await post.step_end()
+
+    assert post.pending == []
+    assert len(inbox) == 0
+    written = journal.written[f"to-{task_id}"]
+    assert written["payload"] == {"from": "a", "content": "hello"}
+    gate.open.set()
+    await post.plugin.close()
+
+
+async def test_a_message_to_a_child_that_cannot_be_kept_stays_on_its_way() -> None:
+    """It was said to be queued: a store that fails is asked again, and no message is lost."""
+
+    class Failing(MemoryJournal):
+        async def write(self, task: PersistedTaskMeta, id: str, event: Json) -> bool:
+            if self.failures:
+                self.failures -= 1
+                raise StoreUnavailable("not now")
+            return await super().write(task, id, event)
+
+    journal, gate = Failing(takes_over=True), Gate()
+    journal.failures = 1
+    post = Post(plugin=BackgroundTaskPlugin(journal=journal, clock=FakeClock()))
+    task_id, _ = await post.scout(gate)
+    post.write_to_task(task_id)
+
+    await post.step_end()
+    assert post.pending == [(f"to-{task_id}", 1)]
+    await post.step_end()
+
+    assert post.pending == []
+    assert list(journal.written) == [f"to-{task_id}"]
+    gate.open.set()
+    await post.plugin.close()
 
 
 async def test_the_ambient_sink_is_used_when_none_is_explicit() -> None:

@@ -26,7 +26,7 @@ from awaken import Agent, AgentSpec, Command, InferenceOverride, PhaseContext, R
 from awaken.codec import loads, to_json
 from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop
 from awaken.domain.budget import Amount, Budget, Price
-from awaken.domain.event import TextDelta
+from awaken.domain.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.domain.inference import StopReason
 from awaken.domain.lifecycle import CANCELLED, NATURAL_END, Blocked
 from awaken.domain.phase import Phase
@@ -312,6 +312,29 @@ async def test_an_inference_that_failed_costs_nothing() -> None:
 
 async def test_an_answer_that_broke_off_counts_as_far_as_it_was_heard() -> None:
     model = ScriptedModel([[TextDelta(delta="word " * 100), ConnectionError("cut")]])
+    agent = Agent("a", model=model, budget=Budget(tokens=3_000))
+
+    async with Runtime([agent]) as runtime:
+        with pytest.raises(InferenceFailed):
+            await runtime.run("a", "go", thread=T)
+        (run,) = await runtime.list_runs()
+        kept = await on_record(runtime, run.run_id)
+
+    assert 150 <= kept.tokens <= 250
+    assert kept.steps == 1
+
+
+@pytest.mark.parametrize("kind", ["a call", "a thought"])
+async def test_whatever_was_heard_of_an_answer_that_broke_off_counts(kind: str) -> None:
+    said = "word " * 100
+    heard: list[LlmStreamEvent] = [ReasoningDelta(delta=said)]
+    if kind == "a call":
+        heard = [
+            ToolCallStart(id="c", name="write"),
+            ToolCallDelta(id="c", args_delta='{"text": "'),
+            ToolCallDelta(id="c", args_delta=said),
+        ]
+    model = ScriptedModel([[*heard, ValueError("broken")]])
     agent = Agent("a", model=model, budget=Budget(tokens=3_000))
 
     async with Runtime([agent]) as runtime:

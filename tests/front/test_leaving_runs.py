@@ -80,7 +80,7 @@ async def test_a_run_that_does_not_come_to_a_border_is_torn_down_and_settled_lat
     running = asyncio.ensure_future(first.run("shop", "go", thread="t"))
     await shop.started.wait()
     await first.engine.leave_all(grace=0.01)
-    with pytest.raises(asyncio.CancelledError):
+    with pytest.raises(RunLeft):
         await running
 
     async with shop.runtime() as second:

@@ -38,6 +38,7 @@ from awaken.errors import (
     InferenceFailed,
     InvalidRecord,
     NotFound,
+    RunOpen,
     StorageError,
     StoreError,
     ThreadOwned,
@@ -363,10 +364,14 @@ async def test_that_another_was_quicker_is_no_error(caplog: pytest.LogCaptureFix
 
 
 async def test_a_deleted_thread_is_gone() -> None:
-    """Design §4: with runs, events, tickets; its name may be used again."""
+    """Design §4: with runs, events, tickets; its name may be used again. 04/DB-19: not before its
+    run is over."""
     shop = Shop()
     await shop.runtime.run("shop", "buy", thread=T)
     (run,) = await shop.runtime.list_runs()
+    with pytest.raises(RunOpen, match=f"run '{run.run_id}' is open: cancel"):
+        await shop.runtime.delete_thread(T)
+    assert await shop.runtime.cancel(T)
 
     freed = await shop.runtime.delete_thread(T)
 

@@ -499,4 +499,4 @@ async def test_a_stalled_reader_holds_up_no_cancel(deltas: int) -> None:
         for _ in range(20):
             await asyncio.sleep(0)
 
-        assert await runtime.cancel_and_wait("t", timeout=3)
+        assert await runtime.cancel("t", deadline=3)

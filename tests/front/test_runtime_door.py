@@ -340,11 +340,11 @@ async def test_cancelling_can_be_waited_for() -> None:
     async with asyncio.TaskGroup() as group:
         group.create_task(held.runtime.run("held", "hi", thread="t"))
         await held.speaking.wait()
-        assert await held.runtime.cancel_and_wait("t")
+        assert await held.runtime.cancel("t")
         held.let_go.set()
         assert (await held.runtime.run("held", "again", thread="t")).response == "well, done"
 
-    assert not await held.runtime.cancel_and_wait("t")
+    assert not await held.runtime.cancel("t")
 
 
 async def test_a_caller_who_is_cancelled_takes_the_run_along() -> None:

@@ -18,12 +18,12 @@ from awaken.contract.llm import (
     InferenceRequest,
     LlmExecutor,
     LlmStreamEvent,
-    OutputFormat,
     Unauthorized,
 )
 from awaken.domain.event import TextDelta
 from awaken.domain.inference import InferenceOverride, StopReason, StreamResult
 from awaken.domain.message import Message, Text
+from awaken.domain.output import OutputFormat
 from awaken.domain.secret import RedactedString
 from awaken.llm.anthropic import AnthropicMessages
 from awaken.llm.local.executor import ONE_REQUEST_EACH

@@ -30,7 +30,7 @@ CHEAP = Price(input=1_000, output=10_000)
 
 def agent(prompt: str = "Be brief.", price: Price | None = None) -> ResolvedAgent:
     made = ResolvedAgent.new("a", "m", prompt, ScriptedModel([]))
-    return msgspec.structs.replace(made, price=price)
+    return msgspec.structs.replace(made, prices={"m": price} if price is not None else {})
 
 
 def usage(prompt: int, output: int = 0) -> TokenUsage:

@@ -441,7 +441,8 @@ async def test_the_ticket_of_a_cancelled_run_is_worth_nothing() -> None:
 
 
 async def test_cancelled_while_an_approved_call_runs_never_runs_it_again() -> None:
-    """01/D-16: the replay is cut short; its call is answered, and the next run leaves it alone."""
+    """01/D-16: the replay is cut short; its calls are answered, and the next run leaves them
+    alone."""
     wait = Wait()
 
     @tool(needs_approval=True)
@@ -466,10 +467,9 @@ async def test_cancelled_while_an_approved_call_runs_never_runs_it_again() -> No
 
     assert task.result().termination == CANCELLED
     results = {m.tool_call_id: m.text() for m in await stage.log() if m.role is Role.TOOL}
-    assert results["c1"] == open_end("slow")
-    assert results["c2"].startswith("Cancelled: ")
+    assert results == dict.fromkeys(("c1", "c2"), open_end("slow"))
     await assert_cancelled(stage)
-    assert wait.calls == 1
+    assert wait.calls == 2
 
 
 async def test_cancel_and_wait_returns_when_the_thread_is_free() -> None:

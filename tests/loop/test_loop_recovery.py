@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -18,7 +20,7 @@ from awaken.domain.recovery import OUTCOME_UNKNOWN, ToolEffect
 from awaken.domain.spec import ToolExecutorKind
 from awaken.domain.suspension import ResumeAction, ToolCallResumeMode
 from awaken.domain.ticket import TicketStatus
-from awaken.errors import PhaseError, StorageError
+from awaken.errors import AwakenError, PhaseError, StorageError
 from awaken.loop.complete import confirmed, unknown_outcome
 from awaken.stores.memory import MemoryStore
 from awaken.testing import tool_call_response, tool_calls_response
@@ -427,6 +429,39 @@ async def test_a_partly_answered_batch_survives() -> None:
 
     assert ended.response == "both up"
     assert ran == [1, 2]
+
+
+async def test_of_approved_calls_that_ran_side_by_side_none_is_repeated() -> None:
+    """01/D-16: one had ended when the process did, of the other nobody knows."""
+    deed, store = Deed(needs_approval=True), MemoryStore()
+
+    @tool(needs_approval=True)
+    async def launch() -> str:
+        """Launch."""
+        await deed.begun.wait()
+        return "up"
+
+    tools = [deed.tool, launch]
+    calls = tool_calls_response("", ("deed", "c1", {}), ("launch", "c2", {}))
+    first = Stage(Agent("a", model=CheckedModel(calls), tools=tools), store=store)
+    await first.run()
+    seen, yes = 0, [(id, ToolCallResume.approve()) for id in ("c1", "c2")]
+    going_on = asyncio.create_task(first.resume(*yes))
+    async with asyncio.timeout(5):
+        while (await ledger(first))["c2"] != "succeeded":
+            seen = await store.changed(THREAD, seen)
+        store.forsake()
+        model = CheckedModel("went on")
+        second = Stage(Agent("a", model=model, tools=tools), store=store)
+        result = await recovered(second)
+        going_on.cancel()
+        with suppress(asyncio.CancelledError, AwakenError):
+            await going_on
+
+    assert result.response == "went on"
+    assert len(deed.keys) == 1
+    assert await ledger(second) == {"c1": "unknown", "c2": "succeeded"}
+    assert [m.text() for m in model.requests[0][2:]] == [UNKNOWN, "up"]
 
 
 # -- cancelling -------------------------------------------------------------------------------

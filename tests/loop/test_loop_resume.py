@@ -36,6 +36,7 @@ from awaken.domain.event import (
     ToolCallResumed,
     ToolCallStreamDelta,
 )
+from awaken.domain.inference import StreamResult
 from awaken.domain.lifecycle import NATURAL_END, Blocked, Failed, RunStatus, Suspended
 from awaken.domain.message import Role
 from awaken.domain.phase import Phase
@@ -349,7 +350,7 @@ async def test_yes_and_no_in_one_batch(executor: ToolExecutorKind) -> None:
     assert [(e.call_id, e.phase.value) for e in ledger] == [("c1", "succeeded"), ("c2", "failed")]
 
 
-async def test_each_replay_is_committed_before_the_next() -> None:
+async def test_replays_are_on_record_before_they_begin_and_as_they_end() -> None:
     """02/8.12, 01/D-16: a crash between two approved calls repeats neither."""
     launcher = Launcher()
     store = CountingCommits()
@@ -362,11 +363,62 @@ async def test_each_replay_is_committed_before_the_next() -> None:
 
     made = [[(e.call_id, e.phase.value) for e in c.calls] for c in store.made[before:] if c.calls]
     assert made == [
-        [("c1", "intent")],
-        [("c1", "succeeded")],
-        [("c2", "intent")],
-        [("c2", "succeeded")],
+        [("c1", "intent"), ("c2", "intent")],
+        [("c1", "succeeded"), ("c2", "succeeded")],
     ]
+
+
+class Pair:
+    """A tool that has to be approved, and whose calls wait for each other."""
+
+    def __init__(self, *, sequential: bool = False) -> None:
+        self.running = self.most = 0
+        both = asyncio.Event()
+
+        @tool(needs_approval=True, sequential=sequential)
+        async def lift(side: str) -> str:
+            self.running += 1
+            self.most = max(self.most, self.running)
+            if self.running == 2 or sequential:
+                both.set()
+            await both.wait()
+            if side == "left":
+                await asyncio.sleep(0)  # the second one ends first
+            self.running -= 1
+            return f"{side} is up"
+
+        self.tool = lift
+
+    def calls(self) -> StreamResult:
+        sides = ("left", "right")
+        return tool_calls_response("", *[("lift", side, {"side": side}) for side in sides])
+
+
+async def test_approved_calls_run_side_by_side_as_others_do() -> None:
+    """The model sees their results in the order it made them, however they end."""
+    pair = Pair()
+    model = CheckedModel(pair.calls(), "up")
+    stage = Stage(Agent("a", model=model, tools=[pair.tool]))
+    await stage.run()
+
+    async with asyncio.timeout(5):
+        result = await stage.resume(("left", YES), ("right", YES))
+
+    assert result.response == "up"
+    assert pair.most == 2
+    shown = [message.text() for message in model.requests[-1] if message.role is Role.TOOL]
+    assert shown == ["left is up", "right is up"]
+
+
+async def test_approved_calls_run_one_by_one_where_others_do() -> None:
+    pair = Pair(sequential=True)
+    stage = Stage(Agent("a", model=CheckedModel(pair.calls(), "up"), tools=[pair.tool]))
+    await stage.run()
+
+    result = await stage.resume(("left", YES), ("right", YES))
+
+    assert result.response == "up"
+    assert pair.most == 1
 
 
 async def test_a_resumed_result_belongs_to_the_step_of_its_call() -> None:

@@ -160,12 +160,14 @@ def sse(*events: object, names: bool = False) -> tuple[bytes, ...]:
 class WireServer:
     """Plays answers, one for each request: `async with WireServer(answers) as server`.
 
-    `requests` are what came; `left` is set when a client leaves an answer that is held.
+    `requests` are what came; `holding` is set when all there is of an answer that is held was
+    sent, `left` when a client leaves it.
     """
 
-    def __init__(self, answers: Iterable[Answer]) -> None:
+    def __init__(self, answers: Iterable[Answer] = ()) -> None:
         self.url = ""
         self.requests: list[Received] = []
+        self.holding = asyncio.Event()
         self.left = asyncio.Event()
         self._answers = iter(answers)
 
@@ -181,15 +183,18 @@ class WireServer:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            self.requests.append(await _received(reader))
-            answer = next(self._answers, None)
-            if answer is None:
-                answer = Answer(status=404, pieces=[b'{"error": {"message": "no answer left"}}'])
-            await self._play(answer, reader, writer)
+            received = await _received(reader)
+            self.requests.append(received)
+            await self._play(await self.answer(received), reader, writer)
         except ConnectionError:
             self.left.set()
         finally:
             writer.close()
+
+    async def answer(self, request: Received) -> Answer:
+        """What a request is answered with: the next answer."""
+        gone = Answer(status=404, pieces=[b'{"error": {"message": "no answer left"}}'])
+        return next(self._answers, gone)
 
     async def _play(
         self, answer: Answer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
@@ -199,6 +204,7 @@ class WireServer:
             writer.write(piece if answer.unframed else b"%x\r\n%s\r\n" % (len(piece), piece))
             await writer.drain()
         if answer.held:
+            self.holding.set()
             await reader.read()
             self.left.set()
         elif not (answer.cut or answer.unframed):

@@ -23,7 +23,6 @@ from awaken.contract.llm import (
     InvalidRequest,
     LlmStreamEvent,
     ModelMissing,
-    OutputFormat,
     Overloaded,
     ProviderError,
     RateLimited,
@@ -34,6 +33,7 @@ from awaken.contract.llm import (
 from awaken.domain.event import TextDelta
 from awaken.domain.inference import InferenceOverride, StopReason, StreamResult, TokenUsage
 from awaken.domain.message import Message, Role, Text, Thinking, ToolCall
+from awaken.domain.output import OutputFormat
 from awaken.domain.secret import RedactedString
 from awaken.domain.tool import ToolDescriptor
 from awaken.errors import ConfigError

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from awaken.contract.llm import InferenceRequest, InvalidRequest, OutputFormat
+from awaken.contract.llm import InferenceRequest, InvalidRequest
 from awaken.domain.inference import InferenceOverride, ReasoningBudget
 from awaken.domain.message import (
     Audio,
@@ -26,6 +26,7 @@ from awaken.domain.message import (
     UrlSource,
     Video,
 )
+from awaken.domain.output import OutputFormat
 from awaken.domain.tool import ToolDescriptor
 from awaken.llm.anthropic.request import BINDING_BETA, CACHED, Prepared, prepare
 

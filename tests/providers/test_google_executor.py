@@ -23,7 +23,6 @@ from awaken.contract.llm import (
     InvalidRequest,
     LlmStreamEvent,
     ModelMissing,
-    OutputFormat,
     Overloaded,
     ProviderError,
     RateLimited,
@@ -32,6 +31,7 @@ from awaken.contract.llm import (
 from awaken.domain.event import ReasoningDelta, TextDelta
 from awaken.domain.inference import InferenceOverride, StopReason, StreamResult, TokenUsage
 from awaken.domain.message import Message, Text, Thinking, ToolCall
+from awaken.domain.output import OutputFormat
 from awaken.domain.tool import ToolDescriptor
 from awaken.errors import ConfigError
 from awaken.ids import SequentialIds

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from awaken.contract.llm import InferenceRequest, InvalidRequest, OutputFormat
+from awaken.contract.llm import InferenceRequest, InvalidRequest
 from awaken.domain.inference import InferenceOverride, ReasoningBudget, ReasoningEffort
 from awaken.domain.message import (
     Audio,
@@ -23,6 +23,7 @@ from awaken.domain.message import (
     UrlSource,
     Video,
 )
+from awaken.domain.output import OutputFormat
 from awaken.domain.tool import ToolDescriptor
 from awaken.llm.google.model import abilities
 from awaken.llm.google.request import gemini_request, output_schema, thinking_config

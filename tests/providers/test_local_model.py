@@ -26,13 +26,13 @@ from awaken.contract.llm import (
     InferenceRequest,
     InvalidRequest,
     LlmStreamEvent,
-    OutputFormat,
     ProviderError,
     Unauthorized,
 )
 from awaken.domain.event import TextDelta
 from awaken.domain.inference import InferenceOverride, StopReason, StreamResult
 from awaken.domain.message import Base64Source, Image, Message, Role, Text, Thinking, ToolCall
+from awaken.domain.output import OutputFormat
 from awaken.domain.tool import ToolDescriptor
 from awaken.errors import ConfigError
 from awaken.llm.local import LocalModel, open_local

@@ -18,13 +18,13 @@ from awaken.contract.llm import (
     InferenceRequest,
     InferenceTimeout,
     ModelMissing,
-    OutputFormat,
     ProviderError,
     RateLimited,
 )
 from awaken.domain.event import TextDelta
 from awaken.domain.inference import StreamResult
 from awaken.domain.message import Message, Role
+from awaken.domain.output import OutputFormat
 from awaken.llm.openai import ChatDialect, OpenAIChat, OpenAIResponses
 from awaken.testing import FakeClock
 

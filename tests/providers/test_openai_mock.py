@@ -15,7 +15,6 @@ from awaken.contract.llm import (
     ContextOverflow,
     InferenceRequest,
     LlmExecutor,
-    OutputFormat,
     ProviderError,
     RateLimited,
     ReasoningDone,
@@ -24,6 +23,7 @@ from awaken.contract.llm import (
 from awaken.domain.event import ReasoningDelta
 from awaken.domain.inference import StopReason, StreamResult
 from awaken.domain.message import Message, Role, Text, ToolCall
+from awaken.domain.output import OutputFormat
 from awaken.domain.tool import ToolDescriptor
 from awaken.llm.openai import AzureChat, OpenAIChat, OpenAIResponses
 

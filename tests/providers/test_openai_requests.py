@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from awaken.contract.llm import InferenceRequest, InvalidRequest, OutputFormat, RoutingKey
+from awaken.contract.llm import InferenceRequest, InvalidRequest, RoutingKey
 from awaken.domain.inference import InferenceOverride, ReasoningBudget, ReasoningEffort
 from awaken.domain.message import (
     Audio,
@@ -25,6 +25,7 @@ from awaken.domain.message import (
     UrlSource,
     Video,
 )
+from awaken.domain.output import OutputFormat
 from awaken.domain.tool import ToolDescriptor
 from awaken.llm.openai.chat_request import COMPATIBLE, OPENAI, ChatDialect, chat_body
 from awaken.llm.openai.responses_request import ResponsesOptions, responses_body
@@ -251,7 +252,7 @@ def test_sampling_goes_by_each_apis_names() -> None:
 
 def test_an_output_format_is_strict_if_it_can_be() -> None:
     strict = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
-    output = OutputFormat(name="An answer!", schema=strict, description="what to say")
+    output = OutputFormat(name="answer", schema=strict, description="what to say")
     asked = chat(Message.user("Hi"), output=output)["response_format"]
     assert asked["type"] == "json_schema"
     schema = asked["json_schema"]

@@ -25,11 +25,11 @@ from task_kit import told, working
 
 from awaken import Agent, Runtime, ToolCallContext, tool
 from awaken.codec import dumps_text
-from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import CallPhase, Committed, ThreadCommit
 from awaken.contract.llm import InferenceRequest
 from awaken.contract.threads import RunQuery
 from awaken.domain.lifecycle import RunStatus
+from awaken.domain.thread import Thread
 from awaken.runtime.task_records import is_task
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FunctionModel
@@ -49,7 +49,7 @@ def die() -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where the first process dies: around a commit or a command, or in the tool, either at once
+    """Where the first process dies: around a commit, after a cancel, or in the tool, either at once
     or when its owner waits.
 
     Args:
@@ -59,7 +59,6 @@ class Place:
 
     calls: Tool = "dig"
     commit: Callable[[ThreadCommit], bool] | None = None
-    sent: Callable[[ThreadCommand], bool] | None = None
     moment: Moment = "before"
     in_tool: bool = False
     waiting: bool = False
@@ -87,10 +86,6 @@ def _hears(commit: ThreadCommit) -> bool:
     return commit.thread_id == T and bool(commit.acks)
 
 
-def _cancels(command: ThreadCommand) -> bool:
-    return command.thread_id == T and command.kind is CommandKind.CANCEL
-
-
 PLACES = {
     f"{calls}, {name}": place
     for calls in ("dig", "blast")
@@ -105,9 +100,7 @@ PLACES = {
         "after its end was kept": Place(calls=calls, commit=_ends, moment="after"),
         "before its owner has heard": Place(calls=calls, commit=_hears),
         "after its owner has heard": Place(calls=calls, commit=_hears, moment="after"),
-        "after its owner was cancelled": Place(
-            calls=calls, sent=_cancels, moment="after", waiting=True, cancels=True
-        ),
+        "after its owner was cancelled": Place(calls=calls, waiting=True, cancels=True),
     }.items()
 } | {
     f"helper, {name}": place
@@ -136,15 +129,11 @@ class MortalStore(SqliteStore):
             die()
         return committed
 
-    async def send(self, command: ThreadCommand) -> int:
-        place = self._place
-        dies = place.sent is not None and place.sent(command)
-        if dies and place.moment == "before":
+    async def cancel_tree(self, thread_id: str, *, at_ms: int) -> Sequence[Thread]:
+        told = await super().cancel_tree(thread_id, at_ms=at_ms)
+        if self._place.cancels:
             die()
-        sent = await super().send(command)
-        if dies:
-            die()
-        return sent
+        return told
 
 
 # -- the yard ---------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from awaken.contract.llm import LlmExecutor
 from awaken.contract.registry import ExecutionResolver
 from awaken.contract.tool import Tool
 from awaken.domain.phase import Phase
+from awaken.domain.pool import ModelPoolSpec
 from awaken.domain.spec import AgentSpec, ModelSpec, RemoteEndpoint
 from awaken.errors import (
     AgentNotFound,
@@ -34,6 +35,7 @@ from awaken.plugin.context import PhaseContext
 from awaken.plugin.hook import ConfigSchema, Plugin
 from awaken.plugin.registrar import Registrar
 from awaken.registry import RegistryResolver, RegistrySet
+from awaken.registry.resolve import ModelAndProvider
 from awaken.state.command import EffectSpec
 from awaken.state.snapshot import Snapshot
 from awaken.testing import ScriptedModel
@@ -324,9 +326,11 @@ def test_an_executor_may_be_wrapped() -> None:
     """01 §5.3 step 2: retries, say, by whoever knows of them."""
     seen: list[str] = []
 
-    def wrap(executor: LlmExecutor, spec: AgentSpec) -> LlmExecutor:
+    def wrap(
+        spec: AgentSpec, models: Sequence[ModelAndProvider], pool: ModelPoolSpec | None
+    ) -> LlmExecutor:
         seen.append(spec.id)
-        return ScriptedModel([], name=f"wrapped {executor.name}")
+        return ScriptedModel([], name=f"wrapped {models[0][1].name}")
 
     plain = resolver_of(spec_of())
     resolver = RegistryResolver(plain.registries, builtin_plugins=lambda _: (), wrap_executor=wrap)

@@ -7,13 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from awaken import Agent, Runtime, tool
+from awaken.contract.commits import ThreadCommit
 from awaken.contract.llm import InferenceRequest
 from awaken.contract.store import Store
 from awaken.contract.threads import RunQuery, ThreadQuery, TicketQuery
 from awaken.contract.tool import Tool
 from awaken.domain.inference import StreamResult
-from awaken.domain.lifecycle import RunStatus
+from awaken.domain.lifecycle import CANCELLED, RunStatus
 from awaken.domain.message import Message, Role
 from awaken.domain.run import RunRecord
 from awaken.domain.thread import Thread
@@ -169,3 +172,17 @@ async def ended(runtime: Runtime, run_id: str) -> RunRecord:
         while (found := await record(runtime, run_id)).status is not RunStatus.DONE:
             since = await runtime.store.changed(found.thread_id, since)
     return found
+
+
+async def end_record(store: Store, thread: str = T) -> None:
+    """End the run of a thread on record, and tell nobody: as if something had gone wrong."""
+    run, head = await store.latest_run(thread), await store.load_thread(thread)
+    assert run is not None
+    assert head is not None
+    done = msgspec.structs.replace(run, status=RunStatus.DONE, termination_reason=CANCELLED)
+    commit = ThreadCommit(
+        thread_id=thread,
+        expected_length=head.message_count,
+        run=msgspec.structs.replace(done, state=None),
+    )
+    await store.commit(commit)

@@ -15,7 +15,12 @@ from pathlib import Path
 from far_kit import LASTING, FarBackend, can, runtime_of, says
 
 from awaken import Message, Runtime
-from awaken.backend import BackendAbortRequest, BackendRootRunRequest, BackendRunResult
+from awaken.backend import (
+    BackendAbortRequest,
+    BackendCapabilities,
+    BackendRootRunRequest,
+    BackendRunResult,
+)
 
 BEGUN, SAVED = "begun", "saved"
 JOB = "job"
@@ -27,10 +32,18 @@ class Jobs(FarBackend):
     Args:
         die_at: where the process that asks is killed, at the last of its prompts.
         lasting: whether a job that was started can be found again.
+        abilities: what it can do, if that is neither all nor nothing.
     """
 
-    def __init__(self, home: Path, *, die_at: str = "", lasting: bool = True) -> None:
-        super().__init__(can=LASTING if lasting else can())
+    def __init__(
+        self,
+        home: Path,
+        *,
+        die_at: str = "",
+        lasting: bool = True,
+        abilities: BackendCapabilities | None = None,
+    ) -> None:
+        super().__init__(can=abilities or (LASTING if lasting else can()))
         self._home = home
         self._die_at = die_at
 

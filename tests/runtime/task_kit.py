@@ -11,6 +11,7 @@ from delegation_kit import Step, T, ended, only_child, to
 
 from awaken import Agent, Runtime, ToolCallContext, tool
 from awaken.contract.background import TaskParentContext
+from awaken.contract.commits import child_id
 from awaken.contract.llm import InferenceRequest
 from awaken.contract.threads import RunQuery
 from awaken.contract.tool import Tool
@@ -19,7 +20,6 @@ from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message
 from awaken.domain.run import RunRecord
 from awaken.ext.background import BackgroundTaskManager, TaskContext, TaskOptions, TaskResult
-from awaken.runtime.delegates import child_id
 from awaken.runtime.task_records import is_task
 from awaken.testing import FunctionModel, text_response, tool_calls_response
 
@@ -63,6 +63,9 @@ def told_in(messages: Sequence[Message]) -> list[str]:
 
 
 def _in_short(event: Any) -> str:
+    if event.get("outcome_unknown"):
+        assert "it is unknown whether" in event["error"]
+        return f"{event['task_id']} {event['kind']}, outcome unknown"
     news = event.get("payload", event.get("result", event.get("error")))
     if isinstance(news, dict):
         news = news.get("response", news)

@@ -37,7 +37,7 @@ from awaken.domain.message import MessageMetadata, Role
 from awaken.ext.background import BackgroundTaskPlugin
 from awaken.front import recovery
 from awaken.ids import UUID7
-from awaken.runtime.messages import PAGE
+from awaken.runtime.inboxes import PAGE
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock, FunctionModel, text_response, tool_call_response
 

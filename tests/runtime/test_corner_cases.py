@@ -146,7 +146,7 @@ async def test_a_cancel_reaches_a_hook_that_waits(where: str) -> None:
     async with Runtime([agent]) as runtime, asyncio.TaskGroup() as group:
         run = group.create_task(runtime.run("a", "go", thread="t"))
         await stuck.reached.wait()
-        assert await runtime.cancel_and_wait("t")
+        assert await runtime.cancel("t")
 
     assert run.result().termination == CANCELLED
 
@@ -159,7 +159,8 @@ async def test_text_of_a_stream_that_broke_stays_in_the_log() -> None:
             yield TextDelta(delta="half an ans")
             raise ProviderError("gone")
 
-    async with Runtime([Agent("a", model=Breaking())]) as runtime:
+    agent = Agent("a", model=Breaking(), sections={"retry": {"max_stream_retries": 0}})
+    async with Runtime([agent]) as runtime:
         with pytest.raises(InferenceFailed):
             await runtime.run("a", "hello", thread="t")
         log = await runtime.messages("t")

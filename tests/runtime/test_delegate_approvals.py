@@ -29,7 +29,7 @@ from awaken.domain.event import RunEvent, RunFinish
 from awaken.domain.lifecycle import CANCELLED
 from awaken.domain.run import RunWaitingTicket
 from awaken.domain.ticket import TicketStatus
-from awaken.errors import InvalidRecord, InvalidResume
+from awaken.errors import InvalidRecord, InvalidResume, RunOpen
 from awaken.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -576,43 +576,35 @@ async def test_cancelling_a_child_that_waits_lets_the_root_go_on(place: Place, l
         assert world.done == []
 
 
-async def test_a_child_that_was_deleted_while_it_waited_is_not_started_again(place: Place) -> None:
-    """02/8.18: what it had done would be done twice; the model is told instead."""
+async def test_a_child_that_waits_is_not_deleted(place: Place) -> None:
+    """02/8.18, 04/DB-19: what it had done would be done twice; the error names its run."""
     world = World()
     async with place.runtime(asking(world)) as runtime:
         await suspended(runtime)
-        await runtime.delete_thread(await only_child(runtime))
+        child = await only_child(runtime)
+        with pytest.raises(RunOpen, match="cancel"):
+            await runtime.delete_thread(child)
 
-        said = await Way("answers").decide(runtime, True)
+        await Way("answers").decide(runtime, True)
 
-        assert "was deleted" in said
-        assert world.done == ["noted first"]
+        assert world.done == ["noted first", "paid 5"]
 
 
-async def test_deleting_a_root_that_waits_takes_its_children_along(place: Place) -> None:
-    """01/D-11: cascade is said; without it a thread with children is not deleted."""
+async def test_a_root_that_waits_is_deleted_once_it_is_cancelled(place: Place) -> None:
+    """01/D-11, 04/DB-19: cascade is said; without it a thread with children is not deleted. Nor is
+    one whose run, or a run beneath, is open."""
     async with place.runtime(three_levels(World())) as runtime:
-        await suspended(runtime)
+        result = await suspended(runtime)
         with pytest.raises(InvalidRecord, match="children"):
             await runtime.delete_thread(T)
+        for children in (ChildStrategy.DETACH, ChildStrategy.CASCADE):
+            with pytest.raises(RunOpen, match=result.run_id):
+                await runtime.delete_thread(T, children=children)
+        assert await runtime.cancel(T)
+        await ended(runtime, result.run_id)
 
         freed = await runtime.delete_thread(T, children=ChildStrategy.CASCADE)
 
         assert (freed.threads, freed.runs) == (3, 3)
         assert list(await runtime.list_runs()) == []
         assert list(await runtime.list_tickets()) == []
-
-
-async def test_a_child_whose_root_was_deleted_cannot_be_made_to_act(place: Place) -> None:
-    """03/DB-6: nobody waits for what it would do; an answer ends it."""
-    world = World()
-    async with place.runtime(asking(world)) as runtime:
-        await suspended(runtime)
-        child = await only_child(runtime)
-        await runtime.delete_thread(T, children=ChildStrategy.DETACH)
-        (own,) = await open_tickets(runtime, child)
-
-        await runtime.decide(child, {own.key: True})
-
-        assert (await ended(runtime, child)).termination_reason == CANCELLED
-        assert world.done == ["noted first"]

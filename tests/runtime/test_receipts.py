@@ -23,6 +23,7 @@ from awaken.domain.lifecycle import CANCELLED, NATURAL_END, RunStatus
 from awaken.domain.phase import Phase
 from awaken.domain.receipt import CancelOutcome, CancelReceipt
 from awaken.domain.run import RunRecord
+from awaken.domain.thread import Thread
 from awaken.errors import ConfigError, StoreError, StoreUnavailable
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, tool_calls_response
@@ -323,7 +324,7 @@ async def test_a_deadline_is_a_time_to_come(deadline: float) -> None:
 class Refusing(MemoryStore):
     """A store that keeps no commands."""
 
-    async def send(self, command: ThreadCommand) -> int:
+    async def cancel_tree(self, thread_id: str, *, at_ms: int) -> Sequence[Thread]:
         raise StoreUnavailable("no commands today")
 
 

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 from far_jobs import BEGUN, SAVED, Jobs, jobs_in, killed, runtime_in
-from far_kit import texts
+from far_kit import can, texts
 from run_kit import record_of, told
 
 from awaken import Message, Runtime
+from awaken.backend import BackendCancellationCapability
 from awaken.backend.remote import CUT_SHORT
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.events import CollectingSink
@@ -111,11 +112,29 @@ async def test_a_killed_run_nobody_can_go_on_with_is_closed_as_failed(tmp_path: 
         await runtime.run("far", "well?", thread="t")
 
     assert result.termination == Failed(value=CUT_SHORT)
-    assert (record.status, record.error_payload) == (RunStatus.DONE, {"message": CUT_SHORT})
+    assert (record.status, record.error_payload) == (
+        RunStatus.DONE,
+        {"message": CUT_SHORT, "left_running": record.left_running},
+    )
+    assert record.left_running is not None
+    assert record.left_running.endswith("its backend cannot stop it")
     assert record.state is not None
     assert record.state.extensions == {"job": "job-1"}
     assert between == ["user: hello!"]
     assert jobs_in(tmp_path) == {"job-1": "hello!", "job-2": "by the way + well?"}
+
+
+async def test_the_work_of_a_killed_run_that_is_closed_is_stopped(tmp_path: Path) -> None:
+    await killed(tmp_path, SAVED, "hello!", lasting=False)
+    jobs = Jobs(tmp_path, abilities=can(cancellation=BackendCancellationCapability.REMOTE_ABORT))
+    async with runtime_in(tmp_path, jobs, recover=False) as runtime:
+        left = await latest(runtime)
+        (recovered,) = await runtime.recover()
+        await recovered
+        record = await record_of(runtime, left.run_id)
+
+    assert record.error_payload == {"message": CUT_SHORT}
+    assert jobs_in(tmp_path) == {"job-1": "aborted"}
 
 
 async def test_the_next_message_closes_a_run_nobody_can_go_on_with(tmp_path: Path) -> None:

@@ -167,9 +167,9 @@ class Late(MemoryStore):
         super().__init__()
         self.happens: Callable[[], Awaitable[None]] | None = None
 
-    async def load_commands(self, thread_id: str) -> Sequence[ThreadCommand]:
+    async def load_commands(self, thread_id: str | None = None) -> Sequence[ThreadCommand]:
         found = await super().load_commands(thread_id)
-        run = await self.latest_run(thread_id)
+        run = await self.latest_run(thread_id) if thread_id is not None else None
         if self.happens is not None and run is not None and run.status is RunStatus.WAITING:
             happens, self.happens = self.happens, None
             await happens()

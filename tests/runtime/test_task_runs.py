@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -148,21 +149,46 @@ async def test_a_message_is_answered_while_the_task_goes_on(place: Place) -> Non
     assert (run.final_output or "").startswith("heard <background-task-event")
 
 
-async def test_the_next_run_reads_what_came_while_nobody_went_on(place: Place) -> None:
-    """Without recovery a run stays where it is; what it was told waits in its thread, once."""
+@pytest.mark.parametrize("opened", [True, False])
+async def test_a_run_goes_on_with_its_own_tasks_where_nothing_is_recovered(
+    place: Place, opened: bool
+) -> None:
+    """What other processes have left is left alone; a run of this one that waits for its tasks is
+    not."""
     yard = Yard()
-
-    async with place.runtime([yard.digger(dig(1))], recover=False) as runtime:
+    runtime = place.runtime([yard.digger(dig(1))], recover=not opened)
+    async with AsyncExitStack() as stack:
+        if opened:
+            await stack.enter_async_context(runtime)
+        else:
+            stack.push_async_callback(runtime.close)
         await runtime.run("digger", "go", thread=T)
-        (task,) = await tasks_in(runtime)
+        await yard.until_begun()
         yard.let_go(1)
-        await ended(runtime, task.run_id)
-        assert (await latest(runtime)).status is RunStatus.WAITING
-        assert await told(runtime) == []
-        result = await runtime.run("digger", "go on", thread=T)
+
+        result = await runtime.wait(T, timeout=10)
+
         assert (result.waiting, result.response) == (False, f"digger: {COMPLETED}")
         await runtime.run("digger", "and now?", thread=T)
         assert await told(runtime) == [COMPLETED]
+
+
+async def test_the_next_run_reads_what_came_while_nobody_went_on(place: Place) -> None:
+    """A process without the agent ends its task; what the run is told waits in its thread, once."""
+    yard = Yard()
+    async with place.runtime([yard.digger(dig(1))], on_close="leave") as runtime:
+        await runtime.run("digger", "go", thread=T)
+        (task,) = await tasks_in(runtime)
+        await yard.until_begun()
+    async with place.runtime([], recover=False) as desk:
+        assert await desk.cancel(task.run_id)
+        assert (await latest(desk)).status is RunStatus.WAITING
+        assert await told(desk) == []
+    async with place.runtime([yard.digger(dig(1))], recover=False) as runtime:
+        result = await runtime.run("digger", "go on", thread=T)
+        assert not result.waiting
+        await runtime.run("digger", "and now?", thread=T)
+        assert len(await told(runtime)) == 1
 
 
 # -- how tasks end ----------------------------------------------------------------------------

@@ -285,6 +285,11 @@ def fail(how: str) -> None:
             os.kill(os.getpid(), signal.SIGKILL)
 
 
+def perish() -> None:
+    """Does something, perhaps, and takes its process along."""
+    os._exit(7)
+
+
 @tool(isolated=True)
 def talk() -> str:
     """Says much, and listens."""

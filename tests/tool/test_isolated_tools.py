@@ -11,7 +11,7 @@ import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import isolated_kit as kit
 import pytest
@@ -19,11 +19,12 @@ from isolated_kit import Desk, open_desk, pool_for, request
 from tool_context import make_context, run_tool
 
 from awaken import Agent, Runtime, tool
+from awaken.contract.commits import CallPhase
 from awaken.contract.tool import Tool, ToolTraits, traits_of
 from awaken.domain.lifecycle import CANCELLED
 from awaken.domain.tool import ToolError, ToolErrorKind, ToolStatus
 from awaken.errors import ConfigError
-from awaken.testing import ScriptedModel, tool_call_response
+from awaken.testing import ScriptedModel, text_response, tool_call_response
 from awaken.tool import FunctionTool
 from awaken.tool.worker import process
 
@@ -180,6 +181,27 @@ async def test_a_worker_that_dies_is_an_error_that_says_how(
     assert "KeyError" in await error_of(kit.fail, {"how": "error"})  # in the next worker
 
 
+@pytest.mark.parametrize("effect", ["once", "idempotent", "read"])
+async def test_whether_a_call_took_effect_whose_worker_died_is_unknown_if_it_must_run_once(
+    effect: Literal["once", "idempotent", "read"],
+) -> None:
+    made = tool(isolated=True, effect=effect)(kit.perish)
+    model = ScriptedModel([tool_call_response("", "perish", "c1", {}), text_response("well")])
+    async with Runtime([Agent("a", model=model, tools=[made])]) as runtime:
+        result = await runtime.run("a", "hi", thread="t")
+        (call,) = await runtime.store.load_calls(result.run_id)
+        told = (await runtime.messages("t"))[2].text()
+
+    assert result.response == "well"
+    end = "Execution failed: the worker process exited with code 7"
+    if effect == "once":
+        assert call.phase is CallPhase.UNKNOWN
+        assert told.startswith(f"{end}; it is unknown whether 'perish' took effect")
+    else:
+        assert call.phase is CallPhase.FAILED
+        assert told == end
+
+
 async def test_a_child_that_got_away_does_not_hide_that_the_worker_died(desk: Desk) -> None:
     text = await error_of(kit.die_before_child, {"desk": desk.path})
     assert text == "Execution failed: the worker process exited with code 7"
@@ -332,7 +354,7 @@ async def test_cancelling_a_run_kills_the_worker_of_its_call(desk: Desk) -> None
     async with asyncio.TaskGroup() as group:
         run = group.create_task(runtime.run("a", "hi", thread="t"))
         visitor = await desk.visitor()
-        assert await runtime.cancel_and_wait("t")
+        assert await runtime.cancel("t")
         kit.assert_dead(visitor.pid)
     assert run.result().termination == CANCELLED
 

@@ -29,6 +29,7 @@ from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import CallEntry, Fence
 from awaken.contract.control import CancellationToken, InboxSender, inbox_channel
 from awaken.contract.profile import ProfileStore
+from awaken.contract.streams import StreamPiece
 from awaken.domain.identity import RunIdentity, RunOrigin
 from awaken.domain.lifecycle import (
     BehaviorRequested,
@@ -72,14 +73,20 @@ log = logging.getLogger("awaken.backend")
 
 
 class ThreadContextSnapshot(msgspec.Struct, kw_only=True, gc=False):
-    """What the runtime has read already, so that a run does not read it again."""
+    """What the runtime has read already, so that a run does not read it again.
+
+    Of a run elsewhere also whether it `asks_itself`, because nobody else puts its questions, and
+    why it was `denied` more than its budget, if somebody was asked.
+    """
 
     agent: ResolvedAgent | None = None
+    log: Sequence[Message] = ()
     log_length: int = 0
     uncommitted: Sequence[Message] = ()
     previous: RunRecord | None = None
     last_turn: Message | None = None
     calls: Sequence[CallEntry] = ()
+    stream: Sequence[StreamPiece] = ()
     acks: Sequence[int] = ()
     tickets: Sequence[Ticket] = ()
     sends: Sequence[ThreadCommand] = ()
@@ -92,6 +99,8 @@ class ThreadContextSnapshot(msgspec.Struct, kw_only=True, gc=False):
     delegates: DurableDelegates | None = None
     budget: Account | None = None
     depth: int = 0
+    asks_itself: bool = False
+    denied: str | None = None
     clock: Clock = SYSTEM_CLOCK
     ids: Ids = UUID7
 
@@ -151,10 +160,12 @@ class LocalBackend(ExecutionBackend):
             checkpoint_store=request.checkpoint_store,
             messages=request.messages,
             uncommitted=context.uncommitted,
+            log=context.log,
             log_length=context.log_length,
             previous=context.previous,
             last_turn=context.last_turn,
             calls=context.calls,
+            stream=context.stream,
             acks=context.acks,
             tickets=context.tickets,
             sends=context.sends,

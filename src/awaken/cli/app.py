@@ -16,9 +16,11 @@ from awaken.cli.chat import chat
 from awaken.cli.decide import decide
 from awaken.cli.demo import demo
 from awaken.cli.exits import Exit
+from awaken.cli.export import export
 from awaken.cli.fork import fork
 from awaken.cli.gc import gc
 from awaken.cli.options import complain
+from awaken.cli.replay import replay
 from awaken.cli.resume import resume
 from awaken.cli.run import run
 from awaken.cli.runs import runs
@@ -34,7 +36,7 @@ _SECTIONS: Mapping[str, Sequence[click.Command]] = {
     "Run agents": (run, chat, resume, demo),
     "See what they do": (threads, runs, tasks, show, watch),
     "Steer them, from any process": (decide, cancel, send, fork),
-    "Be sure": (chaos,),
+    "Be sure": (export, replay, chaos),
     "Look after the store": (gc,),
 }
 

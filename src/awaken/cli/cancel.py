@@ -26,7 +26,7 @@ _STYLES = {
 _ENDINGS = {
     CancelOutcome.STOPPED: "was stopped",
     CancelOutcome.FINISHED: "had come to its end",
-    CancelOutcome.UNKNOWN: "was told to stop and has not ended yet",
+    CancelOutcome.UNKNOWN: "was told to stop, and may still go on",
 }
 
 
@@ -55,12 +55,9 @@ def cancel(id: str, deadline: float, store: str | None, as_json: bool) -> Exit:
 
     async def work(desk: Desk) -> Exit:
         subject = await desk.find(id)
-        run_id = subject.run.run_id if subject.run is not None else subject.thread.open_run_id
-        receipt = CancelReceipt(accepted=False)
-        if run_id is not None:
-            receipt = await desk.runtime.cancel(run_id, deadline=deadline)
+        receipt = await desk.runtime.cancel(subject.id, deadline=deadline)
         if not receipt:
-            complain(f"nothing to cancel: no run of {subject.words} is open")
+            complain(f"nothing to cancel: no run of {subject.words} is open, nor beneath it")
             return Exit.FAILED
         if as_json:
             print_json(receipt)

@@ -82,8 +82,8 @@ def gc(
       awaken gc --older-than 90d --vacuum
       awaken gc --thread case-7 --children cascade
 
-    A thread stays that is alive somewhere, whose run waits or is to be resumed, or that has started
-    one that stays.
+    A thread stays that is alive somewhere, whose run waits or is to be resumed, that has started
+    one that stays, or that was started by a run that is not over.
     """
 
     async def work(desk: Desk) -> Exit:
@@ -126,16 +126,24 @@ async def _old(desk: Desk, before_ms: int) -> tuple[Thread, ...]:
     """What `prune` would delete, but for threads that somebody takes up meanwhile."""
     old: dict[str, Thread] = {}
     needed: set[str | None] = set()
+    beneath: dict[str | None, list[str]] = {}
+    open_runs: list[str] = []
     cursor: str | None = None
     while True:
         page = await desk.runtime.list_threads(ThreadQuery(limit=_PAGE, cursor=cursor))
         for thread in page.items:
+            beneath.setdefault(thread.parent_thread_id, []).append(thread.id)
+            if thread.open_run_id is not None:
+                open_runs.append(thread.id)
             if thread.updated_at < before_ms and thread.open_run_id is None:
                 old[thread.id] = thread
             else:
                 needed.add(thread.parent_thread_id)
         if (cursor := page.cursor) is None:
             break
+    for id in open_runs:  # grows as it goes
+        open_runs.extend(beneath.get(id, ()))
+    needed.update(open_runs)
     while kept := needed & old.keys():
         needed |= {old.pop(id).parent_thread_id for id in kept if id is not None}
     return tuple(old.values())

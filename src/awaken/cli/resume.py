@@ -38,6 +38,7 @@ from awaken.errors import AwakenError, ResolveError, RuntimeFault
 from awaken.front import Runtime
 from awaken.runtime import steer
 from awaken.runtime.delegates import parent_of
+from awaken.runtime.ending import has_agent
 from awaken.runtime.task_records import is_task
 
 
@@ -142,7 +143,8 @@ class Resumer:
 
     async def _try(self, run: RunRecord) -> Exit:
         try:
-            if run.request is not None and run.request.parent_tool_call_id is not None:
+            if run.is_delegated or not has_agent(self.runtime.engine, run):
+                # It only has to end.
                 ended = await steer.go_on(self.runtime.engine, run)
                 complain(f"run {run.run_id} of {run.agent_id}: {ending_words(ended.termination)}")
                 return Exit.DONE

@@ -50,12 +50,15 @@ class Target:
         try:
             # Other threads' runs are not this command's to take up: `awaken resume` does that, and
             # goes on with tasks that are under way when the command ends.
-            return Runtime(agents, store=store_address(store), recover=False, on_close="leave")
+            runtime = Runtime(agents, store=store_address(store), recover=False, on_close="leave")
         except (BuildError, ResolveError) as error:
             hint = "" if len(agents) > 1 else " (agents that work together are given as a list)"
             raise Mistake(f"{self.name} cannot run: {error}{hint}") from error
         except ConfigError as error:
             raise Mistake(str(error)) from error
+        # The command goes on with its runs itself, when their tasks have news, and shows it.
+        runtime.engine.when_left = runtime.engine.when_told = lambda thread_id: None
+        return runtime
 
     def agents(self, model: str | None = None) -> Sequence[Agent]:
         """The agents themselves, on another model if one is given.
@@ -73,6 +76,18 @@ class Target:
                 "those that run here"
             )
         return [agent for agent in _all_on(self._found, model) if isinstance(agent, Agent)]
+
+    def everyone(self) -> Sequence[AnyAgent]:
+        """The agents themselves, also those that run elsewhere.
+
+        Raises:
+            Mistake: there is only a runtime, which keeps them.
+        """
+        if isinstance(self._found, Runtime):
+            raise Mistake(
+                f"{self.name} makes its own Runtime: point at the agents it is made of instead"
+            )
+        return list(self._found)
 
     @property
     def makes_runtime(self) -> bool:

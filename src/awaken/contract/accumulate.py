@@ -5,6 +5,8 @@ Pure and synchronous: it runs once for every piece a model sends.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from awaken.codec import Json, clean_text, loads
@@ -81,6 +83,12 @@ class StreamAccumulator:
         written = sum(1 + len(call.pieces) for call in self._calls)
         ends = (self._usage is not None) + (self._stop is not None)
         return self._past + len(self._text) + len(self._thinking) + written + ends
+
+    @property
+    def size_of_calls(self) -> int:
+        """How many bytes were written of calls, whole or not."""
+        pieces = [piece for call in self._calls for piece in (call.name, *call.pieces)]
+        return sum(len(piece.encode("utf-8", "replace")) for piece in pieces)
 
     def push(self, event: LlmStreamEvent) -> None:
         """Take the next event, in the order of the stream."""
@@ -165,14 +173,17 @@ class StreamAccumulator:
 
     # -- when a stream has broken off ---------------------------------------------------------
 
-    def restore(self, snapshot: StreamSnapshot) -> None:
+    def restore(self, text: str, calls: Iterable[tuple[str, str, str]]) -> None:
         """Begin with what somebody else had heard."""
-        if snapshot.text:
-            self._text = [snapshot.text]
-        rows = (*snapshot.completed_calls, snapshot.in_flight_call)
-        for id, name, written in (row for row in rows if row is not None):
+        if text:
+            self._text = [text]
+        for id, name, written in calls:
             call = self._open[id] = _Call(id, name, [written] if written else [])
             self._calls.append(call)
+
+    def written_calls(self) -> list[tuple[str, str, str]]:
+        """All calls, whole or not: their ids, names, and what was written of their arguments."""
+        return [(call.id, call.name, call.written()) for call in self._calls]
 
     def drop_unfinished(self) -> list[tuple[str, str]]:
         """Forget calls that are not whole: their ids and names."""

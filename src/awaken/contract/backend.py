@@ -398,7 +398,8 @@ class BackendRunStatus(Value, frozen=True, kw_only=True):
 class BackendRunResult(msgspec.Struct, kw_only=True):
     """A backend's whole answer. `state` and `thread_state` are what a delegate leaves in its
     persistent keys, of run and thread scope; `tickets` are the questions of a run that waits,
-    `spending` what it has used up."""
+    `spending` what it has used up. `left_running` says what may go on elsewhere though the run is
+    over, and why."""
 
     agent_id: str
     status: BackendRunStatus
@@ -413,15 +414,18 @@ class BackendRunResult(msgspec.Struct, kw_only=True):
     thread_state: PersistedState | None = None
     tickets: tuple[RunWaitingTicket, ...] = ()
     spending: Spending | None = None
+    left_running: str | None = None
 
 
 # -- errors -----------------------------------------------------------------------------------
 
 
 class ExecutionBackendError(AwakenError):
-    """A backend could not run the agent."""
+    """A backend could not run the agent; `is_over` says that surely nothing of the run goes on
+    elsewhere."""
 
     prefix = "execution failed"
+    is_over = False
 
     def __init__(self, message: str) -> None:
         super().__init__(f"{self.prefix}: {message}")
@@ -442,6 +446,10 @@ class RemoteError(ExecutionBackendError):
     """The other side failed."""
 
     prefix = "remote error"
+
+    def __init__(self, message: str, *, is_over: bool = False) -> None:
+        super().__init__(message)
+        self.is_over = is_over
 
 
 class BackendLoopError(ExecutionBackendError):

@@ -10,10 +10,14 @@ from typing import Protocol
 import msgspec
 
 from awaken.codec import Json
+from awaken.domain.recovery import OUTCOME_UNKNOWN, ToolEffect
 from awaken.domain.value import Value, nullable
 from awaken.errors import AwakenError
 
 # -- tasks ------------------------------------------------------------------------------------
+
+TASK_AGENT = "task:"
+"""What the agent's id of a task's run begins with."""
 
 
 class TaskStatus(StrEnum):
@@ -51,6 +55,10 @@ class PersistedTaskMeta(Value, frozen=True, kw_only=True):
     `task_id` is its name in the owner's thread, `uid` its name anywhere. `parent_uid` is the task
     it belongs to, where that one is known. The model is not told of an `internal` one, and no run
     waits for it.
+
+    `effect` is what its work does to the world, where that is known, and it is `stoppable` if that
+    work ends with the task. `outcome_unknown` says of one that was cut short that it may have taken
+    effect.
     """
 
     task_id: str
@@ -67,10 +75,25 @@ class PersistedTaskMeta(Value, frozen=True, kw_only=True):
     uid: str = ""
     parent_uid: str | None = None
     internal: bool = False
+    effect: ToolEffect | None = None
+    stoppable: bool = True
+    outcome_unknown: bool = False
 
     @property
     def is_terminal(self) -> bool:
         return self.status.is_terminal
+
+
+def cut_short(task: PersistedTaskMeta, why: str | None = None) -> PersistedTaskMeta:
+    """A task that was begun and did not come to its end, with what can be said of its outcome."""
+    unknown = task.effect is ToolEffect.ONCE or not task.stoppable
+    words = [] if why is None else [why]
+    if unknown:
+        words.append(
+            f"it is unknown whether '{task.description}' took effect. Do not assume either: find "
+            "out, or say so, before it is started again"
+        )
+    return msgspec.structs.replace(task, error="; ".join(words) or None, outcome_unknown=unknown)
 
 
 def terminal_event(task: PersistedTaskMeta) -> Json:
@@ -78,8 +101,10 @@ def terminal_event(task: PersistedTaskMeta) -> Json:
     event: dict[str, Json] = {"kind": task.status.value, "task_id": task.task_id}
     if task.status is TaskStatus.COMPLETED:
         event["result"] = task.result
-    elif task.status is TaskStatus.FAILED:
+    elif task.status is TaskStatus.FAILED or task.error is not None:
         event["error"] = task.error
+    if task.outcome_unknown:
+        event[OUTCOME_UNKNOWN] = True
     return event
 
 
@@ -114,8 +139,13 @@ class TaskJournal(Protocol):
         """Take over an event for an owner who cannot be written to now, if possible."""
         ...
 
+    async def write(self, task: PersistedTaskMeta, id: str, event: Json) -> bool:
+        """Take over for good what is written to a task, once for each `id`: it is read by whoever
+        runs the task. False if it has to be put into the task's inbox."""
+        ...
+
     async def find(self, tasks: Sequence[PersistedTaskMeta]) -> Mapping[str, PersistedTaskMeta]:
-        """What is known, by `uid`, of tasks that are said to run and do not run here.
+        """What is known, by `uid`, of tasks that do not run here, with their results.
 
         One that runs elsewhere, or will be taken up, is `running`; one that is not in the answer
         is lost. Of those that ended, the owner is told by the journal.

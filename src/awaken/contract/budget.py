@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from typing import Protocol
 
 import msgspec
 
 from awaken.clock import SYSTEM_CLOCK, Clock
+from awaken.contract.control import first_of
 from awaken.domain.budget import LIMITS, Amount, Budget, Spending
 from awaken.errors import BudgetExhausted
 
@@ -16,31 +18,92 @@ _NOTHING = Amount()
 _CRUMBS = 1e-9
 
 
+class Book(Protocol):
+    """Where the processes that carry on parts of one run tree tell each other what they use up."""
+
+    async def agree(self, account: Account) -> bool:
+        """Tell the others what is set aside here; false if that is too much for an account, or one
+        above it, by what they have told meanwhile.
+
+        Raises:
+            StoreError: it could not be told.
+        """
+        ...
+
+    async def tell(self) -> None:
+        """Tell the others what was used up here.
+
+        Raises:
+            StoreError: it could not be told.
+        """
+        ...
+
+    async def news(self) -> None:
+        """Wait a little, and read what the others have told.
+
+        Raises:
+            StoreError: it could not be read.
+        """
+        ...
+
+    async def close(self, part: Account) -> None:
+        """A part is over; the last one takes the book along.
+
+        Raises:
+            StoreError: that could not be told.
+        """
+        ...
+
+
 class Account:
     """What one run may use up, within what the runs above it may.
 
     Nothing is used up that was not reserved first, so calls made side by side never overdraw it
     together. What each run has spent is known by its id: one that is taken up again, here or in
     another process, is not counted twice. Time is each run's own; those beneath it pass the same.
+
+    An agent in the background, with the delegates it waits for, is a part of the tree that another
+    process may carry on. Accounts above it know it as a whole, by its `name`. A tree with such
+    parts has a `book` at its root.
     """
 
     def __init__(
-        self, budget: Budget, parent: Account | None = None, *, clock: Clock = SYSTEM_CLOCK
+        self,
+        budget: Budget,
+        parent: Account | None = None,
+        *,
+        name: str = "",
+        is_part: bool = False,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.budget = budget
         self.parent = parent
+        self.name = name
+        self.book: Book | None = None
+        self._part: Account = self if parent is None or is_part else parent._part
         self._clock = clock
-        # What is known of each run, as seen from here: its grants begin with those of this account.
+        # What is known of each run of this part, and of each part beneath, as seen from here: its
+        # grants begin with those of this account.
         self._runs: dict[str, Spending] = {}
+        self._parts: set[str] = set()
+        self._elsewhere: dict[str, Amount] = {}
+        self._under_way: set[Reservation] = set()
         self._spent = self._reserved = self._granted = _NOTHING
         self._open = 0
         self._began: float | None = None
+        self.is_here = False
         self._waiting: list[asyncio.Future[None]] = []
         self._waiters = 0
+        if parent is not None and is_part:
+            for account in parent.chain():
+                account._parts.add(name)
 
-    def child(self, budget: Budget | None = None) -> Account:
+    def child(
+        self, budget: Budget | None = None, *, name: str = "", is_part: bool = False
+    ) -> Account:
         """An account for a run that this one's starts, with limits of its own if it has some."""
-        return Account(budget or Budget(at_limit=self.budget.at_limit), self, clock=self._clock)
+        own = budget or Budget(at_limit=self.budget.at_limit)
+        return Account(own, self, name=name, is_part=is_part, clock=self._clock)
 
     def share(self, own: Budget | None = None) -> Budget | None:
         """The limits of a run that is about to be started: its own, and its share of what is left
@@ -71,8 +134,16 @@ class Account:
             account = account.parent
 
     @property
-    def _root(self) -> Account:
+    def root(self) -> Account:
+        """The account of the tree."""
         return list(self.chain())[-1]
+
+    def _known_as(self, run_id: str) -> Iterator[tuple[Account, str]]:
+        """This account and those above it, and how each knows the run: above its part, as that."""
+        for account in self.chain():
+            yield account, run_id
+            if account is self._part:
+                run_id = account.name
 
     # -- looking ------------------------------------------------------------------------------
 
@@ -88,8 +159,8 @@ class Account:
 
     @property
     def reserved(self) -> Amount:
-        """What is set aside for calls that are under way."""
-        return self._reserved
+        """What is set aside for calls that are under way, here and elsewhere."""
+        return sum(self._elsewhere.values(), self._reserved)
 
     @property
     def counts_money(self) -> bool:
@@ -115,8 +186,14 @@ class Account:
         limit = self.limit(name)
         if limit is None:
             return None
-        used: float = getattr(self.spent, name) + getattr(self._reserved, name)
+        used: float = getattr(self.spent, name) + getattr(self.reserved, name)
         return limit - used
+
+    @property
+    def is_overdrawn(self) -> bool:
+        """Whether more is used up and set aside than may be, here or above."""
+        amounts = [account._left(name) for account in self.chain() for name in LIMITS]
+        return any(left is not None and left < -_CRUMBS for left in amounts)
 
     def _running(self) -> float:
         return 0.0 if self._began is None else self._clock.monotonic() - self._began
@@ -134,7 +211,30 @@ class Account:
         for account in self.chain():
             account._reserved += wanted
             account._open += 1
-        return Reservation(self, run_id, wanted)
+        reservation = Reservation(self, run_id, wanted)
+        self._part._under_way.add(reservation)
+        return reservation
+
+    async def set_aside(self, run_id: str, wanted: Amount) -> Reservation | None:
+        """The same, once all processes know of it; nothing if others have set aside more meanwhile:
+        look again at what is left.
+
+        Raises:
+            BudgetExhausted: there is not so much left; nothing was set aside.
+            StoreError: the others cannot be told.
+        """
+        reservation, book = self.reserve(run_id, wanted), self.root.book
+        if book is None:
+            return reservation
+        try:
+            agreed = await book.agree(self)
+        except BaseException:
+            reservation.settle(_NOTHING)
+            raise
+        if agreed:
+            return reservation
+        reservation.settle(_NOTHING)
+        return None
 
     def _check(self, wanted: Amount, level: int) -> None:
         for name in LIMITS:
@@ -147,12 +247,20 @@ class Account:
                     wanted=want,
                     level=level,
                     asks=self.budget.at_limit == "ask",
-                    may_come_back=getattr(self._reserved, name) > 0,
+                    may_come_back=getattr(self.reserved, name) > 0,
                 )
 
     async def something_is_freed(self) -> None:
-        """Wait until a call of the tree has ended, or somebody was granted more."""
-        root = self._root
+        """Wait until a call of the tree has ended, or somebody was granted more, here or in another
+        process; that may be late, or not be so."""
+        book = self.root.book
+        if book is None:
+            await self._freed()
+        else:
+            await first_of(self._freed(), book.news())
+
+    async def _freed(self) -> None:
+        root = self.root
         freed = asyncio.get_running_loop().create_future()
         root._waiting.append(freed)
         root._waiters += 1
@@ -165,15 +273,17 @@ class Account:
 
     async def let_others_go_first(self) -> None:
         """Give those of the tree who were woken the time to take what they waited for."""
-        if self._root._waiters:
+        if self.root._waiters:
             await asyncio.sleep(0)
 
-    def release(self, reserved: Amount) -> None:
+    def release(self, reservation: Reservation) -> None:
         """Free what was set aside."""
+        self._part._under_way.discard(reservation)
         for account in self.chain():
             account._open -= 1
             # Floats that are taken away again may leave a crumb, which nobody would ever free.
-            account._reserved = account._reserved - reserved if account._open else _NOTHING
+            rest = account._reserved - reservation.amount
+            account._reserved = rest if account._open else _NOTHING
             account._wake()
 
     def _wake(self) -> None:
@@ -197,30 +307,36 @@ class Account:
 
     def restore(self, run_id: str, known: Spending) -> None:
         """Take over what a run is on record with; what is counted already is not counted again."""
-        for account in self.chain():
-            account._count(run_id, known.beyond(account.spending_of(run_id)))
-            known = known.as_parents()
+        for account, name in self._known_as(run_id):
+            account._count(name, known.beyond(account.spending_of(name)))
+            known = (account.own() if account is self._part else known).as_parents()
 
     def fold(self, run_id: str, into: str) -> Spending:
         """Count a finished run as part of the one it worked for, whose account this is; returns
         what that one's record has to say of it."""
         folded = self.spending_of(run_id)
-        for account in self.chain():
+        for account, name in self._known_as(into):
             known = account._runs.pop(run_id, None)
             if known is not None:
-                account._runs[into] = account.spending_of(into) + known
+                account._runs[name] = account.spending_of(name) + known
         return folded
 
     def fold_all(self, into: str) -> Spending:
-        """The same for all runs beneath that one: it is over, and so are they."""
+        """The same for all runs beneath that one: it is over, and so are they.
+
+        Parts of the tree may go on: they count for themselves, and are in the record of the root.
+        """
         folded = Spending()
-        for run_id in [run_id for run_id in self._runs if run_id != into]:
-            folded += self.fold(run_id, into)
+        for name in [name for name in self._runs if name != into]:
+            if name not in self._parts:
+                folded += self.fold(name, into)
+            elif self.parent is None:
+                folded += self._runs[name]
         return folded
 
     def _count_up(self, run_id: str, more: Spending) -> None:
-        for account in self.chain():
-            account._count(run_id, more)
+        for account, name in self._known_as(run_id):
+            account._count(name, more)
             more = more.as_parents()
 
     def _count(self, run_id: str, more: Spending) -> None:
@@ -229,11 +345,65 @@ class Account:
         if more.granted:
             self._granted += more.granted[0]
 
+    # -- parts --------------------------------------------------------------------------------
+
+    @property
+    def is_part(self) -> bool:
+        """Whether this is the account of a part of the tree, or of all of it."""
+        return self._part is self
+
+    def own(self) -> Spending:
+        """What the runs of this part have used up, without the parts beneath it."""
+        mine = [known for name, known in self._runs.items() if name not in self._parts]
+        return sum(mine, Spending())
+
+    def aside(self) -> Amount:
+        """What is set aside for calls of this part that are under way here."""
+        return sum([each.amount for each in self._under_way], _NOTHING)
+
+    def hear(self, name: str, known: Spending, aside: Amount) -> None:
+        """Take over what is said of a part that others carry on: of this one, or of one beneath it,
+        as seen from here."""
+        for account in self.chain():
+            counted = account.own() if account.name == name else account.spending_of(name)
+            account._count(name, known.beyond(counted))
+            account._elsewhere[name] = aside
+            if account.name != name:
+                account._parts.add(name)
+            known = known.as_parents()
+
+    async def tell(self, *, leaves: bool = False) -> None:
+        """Let other processes of the tree know what was used up; one that leaves the run to them
+        says no more of it.
+
+        Raises:
+            StoreError: it could not be told.
+        """
+        book = self.root.book
+        if book is not None:
+            await book.tell()
+        if leaves:
+            self.is_here = False
+
+    async def close(self) -> None:
+        """The run is over; so is the part of the tree that it is the top of.
+
+        Raises:
+            StoreError: the others could not be told.
+        """
+        book = self.root.book
+        if book is not None and self.is_part:
+            await book.close(self)
+
     # -- time ---------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """The run is carried on from now on."""
+        """The run is carried on from now on, and here."""
         self._began = self._clock.monotonic()
+        self.is_here = True
+        if self.is_part and self.name in self._elsewhere:
+            for account in self.chain():
+                account._elsewhere.pop(self.name, None)
 
     def lap(self, run_id: str) -> float:
         """Count the time since the run began or this was called last; returns it."""
@@ -246,6 +416,7 @@ class Account:
     def pause(self) -> None:
         """The run is not carried on for now."""
         self._began = None
+        self.is_here = False
 
 
 class Left(msgspec.Struct, frozen=True):
@@ -276,5 +447,6 @@ class Reservation:
         account, self._account = self._account, None
         if account is None:
             return
-        account.release(self.amount)
-        account.use(self._run_id, used)
+        account.release(self)
+        if used != _NOTHING:
+            account.use(self._run_id, used)

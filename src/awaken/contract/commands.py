@@ -10,6 +10,7 @@ import msgspec
 
 from awaken.domain.message import Message
 from awaken.domain.suspension import Decision
+from awaken.domain.thread import Thread
 from awaken.domain.value import Value
 
 
@@ -69,8 +70,16 @@ class Commands(Protocol):
         """
         ...
 
-    async def load_commands(self, thread_id: str) -> Sequence[ThreadCommand]:
-        """What is still to be done in a thread, oldest first."""
+    async def cancel_tree(self, thread_id: str, *, at_ms: int) -> Sequence[Thread]:
+        """Tell the open run of a thread, and every open run beneath it, to end, all at once.
+
+        Returns their threads, the oldest first; none if nothing is open there. A run that was told
+        before is not told again. What it costs depends on what is open, not on what has ended.
+        """
+        ...
+
+    async def load_commands(self, thread_id: str | None = None) -> Sequence[ThreadCommand]:
+        """What is still to be done in a thread, or in all of them, oldest first."""
         ...
 
     async def next_commands(self, after: int) -> Sequence[ThreadCommand]:

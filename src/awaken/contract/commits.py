@@ -9,6 +9,7 @@ import msgspec
 
 from awaken.codec import Json
 from awaken.contract.commands import ThreadCommand
+from awaken.contract.streams import StreamPiece
 from awaken.domain.event import RunEvent
 from awaken.domain.message import Message
 from awaken.domain.run import RunRecord
@@ -53,6 +54,11 @@ def call_key(message_id: str, index: int) -> str:
     return f"{message_id}:{index}"
 
 
+def child_id(key: str) -> str:
+    """The run, and thread, of the delegate that a call of that key has asked for."""
+    return f"child-{key}"
+
+
 class Fence(Value, frozen=True, kw_only=True):
     """Who may write the thread now: the owner that took it last."""
 
@@ -70,7 +76,7 @@ class ThreadCommit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     kept as `send` would: to other threads or to this one, which may begin with this commit (one
     whose thread does not exist is dropped). With `release` the writer gives the thread up; a commit
     whose run is done also drops what was to cancel that run, and closes its tickets that are still
-    open.
+    open. With `ends_stream` the pieces that were kept of an answer are dropped.
     """
 
     thread_id: str
@@ -88,6 +94,7 @@ class ThreadCommit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     at_ms: int = 0
     fence: Fence | None = None
     release: bool = False
+    ends_stream: bool = False
 
 
 class Committed(msgspec.Struct, frozen=True, gc=False):
@@ -123,6 +130,14 @@ class Commits(Protocol):
         """What became of a commit whose answer was lost; nothing if it did not happen.
 
         Told by the run's revision, so only for commits with a run, and before the next one.
+        """
+        ...
+
+    async def keep_piece(self, fence: Fence, piece: StreamPiece) -> None:
+        """Keep a piece of an answer that is still being written, until a commit ends it.
+
+        Raises:
+            StaleFence: another owner took the thread over.
         """
         ...
 

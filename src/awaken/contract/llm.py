@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 import msgspec
 
 from awaken.domain.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.domain.inference import InferenceOverride, StopReason, TokenUsage
 from awaken.domain.message import ContentBlock, Message
+from awaken.domain.output import OutputFormat
 from awaken.domain.tool import ToolDescriptor
 from awaken.domain.value import Value
 from awaken.errors import AwakenError
-
-
-class OutputFormat(Value, frozen=True, kw_only=True):
-    """The shape an answer has to have, as a JSON Schema."""
-
-    name: str
-    schema: dict[str, Any]
-    description: str | None = None
 
 
 class RoutingKey(Value, frozen=True, kw_only=True):

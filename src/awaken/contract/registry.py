@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import msgspec
@@ -33,11 +33,17 @@ class ExecutionResolver(AgentResolver, Protocol):
 
 
 class ResolvedModel(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent's model is called upstream, who asks it, and what it costs if that is known."""
+    """What an agent's model is called upstream, who asks it, and what it costs if that is known.
+
+    A pool's models have their prices by their ids. The limits are those that were declared for the
+    model, the least of several.
+    """
 
     upstream_model: str
     executor: LlmExecutor
-    price: Price | None = None
+    prices: Mapping[str, Price] = msgspec.field(default_factory=dict)
+    context_window: int | None = None
+    max_output_tokens: int | None = None
 
 
 @runtime_checkable

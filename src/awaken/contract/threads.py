@@ -10,6 +10,7 @@ import msgspec
 
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import CallEntry
+from awaken.contract.streams import StreamPiece
 from awaken.domain.event import RunEvent
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message, MessageRecord
@@ -35,10 +36,16 @@ class Page(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 
 
 class RunQuery(Value, frozen=True, kw_only=True):
-    """Which runs to list, the one created last first."""
+    """Which runs to list, the one created last first.
+
+    With `ancestor_thread_id`, those of all threads beneath that one; `agent_prefix` leaves out runs
+    whose agent's id begins otherwise.
+    """
 
     thread_id: str | None = None
+    ancestor_thread_id: str | None = None
     agent_id: str | None = None
+    agent_prefix: str = ""
     parent_run_id: str | None = None
     status: RunStatus | None = None
     limit: int = 50
@@ -48,10 +55,12 @@ class RunQuery(Value, frozen=True, kw_only=True):
 class ThreadQuery(Value, frozen=True, kw_only=True):
     """Which threads to list, the one changed last first.
 
-    `root` leaves out threads that have a parent; `prefix` those whose id begins otherwise.
+    `ancestor_thread_id` has all threads beneath one, on every level; `root` leaves out threads that
+    have a parent; `prefix` those whose id begins otherwise.
     """
 
     parent_thread_id: str | None = None
+    ancestor_thread_id: str | None = None
     root: bool = False
     prefix: str = ""
     limit: int = 50
@@ -59,7 +68,11 @@ class ThreadQuery(Value, frozen=True, kw_only=True):
 
 
 class TicketQuery(Value, frozen=True, kw_only=True):
-    """Which tickets to list, the oldest first."""
+    """Which tickets to list, the oldest first.
+
+    What a delegate asks is asked by the run it works for as well, up to the root, where it is to be
+    answered: only that one is listed, unless a thread or run is named.
+    """
 
     thread_id: str | None = None
     run_id: str | None = None
@@ -71,19 +84,23 @@ class TicketQuery(Value, frozen=True, kw_only=True):
 class ThreadContext(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """All that a run of the thread starts from, read at one instant.
 
-    `messages` are the last ones of the log, behind the first `skipped`. `open_run` is the run that
+    `messages` are the last ones of the log, behind the first `skipped`; `leading` is what a reader
+    wants to have of those (a store gives nothing). `open_run` is the run that
     runs or waits, else the latest, with `output.message_ids` left out. `calls` is the ledger of
-    the last assistant message with calls.
+    the last assistant message with calls, `stream` what has come of an answer `open_run` had asked
+    for.
     """
 
     thread: Thread
     messages: Sequence[Message] = ()
     skipped: int = 0
+    leading: Sequence[Message] = ()
     open_run: RunRecord | None = None
     thread_state: PersistedState = msgspec.field(default_factory=PersistedState)
     run_state: PersistedState = msgspec.field(default_factory=PersistedState)
     calls: Sequence[CallEntry] = ()
     commands: Sequence[ThreadCommand] = ()
+    stream: Sequence[StreamPiece] = ()
 
 
 class ChildStrategy(StrEnum):
@@ -163,11 +180,14 @@ class Threads(Protocol):
         """
         ...
 
-    async def list_interrupted(self, *, now_ms: int) -> Sequence[RunRecord]:
-        """Runs nobody carries on though somebody should, oldest first.
+    async def list_interrupted(
+        self, *, now_ms: int, thread_id: str | None = None
+    ) -> Sequence[RunRecord]:
+        """Runs nobody carries on though somebody should, of one thread or of all, oldest first.
 
         Their owner is gone and they run, or they wait, nobody owns their thread, and a command is
-        there for them or one of their tickets is past its time.
+        there for them or one of their tickets is past its time. One that cannot be read is logged
+        and left out. What it costs for one thread does not depend on how many others there are.
         """
         ...
 
@@ -202,11 +222,12 @@ class Threads(Protocol):
         Raises:
             NotFound: no such thread.
             ThreadOwned: it, or a child that would go with it, has a live owner.
+            RunOpen: a run is open in it, in a child that would go with it, or above it.
             InvalidRecord: it has children, and `children` says reject.
         """
         ...
 
     async def prune(self, *, before_ms: int) -> Freed:
         """Delete threads last changed before then that have no open run, no live owner, and no
-        children that stay."""
+        children that stay. What is beneath an open run stays: that may ask for it once more."""
         ...

@@ -152,27 +152,9 @@ def place(
     head = base + tuple(by_target[ContextTarget.SYSTEM])
     middle = (*by_target[ContextTarget.SESSION], *by_target[ContextTarget.CONVERSATION])
     tail = tuple(by_target[ContextTarget.SUFFIX_SYSTEM])
-    leading = 0
-    while leading < len(history) and history[leading].role is Role.SYSTEM:
-        leading += 1
-    if leading and middle:
-        return _place_within(head, history, leading, by_target, tail)
-    return history.around(head + middle, tail)
-
-
-def _place_within(
-    head: tuple[Message, ...],
-    history: MessageView,
-    leading: int,
-    by_target: dict[ContextTarget, list[Message]],
-    tail: tuple[Message, ...],
-) -> MessageView:
-    session = by_target[ContextTarget.SESSION]
-    conversation = by_target[ContextTarget.CONVERSATION]
-    rest = [
-        *history[:leading],
-        *session,
-        *conversation,
-        *history[leading:],
-    ]
-    return MessageView(rest).around(head, tail)
+    if middle:
+        leading = 0
+        while leading < len(history) and history[leading].role is Role.SYSTEM:
+            leading += 1
+        history = history.with_inserted(leading, middle)
+    return history.around(head, tail)

@@ -110,8 +110,11 @@ class CompactionMode(StrEnum):
 class ContextWindowPolicy(Value, frozen=True, kw_only=True):
     """How much of a thread a model is shown.
 
-    With `max_messages`, no more than that many of the last messages are even read when a run
-    begins.
+    What is asked takes no more than `max_context_tokens` less `max_output_tokens`; both are held
+    within the model's own limits. The last `min_recent_messages` are shown in any case. From
+    `autocompact_threshold` tokens on, a summary of what was said before the user's last message is
+    made beside the run, and then shown in its place; the thread keeps everything. With
+    `max_messages`, no more than that many of the last messages are even read when a run begins.
     """
 
     max_context_tokens: int
@@ -132,4 +135,37 @@ class ContextWindowPolicy(Value, frozen=True, kw_only=True):
             max_output_tokens=16_384,
             min_recent_messages=10,
             enable_prompt_cache=True,
+        )
+
+    @classmethod
+    def of(
+        cls,
+        max_context_tokens: int = 200_000,
+        *,
+        compact_at: float | None = None,
+        max_output_tokens: int = 16_384,
+        min_recent_messages: int = 10,
+        enable_prompt_cache: bool = True,
+        max_messages: int | None = None,
+    ) -> Self:
+        """A policy by what most agents want to say.
+
+        Args:
+            compact_at: how full the window is when a summary is made of old messages, as a share
+                of what is left when the answer is set aside; never, if absent.
+
+        Raises:
+            ValueError: the share is not between 0 and 1.
+        """
+        if compact_at is not None and not 0 < compact_at <= 1:
+            raise ValueError(f"compact_at is a share between 0 and 1, not {compact_at}")
+        output = min(max_output_tokens, max_context_tokens)
+        threshold = None if compact_at is None else int((max_context_tokens - output) * compact_at)
+        return cls(
+            max_context_tokens=max_context_tokens,
+            max_output_tokens=output,
+            min_recent_messages=min_recent_messages,
+            enable_prompt_cache=enable_prompt_cache,
+            autocompact_threshold=threshold or None,
+            max_messages=max_messages,
         )

@@ -214,6 +214,11 @@ class Message(Value, frozen=True, kw_only=True):
         """The text blocks joined; everything else is ignored."""
         return "".join(block.text for block in self.content if isinstance(block, Text))
 
+    def last_text(self) -> str:
+        """The last text block alone: where an answer's object is, if there is one."""
+        texts = [block.text for block in self.content if isinstance(block, Text)]
+        return texts[-1] if texts else ""
+
     def mark_produced_by(self, run_id: str, step_index: int | None = None) -> Self:
         """This message with its producer noted; a producer already there is kept."""
         old = self.metadata

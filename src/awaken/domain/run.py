@@ -14,6 +14,9 @@ from awaken.domain.suspension import Asker, Decision, ToolCallResumeMode
 from awaken.domain.tool import ToolDescriptor
 from awaken.domain.value import Value, nullable
 
+LEFT_RUNNING = "left_running"
+"""The key of an error payload that says what a run elsewhere may have left behind."""
+
 
 class MessageSeqRange(Value, frozen=True, kw_only=True):
     """An inclusive hull of positions in a log; the id list beside it is exact."""
@@ -113,7 +116,11 @@ class RunOutcome(Value, frozen=True, kw_only=True):
 
 
 class RunRequestSnapshot(Value, frozen=True, kw_only=True):
-    """What was asked for, kept with the run."""
+    """What was asked for, kept with the run.
+
+    `backend` names the kind of backend that carries the run out elsewhere; a run in a process of
+    ours has none.
+    """
 
     origin: RequestOrigin
     sender_id: str | None = None
@@ -125,6 +132,7 @@ class RunRequestSnapshot(Value, frozen=True, kw_only=True):
     parent_thread_id: str | None = None
     parent_tool_call_id: str | None = None
     transport_request_id: str | None = None
+    backend: str | None = None
 
 
 def _no_extensions() -> dict[str, Any]:
@@ -182,5 +190,18 @@ class RunRecord(Value, frozen=True, kw_only=True):
     def is_resumable_waiting(self) -> bool:
         return self.waiting_reason() is not None
 
+    @property
+    def is_delegated(self) -> bool:
+        """Whether the run was asked for by a call of another run, which waits for it."""
+        asked = self.request.parent_tool_call_id if self.request is not None else None
+        return asked is not None and self.parent_run_id is not None
+
     def is_background_task_waiting(self) -> bool:
         return self.waiting_reason() is WaitingReason.BACKGROUND_TASKS
+
+    @property
+    def left_running(self) -> str | None:
+        """What of a run elsewhere may still be at work though the run has ended, and why."""
+        payload = self.error_payload
+        told = payload.get(LEFT_RUNNING) if isinstance(payload, dict) else None
+        return told if isinstance(told, str) else None

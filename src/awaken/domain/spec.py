@@ -13,6 +13,7 @@ import msgspec
 from awaken.codec import Json, from_json
 from awaken.domain.budget import Budget
 from awaken.domain.inference import ContextWindowPolicy, ReasoningEffort
+from awaken.domain.output import OutputFormat
 from awaken.domain.secret import RedactedString
 from awaken.domain.value import Value, nullable
 from awaken.errors import ConfigError, KeyDecode
@@ -85,6 +86,7 @@ _HTTP_URL = re.compile(
     r"(?i:https?)://(?:[^/?#@\s]*@)?(?:\[[0-9a-fA-F:.]+\]|[^/?#@:\s\[\]]+)(?=[/:?#]|$)"
 )
 _PYTHON_NAME = re.compile(r"python:[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*")
+_USER = re.compile(r"//[^/]*@")
 _OLD_ENDPOINT_KEYS = frozenset({"bearer_token", "agent_id", "poll_interval_ms"})
 _NEW_ENDPOINT_KEYS = frozenset({"backend", "auth", "target", "options"})
 
@@ -107,11 +109,11 @@ class RemoteEndpoint(Value, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             raise ValueError("endpoint backend must not be blank")
         if not _HTTP_URL.match(self.base_url) and not _PYTHON_NAME.fullmatch(self.base_url):
             raise ValueError(
-                f"endpoint base_url {self.base_url!r} is neither an http(s) URL nor "
+                f"endpoint base_url {self.address!r} is neither an http(s) URL nor "
                 "python:module:name"
             )
         if "?" in self.base_url or "#" in self.base_url:
-            raise ValueError(f"endpoint base_url {self.base_url!r} must not have query or fragment")
+            raise ValueError(f"endpoint base_url {self.address!r} must not have query or fragment")
         if self.auth is None:
             return
         if not isinstance(self.auth.get("type"), str):
@@ -121,8 +123,14 @@ class RemoteEndpoint(Value, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             if not isinstance(token, str) or not token.strip() or token.strip() == "***":
                 raise ValueError("endpoint bearer auth needs a token")
 
+    @property
+    def address(self) -> str:
+        """The `base_url` as it may be shown: without a user's name, a password or a query."""
+        shown, *hidden = re.split(r"(?=[?#])", _USER.sub("//***@", self.base_url), maxsplit=1)
+        return f"{shown}{hidden[0][0]}***" if hidden else shown
+
     def __repr__(self) -> str:
-        return f"RemoteEndpoint(backend={self.backend!r}, base_url={self.base_url!r})"
+        return f"RemoteEndpoint(backend={self.backend!r}, base_url={self.address!r})"
 
     @classmethod
     def read(cls, value: Json) -> RemoteEndpoint:
@@ -209,8 +217,9 @@ class AgentSpec(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An agent as data.
 
     `allowed_tools` and `allowed_tool_patterns` together say which tools it sees; with neither
-    given it sees all, and an empty list allows none. Calls of `background_tools` start a task and
-    do not wait for it.
+    given it sees all, and an empty list allows none. An answer that does not fit `output` goes
+    back to the model, `max_output_retries` times at most. Calls of `background_tools` start a task
+    and do not wait for it.
     """
 
     id: str
@@ -219,6 +228,8 @@ class AgentSpec(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     description: str | None = None
     max_rounds: int = msgspec.field(default_factory=lambda: 16)
     max_continuation_retries: int = msgspec.field(default_factory=lambda: 2)
+    output: OutputFormat | None = None
+    max_output_retries: int = 2
     context_policy: ContextWindowPolicy | None = None
     reasoning_effort: ReasoningEffort | None = None
     plugin_ids: tuple[str, ...] = msgspec.field(default_factory=lambda: ())

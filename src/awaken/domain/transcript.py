@@ -72,6 +72,13 @@ class MessageView(Sequence[Message]):
         """The same window between other ends."""
         return MessageView(self._items, self._stop, head + self._head, self._tail + tail)
 
+    def with_inserted(self, at: int, messages: tuple[Message, ...]) -> MessageView:
+        """The same window with something at a place of it; within the head, that costs nothing."""
+        if at <= len(self._head):
+            head = (*self._head[:at], *messages, *self._head[at:])
+            return MessageView(self._items, self._stop, head, self._tail)
+        return MessageView([*self[:at], *messages, *self[at:]])
+
 
 class _Turn:
     """An assistant message, its calls, and the result of each."""
@@ -189,6 +196,11 @@ def _fold_summaries(log: list[Message], skipped: int) -> list[Message]:
         if not any(low <= seq <= high for low, high, _ in widest):
             folded.append(message)
     return folded
+
+
+def is_summary(message: Message) -> bool:
+    """Whether a message stands for a stretch of the log."""
+    return message.metadata is not None and message.metadata.compaction is not None
 
 
 def patch_dangling_tool_calls(messages: Sequence[Message]) -> list[Message]:

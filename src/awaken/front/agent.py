@@ -11,14 +11,18 @@ import msgspec
 
 from awaken.backend.delegate import delegate_tool_name
 from awaken.contract.llm import LlmExecutor
+from awaken.contract.output import AnswerCheck
 from awaken.contract.profile import ProfileKey
 from awaken.contract.tool import Tool
 from awaken.domain.budget import Budget
 from awaken.domain.inference import ContextWindowPolicy, ReasoningEffort
+from awaken.domain.pool import ModelPoolSpec
 from awaken.domain.spec import AgentSpec, ContentMatch, StopConditionSpec, ToolExecutorKind
 from awaken.errors import ConfigError
 from awaken.ext.handoff import MAX_HANDOFFS, Handoff, HandoffInputPlugin, HandoffPlugin
 from awaken.front.budgets import checked_budget
+from awaken.front.models import as_pool
+from awaken.front.output import OutputType
 from awaken.front.remote import RemoteAgent
 from awaken.plugin.hook import Plugin
 from awaken.plugin.registrar import Registrar
@@ -33,7 +37,9 @@ class Agent:
 
     Args:
         id: the name it is asked for by.
-        model: a name (`"demo"`), or any object with `name` and `execute_stream(request)`.
+        model: a name (`"openai:gpt-5-mini"`, `"demo"`), several of which the next is asked when one
+            cannot answer, a pool (`ModelPoolSpec`), or any object with `name` and
+            `execute_stream(request)`.
         tools: functions, or tools made from them.
         state: typed keys its tools and plugins write.
         plugins: behaviour, in order.
@@ -51,7 +57,12 @@ class Agent:
         sequential: run the calls of one step one after another.
         tool_executor: how calls of one step are run, where `sequential` does not say enough.
         profile: typed keys whose values outlive threads.
-        reasoning_effort, context_policy, max_continuation_retries: how the model is asked.
+        output: the type of its answers, in a run's `output`: a dataclass, TypedDict, Struct,
+            pydantic model, list, union. An answer that does not fit goes back to the model, with
+            the reason, `max_output_retries` times at most.
+        context_policy: how much of a long conversation the model is shown, and when a summary
+            takes the place of its beginning; without one it is shown everything.
+        reasoning_effort, max_continuation_retries: how the model is asked.
         sections: configuration of plugins, by section.
 
     Raises:
@@ -62,7 +73,7 @@ class Agent:
         self,
         id: str,
         *,
-        model: str | LlmExecutor,
+        model: str | LlmExecutor | ModelPoolSpec | Sequence[str],
         system_prompt: str = "",
         tools: Iterable[Tool | Callable[..., Any]] = (),
         state: Iterable[StateKey[Any, Any]] = (),
@@ -75,6 +86,8 @@ class Agent:
         description: str | None = None,
         max_rounds: int = 16,
         max_continuation_retries: int = 2,
+        output: Any = None,
+        max_output_retries: int = 2,
         stop: Sequence[StopConditionSpec] = (),
         budget: Budget | None = None,
         sequential: bool = False,
@@ -83,27 +96,14 @@ class Agent:
         context_policy: ContextWindowPolicy | None = None,
         sections: Mapping[str, Any] | None = None,
     ) -> None:
-        checked: Any = id
-        if not isinstance(checked, str) or not checked.strip():
-            raise ConfigError(f"an agent's id is text that is not blank, not {id!r}")
-        if not isinstance(model, str) and not callable(getattr(model, "execute_stream", None)):
-            raise ConfigError(
-                f"agent {id!r}: model is a name such as 'demo' or an object with "
-                f"execute_stream(request), not {type(model).__name__}"
-            )
+        self.model = _checked_model(id, model)
         self.id = id
-        self.model = model
+        self.output = OutputType(f"agent {id!r}", output) if output is not None else None
         mine = f"agent {id!r}: "
-        aside = listed(background, mine + "background")
-        own_tools = [
-            as_tool_object(f"agent {id!r}", item)
-            for item in aside
-            if not isinstance(item, Agent | RemoteAgent)
-        ]
-        aside_agents = [item.id for item in aside if isinstance(item, Agent | RemoteAgent)]
+        aside_tools, aside_agents = _aside(listed(background, mine + "background"), f"agent {id!r}")
         self.tools = [
             *[as_tool_object(f"agent {id!r}", item) for item in listed(tools, mine + "tools")],
-            *own_tools,
+            *aside_tools,
         ]
         told = tuple(_id(agent) for agent in listed(delegates, mine + "delegates"))
         self.state = listed(state, mine + "state")
@@ -121,16 +121,18 @@ class Agent:
         executor = ToolExecutorKind.SEQUENTIAL if sequential else tool_executor
         self._spec = AgentSpec(
             id=id,
-            model_id=model if isinstance(model, str) else f"{id}.model",
+            model_id=_model_id(id, self.model),
             system_prompt=system_prompt,
             description=description,
             max_rounds=max_rounds,
             max_continuation_retries=max_continuation_retries,
+            output=self.output.format if self.output is not None else None,
+            max_output_retries=max_output_retries,
             context_policy=context_policy,
             reasoning_effort=reasoning_effort,
             delegates=(*told, *aside_agents),
             background_tools=(
-                *[tool.descriptor().id for tool in own_tools],
+                *[tool.descriptor().id for tool in aside_tools],
                 *[delegate_tool_name(agent) for agent in aside_agents],
             ),
             stop_conditions=listed(stop, mine + "stop"),
@@ -186,6 +188,8 @@ class _OwnPlugin:
             registrar.profile_key(profile_key)
         for tool in self._agent.tools:
             registrar.tool(tool)
+        if self._agent.output is not None:
+            registrar.service(AnswerCheck, AnswerCheck(self._agent.output.problem))
         if self._handoff is not None:
             self._handoff.register(registrar)
 
@@ -209,6 +213,36 @@ class _OwnRunPlugin(_OwnPlugin):
     def register(self, registrar: Registrar) -> None:
         super().register(registrar)
         self._input.register(registrar)
+
+
+def _checked_model(id: Any, model: Any) -> str | LlmExecutor | ModelPoolSpec:
+    if not isinstance(id, str) or not id.strip():
+        raise ConfigError(f"an agent's id is text that is not blank, not {id!r}")
+    if isinstance(model, list | tuple):
+        return as_pool(id, model)
+    if isinstance(model, str | ModelPoolSpec):
+        return model
+    if not callable(getattr(model, "execute_stream", None)):
+        raise ConfigError(
+            f"agent {id!r}: model is a name such as 'demo', a list of names, or an object with "
+            f"execute_stream(request), not {type(model).__name__}"
+        )
+    asks: LlmExecutor = model
+    return asks
+
+
+def _model_id(id: str, model: str | LlmExecutor | ModelPoolSpec) -> str:
+    if isinstance(model, str):
+        return model
+    return model.id if isinstance(model, ModelPoolSpec) else f"{id}.model"
+
+
+def _aside(
+    items: Sequence[Agent | RemoteAgent | Tool | Callable[..., Any]], owner: str
+) -> tuple[list[Tool], list[str]]:
+    """The tools, and the ids of the agents, that work in the background."""
+    tools = [as_tool_object(owner, i) for i in items if not isinstance(i, Agent | RemoteAgent)]
+    return tools, [item.id for item in items if isinstance(item, Agent | RemoteAgent)]
 
 
 def _id(agent: Agent | RemoteAgent | str) -> str:
@@ -245,10 +279,9 @@ def _check_spec(spec: AgentSpec) -> None:
         msgspec.convert(msgspec.to_builtins(spec), AgentSpec)
     except (msgspec.ValidationError, TypeError) as error:
         raise ConfigError(f"agent {spec.id!r}: {error}") from error
-    policy = spec.context_policy
-    if policy is not None and policy.max_messages is not None and policy.max_messages < 1:
-        raise ConfigError(f"agent {spec.id!r}: context_policy.max_messages is 1 or more")
-    for name in ("max_rounds", "max_continuation_retries"):
+    if spec.context_policy is not None:
+        _check_policy(spec.context_policy, f"agent {spec.id!r}: context_policy.")
+    for name in ("max_rounds", "max_continuation_retries", "max_output_retries"):
         if getattr(spec, name) < 0:
             raise ConfigError(f"agent {spec.id!r}: {name} is 0 or more, 0 for no limit")
     for condition in spec.stop_conditions:
@@ -259,6 +292,21 @@ def _check_spec(spec: AgentSpec) -> None:
                 raise ConfigError(
                     f"agent {spec.id!r}: {condition.pattern!r} is no regular expression: {error}"
                 ) from error
+
+
+def _check_policy(policy: ContextWindowPolicy, mine: str) -> None:
+    for name in ("max_context_tokens", "autocompact_threshold", "max_messages"):
+        limit = getattr(policy, name)
+        if limit is not None and limit < 1:
+            raise ConfigError(f"{mine}{name} is 1 or more")
+    for name in ("max_output_tokens", "min_recent_messages", "compaction_raw_suffix_messages"):
+        if getattr(policy, name) < 0:
+            raise ConfigError(f"{mine}{name} is 0 or more")
+    if policy.max_output_tokens >= policy.max_context_tokens:
+        raise ConfigError(
+            f"{mine}max_output_tokens of {policy.max_output_tokens} leaves no room for a question "
+            f"in max_context_tokens of {policy.max_context_tokens}"
+        )
 
 
 def as_tool_object(owner: str, item: Tool | Callable[..., Any]) -> Tool:

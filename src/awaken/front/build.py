@@ -13,17 +13,18 @@ from awaken.contract.llm import LlmExecutor
 from awaken.contract.profile import ProfileStore
 from awaken.contract.tool import Tool
 from awaken.domain.budget import Price
+from awaken.domain.pool import ModelPoolSpec
 from awaken.domain.spec import AgentSpec, ModelSpec
-from awaken.errors import ConfigError, InvalidPluginConfig, KeyDecode
+from awaken.errors import ConfigError
+from awaken.ext.compaction import summary_model
 from awaken.ext.handoff import Handoff
 from awaken.front.agent import Agent, as_tool_object, listed
 from awaken.front.budgets import checked_prices
-from awaken.front.loading import open_backend, open_model
+from awaken.front.loading import open_backend
+from awaken.front.models import Models, ModelStack
+from awaken.front.output import OutputType
 from awaken.front.remote import RemoteAgent
 from awaken.ids import Ids
-from awaken.llm.breaker import CircuitBreaker
-from awaken.llm.mend import MendingExecutor
-from awaken.llm.retry import LlmRetryPolicy, RetryingExecutor
 from awaken.plugin.hook import Plugin
 from awaken.runtime import AgentRuntimeBuilder
 
@@ -38,7 +39,8 @@ class Assembly:
         *,
         tools: Iterable[Tool | Callable[..., Any]],
         plugins: Iterable[Plugin],
-        models: Mapping[str, LlmExecutor] | None,
+        models: Mapping[str, LlmExecutor | ModelPoolSpec] | None,
+        model_specs: Iterable[ModelSpec],
         prices: Mapping[str, Price] | None,
         backends: Iterable[ExecutionBackendFactory],
         profiles: ProfileStore,
@@ -47,16 +49,15 @@ class Assembly:
     ) -> None:
         self._tools = listed(tools, "the runtime's tools")
         self._plugins = listed(plugins, "the runtime's plugins")
-        self._models = dict(models or {})
-        self._prices = checked_prices(prices or {})
+        self._models = Models(models or {}, model_specs, checked_prices(prices or {}))
         self._backends = {factory.backend(): factory for factory in backends}
         self._profiles = profiles
         self._clock, self._ids = clock, ids
-        self._breaker = CircuitBreaker(clock=clock)
+        self._stack = ModelStack(clock)
 
     def builder(self, given: Iterable[AnyAgent]) -> AgentRuntimeBuilder:
         builder = AgentRuntimeBuilder(clock=self._clock, ids=self._ids)
-        builder.with_executor_wrapper(self._with_retries).with_profile_store(self._profiles)
+        builder.with_executor_wrapper(self._stack).with_profile_store(self._profiles)
         for item in self._tools:
             tool = as_tool_object("the runtime", item)
             builder.with_tool(tool.descriptor().id, tool)
@@ -74,38 +75,28 @@ class Assembly:
             if spec.description
         }
         received = _received(agents)
-        models = dict(self._models)
+        models = self._models.copy()
         known: dict[str, Plugin] = {plugin.id: plugin for plugin in self._plugins}
         for agent in agents:
             if isinstance(agent, AgentSpec):
                 builder.with_agent_spec(agent)
                 continue
-            model_id = agent.spec.model_id
-            if model_id not in models:
-                models[model_id] = (
-                    open_model(agent.model) if isinstance(agent.model, str) else agent.model
-                )
+            models.add(agent.spec.model_id, agent.model)
+            if (name := summary_model(agent.spec)) is not None:
+                models.add(name, name)
             ids = tuple(_register(builder, known, agent.id, plugin) for plugin in agent.plugins)
             spec = msgspec.structs.replace(agent.spec, plugin_ids=ids)
             builder.with_agent_spec(spec, agent.own_plugin(descriptions, received.get(agent.id)))
         for way in (way for ways in received.values() for way in ways.values()):
             name = way.overlay.model_id if way.overlay is not None else None
-            if name is not None and name not in models:
-                models[name] = open_model(name)
-        for name, executor in models.items():
-            builder.with_provider(name, executor)
-            upstream = name.partition(":")[2] or executor.name
-            price = self._prices.get(name) or self._prices.get(upstream)
-            builder.with_model_binding(
-                ModelSpec(
-                    id=name,
-                    provider_id=name,
-                    upstream_model=upstream,
-                    input_price=price.input if price is not None else None,
-                    output_price=price.output if price is not None else None,
-                )
-            )
+            if name is not None:
+                models.add(name, name)
+        models.register(builder)
         return builder
+
+    async def close(self) -> None:
+        """Close the models that were opened by their names."""
+        await self._models.close()
 
     def _add_backends(
         self, builder: AgentRuntimeBuilder, agents: Sequence[Agent | AgentSpec]
@@ -119,15 +110,11 @@ class Assembly:
         for factory in backends.values():
             builder.with_agent_backend_factory(factory)
 
-    def _with_retries(self, executor: LlmExecutor, spec: AgentSpec) -> LlmExecutor:
-        try:
-            policy = spec.config("retry", LlmRetryPolicy)
-        except KeyDecode as error:
-            raise InvalidPluginConfig("retry", "retry", error) from error
-        retrying = RetryingExecutor(
-            executor, policy, clock=self._clock, breaker=self._breaker, scope=spec.model_id
-        )
-        return MendingExecutor(retrying, policy, clock=self._clock)
+
+def shapes_of(agents: Iterable[AnyAgent]) -> dict[str, OutputType]:
+    """What answers are read into, by agent."""
+    typed = [agent for agent in agents if isinstance(agent, Agent)]
+    return {agent.id: agent.output for agent in typed if agent.output is not None}
 
 
 def _check_handoffs(agents: Sequence[Agent | AgentSpec]) -> None:

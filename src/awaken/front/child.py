@@ -15,7 +15,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from importlib import import_module
 from typing import IO, Any
@@ -36,16 +36,22 @@ from awaken.backend.subprocess.protocol import (
 )
 from awaken.codec import clean_text, dumps
 from awaken.contract.commits import ThreadCommit
-from awaken.contract.control import CancellationToken
+from awaken.contract.control import CancellationToken, first_of, interruptible
 from awaken.contract.events import EventSink, NullEventSink
+from awaken.contract.threads import TicketQuery
+from awaken.domain.budget import Budget
 from awaken.domain.event import ActivityDelta, ActivitySnapshot, RunEvent, RunFinish, RunStart
 from awaken.domain.identity import RequestOrigin
+from awaken.domain.lifecycle import CANCELLED, SUSPENDED_END, Suspended
 from awaken.domain.message import as_messages
-from awaken.errors import AwakenError
+from awaken.domain.ticket import TicketStatus
+from awaken.errors import AwakenError, Cancelled
 from awaken.front.agent import Agent
 from awaken.front.remote import RemoteAgent
 from awaken.front.runtime import Runtime
-from awaken.runtime import RunRequest
+from awaken.loop import AgentRunResult
+from awaken.runtime import AgentRuntime, RunRequest, steer
+from awaken.runtime.request import continuation
 
 log = logging.getLogger("awaken.front.child")
 _PIECE = 65_536
@@ -186,8 +192,12 @@ async def answer(start: Start, sink: EventSink, token: CancellationToken) -> End
         text = f"{start.agent} raised {type(error).__name__}: {error}"
         return Broken(kind=FailureKind.NOT_READY, message=clean_text(text))
     try:
+        # One that has no budget of its own is counted all the same.
+        limits = next(agent.spec.budget for agent in agents if agent.id == agent_id)
         async with runtime:
-            return await run(runtime, agent_id, start, sink, token)
+            return await run(
+                runtime, agent_id, start, sink, token, budget=None if limits else Budget()
+            )
     except Exception as error:
         if not isinstance(error, AwakenError):
             traceback.print_exc()
@@ -195,7 +205,13 @@ async def answer(start: Start, sink: EventSink, token: CancellationToken) -> End
 
 
 async def run(
-    runtime: Runtime, agent_id: str, start: Start, sink: EventSink, token: CancellationToken
+    runtime: Runtime,
+    agent_id: str,
+    start: Start,
+    sink: EventSink,
+    token: CancellationToken,
+    *,
+    budget: Budget | None = None,
 ) -> Ended:
     """The run itself, on a thread that has the conversation so far."""
     identity = start.identity
@@ -210,6 +226,7 @@ async def run(
         agent_id=agent_id,
         messages=messages[len(history) :],
         overrides=start.overrides,
+        budget=budget,
         wait_for_decisions=False,
         origin=_ORIGINS.get(identity.origin, RequestOrigin.USER),
         run_mode=identity.run_mode,
@@ -220,17 +237,77 @@ async def run(
         session_id=identity.session_id,
         transport_request_id=identity.transport_request_id,
     )
-    under_way = asyncio.ensure_future(runtime.engine.run(request, sink))
-    await asyncio.sleep(0)  # it has its place now, and can be cancelled by its thread
     token.on_cancel(lambda: runtime.engine.cancel_by_thread(identity.thread_id))
-    result = await under_way
+    result, asks_for = await to_its_end(runtime.engine, request, sink, token)
     return Ended(
-        termination=result.termination,
+        termination=SUSPENDED_END if asks_for else result.termination,
         response=clean_text(result.response),
         steps=result.steps,
         tokens=result.input_tokens + result.output_tokens,
-        asks_for=tuple(ticket.tool_name for ticket in result.tickets),
+        spent=result.spent,
+        asks_for=asks_for,
     )
+
+
+async def to_its_end(
+    engine: AgentRuntime, request: RunRequest, sink: EventSink, token: CancellationToken
+) -> tuple[AgentRunResult, tuple[str, ...]]:
+    """How the run ends once nothing of it is under way any more, and the tools that wait for
+    somebody if it cannot: what it has started in the background ends with this process, so it is
+    waited for."""
+    stirred = asyncio.Event()
+
+    def stir(before: Callable[[str], None]) -> Callable[[str], None]:
+        def told(thread_id: str) -> None:
+            stirred.set()
+            if thread_id != request.thread_id:
+                before(thread_id)
+
+        return told
+
+    # The run is gone on with here, where its events are passed on; others as ever.
+    engine.when_left, engine.when_told = stir(engine.when_left), stir(engine.when_told)
+    while True:
+        under_way = asyncio.ensure_future(engine.run(request, sink))
+        await asyncio.sleep(0)  # it has its place now, and can be cancelled by its thread
+        if token.is_cancelled():
+            engine.cancel_by_thread(request.thread_id)
+        result = await under_way
+        if not result.waits or isinstance(result.termination, Suspended):
+            return result, tuple(ticket.tool_name for ticket in result.tickets)
+        request = continuation(request, result.run_id)
+        try:
+            with interruptible(token):
+                asks_for = await told_or_asking(engine, request.thread_id, stirred)
+        except Cancelled:
+            await steer.cancel(engine, request.thread_id)
+            return msgspec.structs.replace(result, termination=CANCELLED), ()
+        if asks_for:
+            return result, asks_for
+
+
+async def told_or_asking(
+    engine: AgentRuntime, thread_id: str, stirred: asyncio.Event
+) -> tuple[str, ...]:
+    """Wait until a task has something to tell the run of a thread, or an agent in one waits for
+    somebody; returns the tools that do, if so."""
+    seen = 0
+
+    async def changed() -> None:
+        nonlocal seen
+        seen = await engine.store.changed(thread_id, seen)
+
+    async def left() -> None:
+        await stirred.wait()
+
+    while True:
+        stirred.clear()
+        if await engine.store.load_commands(thread_id):
+            return ()
+        questions = await engine.store.list_tickets(TicketQuery(status=TicketStatus.OPEN))
+        if len(questions):
+            return tuple(dict.fromkeys(ticket.tool_name for ticket in questions))
+        await first_of(changed(), left())
 
 
 _ORIGINS = {origin.run_origin: origin for origin in RequestOrigin}

@@ -4,62 +4,156 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Iterable
+from typing import NamedTuple, Protocol, TypeVar
 
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.control import first_of
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.run import RunRecord
-from awaken.errors import AwakenError, RunLeft, StoreError, ThreadAlreadyRunning
-from awaken.front.result import RecoveredRun, RunResult
+from awaken.errors import (
+    AwakenError,
+    RunLeft,
+    StoreError,
+    StoreUnavailable,
+    ThreadAlreadyRunning,
+    ThreadOwned,
+)
+from awaken.front.result import RecoveredRun, RunResult, Shapes
 from awaken.runtime import AgentRuntime, steer
 from awaken.runtime.task_records import is_task
 
 AT_ONCE = 100
+A_FEW = 10
+"""As many threads are looked at one by one; for more, all there are are looked at."""
 ATTEMPTS = 3
+"""How often a run may fail before whoever waits for it is told so."""
 LOOK_AROUND = 5.0
+LONGEST_PAUSE = 300.0
 log = logging.getLogger("awaken.runtime")
 
-Spawn = Callable[[Awaitable[RunResult]], asyncio.Task[RunResult]]
+V = TypeVar("V")
+
+
+class Spawn(Protocol):
+    """Starts work that the runtime owns."""
+
+    def __call__(self, work: Awaitable[V]) -> asyncio.Task[V]: ...
+
+
+class Failure(NamedTuple):
+    """How often a run could not be carried on, when it is tried again, and why it could not."""
+
+    times: int
+    until: float
+    error: Exception
 
 
 class Recovery:
-    """Takes runs up, each once at a time; one that fails again and again is left alone."""
+    """Takes runs up, each once at a time; one that fails is tried again later and later.
 
-    def __init__(self, engine: AgentRuntime, spawn: Spawn) -> None:
+    Until it is started, it goes on only with runs that wait for their tasks, when those have news.
+    """
+
+    def __init__(self, engine: AgentRuntime, spawn: Spawn, shapes: Shapes) -> None:
         self._engine = engine
+        self._shapes = shapes
         self._spawn = spawn
         self._room = asyncio.Semaphore(AT_ONCE)
         self._threads: dict[str, str] = {}
-        self._failures: dict[str, int] = {}
+        self._failures: dict[str, Failure] = {}
         self._keeper: asyncio.Task[None] | None = None
         self._left: set[str] = set()
         self._stirred = asyncio.Event()
+        engine.when_left, engine.when_told = self._look_at, self._see_to
+
+    async def recover(self) -> list[RecoveredRun]:
+        """Go on with all that nobody carries on, also with what has failed before, and have read
+        what agents have written to threads in which nobody runs; returns what was taken up."""
+        self._failures.clear()
+        runs = await self.take_up()
+        await self._wake(await self._engine.store.load_commands())
+        return runs
 
     async def take_up(self, thread: str | None = None) -> list[RecoveredRun]:
-        """Go on with what nobody carries on, in one thread or in all; returns what was taken up."""
-        runs: list[RecoveredRun] = []
-        await self._engine.tasks.settle()
-        for record in await steer.interrupted(self._engine):
-            if is_task(record):
-                await steer.take_up_task(self._engine, record)
-            elif (
-                thread in (None, record.thread_id)
-                and record.run_id not in self._threads
-                and self._failures.get(record.run_id, 0) < ATTEMPTS
-            ):
-                runs.append(self._carry_on(record))
+        """Go on with what nobody carries on, in one thread or in all; returns what was taken up.
+
+        Raises:
+            StoreUnavailable: nothing can be read now.
+        """
+        engine, runs = self._engine, list[RecoveredRun]()
+        if thread is None:
+            await engine.tasks.settle()
+        now_ms = steer.overdue_at(engine)
+        for record in await engine.store.list_interrupted(now_ms=now_ms, thread_id=thread):
+            # Something has happened in a thread that is named: that may help.
+            if thread is not None or not self._is_put_off(record):
+                runs.extend(await self._try(record))
         return runs
 
     async def goes_on(self, thread: str) -> bool:
         """Take up the run of a thread; whether it goes on, because of this or already."""
         return bool(await self.take_up(thread)) or thread in self._threads.values()
 
+    async def _try(self, record: RunRecord) -> list[RecoveredRun]:
+        """Go on with a run or a task, if it is to go on here; the run, if it is one.
+
+        A record that nobody can read, say, keeps no other from being taken up.
+        """
+        engine = self._engine
+        try:
+            if not await steer.is_to_go_on(engine, record):
+                return []
+            if not is_task(record):
+                return [self._carry_on(record)] if record.run_id not in self._threads else []
+            await engine.tasks.take_up(record, engine.registry.snapshot())
+        except (ThreadAlreadyRunning, ThreadOwned):
+            return []  # another process was quicker
+        except StoreUnavailable:
+            raise
+        except Exception as error:
+            self._note(record, error)
+        else:
+            self._failures.pop(record.run_id, None)
+        return []
+
+    # -- failures -----------------------------------------------------------------------------
+
+    def _note(self, record: RunRecord, error: Exception) -> None:
+        before = self._failures.get(record.run_id)
+        times = 1 if before is None else before.times + 1
+        pause = min(LOOK_AROUND * 2 ** min(times, 10), LONGEST_PAUSE)
+        until = asyncio.get_running_loop().time() + pause
+        self._failures[record.run_id] = Failure(times, until, error)
+        unforeseen = None if isinstance(error, AwakenError) else error
+        log.error("run %s could not be carried on: %s", record.run_id, error, exc_info=unforeseen)
+
+    def _is_put_off(self, record: RunRecord) -> bool:
+        failure = self._failures.get(record.run_id)
+        return failure is not None and asyncio.get_running_loop().time() < failure.until
+
+    def why_not(self, record: RunRecord, needed: Iterable[str]) -> str | None:
+        """Why a run that nobody carries on, and needs these others, is not carried on here either;
+        nothing if it will be."""
+        enough = ATTEMPTS if self._keeper is not None else 1
+        for run_id in (record.run_id, *needed):
+            failure = self._failures.get(run_id)
+            if failure is not None and failure.times >= enough:
+                return f"{run_id!r} fails here ({failure.error}); see to that, and call recover()"
+        agent = steer.agent_of(record)
+        if record.run_id in self._threads:
+            return None
+        if agent not in self._engine.registry.snapshot().agent_ids():
+            return f"this runtime has no agent {agent!r}; open one that has it, and recovers"
+        if self._keeper is None:
+            return "this runtime does not recover what others have left; call recover()"
+        return None
+
+    # -- looking around -----------------------------------------------------------------------
+
     def start(self) -> None:
         """From now on, go on with what somebody answers, cancels or leaves."""
         self._keeper = asyncio.ensure_future(self._keep_going())
-        # What was sent while a run came to its end was for nobody.
-        self._engine.when_left = self._look_at
 
     def stop(self) -> None:
         if self._keeper is not None:
@@ -71,27 +165,35 @@ class Recovery:
             await asyncio.wait([self._keeper])
 
     async def _keep_going(self) -> None:
-        engine, after = self._engine, 0
+        loop, after = asyncio.get_running_loop(), 0
+        look_at = loop.time() + LOOK_AROUND
         while True:
             try:
-                commands = await self._news(after)
+                commands = await self._news(after, look_at - loop.time())
                 after = max([after, *(command.id for command in commands)])
                 unheard = [command for command in commands if not self._is_heard(command)]
-                left, self._left = self._left, set()
+                threads, self._left = self._left, set()
                 self._stirred.clear()
-                for thread_id in left:
-                    unheard.extend(await engine.store.load_commands(thread_id))
-                if commands and not unheard:
-                    continue  # those who are meant are here, and are told
-                await self.take_up()
-                await engine.messages.wake(unheard, engine.registry.snapshot().agent_ids())
+                for thread_id in threads:
+                    unheard.extend(await self._engine.store.load_commands(thread_id))
+                threads.update(command.thread_id for command in unheard)
+                if loop.time() >= look_at or len(threads) > A_FEW:
+                    await self.take_up()
+                    look_at = loop.time() + LOOK_AROUND
+                else:
+                    for thread_id in threads:
+                        await self.take_up(thread_id)
+                await self._wake(unheard)
             except StoreError as error:
                 log.warning("cannot look for runs to go on with: %s", error)
-                await asyncio.sleep(LOOK_AROUND)
+                after, look_at = 0, await _later(loop)
+            except Exception:
+                log.exception("cannot look for runs to go on with")
+                after, look_at = 0, await _later(loop)
 
-    async def _news(self, after: int) -> list[ThreadCommand]:
-        """The commands that come next; none if a run has left its thread, or nothing came for a
-        while."""
+    async def _news(self, after: int, patience: float) -> list[ThreadCommand]:
+        """The commands that come next; none if a run has left its thread, or nothing came for so
+        many seconds."""
         found: list[ThreadCommand] = []
 
         async def commands() -> None:
@@ -100,13 +202,8 @@ class Recovery:
         async def left() -> None:
             await self._stirred.wait()
 
-        await first_of(commands(), left(), asyncio.sleep(LOOK_AROUND))
+        await first_of(commands(), left(), asyncio.sleep(max(patience, 0)))
         return found
-
-    def _look_at(self, thread_id: str) -> None:
-        """A run has left a thread; something may have been sent there just now."""
-        self._left.add(thread_id)
-        self._stirred.set()
 
     def _is_heard(self, command: ThreadCommand) -> bool:
         """Whether the run that a command is for is here, and told."""
@@ -114,6 +211,47 @@ class Recovery:
         if run is not None:
             run.take(command)
         return run is not None
+
+    async def _wake(self, commands: Iterable[ThreadCommand]) -> None:
+        """Let agents read what others have written to threads in which nobody runs."""
+        engine, waiting = self._engine, dict[str, list[ThreadCommand]]()
+        for command in commands:
+            waiting.setdefault(command.thread_id, []).append(command)
+        agents = engine.registry.snapshot().agent_ids()
+        for thread_id, unread in waiting.items():
+            try:
+                await engine.messages.wake(unread, agents)
+            except StoreUnavailable:
+                raise
+            except Exception:
+                log.exception("thread %s could not be woken", thread_id)
+
+    def _look_at(self, thread_id: str) -> None:
+        """A run has left a thread: what was sent there while it came to its end was for nobody."""
+        self._left.add(thread_id)
+        self._stirred.set()
+        self._see_to(thread_id)
+
+    def _see_to(self, thread_id: str) -> None:
+        """A thread was told something, and none of its runs is live here."""
+        if self._keeper is None and not self._engine.closed:
+            self._spawn(self._go_on_with_own(thread_id))
+
+    async def _go_on_with_own(self, thread_id: str) -> None:
+        """Go on with a run of this process whose tasks have told it something."""
+        engine = self._engine
+        while True:
+            try:
+                now_ms = steer.overdue_at(engine)
+                for run in await engine.store.list_interrupted(now_ms=now_ms, thread_id=thread_id):
+                    if run.is_background_task_waiting():
+                        await self._try(run)
+                return
+            except StoreUnavailable as error:
+                log.warning("cannot look for the run of thread %s: %s", thread_id, error)
+                await asyncio.sleep(LOOK_AROUND)
+
+    # -- runs ---------------------------------------------------------------------------------
 
     def _carry_on(self, record: RunRecord) -> RecoveredRun:
         self._threads[record.run_id] = record.thread_id
@@ -134,15 +272,23 @@ class Recovery:
                 result = await steer.go_on(self._engine, record)
             except (ThreadAlreadyRunning, RunLeft):
                 raise  # another process was quicker, or will go on
-            except AwakenError as error:
+            except Exception as error:
                 if not self._engine.closed and not await self._is_over(record):
-                    self._failures[record.run_id] = self._failures.get(record.run_id, 0) + 1
-                    log.error("run %s could not be carried on: %s", record.run_id, error)
+                    self._note(record, error)
                 raise
         self._failures.pop(record.run_id, None)
-        return RunResult.of(record.thread_id, result)
+        return RunResult.of(record.thread_id, result, self._shapes)
 
     async def _is_over(self, record: RunRecord) -> bool:
         """Whether somebody has ended a run in the meantime."""
-        latest = await self._engine.store.load_run(record.run_id)
+        try:
+            latest = await self._engine.store.load_run(record.run_id)
+        except StoreError:
+            return False  # nobody can tell now
         return latest is None or latest.status is RunStatus.DONE
+
+
+async def _later(loop: asyncio.AbstractEventLoop) -> float:
+    """Wait for a while; the time then."""
+    await asyncio.sleep(LOOK_AROUND)
+    return loop.time()

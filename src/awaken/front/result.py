@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
+from types import MappingProxyType
+from typing import Any, TypeVar
 
 from awaken.domain.budget import Amount
 from awaken.domain.inference import TokenUsage
-from awaken.domain.lifecycle import SUSPENDED_END, Suspended, TerminationReason
+from awaken.domain.lifecycle import NATURAL_END, SUSPENDED_END, Suspended, TerminationReason
 from awaken.domain.run import RunRecord, RunWaitingTicket
 from awaken.domain.value import Value
+from awaken.errors import NoOutput
+from awaken.front.output import OutputType
 from awaken.loop import AgentRunResult
 from awaken.state.runtime_keys import SPENDING
+
+T = TypeVar("T")
+
+Shapes = Mapping[str, OutputType]
+"""What answers are read into, by agent."""
+NO_SHAPES: Shapes = MappingProxyType({})
 
 
 class RecoveredRun:
@@ -53,6 +63,37 @@ class RunResult(Value, frozen=True, kw_only=True):
     tickets: tuple[RunWaitingTicket, ...] = ()
     waiting: bool = False
     spent: Amount | None = None
+    shape: OutputType | None = None
+
+    @property
+    def output(self) -> Any:
+        """The answer as the type its agent has for `output`.
+
+        Raises:
+            NoOutput: the agent has none, or the run did not come to an answer; says why.
+        """
+        if self.shape is None:
+            raise NoOutput(self.run_id, "its agent answers with text: give it an output type")
+        if self.waiting or self.suspended:
+            raise NoOutput(self.run_id, "it waits, and has not answered yet")
+        if self.termination != NATURAL_END:
+            raise NoOutput(self.run_id, f"it ended otherwise: {self.termination!r}")
+        try:
+            return self.shape.read(self.response)
+        except ValueError as error:
+            raise NoOutput(self.run_id, f"its answer does not fit: {error}") from error
+
+    def output_as(self, type_: type[T]) -> T:
+        """The same, for type checkers.
+
+        Raises:
+            NoOutput: there is none.
+            TypeError: it is of another type.
+        """
+        output = self.output
+        if not isinstance(output, type_):
+            raise TypeError(f"the output is a {type(output).__name__}, no {type_.__name__}")
+        return output
 
     @property
     def suspended(self) -> bool:
@@ -60,7 +101,7 @@ class RunResult(Value, frozen=True, kw_only=True):
         return isinstance(self.termination, Suspended)
 
     @classmethod
-    def of(cls, thread_id: str, result: AgentRunResult) -> RunResult:
+    def of(cls, thread_id: str, result: AgentRunResult, shapes: Shapes = NO_SHAPES) -> RunResult:
         return cls(
             thread_id=thread_id,
             run_id=result.run_id,
@@ -75,10 +116,11 @@ class RunResult(Value, frozen=True, kw_only=True):
             tickets=result.tickets,
             waiting=result.waits,
             spent=result.spent,
+            shape=shapes.get(result.agent_id),
         )
 
     @classmethod
-    def read(cls, record: RunRecord) -> RunResult:
+    def read(cls, record: RunRecord, shapes: Shapes = NO_SHAPES) -> RunResult:
         """How a run stands, from its record."""
         waiting, state = record.waiting, record.state
         kept = state.extensions.get(SPENDING.name) if state is not None else None
@@ -96,4 +138,5 @@ class RunResult(Value, frozen=True, kw_only=True):
             tickets=waiting.tickets if waiting is not None else (),
             waiting=waiting is not None,
             spent=SPENDING.load(kept).spent if kept is not None else None,
+            shape=shapes.get(record.agent_id),
         )

@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import (
-    AsyncIterator,
     Awaitable,
     Callable,
+    Coroutine,
     Iterable,
     Mapping,
     Sequence,
 )
-from datetime import timedelta
 from types import TracebackType
 from typing import Any, Literal, Self, TypeVar
 
@@ -20,41 +19,30 @@ import msgspec
 
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.backend import ExecutionBackendFactory
-from awaken.contract.background import TaskStatus
 from awaken.contract.events import EventSink, NullEventSink
 from awaken.contract.llm import LlmExecutor
 from awaken.contract.profile import ProfileStore
 from awaken.contract.store import Store
-from awaken.contract.threads import (
-    ChildStrategy,
-    Freed,
-    Page,
-    RunQuery,
-    ThreadQuery,
-    TicketQuery,
-)
 from awaken.contract.tool import Tool
 from awaken.domain.budget import Budget, Price
-from awaken.domain.event import RunEvent
 from awaken.domain.inference import InferenceOverride
 from awaken.domain.message import Message, as_messages
+from awaken.domain.pool import ModelPoolSpec
 from awaken.domain.receipt import CancelReceipt
-from awaken.domain.run import RunRecord
-from awaken.domain.spec import AgentSpec, RemoteEndpoint
-from awaken.domain.thread import Thread
-from awaken.domain.ticket import Ticket, TicketStatus
+from awaken.domain.spec import AgentSpec, ModelSpec, RemoteEndpoint
 from awaken.domain.tool import ToolDescriptor
 from awaken.errors import AwakenError, ConfigError
 from awaken.front.agent import Agent, listed
 from awaken.front.answers import Answers, OnApproval, ask, decisions_of
+from awaken.front.archive import Archive
 from awaken.front.budgets import checked_budget
-from awaken.front.build import AnyAgent, Assembly
+from awaken.front.build import AnyAgent, Assembly, shapes_of
 from awaken.front.loading import open_store
 from awaken.front.recovery import Recovery
 from awaken.front.remote import RemoteAgent, find_agent
 from awaken.front.result import RecoveredRun, RunResult
 from awaken.front.stream import RunStream
-from awaken.front.tasks import BackgroundTask, list_tasks, over_or_asking
+from awaken.front.tasks import at_rest, over_or_asking
 from awaken.ids import UUID7, Ids
 from awaken.plugin.hook import Plugin
 from awaken.runtime import (
@@ -65,17 +53,15 @@ from awaken.runtime import (
     steer,
 )
 from awaken.runtime.receipts import cancel_with_receipt
-from awaken.state.key import StateKey
 
 V = TypeVar("V")
 
-_PAGE = 500
 log = logging.getLogger("awaken.runtime")
 
 Input = str | Message | Iterable[Message | str] | None
 
 
-class Runtime:
+class Runtime(Archive):
     """Runs agents. Open it with `async with`; leaving it ends what still runs (see `on_close`).
 
     Args:
@@ -83,12 +69,14 @@ class Runtime:
         store: an address such as `sqlite:///awaken.db` or `memory:`, or a store, which stays open.
         recover: while it is open (by `async with`), go on with runs of these agents that nobody
             carries on: their process is gone, or they were answered, cancelled or ran out of time.
+            Without it, a run that has started tasks here still goes on when they have news.
         on_close: what becomes of runs that are live when the runtime closes. `leave` lets each
             finish its step and stay open, so that the next process recovers it; so does every run
             that was recovered itself.
         tools: tools every agent sees.
         plugins: plugins agents given as data (`AgentSpec`) may name.
-        models: models agents given as data may name.
+        models: models, and pools of them, that agents may name; pools name models in turn.
+        model_specs: what is known of models by their names: limits, what they read, prices.
         prices: what models cost, by the names agents use for them, for budgets in money. A model
             that only an override of a run or a step names costs what the agent's own does.
         sources: where to look for further agents by their A2A cards, by a name of yours: the agent
@@ -106,7 +94,8 @@ class Runtime:
         on_close: Literal["cancel", "leave"] = "cancel",
         tools: Iterable[Tool | Callable[..., Any]] = (),
         plugins: Iterable[Plugin] = (),
-        models: Mapping[str, LlmExecutor] | None = None,
+        models: Mapping[str, LlmExecutor | ModelPoolSpec] | None = None,
+        model_specs: Iterable[ModelSpec] = (),
         prices: Mapping[str, Price] | None = None,
         backends: Iterable[ExecutionBackendFactory] = (),
         sources: Mapping[str, str | RemoteEndpoint] | None = None,
@@ -114,7 +103,8 @@ class Runtime:
         clock: Clock = SYSTEM_CLOCK,
         ids: Ids = UUID7,
     ) -> None:
-        self._clock, self._ids = clock, ids
+        super().__init__(open_store(store) if isinstance(store, str) else store, clock, ids)
+        self._owns_store = isinstance(store, str)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = False
         self._recover = recover
@@ -122,12 +112,11 @@ class Runtime:
             raise ConfigError(f"on_close is 'cancel' or 'leave', not {on_close!r}")
         self._on_close = on_close
         self.recovered: list[RecoveredRun] = []
-        self._owns_store = isinstance(store, str)
-        self._store = open_store(store) if isinstance(store, str) else store
         self._assembly = Assembly(
             tools=tools,
             plugins=plugins,
             models=models,
+            model_specs=model_specs,
             prices=prices,
             backends=backends,
             profiles=profiles or self._store.profiles,
@@ -140,7 +129,8 @@ class Runtime:
         builder = self._assembly.builder(self._agents)
         self._closers = builder.closers()
         self._engine = builder.with_thread_run_store(self._store).build(self._sources)
-        self._recovery = Recovery(self._engine, self._spawn)
+        self._shapes = shapes_of(self._agents)
+        self._recovery = Recovery(self._engine, self._spawn, self._shapes)
 
     # -- life ---------------------------------------------------------------------------------
 
@@ -150,7 +140,7 @@ class Runtime:
             await self.discover()
         if self._recover:
             try:
-                self.recovered = await self.recover()
+                self.recovered = await self._recovery.take_up()
             except BaseException:
                 await self.close()
                 raise
@@ -180,6 +170,7 @@ class Runtime:
             await asyncio.wait(self._tasks, timeout=CANCEL_GRACE)
         for plugin in self._closers:
             await plugin.close(leave=self._on_close == "leave")
+        await self._assembly.close()
         await self._recovery.stopped()
         if self._owns_store:
             await self._store.close()
@@ -188,11 +179,6 @@ class Runtime:
     def engine(self) -> AgentRuntime:
         """The full contract beneath: `RunRequest`, control by run and thread id."""
         return self._engine
-
-    @property
-    def store(self) -> Store:
-        """What threads are kept in."""
-        return self._store
 
     def replace(self, agents: Iterable[AnyAgent]) -> int:
         """Use other agents from now on; runs that are live keep theirs. Returns the version.
@@ -206,6 +192,7 @@ class Runtime:
         builder = self._assembly.builder((*agents, *found.values()))
         version = self._engine.registry.replace(builder.validated_resolver(self._sources))
         self._agents, self._found = agents, found
+        self._shapes.update(shapes_of(agents))
         self._closers.extend(builder.closers())
         return version
 
@@ -291,10 +278,15 @@ class Runtime:
             self._spawn,
             self._engine.cancel_by_run_id,
             detached=detached,
+            shape=self._shapes.get(request.agent_id or ""),
         )
 
     def run_sync(self, *args: Any, **kwargs: Any) -> RunResult:
         """`run`, for programs without an event loop.
+
+        It returns when everything has come to rest: a run goes on with its background tasks until
+        they have ended. If an agent in the background needs an answer, both are left as they wait;
+        answer, and go on with them, by opening the runtime.
 
         Raises:
             ConfigError: there is one; await `run` instead.
@@ -302,14 +294,25 @@ class Runtime:
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            return asyncio.run(self.run(*args, **kwargs))
+            return asyncio.run(self._run_to_rest(self.run(*args, **kwargs)))
         raise ConfigError("run_sync was called inside an event loop: await runtime.run(…) instead")
+
+    async def _run_to_rest(self, run: Coroutine[Any, Any, RunResult]) -> RunResult:
+        """Run in an event loop that is over afterwards: nothing may be live in it then."""
+        try:
+            result = await run
+            await at_rest(self._engine, self._tasks)
+            now = await self.find_run(result.run_id) if result.waiting else None
+            return result if now is None else RunResult.read(now, self._shapes)
+        finally:
+            await self._engine.tasks.close(leave=True, grace=CANCEL_GRACE)
 
     async def _drive(
         self, request: RunRequest, on_approval: OnApproval | None, sink: EventSink
     ) -> RunResult:
         while True:
-            result = RunResult.of(request.thread_id, await self._engine.run(request, sink))
+            ended = await self._engine.run(request, sink)
+            result = RunResult.of(request.thread_id, ended, self._shapes)
             if not result.suspended or on_approval is None or not result.tickets:
                 return result
             decisions = [await ask(on_approval, ticket) for ticket in result.tickets]
@@ -368,9 +371,10 @@ class Runtime:
 
         Their process is gone, or somebody answered or cancelled them while none ran. Each goes
         on from its last commit, in the background: what was answered is not asked again, what was
-        done is not done again. Await what this returns to know how they ended.
+        done is not done again. Await what this returns to know how they ended. Agents that were
+        written to where nobody runs read that, too.
         """
-        return await self._recovery.take_up()
+        return await self._recovery.recover()
 
     # -- control ------------------------------------------------------------------------------
 
@@ -385,10 +389,6 @@ class Runtime:
         if not deadline >= 0:
             raise ConfigError(f"deadline is a number of seconds from 0 on, not {deadline!r}")
         return await cancel_with_receipt(self._engine, id, deadline, self._spawn)
-
-    async def cancel_and_wait(self, thread: str, timeout: float = CANCEL_GRACE) -> bool:
-        """Cancel a thread's run in this process and wait for it; false if that takes too long."""
-        return await self._engine.cancel_and_wait_by_thread(thread, timeout)
 
     async def decide(self, id: str, answers: Answers, *, by: str | None = None) -> bool:
         """Answer tickets of a run, all or none, by their ticket or call ids.
@@ -423,114 +423,12 @@ class Runtime:
 
         Raises:
             NotFound: there is no such run.
+            RunAbandoned: nobody carries it on, and nobody here will.
             TimeoutError: so many seconds have passed.
         """
         async with asyncio.timeout(timeout):
-            return RunResult.read(await over_or_asking(self._engine, id))
-
-    # -- reading ------------------------------------------------------------------------------
-
-    async def tasks(
-        self,
-        thread: str | None = None,
-        *,
-        status: TaskStatus | Literal["running", "completed", "failed", "cancelled"] | None = None,
-        limit: int = 100,
-    ) -> list[BackgroundTask]:
-        """The last background tasks of a thread and of all it has started, or all there are, the
-        one started last first."""
-        return await list_tasks(self._store, thread, _task_status(status), limit)
-
-    async def messages(
-        self, thread: str, *, after: int = 0, limit: int | None = None
-    ) -> Sequence[Message]:
-        """A thread's log, from position `after` + 1."""
-        return await self._store.load_messages(thread, after=after, limit=limit)
-
-    async def events(
-        self, thread: str, *, after: int = 0, follow: bool = True
-    ) -> AsyncIterator[RunEvent]:
-        """A thread's durable events behind `seq` `after`: first what was, then what comes.
-
-        No gap and no repeat, whichever process writes them, also over its crash; deltas are only
-        seen by whoever streams the run. It ends with the last one there is unless it is to follow.
-        """
-        seen = 0
-        while True:
-            if follow:
-                seen = await self._store.changed(thread, seen)
-            while page := await self._store.load_events(thread, after=after, limit=_PAGE):
-                for event in page:
-                    yield event
-                after += len(page)
-            if not follow:
-                return
-
-    async def fork(self, thread: str, *, at: int | None = None, new: str | None = None) -> Thread:
-        """A new thread that begins as this one was after the step that event `at` belongs to.
-
-        Log, events and thread state are those of then, or of now without `at`; this thread stays
-        as it is. Runs and open tickets are not taken along.
-
-        Raises:
-            NotFound: no such thread or event.
-            AlreadyExists: there is a thread `new`.
-        """
-        name = self._ids.new() if new is None else new
-        return await self._store.fork(thread, name, at=at, at_ms=self._clock.now_ms())
-
-    async def state(self, thread: str, key: StateKey[V, Any]) -> V:
-        """The value of a state key after the thread's latest run, or its initial value."""
-        context = await self._store.load_context(thread, tail=0)
-        if context is None:
-            return key.initial()
-        stored = {**context.thread_state.extensions, **context.run_state.extensions}
-        return key.load(stored[key.name]) if key.name in stored else key.initial()
-
-    async def find_run(self, run_id: str) -> RunRecord | None:
-        return await self._store.load_run(run_id)
-
-    async def list_runs(self, query: RunQuery | None = None) -> Page[RunRecord]:
-        """Runs, the one created last first."""
-        return await self._store.list_runs(query or RunQuery())
-
-    async def list_threads(self, query: ThreadQuery | None = None) -> Page[Thread]:
-        """Threads, the one changed last first."""
-        return await self._store.list_threads(query or ThreadQuery())
-
-    async def list_tickets(self, query: TicketQuery | None = None) -> Page[Ticket]:
-        """Questions that were put to people, the oldest first; the open ones if nothing is said."""
-        return await self._store.list_tickets(query or TicketQuery(status=TicketStatus.OPEN))
-
-    # -- upkeep -------------------------------------------------------------------------------
-
-    async def delete_thread(
-        self, thread: str, *, children: ChildStrategy = ChildStrategy.REJECT
-    ) -> Freed:
-        """Delete a thread and all that belongs to it.
-
-        Raises:
-            NotFound: no such thread.
-            ThreadOwned: it is running.
-            InvalidRecord: it has children, and `children` does not say what becomes of them.
-        """
-        now = self._clock.now_ms()
-        return await self._store.delete_thread(thread, children=children, at_ms=now)
-
-    async def prune(self, *, older_than: float | timedelta) -> Freed:
-        """Delete threads that were not written for that long (in seconds) and have no open run."""
-        seconds = older_than.total_seconds() if isinstance(older_than, timedelta) else older_than
-        if not seconds >= 0:
-            raise ConfigError(f"older_than is a length of time, not {older_than!r}")
-        return await self._store.prune(before_ms=self._clock.now_ms() - round(seconds * 1000))
-
-
-def _task_status(word: str | None) -> TaskStatus | None:
-    try:
-        return None if word is None else TaskStatus(word)
-    except ValueError:
-        known = ", ".join(repr(status.value) for status in TaskStatus)
-        raise ConfigError(f"status is one of {known}, not {word!r}") from None
+            run = await over_or_asking(self._engine, id, self._recovery.why_not)
+            return RunResult.read(run, self._shapes)
 
 
 def _when_busy(word: str) -> WhenBusy:

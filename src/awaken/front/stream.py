@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from awaken.contract.events import EventSink
 from awaken.domain.event import (
@@ -14,12 +14,16 @@ from awaken.domain.event import (
     ActivitySnapshot,
     ReasoningDelta,
     RunEvent,
+    StepStart,
+    StreamReset,
     TextDelta,
     ToolCallDelta,
     ToolCallStart,
     ToolCallStreamDelta,
 )
 from awaken.errors import ConfigError
+from awaken.front.output import OutputType
+from awaken.front.partial import PartialJson
 from awaken.front.result import RunResult
 from awaken.runtime import CANCEL_GRACE
 
@@ -116,7 +120,9 @@ class RunStream:
         cancel: Callable[[str], bool],
         *,
         detached: bool = False,
+        shape: OutputType | None = None,
     ) -> None:
+        self._shape = shape
         self._start = start
         self._spawn = spawn
         self._cancel = cancel
@@ -189,6 +195,29 @@ class RunStream:
         async for event in self:
             if isinstance(event.event, TextDelta) and event.run_id == self._buffer.run_id:
                 yield event.event.delta
+
+    async def outputs(self) -> AsyncIterator[Any]:
+        """What has come so far of an answer with a shape, as plain data, each time there is more.
+
+        It may still change its mind: the whole one, checked, is the result's `output`.
+
+        Raises:
+            ConfigError: the agent has no output type.
+        """
+        if self._shape is None:
+            raise ConfigError("the agent answers with text: give it an output type, or read text()")
+        written, shown = PartialJson(), None
+        async for event in self:
+            if event.run_id != self._buffer.run_id:
+                continue
+            if isinstance(event.event, StepStart | StreamReset):
+                written = PartialJson()
+            elif isinstance(event.event, TextDelta):
+                written.push(event.event.delta)
+                now = self._shape.partial(written.value())
+                if now is not None and now != shown:
+                    shown = now
+                    yield now
 
     @property
     def result(self) -> RunResult:

@@ -2,22 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Self
+import asyncio
+from collections.abc import Callable, Iterable, Set
+from typing import Any, Self
 
 import msgspec
 
 from awaken.codec import Json
-from awaken.contract.background import TaskStatus
+from awaken.contract.background import TASK_AGENT, TaskStatus
 from awaken.contract.store import Store
 from awaken.contract.threads import RunQuery, TicketQuery
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.run import RunRecord, WaitingReason
 from awaken.domain.ticket import TicketStatus
 from awaken.domain.value import Value
-from awaken.errors import NotFound
+from awaken.errors import NotFound, RunAbandoned
 from awaken.ext.background import TaskProgress, find_live_task
 from awaken.runtime import AgentRuntime, steer
+from awaken.runtime.delegates import parent_of
+from awaken.runtime.messages import root_of
 from awaken.runtime.task_records import KeptTask, is_task
+
+PATIENCE = 5.0
+"""Seconds without news after which whoever waits for a run looks whether anybody carries it on."""
+GLANCE = 0.2
+"""Seconds between two looks at tasks, who wake nobody when their agents ask something."""
+
+
+WhyNot = Callable[[RunRecord, Iterable[str]], str | None]
+"""Why a run that nobody carries on, and needs these others, is not carried on here either; nothing
+if it will be."""
 
 
 class BackgroundTask(Value, frozen=True, kw_only=True):
@@ -64,37 +78,24 @@ async def list_tasks(
     store: Store, thread: str | None, status: TaskStatus | None, limit: int
 ) -> list[BackgroundTask]:
     """The last tasks of a thread and of all it has started, or of the whole store, newest first."""
-    found = await (_of_all(store, status, limit) if thread is None else _of(store, thread))
-    tasks = [BackgroundTask.of(record) for record in found]
-    tasks = [task for task in tasks if status in (None, task.status)]
-    return sorted(tasks, key=_age, reverse=True)[:limit]
+    tasks: list[BackgroundTask] = []
+    query = RunQuery(
+        ancestor_thread_id=thread,
+        agent_prefix=TASK_AGENT,
+        status=None if status is None else _run_status(status),
+        limit=max(limit, 1),
+    )
+    while True:
+        page = await store.list_runs(query)
+        found = [BackgroundTask.of(run) for run in page if is_task(run)]
+        tasks.extend(task for task in found if status in (None, task.status))
+        if page.cursor is None or len(tasks) >= limit:
+            return sorted(tasks, key=_age, reverse=True)[:limit]
+        query = msgspec.structs.replace(query, cursor=page.cursor)
 
 
 def _age(task: BackgroundTask) -> tuple[int, str]:
     return task.created_at_ms, task.id
-
-
-async def _of(store: Store, thread: str) -> list[RunRecord]:
-    found: list[RunRecord] = []
-    for beneath in await steer.descendants(store, thread):
-        # A task's thread has its run alone.
-        page = await store.list_runs(RunQuery(thread_id=beneath.id, limit=1))
-        found.extend(run for run in page if is_task(run))
-    return found
-
-
-async def _of_all(store: Store, status: TaskStatus | None, limit: int) -> list[RunRecord]:
-    found: list[RunRecord] = []
-    running = None if status is None else _run_status(status)
-    query = RunQuery(status=running)
-    while True:
-        page = await store.list_runs(query)
-        for run in page:
-            if is_task(run) and status in (None, KeptTask.of(run).task.status):
-                found.append(run)
-        if page.cursor is None or len(found) >= limit:
-            return found
-        query = msgspec.structs.replace(query, cursor=page.cursor)
 
 
 def _run_status(status: TaskStatus) -> RunStatus:
@@ -104,17 +105,18 @@ def _run_status(status: TaskStatus) -> RunStatus:
 # -- runs -------------------------------------------------------------------------------------
 
 
-async def over_or_asking(engine: AgentRuntime, id: str) -> RunRecord:
+async def over_or_asking(engine: AgentRuntime, id: str, why_not: WhyNot) -> RunRecord:
     """The run of a run or thread id, once it is over or waits for somebody's answer, whoever
     carries it on.
 
     Raises:
         NotFound: there is none, or it was deleted.
+        RunAbandoned: nobody carries it on, and nobody here will.
     """
     place = await steer.find(engine, id)
     if place is None or place.run is None:
         raise NotFound("run", id)
-    run_id, seen = place.run.run_id, 0
+    run_id, seen, doubt = place.run.run_id, 0, None
     while True:
         run = await engine.store.load_run(run_id)
         if run is None:
@@ -126,7 +128,26 @@ async def over_or_asking(engine: AgentRuntime, id: str) -> RunRecord:
             return run
         if run.status is RunStatus.WAITING and await _asks(engine.store, run):
             return run
-        seen = await engine.store.changed(run.thread_id, seen)
+        try:
+            async with asyncio.timeout(PATIENCE):
+                seen, doubt = await engine.store.changed(run.thread_id, seen), None
+        except TimeoutError:
+            # Looked at twice: while one gives a run up to another, nobody has it.
+            before, doubt = doubt, await _doubt(engine, run, why_not)
+            if before is not None and doubt is not None:
+                raise RunAbandoned(run_id, doubt) from None
+
+
+async def _doubt(engine: AgentRuntime, run: RunRecord, why_not: WhyNot) -> str | None:
+    """Why nobody will carry a run on; nothing if somebody does, or will, or works for it."""
+    store = engine.store
+    root = await store.load_thread(await root_of(store, run.thread_id))
+    family = [] if root is None else [root, *await steer.descendants(store, root.id)]
+    if any(thread.owner is not None for thread in family):
+        return None
+    while (parent := await parent_of(store, run)) is not None:
+        run = parent  # which carries it on
+    return why_not(run, [thread.open_run_id for thread in family if thread.open_run_id])
 
 
 async def _asks(store: Store, run: RunRecord) -> bool:
@@ -138,3 +159,30 @@ async def _asks(store: Store, run: RunRecord) -> bool:
         return not await store.load_commands(run.thread_id)
     query = TicketQuery(run_id=run.run_id, status=TicketStatus.OPEN, limit=1)
     return bool(len(await store.list_tickets(query)))
+
+
+async def at_rest(engine: AgentRuntime, work: Set[asyncio.Task[Any]]) -> None:
+    """Wait until nothing is live here, and no such work is under way, but tasks whose agents need
+    an answer."""
+    while work or engine.active.all():
+        if work:
+            await asyncio.wait(work, timeout=GLANCE)
+            continue
+        for live in engine.active.all():
+            if live.task is not None or not await _needs_answer(engine, live.thread_id):
+                await live.wait_ended(GLANCE)
+                break
+        else:
+            return
+
+
+async def _needs_answer(engine: AgentRuntime, thread_id: str) -> bool:
+    """Whether a task goes on only when somebody has answered an agent in it, or in one before."""
+    task = find_live_task(thread_id)
+    if task is not None and task.queued:
+        return True
+    for beneath in await steer.descendants(engine.store, thread_id):
+        run = await engine.store.load_run(beneath.open_run_id) if beneath.open_run_id else None
+        if run is not None and run.status is RunStatus.WAITING and await _asks(engine.store, run):
+            return True
+    return False

@@ -6,7 +6,6 @@ Whoever listens sees text, as if the model had written the object itself.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any
 
 import msgspec
 
@@ -16,17 +15,16 @@ from awaken.contract.llm import (
     LlmExecutor,
     LlmStreamEvent,
     ModelAbilities,
-    OutputFormat,
     Stop,
     ToolCallSigned,
     abilities_of,
 )
 from awaken.domain.event import TextDelta, ToolCallDelta, ToolCallStart
 from awaken.domain.inference import StopReason
+from awaken.domain.output import OutputFormat
 from awaken.domain.tool import ToolDescriptor
 
 OUTPUT_TOOL = "final_answer"
-_WRAPPED = "value"
 _DESCRIPTION = (
     "Give your final answer by calling this tool, once, when you need no other tool any more. "
     "Do not write the answer as text."
@@ -100,21 +98,7 @@ class _Reading:
 
 def _as_tool(name: str, output: OutputFormat) -> ToolDescriptor:
     described = f"{_DESCRIPTION} {output.description}" if output.description else _DESCRIPTION
-    return ToolDescriptor(
-        id=name, name=name, description=described, parameters=object_schema(output.schema)
-    )
-
-
-def object_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema, or one of an object with it inside: tools and some models take objects only."""
-    if schema.get("type") == "object":
-        return schema
-    return {
-        "type": "object",
-        "properties": {_WRAPPED: schema},
-        "required": [_WRAPPED],
-        "additionalProperties": False,
-    }
+    return ToolDescriptor(id=name, name=name, description=described, parameters=output.schema)
 
 
 def _free_name(request: InferenceRequest) -> str:

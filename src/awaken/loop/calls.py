@@ -48,6 +48,7 @@ from awaken.phase.gather import is_ours
 from awaken.state.runtime_keys import ToolCallState
 from awaken.state.snapshot import Snapshot
 from awaken.tool import execute_tool
+from awaken.tool.answer import was_cut_short
 
 # Bound once: on Python 3.11 reaching a member through its enum costs as much as a call.
 _INTENT = CallPhase.INTENT
@@ -55,7 +56,6 @@ _SEQUENTIAL = ToolExecutorKind.SEQUENTIAL
 _BEFORE = Phase.BEFORE_TOOL_EXECUTE
 _RETRY = Recover.RETRY
 _READ = ToolEffect.READ
-_TIMED_OUT = "timed_out"
 _TAKES_DECISION = ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT
 
 log = logging.getLogger("awaken.loop")
@@ -80,16 +80,21 @@ async def carry_out(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> None:
     that start at once.
     """
     try:
-        if run.agent.env.gates and indexes:
-            await persist_checkpoint(run)
-            indexes = await _allowed(run, turn, indexes)
-        if indexes:
-            await _execute(run, turn, indexes)
+        await gate_and_execute(run, turn, indexes)
         if turn.suspended or turn.blocked is not None:
             interrupt(run, turn, turn.open_calls())
     except BaseException:
         interrupt(run, turn, turn.open_calls())
         raise
+
+
+async def gate_and_execute(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> None:
+    """Carry out calls, some of which may be open afterwards; the same errors."""
+    if run.agent.env.gates and indexes:
+        await persist_checkpoint(run)
+        indexes = await _allowed(run, turn, indexes)
+    if indexes:
+        await _execute(run, turn, indexes)
 
 
 async def _allowed(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> list[int]:
@@ -105,7 +110,7 @@ async def _allowed(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> list[int
             waiting = turn.suspended
             await _execute(run, turn, allowed)
             allowed = []
-            if turn.suspended > waiting:
+            if turn.suspended > waiting and not turn.resumed:
                 return []
             verdict = await gate(run, turn, index)
         if verdict is None:
@@ -147,7 +152,20 @@ async def gate(run: LiveRun, turn: Turn, index: int) -> ToolInterceptPayload | N
             chosen = verdict
         elif priority(verdict) == priority(chosen):
             log.error("gates disagree about %r: the first word counts", ctx.tool_name)
-    return chosen
+    return None if _was_answered(chosen, turn.resumed.get(index)) else chosen
+
+
+def _was_answered(verdict: ToolInterceptPayload | None, resumed: ToolCallState | None) -> bool:
+    """Whether a gate only asks again what was just answered; another ticket is another question.
+
+    Of a call that asks for somebody else, it was asked before that one began.
+    """
+    if resumed is None or not isinstance(verdict, Suspend):
+        return False
+    if resumed.asker is not None:
+        return True
+    asked = verdict.ticket.suspension.id.strip() or resumed.call_id
+    return asked == (resumed.suspension_id or resumed.call_id)
 
 
 async def intercept(run: LiveRun, turn: Turn, index: int, verdict: ToolInterceptPayload) -> None:
@@ -184,17 +202,18 @@ def must_wait(tool: Tool | None) -> bool:
 
 
 def groups(run: LiveRun, turn: Turn, indexes: Iterable[int]) -> list[list[int]]:
-    """Which calls run side by side: a resumed call, and a sequential tool's, run alone."""
+    """Which calls run side by side: a sequential tool's runs alone, and resumed ones not with
+    others."""
     together: list[list[int]] = []
-    joinable = False
+    joins: bool | None = None
     for index in indexes:
         tool = run.agent.tools.get(turn.calls[index].name)
-        alone = index in turn.resumed or (tool is not None and traits_of(tool).sequential)
-        if joinable and not alone:
+        alone, resumed = tool is not None and traits_of(tool).sequential, index in turn.resumed
+        if joins is resumed and not alone:
             together[-1].append(index)
         else:
             together.append([index])
-        joinable = not alone
+        joins = None if alone else resumed
     return together
 
 
@@ -202,15 +221,15 @@ async def _execute(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> None:
     if run.agent.tool_executor is _SEQUENTIAL:
         waiting = turn.suspended
         for index in indexes:
-            await run_alone(run, turn, index)
-            if turn.suspended > waiting:
+            await _run_alone(run, turn, index)
+            if turn.suspended > waiting and not turn.resumed:
                 return
         return
     if len(indexes) == 1:
-        return await run_alone(run, turn, indexes[0])
+        return await _run_alone(run, turn, indexes[0])
     for batch in groups(run, turn, indexes):
         if len(batch) == 1:
-            await run_alone(run, turn, batch[0])
+            await _run_alone(run, turn, batch[0])
         else:
             await _run_together(run, turn, batch)
 
@@ -272,7 +291,7 @@ async def _may_start(run: LiveRun, tool_name: str) -> bool:
     return True
 
 
-async def run_alone(run: LiveRun, turn: Turn, index: int) -> None:
+async def _run_alone(run: LiveRun, turn: Turn, index: int) -> None:
     """Run one call; what it did counts even if the run was cancelled meanwhile.
 
     Raises:
@@ -371,8 +390,8 @@ async def invoke(run: LiveRun, turn: Turn, index: int, snapshot: Snapshot) -> To
     mark = CURRENT_CALL.set(ctx) if ctx.services else None
     try:
         output = await execute_tool(run.agent.tools, call, ctx)
-        if _TIMED_OUT in output.result.metadata and must_run_once(run, call.name):
-            return ToolOutput(unknown_outcome(call.name, output.result.message or "Timeout"))
+        if was_cut_short(output.result) and must_run_once(run, call.name):
+            return ToolOutput(unknown_outcome(call.name, output.result.message or ""))
         return output
     except asyncio.CancelledError as error:
         if is_ours(error):

@@ -136,6 +136,9 @@ class Turn:
     def is_open(self, index: int) -> bool:
         return index not in self._ended
 
+    def is_suspended(self, index: int) -> bool:
+        return self._ended.get(index, _LOGGED) is None
+
     def awaits(self, indexes: Iterable[int]) -> bool:
         """Whether one of the calls has neither ended nor been left to another process."""
         return any(index not in self._ended and index not in self.left for index in indexes)

@@ -42,7 +42,8 @@ async def finish(run: LiveRun, end: TerminationReason) -> AgentRunResult:
     record = run.record
     return AgentRunResult(
         run_id=run.identity.run_id,
-        response=run.transcript.response,
+        agent_id=run.agent.spec.id,
+        response=run.response,
         termination=end,
         steps=record.steps if record else 0,
         input_tokens=run.input_tokens,
@@ -87,7 +88,7 @@ def _close_inbox(run: LiveRun) -> None:
 async def _commit_end(run: LiveRun, end: TerminationReason) -> None:
     lifecycle = run.store.read(RUN_LIFECYCLE) or RunLifecycleState()
     result: dict[str, Json] = {
-        "response": run.transcript.response,
+        "response": run.response,
         "status": lifecycle.status.value,
     }
     if lifecycle.status_reason is not None:
@@ -98,6 +99,8 @@ async def _commit_end(run: LiveRun, end: TerminationReason) -> None:
     await persist_checkpoint(
         run, termination=end, error_payload=payload, finish=finish, release=release
     )
+    if run.purse is not None and lifecycle.status is RunStatus.DONE:
+        await run.purse.close()
 
 
 def finish_event(run: LiveRun, end: TerminationReason, result: Json) -> RunFinish:

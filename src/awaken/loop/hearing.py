@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 
 from awaken.contract.accumulate import StreamAccumulator
 from awaken.contract.llm import LlmStreamEvent
+from awaken.contract.streams import StreamPiece
 from awaken.domain.event import (
     ReasoningDelta,
     StreamReset,
@@ -19,18 +21,33 @@ from awaken.errors import BudgetExhausted
 from awaken.loop.live import LiveRun
 from awaken.loop.spending import count, set_aside
 
+KEPT_AT_LOOK = 4
+"""At every which look what has come of an answer is kept: about once a second."""
 _FORWARDED = frozenset({TextDelta, ReasoningDelta, ToolCallStart, ToolCallDelta})
 
 
 class Hearing(StreamAccumulator):
     """What is heard of an answer; pieces a client wants to see are passed on as they come."""
 
-    __slots__ = ("_journal", "_run", "model_id")
+    __slots__ = (
+        "_asked",
+        "_journal",
+        "_kept",
+        "_looks",
+        "_number",
+        "_run",
+        "model_id",
+        "writing",
+    )
 
     def __init__(self, run: LiveRun) -> None:
         super().__init__()
         self._run, self._journal = run, run.journal
         self.model_id: str | None = None
+        self._asked = ""
+        self._looks = self._number = 0
+        self._kept: tuple[int, dict[str, int]] = (0, {})
+        self.writing: asyncio.Future[None] | None = None
 
     async def listen(self, stream: AsyncIterator[LlmStreamEvent]) -> None:
         """Read a stream to its end, or close it."""
@@ -57,8 +74,64 @@ class Hearing(StreamAccumulator):
         """The next stream is that of a certain model of a pool."""
         self.model_id = model_id
 
+    # -- for another process to go on with ----------------------------------------------------
+
+    async def take_up(self, asked: str) -> None:
+        """Begin an answer to a question; with what has come of it, if it was asked before."""
+        self._asked = asked
+        pieces, self._run.stream = self._run.stream, ()
+        if not pieces:
+            return
+        self._journal.ends_stream = True
+        if any((p.run_id, p.asked) != (self._run.identity.run_id, asked) for p in pieces):
+            return
+        calls: dict[str, tuple[str, str]] = {}
+        for id, name, written in (call for piece in pieces for call in piece.calls):
+            calls[id] = (name, calls.get(id, ("", ""))[1] + written)
+        text = "".join(piece.text for piece in pieces)
+        self.restore(text, [(id, name, written) for id, (name, written) in calls.items()])
+        if text:
+            # Whoever listens now has heard nothing yet.
+            await self._journal.tell(TextDelta(delta=text))
+
     def look(self) -> None:
         """Called every now and then while a stream lasts."""
+        self._looks += 1
+        if self._looks % KEPT_AT_LOOK == 0 and self._journal.keeps_pieces:
+            self._keep()
+
+    def _keep(self) -> None:
+        """Have what has come since the last time kept, unless that is still under way."""
+        if self.writing is not None and not self.writing.done():
+            return
+        piece = self._piece()
+        if piece is not None:
+            self._number = piece.number
+            self.writing = asyncio.ensure_future(self._journal.keep_piece(piece))
+
+    def _piece(self) -> StreamPiece | None:
+        said, written = self._kept if self._number else (0, {})
+        text, calls = self.snapshot().text, self.written_calls()
+        self._kept = (len(text), {id: len(arguments) for id, _, arguments in calls})
+        news = [
+            (id, name, arguments[written.get(id, 0) :])
+            for id, name, arguments in calls
+            if len(arguments) > written.get(id, -1)
+        ]
+        if len(text) == said and not news:
+            return None
+        return StreamPiece(
+            run_id=self._run.identity.run_id,
+            asked=self._asked,
+            number=self._number + 1,
+            text=text[said:],
+            calls=tuple(news),
+            at_ms=self._run.clock.now_ms(),
+        )
+
+    async def kept(self, writing: asyncio.Future[None]) -> None:
+        """Wait for what is being kept: the next commit, which drops it, comes after it."""
+        await asyncio.wait([writing])
 
     # -- when a stream has broken off ---------------------------------------------------------
 
@@ -69,15 +142,17 @@ class Hearing(StreamAccumulator):
 
     async def go_on(self, cause: str) -> None:
         """The next stream goes on after the text; a call that is not whole is dropped."""
-        await self._drop_calls(cause)
         self._count()
+        await self._drop_calls(cause)
         self.next_stream()
+        self._number = 0
 
     async def start_over(self, cause: str) -> None:
         """The next stream is the whole answer."""
         await self._journal.tell(StreamReset(reason=cause))
         self._count()
         self.forget()
+        self._number = 0
 
     async def can_afford(self, more: Sequence[Message]) -> bool:
         """Set aside what one more stream may take; false if there is not so much left."""
@@ -94,7 +169,7 @@ class Hearing(StreamAccumulator):
     def _count(self) -> None:
         """Count what a stream that broke off took."""
         if self._run.purse is not None and self.progress:
-            count(self._run, self.this_stream())
+            count(self._run, self)
 
 
 async def _close(stream: object) -> None:

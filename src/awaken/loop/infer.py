@@ -8,13 +8,14 @@ import msgspec
 
 from awaken.contract.control import interruptible
 from awaken.contract.llm import InferenceRequest, drive_of
-from awaken.domain.context_message import place
+from awaken.domain.context_message import ContextMessage, place
 from awaken.domain.event import InferenceComplete
 from awaken.domain.inference import InferenceOverride, StreamResult
 from awaken.domain.message import Message, Role, Text
 from awaken.domain.phase import Phase
 from awaken.domain.tool import ToolDescriptor
 from awaken.errors import BudgetExhausted, Cancelled, HookFailed, InferenceFailed
+from awaken.loop.context import Context, context_of
 from awaken.loop.hearing import Hearing
 from awaken.loop.live import LiveRun
 from awaken.loop.spending import count, set_aside
@@ -52,6 +53,8 @@ async def ask_model(run: LiveRun) -> Answer:
     request = build_request(run)
     started = run.clock.monotonic()
     answer = await _stream(run, request)
+    if run.agent.spec.context_policy is not None and (window := context_of(run)) is not None:
+        request, answer = await _within(run, window, request, answer)
     retries = 0
     while (
         not answer.cancelled
@@ -76,6 +79,18 @@ async def ask_model(run: LiveRun) -> Answer:
     return answer
 
 
+async def _within(
+    run: LiveRun, window: Context, request: InferenceRequest, answer: Answer
+) -> tuple[InferenceRequest, Answer]:
+    """What was asked and answered in the end: one more try with less, if it was too much."""
+    if answer.failure is not None and not answer.result.content:
+        shorter = window.harder(request, answer.failure.__cause__)
+        if shorter is not request:
+            request, answer = shorter, await _stream(run, shorter)
+    window.learn(answer.result.usage)
+    return request, answer
+
+
 async def _can_afford(run: LiveRun, more: Sequence[Message]) -> bool:
     """Set aside what one more piece of an answer may take; false if there is not so much left."""
     try:
@@ -96,21 +111,20 @@ def build_request(run: LiveRun) -> InferenceRequest:
     """
     agent = run.agent
     model, overrides = _overrides(run)
-    history = run.transcript.view()
-    context = run.store.read(CONTEXT_MESSAGES)
-    if context:
-        chosen = sorted(context.values(), key=lambda entry: entry.sort_key)
-        messages: Sequence[Message] = place((), history, chosen, run.ids)
-        run.store.update(CONTEXT_MESSAGES, AfterEmit())
-    else:
-        messages = history
     tools = _offered_tools(run)
+    chosen: Sequence[ContextMessage] = ()
+    if context := run.store.read(CONTEXT_MESSAGES):
+        chosen = sorted(context.values(), key=lambda entry: entry.sort_key)
+        run.store.update(CONTEXT_MESSAGES, AfterEmit())
+    policy = agent.spec.context_policy
+    window = context_of(run) if policy is not None else None
+    history = run.transcript.view() if window is None else window.shown(model, tools, chosen)
+    messages: Sequence[Message] = place((), history, chosen, run.ids) if chosen else history
     for transform in agent.env.transforms:
         try:
             messages = transform.call(messages, tools)
         except Exception as error:
             raise HookFailed(transform.plugin_id, Phase.BEFORE_INFERENCE, error) from error
-    policy = agent.spec.context_policy
     prompt = agent.spec.system_prompt
     return InferenceRequest(
         upstream_model=model,
@@ -118,7 +132,9 @@ def build_request(run: LiveRun) -> InferenceRequest:
         tools=tools,
         system=(Text(text=prompt),) if prompt else (),
         overrides=overrides,
-        enable_prompt_cache=policy is not None and policy.enable_prompt_cache,
+        enable_prompt_cache=policy is None or policy.enable_prompt_cache,
+        output=agent.spec.output,
+        routing_key=run.routing_key,
     )
 
 
@@ -174,6 +190,8 @@ async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
     executor = run.agent.llm_executor
     drive = drive_of(executor)
     try:
+        if run.stream or run.journal.keeps_pieces:
+            await heard.take_up(_question(run, request))
         with interruptible(run.token, run.task):
             if drive is not None:
                 await drive(request, heard)
@@ -185,7 +203,16 @@ async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
         failure = InferenceFailed(error)
         failure.__cause__ = error
         return Answer(_counted(run, heard, heard.cancelled(), whole=False), failure=failure)
+    finally:
+        if heard.writing is not None:
+            await heard.kept(heard.writing)
     return Answer(_counted(run, heard, heard.finish(), whole=True), request.tools)
+
+
+def _question(run: LiveRun, request: InferenceRequest) -> str:
+    """What tells a question from others of the run: whom, and after which message."""
+    said = run.transcript.view()
+    return f"{request.upstream_model} {said[-1].id if said else None}"
 
 
 def _counted(run: LiveRun, heard: Hearing, result: StreamResult, *, whole: bool) -> StreamResult:
@@ -195,7 +222,7 @@ def _counted(run: LiveRun, heard: Hearing, result: StreamResult, *, whole: bool)
         run.input_tokens += max(0, usage.prompt_tokens or 0)
         run.output_tokens += max(0, usage.completion_tokens or 0)
     if run.purse is not None and (whole or heard.progress):
-        count(run, heard.this_stream())
+        count(run, heard)
     return result
 
 

@@ -11,6 +11,7 @@ from awaken.clock import Clock
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import CallEntry, Commits, Committed, Fence, ThreadCommit
 from awaken.contract.events import EventSink, NullEventSink
+from awaken.contract.streams import StreamPiece
 from awaken.domain.event import AgentEvent, RunEvent
 from awaken.domain.identity import RunIdentity
 from awaken.domain.message import Message
@@ -47,6 +48,7 @@ class Journal:
         "_under_way",
         "acks",
         "calls",
+        "ends_stream",
         "fence",
         "is_unsettled",
         "length",
@@ -75,6 +77,7 @@ class Journal:
         self.tickets: list[Ticket] = []
         self.acks: list[int] = []
         self.sends: list[ThreadCommand] = []
+        self.ends_stream = False
         self._commits = commits
         self._immediate = commits is not None and commits.immediate
         self._clock = clock
@@ -199,7 +202,13 @@ class Journal:
             release=release,
         )
         self.calls.clear()
-        if self.tickets or self.acks or self.sends or self._parent_thread is not None:
+        if (
+            self.tickets
+            or self.acks
+            or self.sends
+            or self.ends_stream
+            or self._parent_thread is not None
+        ):
             commit = self._with_the_rest(commit)
         if self._immediate:
             try:
@@ -221,13 +230,33 @@ class Journal:
             acks=tuple(self.acks),
             sends=tuple(self.sends),
             parent_thread_id=self._parent_thread,
+            ends_stream=self.ends_stream,
         )
+        self.ends_stream = False
         # A thread takes its parent with the first commit; by the next one that may be deleted.
         self._parent_thread = None
         self.tickets.clear()
         self.acks.clear()
         self.sends.clear()
         return commit
+
+    @property
+    def keeps_pieces(self) -> bool:
+        """Whether pieces of an answer can be kept, and would outlive this process."""
+        return self._commits is not None and not self._immediate and self.fence is not None
+
+    async def keep_piece(self, piece: StreamPiece) -> None:
+        """Keep a piece of an answer that is still being written; the next commit drops them all.
+
+        That it fails is only worth a warning: the answer is asked for again then.
+        """
+        if self._commits is None or self.fence is None:
+            return
+        self.ends_stream = True
+        try:
+            await self._commits.keep_piece(self.fence, piece)
+        except Exception as error:
+            log.warning("a piece of run %s could not be kept: %s", self._run, error)
 
     async def settled(self) -> None:
         """Wait for the commit that is under way, if there is one.

@@ -22,8 +22,10 @@ from awaken.contract.control import (
     interruptible,
 )
 from awaken.contract.events import EventSink
+from awaken.contract.llm import RoutingKey
 from awaken.contract.profile import ProfileStore
 from awaken.contract.registry import AgentResolver
+from awaken.contract.streams import StreamPiece
 from awaken.contract.tool import ToolCallContext
 from awaken.domain.budget import Amount
 from awaken.domain.identity import RunIdentity
@@ -53,6 +55,7 @@ class AgentRunResult(Value, frozen=True, kw_only=True):
     """How a run ended; `spent` is what it has used up, with all it started, if it has a budget."""
 
     run_id: str
+    agent_id: str = ""
     response: str
     termination: TerminationReason
     steps: int
@@ -67,12 +70,13 @@ class AgentLoopParams(msgspec.Struct, kw_only=True, gc=False):
     """What a run is started with.
 
     `messages` is the conversation as the model may see it, this turn's input at its end.
-    `uncommitted` is what the first commit adds to a raw log of `log_length` messages, with `acks`
-    and `tickets`; `previous` is the record of the run if it goes on from an earlier one,
-    `last_turn` the last message with calls as it stands in the log, and `calls` what the ledger
-    knows of it. With `leave` the run stops at the end of a step, to be carried on elsewhere;
-    `look` brings what was sent to it and has not arrived. `budget` is what it may use up, `depth`
-    how many agents are above it, `state_seed` what its state begins with.
+    `uncommitted` is what the first commit adds to a raw log of `log_length` messages, the last of
+    which are in `log`, with `acks` and `tickets`; `previous` is the record of the run if it goes on
+    from an earlier one, `last_turn` the last message with calls as it stands in the log, `calls`
+    what the ledger knows of it, and `stream` what has come of the answer it had asked for. With
+    `leave` the run stops at the end of a step, to be carried on elsewhere; `look` brings what was
+    sent to it and has not arrived. `budget` is what it may use up, `depth` how many agents are
+    above it, `state_seed` what its state begins with.
     """
 
     resolver: AgentResolver
@@ -91,6 +95,7 @@ class AgentLoopParams(msgspec.Struct, kw_only=True, gc=False):
     is_continuation: bool = False
     agent: ResolvedAgent | None = None
     uncommitted: Sequence[Message] = ()
+    log: Sequence[Message] = ()
     log_length: int = 0
     previous: RunRecord | None = None
     request: RunRequestSnapshot | None = None
@@ -102,6 +107,7 @@ class AgentLoopParams(msgspec.Struct, kw_only=True, gc=False):
     look: Callable[[], Awaitable[None]] | None = None
     last_turn: Message | None = None
     calls: Sequence[CallEntry] = ()
+    stream: Sequence[StreamPiece] = ()
     acks: Sequence[int] = ()
     tickets: Sequence[Ticket] = ()
     sends: Sequence[ThreadCommand] = ()
@@ -164,11 +170,14 @@ class LiveRun:
         "record",
         "request",
         "resolver",
+        "routing_key",
         "steps",
         "store",
+        "stream",
         "task",
         "token",
         "transcript",
+        "window",
     )
 
     def __init__(self, params: AgentLoopParams, agent: ResolvedAgent) -> None:
@@ -177,6 +186,9 @@ class LiveRun:
         self.phases.look_for_actions()
         self.store = params.runtime.store
         self.identity = params.run_identity
+        self.routing_key = RoutingKey(
+            thread_id=params.run_identity.thread_id, run_id=params.run_identity.run_id
+        )
         self.token = params.cancellation_token
         self.task: asyncio.Task[Any] | None = None
         self.decisions = params.decision_rx
@@ -211,8 +223,12 @@ class LiveRun:
         self.last_turn = params.last_turn
         self.leave, self.look = params.leave, params.look
         self.ledger = {entry.key: entry for entry in params.calls}
+        self.stream = params.stream
         self.input_count = len(params.uncommitted)
-        self.transcript = Transcript(params.messages, params.uncommitted)
+        self.transcript = Transcript(
+            params.messages, params.uncommitted, params.log, params.log_length
+        )
+        self.window: object | None = None
         self.in_step = self.ending = False
         self.message_id = ""
         # Until the next step begins, what is said (a late result) belongs to the last one.
@@ -221,6 +237,14 @@ class LiveRun:
         self.agents: dict[str, ResolvedAgent] = {}
         self._around: ToolCallContext | None = None
         self.use(agent)
+
+    @property
+    def response(self) -> str:
+        """What the run said last; of an answer with a shape, the object alone."""
+        last = self.transcript.last
+        if last is None:
+            return ""
+        return last.text() if self.agent.spec.output is None else last.last_text()
 
     def use(self, agent: ResolvedAgent) -> None:
         """Take an agent, with the tools of this run's client beside its own.

@@ -13,6 +13,7 @@ from awaken.plugin.env import ExecutionEnv
 from awaken.plugin.hook import Plugin
 from awaken.plugin.registrar import Registrar
 from awaken.state.command import Command
+from awaken.state.context_keys import CONTEXT_WINDOW
 from awaken.state.runtime_actions import (
     ADD_CONTEXT_MESSAGE,
     EXCLUDE_TOOL,
@@ -41,6 +42,7 @@ class LoopStatePlugin:
     def register(self, registrar: Registrar) -> None:
         for key in LOOP_STATE_KEYS:
             registrar.key(key)
+        registrar.key(CONTEXT_WINDOW)
 
 
 class LoopActionHandlersPlugin:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,13 +13,15 @@ from awaken.contract.control import CancellationToken, interruptible
 from awaken.domain.budget import Amount
 from awaken.domain.inference import TokenUsage
 from awaken.domain.message import Message, Text, Thinking
-from awaken.errors import BudgetExhausted
+from awaken.errors import BudgetExhausted, StoreError
 from awaken.plugin.agent import ResolvedAgent
 
 MOST_OUTPUT = 4096
 """How much of an answer is set aside where nobody says how long it may be."""
 LEAST_OUTPUT = 64
 """An answer that may be no longer than this is not asked for."""
+
+log = logging.getLogger("awaken.loop")
 
 _MESSAGE = 8
 _BYTES_A_TOKEN = 3
@@ -68,15 +71,17 @@ class Purse:
         await self.account.let_others_go_first()
         while True:
             try:
-                self._reservation = self._try(agent, asked)
-                return
+                self._reservation = await self._try(agent, asked)
+                if self._reservation is not None:
+                    return
+                continue
             except BudgetExhausted as error:
                 if not error.may_come_back:
                     raise
             with interruptible(token, task):
                 await self.account.something_is_freed()
 
-    def _try(self, agent: ResolvedAgent, asked: int | None) -> Reservation:
+    async def _try(self, agent: ResolvedAgent, asked: int | None) -> Reservation | None:
         price, left = agent.price, self.account.left()
         output = asked or MOST_OUTPUT
         if left.tokens is not None:
@@ -85,7 +90,7 @@ class Purse:
             spare = left.money - price.of(self._prompt, 0)
             output = min(output, int(spare / price.output * 1_000_000))
         output = max(output, min(LEAST_OUTPUT, asked or LEAST_OUTPUT))
-        reservation = self.account.reserve(
+        reservation = await self.account.set_aside(
             self._run_id,
             Amount(
                 tokens=self._prompt + output,
@@ -146,10 +151,27 @@ class Purse:
         """Count the time that has passed."""
         return Amount(seconds=self.account.lap(self._run_id))
 
+    # -- with others --------------------------------------------------------------------------
 
-def estimate(message: Message) -> int:
-    """How many tokens a message takes, rather too many than too few."""
-    size = 0
+    async def tell(self, *, leaves: bool = False) -> None:
+        """Let other processes of the tree know what was used up; one that leaves the run to them
+        says no more of it."""
+        try:
+            await self.account.tell(leaves=leaves)
+        except StoreError as error:
+            log.warning("run %s: what it used up is told later: %s", self._run_id, error)
+
+    async def close(self) -> None:
+        """The run is over."""
+        try:
+            await self.account.close()
+        except StoreError as error:
+            log.warning("run %s: that it is over is not told: %s", self._run_id, error)
+
+
+def estimate(message: Message, *, more: int = 0) -> int:
+    """How many tokens a message takes, with so many bytes more, rather too many than too few."""
+    size = more
     for block in message.content:
         if isinstance(block, Text):
             size += len(block.text.encode())

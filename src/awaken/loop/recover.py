@@ -9,7 +9,8 @@ import asyncio
 import logging
 from typing import Any
 
-from awaken.contract.commits import CallPhase, call_key
+from awaken.contract.commands import ThreadCommand
+from awaken.contract.commits import CallPhase, call_key, child_id
 from awaken.contract.control import interruptible
 from awaken.contract.tool import Tool, ToolOutput, traits_of
 from awaken.domain.event import StepStart, ToolCallReady
@@ -127,6 +128,10 @@ async def settle(run: LiveRun, turn: Turn, index: int) -> bool:
     run.ledger.pop(turn.keys[index], None)
     tool = run.agent.tools.get(call.name)
     policy = Recover.REPORT if tool is None else traits_of(tool).recovery
+    if tool is None:
+        # It may have been given to another agent, for whose answer nobody waits now.
+        child = child_id(turn.keys[index])
+        run.journal.sends.append(ThreadCommand.cancel(child, child, at_ms=run.clock.now_ms()))
     log.info("call %s of %r was cut short: %s", turn.keys[index], call.name, policy.value)
     if policy is Recover.RETRY:
         return False

@@ -13,7 +13,6 @@ from awaken.contract.commits import CallEntry, CallPhase
 from awaken.contract.control import DecisionQueue, InboxClosed, first_of, interruptible
 from awaken.domain.budget import BUDGET_LIMIT
 from awaken.domain.event import ToolCallResumed
-from awaken.domain.intercept import Suspend, ToolInterceptPayload
 from awaken.domain.message import Message, Role, Text, ToolCall
 from awaken.domain.recovery import OUTCOME_UNKNOWN
 from awaken.domain.spec import ToolExecutorKind
@@ -239,16 +238,15 @@ async def detect_and_replay_resume(run: LiveRun) -> str | None:
         decided.remove(call)
         take_answer(run, call)
         await persist_checkpoint(run)
-    for call in sorted(decided, key=lambda call: call.call_id):
-        if call.status is ToolCallStatus.CANCELLED:
-            _take_no(run, call)
-            await persist_checkpoint(run)
-    for call in sorted(decided, key=lambda call: call.call_id):
-        if call.status is ToolCallStatus.RESUMING:
-            blocked = await _take_yes(run, call)
-            await persist_checkpoint(run)
-            if blocked is not None:
-                return blocked
+    decided.sort(key=lambda call: call.call_id)
+    for call in [call for call in decided if call.status is ToolCallStatus.CANCELLED]:
+        _take_no(run, call)
+        await persist_checkpoint(run)
+    for turn in _turns(run, [call for call in decided if call.status is ToolCallStatus.RESUMING]):
+        await _take_yes(run, turn)
+        await persist_checkpoint(run)
+        if turn.blocked is not None:
+            return turn.blocked
     return None
 
 
@@ -265,59 +263,60 @@ def _take_no(run: LiveRun, call: ToolCallState) -> None:
     run.store.update(TOOL_CALL_STATES, PutCall(call=settled))
 
 
-async def _take_yes(run: LiveRun, call: ToolCallState) -> str | None:
-    """An approved call goes through the gates again, and runs alone."""
-    found = run.transcript.find_call(call.call_id)
-    message, index = found if found else (None, 0)
-    made = message.tool_calls if message and message.tool_calls else ()
-    arguments = call.arguments
-    edited = call.resume_mode is ToolCallResumeMode.PASS_DECISION_TO_TOOL and call.asker is None
-    if edited and call.resume_input:
-        # The gates judge what will really run.
-        arguments = call.resume_input.result
-    own = ToolCall(id=call.call_id, name=call.tool_name, arguments=arguments)
-    turn = Turn(
-        (message.id or "") if message else "",
-        tuple(own if i == index else other for i, other in enumerate(made)) or (own,),
-        {index: call},
-    )
+def _turns(run: LiveRun, approved: Sequence[ToolCallState]) -> list[Turn]:
+    """The turns that approved calls are of, as they will be carried out."""
+    turns: dict[str, Turn] = {}
+    for call in approved:
+        arguments = call.arguments
+        edited = call.resume_mode is ToolCallResumeMode.PASS_DECISION_TO_TOOL and call.asker is None
+        if edited and call.resume_input:
+            # The gates judge what will really run.
+            arguments = call.resume_input.result
+        own = ToolCall(id=call.call_id, name=call.tool_name, arguments=arguments)
+        message, index = run.transcript.find_call(call.call_id) or (None, 0)
+        if message is None:
+            turns[call.call_id] = Turn("", (own,), {0: call})
+            continue
+        id = message.id or ""
+        turn = turns.get(id)
+        made = list(turn.calls if turn is not None else message.tool_calls or ())
+        made[index] = own
+        resumed = turn.resumed if turn is not None else {}
+        turns[id] = Turn(id, made, {**resumed, index: call})
+    return list(turns.values())
+
+
+async def _take_yes(run: LiveRun, turn: Turn) -> None:
+    """Approved calls go through the gates again, and run as those of a new turn do."""
+    begun = [index for index in turn.resumed if was_begun(run, turn, index)]
     try:
-        if not _fits(run, call):
-            close_call(run, turn, index, ToolResult.error(call.tool_name, _MISFIT))
-        elif was_begun(run, turn, index) and await settle(run, turn, index):
-            pass
-        else:
-            await _run_answered(run, turn, index, call)
+        fresh = [index for index in sorted(turn.resumed) if await _is_to_run(run, turn, index)]
+        await calls.gate_and_execute(run, turn, fresh)
     except BaseException:
-        if turn.is_open(index):
-            interrupt(run, turn, [index])
+        turn.started.update(begun)
+        interrupt(run, turn, [index for index in turn.resumed if turn.is_open(index)])
         raise
-    told = index in turn.started and call.tool_name in run.agent.tools
-    if call.asker is not None and not told and not turn.suspended:
-        run.journal.sends.append(stop_asker(call.asker, run.clock.now_ms()))
-    return turn.blocked
+    for index, call in turn.resumed.items():
+        told = index in turn.started and call.tool_name in run.agent.tools
+        over = not (turn.is_open(index) or turn.is_suspended(index))
+        if call.asker is not None and not told and over:
+            run.journal.sends.append(stop_asker(call.asker, run.clock.now_ms()))
 
 
-async def _run_answered(run: LiveRun, turn: Turn, index: int, call: ToolCallState) -> None:
-    verdict = await calls.gate(run, turn, index) if run.agent.env.gates else None
-    if verdict is not None and not _was_answered(verdict, call):
-        await calls.intercept(run, turn, index, verdict)
-    else:
-        await calls.run_alone(run, turn, index)
+async def _is_to_run(run: LiveRun, turn: Turn, index: int) -> bool:
+    """Whether an approved call is to run; one that was given another's answer, or was begun by a
+    process that is gone, may be over."""
+    call = turn.resumed[index]
+    if not _fits(run, call):
+        close_call(run, turn, index, ToolResult.error(call.tool_name, _MISFIT))
+        return False
+    return not was_begun(run, turn, index) or not await settle(run, turn, index)
 
 
 def _fits(run: LiveRun, call: ToolCallState) -> bool:
     """Whether the answer was given to this call: same run, same tool, same arguments."""
     given = call.resume_input.digest if call.resume_input else None
     return given is None or given == digest_of(call, run.identity)
-
-
-def _was_answered(verdict: ToolInterceptPayload, call: ToolCallState) -> bool:
-    """Whether a gate only asks again what was just answered; another ticket is another question."""
-    if not isinstance(verdict, Suspend):
-        return False
-    asked = verdict.ticket.suspension.id.strip() or call.call_id
-    return asked == (call.suspension_id or call.call_id)
 
 
 # -- waiting ----------------------------------------------------------------------------------

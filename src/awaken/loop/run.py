@@ -28,6 +28,7 @@ from awaken.errors import (
     RuntimeFailed,
     StateError,
 )
+from awaken.loop.answer import check_answer
 from awaken.loop.end import break_off, finish, finish_event
 from awaken.loop.inbox import read_inbox
 from awaken.loop.live import AgentLoopParams, AgentRunResult, LiveRun
@@ -202,7 +203,7 @@ async def _natural_end(run: LiveRun) -> TerminationReason | None:
     """The model is done; the run too, unless work it started is still under way."""
     work = run.store.read(PENDING_WORK)
     if work is None or not work.has_pending:
-        return NATURAL_END
+        return check_answer(run)
     if run.identity.origin is RunOrigin.SUBAGENT and run.inbox is not None:
         await _persist_or_leave(run)
         if not await _is_told(run, run.inbox):

@@ -88,6 +88,8 @@ async def persist_checkpoint(
         await run.journal.settled()
     if run.purse is not None:
         count_time(run)
+        if release:
+            await run.purse.tell(leaves=True)
     run_state, thread_state = run.store.take_unsaved()
     lifecycle = run.store.read(RUN_LIFECYCLE) or RunLifecycleState()
     messages, source, output = _own_messages(run, lifecycle)
@@ -167,7 +169,7 @@ def _next_record(
             output_tokens=run.output_tokens,
             revision=record.revision + 1,
         )
-    final = (run.transcript.response or None) if termination is not None else None
+    final = (run.response or None) if termination is not None else None
     waiting = status is _WAITING
     record = record or _first_record(run)
     return _replace(

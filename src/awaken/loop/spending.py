@@ -11,9 +11,9 @@ from math import isfinite
 
 import msgspec
 
+from awaken.contract.accumulate import StreamAccumulator
 from awaken.contract.budget import Account
 from awaken.domain.budget import BUDGET_LIMIT, Amount, Spending
-from awaken.domain.inference import StreamResult
 from awaken.domain.lifecycle import Stopped, StoppedReason
 from awaken.domain.message import Message, Role
 from awaken.domain.suspension import (
@@ -55,11 +55,13 @@ async def set_aside(run: LiveRun, *more: Message) -> None:
         await run.purse.reserve(run.agent, messages, asked, run.token, run.task)
 
 
-def count(run: LiveRun, answer: StreamResult) -> None:
-    """Count what an answer took, if the run has a budget."""
+def count(run: LiveRun, heard: StreamAccumulator) -> None:
+    """Count what an answer took, as far as it was heard, if the run has a budget."""
     if run.purse is not None:
-        said = Message(role=Role.ASSISTANT, content=answer.content, tool_calls=answer.tool_calls)
-        note(run, run.purse.settle(run.agent, answer.usage, estimate(said)))
+        answer = heard.this_stream()
+        said = Message(role=Role.ASSISTANT, content=answer.content)
+        size = estimate(said, more=heard.size_of_calls)
+        note(run, run.purse.settle(run.agent, answer.usage, size))
 
 
 def note(run: LiveRun, used: Amount) -> None:

@@ -14,6 +14,7 @@ from awaken.domain.phase import Phase
 from awaken.domain.spec import ConsecutiveErrors
 from awaken.errors import AwakenError, BudgetExhausted, Cancelled, InferenceFailed
 from awaken.loop.calls import run_calls
+from awaken.loop.context import tend
 from awaken.loop.infer import Answer, ask_model
 from awaken.loop.live import LiveRun
 from awaken.loop.save import check_termination
@@ -48,6 +49,8 @@ async def step(run: LiveRun) -> Outcome | TerminationReason:
     """
     if refusal := switch_agent(run):
         return refusal
+    if run.agent.spec.context_policy is not None:
+        tend(run)
     try:
         if run.purse is not None and (short := await _affords(run)):
             return short

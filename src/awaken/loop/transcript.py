@@ -4,39 +4,55 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from awaken.domain.message import Message, Role
-from awaken.domain.transcript import MessageView
+import msgspec
+
+from awaken.domain.message import CompactionInterval, Message, MessageMetadata, Role
+from awaken.domain.transcript import MessageView, is_summary
+from awaken.plugin.compactor import Folded
 
 # Bound once: on Python 3.11 reaching a member through its enum costs as much as a call.
 _ASSISTANT = Role.ASSISTANT
 
 
 class Transcript:
-    """Grows at the end; views taken before do not change. `response` is this run's last answer."""
+    """Grows at the end; views taken before do not change. `last` is what this run said last.
 
-    __slots__ = ("_answer", "_items", "_pending")
+    `log` is what was read of a raw log of `length` messages, its last ones; `uncommitted` follows.
+    """
 
-    def __init__(self, messages: Sequence[Message], uncommitted: Sequence[Message] = ()) -> None:
+    __slots__ = ("_items", "_length", "_log", "_new", "_saved", "last")
+
+    def __init__(
+        self,
+        messages: Sequence[Message],
+        uncommitted: Sequence[Message] = (),
+        log: Sequence[Message] = (),
+        length: int = 0,
+    ) -> None:
         self._items = list(messages)
-        self._pending = list(uncommitted)
-        self._answer: Message | None = None
+        # All that this run adds to the log, in its order, and how much of it was taken.
+        self._new = list(uncommitted)
+        self._saved = 0
+        self._log, self._length = log, length
+        self.last: Message | None = None
 
     @property
-    def response(self) -> str:
-        return self._answer.text() if self._answer is not None else ""
+    def items(self) -> list[Message]:
+        """The list itself, which grows; another one if anything but its end has changed."""
+        return self._items
 
     @property
     def has_pending(self) -> bool:
-        return bool(self._pending)
+        return len(self._new) > self._saved
 
     def view(self) -> MessageView:
         return MessageView(self._items)
 
     def append(self, message: Message) -> None:
         self._items.append(message)
-        self._pending.append(message)
+        self._new.append(message)
         if message.role is _ASSISTANT:
-            self._answer = message
+            self.last = message
 
     def extend(self, messages: Iterable[Message]) -> None:
         for message in messages:
@@ -50,7 +66,7 @@ class Transcript:
         else:
             # Somebody may hold a view of the old list, so it stays as it is.
             self._items = [*self._items[:place], message, *self._items[place:]]
-        self._pending.append(message)
+        self._new.append(message)
 
     def find_call(self, call_id: str) -> tuple[Message, int] | None:
         """The latest assistant message with that call, and the call's index in it."""
@@ -76,6 +92,48 @@ class Transcript:
         return place
 
     def take_pending(self) -> tuple[Message, ...]:
-        pending = tuple(self._pending)
-        self._pending.clear()
+        pending = tuple(self._new[self._saved :])
+        self._saved = len(self._new)
         return pending
+
+    # -- summaries ----------------------------------------------------------------------------
+
+    def fold(self, boundary_id: str, summary: Message) -> Folded | None:
+        """Show a summary in the place of all up to a message, and log it; the log keeps the rest.
+
+        System messages at the beginning stay. Nothing is done, and returned, if that message is not
+        to be seen any more.
+        """
+        items = self._items
+        backwards = range(len(items) - 1, -1, -1)
+        last = next((i for i in backwards if items[i].id == boundary_id), None)
+        if last is None:
+            return None
+        first = 0
+        while first <= last and items[first].role is Role.SYSTEM and not is_summary(items[first]):
+            first += 1
+        # A result may stand in the log far behind its call: it goes where its call goes.
+        ends = last
+        while ends >= first and items[ends].role is Role.TOOL:
+            ends -= 1
+        if ends < first:
+            return None
+        # Those that stay need not have been read with the rest: they are the log's first ones.
+        low = (self._seq_of(items[first - 1]) or first) if first else 0
+        high, seq = self._seq_of(items[ends]), None
+        covered = CompactionInterval(from_seq=low + 1, to_seq=high or low)
+        summary = msgspec.structs.replace(summary, metadata=MessageMetadata(compaction=covered))
+        if high is not None:
+            self._new.append(summary)
+            seq = self._length + len(self._new)
+        # Somebody may hold a view of the old list, so it stays as it is.
+        self._items = [*items[:first], summary, *items[last + 1 :]]
+        return Folded(summary, seq)
+
+    def _seq_of(self, message: Message) -> int | None:
+        """Where a message stands in the raw log, if it does."""
+        for log, length in ((self._new, self._length + len(self._new)), (self._log, self._length)):
+            for index, known in enumerate(reversed(log)):
+                if known.id == message.id:
+                    return length - index
+        return None

@@ -38,8 +38,18 @@ class ResolvedAgent(msgspec.Struct, frozen=True, kw_only=True):
     tool_executor: ToolExecutorKind = ToolExecutorKind.PARALLEL_STREAMING
     env: ExecutionEnv = msgspec.field(default_factory=ExecutionEnv)
     fingerprint: str = ""
-    price: Price | None = None
+    prices: Mapping[str, Price] = msgspec.field(default_factory=dict)
+    context_window: int | None = None
+    max_output_tokens: int | None = None
     overlay: AgentOverlay | None = None
+
+    @property
+    def price(self) -> Price | None:
+        """What its model costs; the most one of its models may cost, of several."""
+        prices = self.prices.values()
+        if len(prices) < 2:
+            return next(iter(prices), None)
+        return Price(input=max(p.input for p in prices), output=max(p.output for p in prices))
 
     @classmethod
     def new(
@@ -97,7 +107,9 @@ class ResolvedAgent(msgspec.Struct, frozen=True, kw_only=True):
             laid,
             upstream_model=model.upstream_model,
             llm_executor=model.executor,
-            price=model.price,
+            prices=model.prices,
+            context_window=model.context_window,
+            max_output_tokens=model.max_output_tokens,
         )
 
     def with_env(self, env: ExecutionEnv) -> ResolvedAgent:

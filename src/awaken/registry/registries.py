@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 from awaken.contract.backend import ExecutionBackendFactory
 from awaken.contract.llm import LlmExecutor
 from awaken.contract.tool import Tool
+from awaken.domain.pool import ModelPoolSpec
 from awaken.domain.spec import AgentSpec, ModelSpec
 from awaken.errors import BuildError, RegistryConflict
 from awaken.plugin.hook import Plugin
@@ -53,6 +54,7 @@ class RegistrySet:
         self.agents: MapRegistry[AgentSpec] = MapRegistry("agent")
         self.tools: MapRegistry[Tool] = MapRegistry("tool")
         self.models: MapRegistry[ModelSpec] = MapRegistry("model")
+        self.pools: MapRegistry[ModelPoolSpec] = MapRegistry("model pool")
         self.providers: MapRegistry[LlmExecutor] = MapRegistry("provider")
         self.plugins: MapRegistry[Plugin] = MapRegistry("plugin")
         self.backends: MapRegistry[ExecutionBackendFactory] = MapRegistry("backend")

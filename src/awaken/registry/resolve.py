@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
 from awaken.contract.backend import ExecutionBackendFactory, ExecutionBackendFactoryError
 from awaken.contract.llm import LlmExecutor
 from awaken.contract.registry import ExecutionResolver, ResolvedModel
 from awaken.contract.tool import Tool
 from awaken.domain.budget import Price
+from awaken.domain.pool import ModelPoolSpec
 from awaken.domain.schema import validate_against_schema
 from awaken.domain.spec import AgentSpec, ModelSpec
 from awaken.domain.tool import ToolError
@@ -25,6 +27,7 @@ from awaken.errors import (
     PluginNotFound,
     ProviderNotFound,
     RemoteAgentNotDirectlyRunnable,
+    ResolveFailed,
     StateError,
     ToolIdConflict,
     UnsupportedRemoteBackend,
@@ -37,9 +40,17 @@ from awaken.registry.registries import RegistrySet
 log = logging.getLogger("awaken.registry")
 
 BuiltinPlugins = Callable[[AgentSpec], Sequence[Plugin]]
-WrapExecutor = Callable[[LlmExecutor, AgentSpec], LlmExecutor]
+ModelAndProvider = tuple[ModelSpec, LlmExecutor]
 MakeDelegate = Callable[[AgentSpec, ExecutionResolver], Tool]
 InBackground = Callable[[Tool], Tool]
+
+
+class WrapExecutor(Protocol):
+    """Puts something (retries, say) around what asks an agent's model, or its pool's models."""
+
+    def __call__(
+        self, spec: AgentSpec, models: Sequence[ModelAndProvider], pool: ModelPoolSpec | None
+    ) -> LlmExecutor: ...
 
 
 class RegistryResolver:
@@ -104,18 +115,32 @@ class RegistryResolver:
             ModelNotFound, ProviderNotFound: nobody registered it.
             ModelPriceUnknown: the agent may spend money, and nobody knows what its model costs.
         """
+        pool = self.registries.pools.get(spec.model_id)
+        ids = [spec.model_id] if pool is None else [member.model_id for member in pool.members]
+        found = [self._model(id, spec) for id in ids]
+        model, executor = found[0]
+        if self._wrap_executor is not None:
+            executor = self._wrap_executor(spec, found, pool)
+        elif pool is not None:
+            raise ResolveFailed(f"nobody here asks pools: model pool {pool.id!r} cannot be used")
+        return ResolvedModel(
+            upstream_model=model.upstream_model if pool is None else pool.id,
+            executor=executor,
+            prices={each.id: price for each, _ in found if (price := _price(each, spec))},
+            context_window=_least(each.context_window for each, _ in found),
+            max_output_tokens=_least(each.max_output_tokens for each, _ in found),
+        )
+
+    def _model(self, model_id: str, spec: AgentSpec) -> ModelAndProvider:
         models, providers = self.registries.models, self.registries.providers
-        model = models.get(spec.model_id)
+        model = models.get(model_id)
         if model is None:
-            raise ModelNotFound(spec.model_id, spec.id, models.ids())
+            known = [*models.ids(), *self.registries.pools.ids()]
+            raise ModelNotFound(model_id, spec.id, known)
         provider = providers.get(model.provider_id)
         if provider is None:
             raise ProviderNotFound(model.provider_id, model.id, providers.ids())
-        if self._wrap_executor is not None:
-            provider = self._wrap_executor(provider, spec)
-        return ResolvedModel(
-            upstream_model=model.upstream_model, executor=provider, price=_price(model, spec)
-        )
+        return model, provider
 
     def _spec(self, agent_id: str) -> AgentSpec:
         """The agent of that id; one of a source by `source/id`, or by its id alone if no agent here
@@ -144,7 +169,9 @@ class RegistryResolver:
             llm_executor=model.executor,
             tool_executor=spec.tool_executor,
             env=env,
-            price=model.price,
+            prices=model.prices,
+            context_window=model.context_window,
+            max_output_tokens=model.max_output_tokens,
         )
         return agent.with_tools(self._tools(spec, env))
 
@@ -202,11 +229,15 @@ class RegistryResolver:
         return factory
 
 
+def _least(limits: Iterable[int | None]) -> int | None:
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
 def _price(model: ModelSpec, spec: AgentSpec) -> Price | None:
     if model.input_price is not None and model.output_price is not None:
         return Price(input=model.input_price, output=model.output_price)
     if spec.budget is not None and spec.budget.money is not None:
-        raise ModelPriceUnknown(spec.model_id, spec.id)
+        raise ModelPriceUnknown(model.id, spec.id)
     return None
 
 

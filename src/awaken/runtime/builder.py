@@ -14,9 +14,17 @@ from awaken.contract.profile import ProfileStore
 from awaken.contract.registry import ExecutionResolver
 from awaken.contract.store import Store
 from awaken.contract.tool import Tool
+from awaken.domain.pool import ModelPoolSpec
 from awaken.domain.spec import AgentSpec, ModelSpec
-from awaken.errors import AwakenError, BuildError, DelegateNotFound, ValidationFailed
+from awaken.errors import (
+    AwakenError,
+    BuildError,
+    DelegateNotFound,
+    RegistryConflict,
+    ValidationFailed,
+)
 from awaken.ext.background import BackgroundTaskPlugin, background
+from awaken.ext.compaction import CompactionPlugin
 from awaken.ext.stop import StopConditionPlugin
 from awaken.ids import UUID7, Ids
 from awaken.loop import LoopActionHandlersPlugin, LoopStatePlugin
@@ -40,12 +48,14 @@ class AgentRuntimeBuilder:
         self._wrap_executor: WrapExecutor | None = None
         self._clock, self._ids = clock, ids
         self._tasks = BackgroundTaskPlugin(clock=clock, ids=ids)
+        self._compaction = CompactionPlugin()
 
     def closers(self) -> list[Closes]:
         """The plugins that have to be closed with the runtime."""
         known = self._registries.plugins
         plugins = [plugin for id in known.ids() if (plugin := known.get(id)) is not None]
-        return [plugin for plugin in (*plugins, self._tasks) if isinstance(plugin, Closes)]
+        own = (self._tasks, self._compaction)
+        return [plugin for plugin in (*plugins, *own) if isinstance(plugin, Closes)]
 
     def _register(self, registry: MapRegistry[T], id: str, item: T) -> AgentRuntimeBuilder:
         try:
@@ -71,6 +81,12 @@ class AgentRuntimeBuilder:
 
     def with_model_binding(self, model: ModelSpec) -> AgentRuntimeBuilder:
         return self._register(self._registries.models, model.id, model)
+
+    def with_model_pool(self, pool: ModelPoolSpec) -> AgentRuntimeBuilder:
+        """Know several models under one id."""
+        if pool.id in self._registries.models:
+            self._errors.append(RegistryConflict("model", pool.id))
+        return self._register(self._registries.pools, pool.id, pool)
 
     def with_provider(self, id: str, executor: LlmExecutor) -> AgentRuntimeBuilder:
         return self._register(self._registries.providers, id, executor)
@@ -127,6 +143,7 @@ class AgentRuntimeBuilder:
                 LoopStatePlugin(),
                 LoopActionHandlersPlugin(),
                 StopConditionPlugin.for_agent(spec, clock),
+                *([self._compaction] if spec.context_policy is not None else ()),
             ]
 
         return builtin

@@ -25,6 +25,7 @@ from awaken.contract.backend import (
     ExecutionFailed,
 )
 from awaken.contract.commands import CommandKind, ThreadCommand
+from awaken.contract.commits import child_id
 from awaken.contract.control import first_of
 from awaken.contract.events import EventSink
 from awaken.contract.store import Store
@@ -205,14 +206,20 @@ class Delegates:
     async def check_answers(self, thread_id: str) -> None:
         """
         Raises:
-            InvalidResume: the thread's run works for another, which has put its questions.
+            InvalidResume: the thread's run works for another, which has put its questions, or has
+                ended; then this one is to end, too.
         """
         thread = await self._store.load_thread(thread_id)
         if thread is None or thread.open_run_id is None:
             return
         run = await self._store.load_run(thread.open_run_id)
+        if run is None or not run.is_delegated:
+            return
         parent = await parent_of(self._store, run)
-        if parent is not None and not is_task(parent):
+        if parent is None:
+            await self._store.cancel_tree(thread_id, at_ms=self._clock.now_ms())
+            raise orphaned(run)
+        if not is_task(parent):
             raise InvalidResume(
                 f"run '{thread.open_run_id}' works for run '{parent.run_id}', which asks for it: "
                 f"answer in thread '{parent.thread_id}', or by decide"
@@ -294,12 +301,18 @@ class Delegates:
 
 async def parent_of(store: Store, run: RunRecord | None) -> RunRecord | None:
     """The run that a delegate works for, if it is open: it carries the delegate on."""
-    if run is None or run.parent_run_id is None or run.request is None:
+    if run is None or not run.is_delegated:
         return None
-    if run.request.parent_tool_call_id is None:
-        return None
-    parent = await store.load_run(run.parent_run_id)
+    parent = await store.load_run(run.parent_run_id or "")
     return parent if parent is not None and parent.status is not RunStatus.DONE else None
+
+
+def orphaned(run: RunRecord) -> InvalidResume:
+    """Why a delegate that nobody waits for takes no answers."""
+    return InvalidResume(
+        f"run '{run.run_id}' works for run '{run.parent_run_id}', which has ended: nobody waits "
+        "for what it would do, and it is cancelled"
+    )
 
 
 def _time_left(record: RunRecord, now_ms: int) -> float | None:
@@ -307,11 +320,6 @@ def _time_left(record: RunRecord, now_ms: int) -> float | None:
     tickets = record.waiting.tickets if record.waiting is not None else ()
     times = [ticket.expires_at for ticket in tickets if ticket.expires_at is not None]
     return (min(times) + EXPIRY_GRACE_MS - now_ms) / 1000 if times else None
-
-
-def child_id(key: str) -> str:
-    """The run, and thread, of the delegate a call asked for."""
-    return f"child-{key}"
 
 
 def spending_in(state: PersistedState) -> Spending:

@@ -20,14 +20,19 @@ class Listener:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._active: ActiveRuns | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._soon: asyncio.TimerHandle | None = None
         self._listening: asyncio.Task[None] | None = None
 
     def start(self, active: ActiveRuns) -> None:
         """Listen from soon on; most runs of a test are over by then."""
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            # What listened in an event loop that is over has ended with it.
+            self._loop, self._soon, self._listening = loop, None, None
         if self._soon is None:
             self._active = active
-            self._soon = asyncio.get_running_loop().call_later(LISTEN_AFTER, self._listen)
+            self._soon = loop.call_later(LISTEN_AFTER, self._listen)
 
     def _listen(self) -> None:
         self._listening = asyncio.ensure_future(self._pass_on())

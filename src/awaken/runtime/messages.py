@@ -14,13 +14,12 @@ from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.control import first_of
 from awaken.contract.store import Store
 from awaken.domain.identity import RequestOrigin, RunMode
-from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message, MessageMetadata
 from awaken.errors import AwakenError, RunLeft, ThreadAlreadyRunning
 from awaken.loop import AgentRunResult
+from awaken.runtime.inboxes import Inboxes
 from awaken.runtime.request import RunRequest
 
-PAGE = 200
 log = logging.getLogger("awaken.runtime")
 
 
@@ -39,6 +38,7 @@ class Messages:
         self._clock = clock
         self._deliver = deliver
         self._run = run
+        self._inboxes = Inboxes(store)
         self._waking: set[asyncio.Task[None]] = set()
 
     async def deliver(self, request: DurableMessageRequest) -> None:
@@ -48,7 +48,7 @@ class Messages:
             NotFound: there is no such thread.
         """
         thread_id = request.recipient_thread_id
-        if not await self._has(thread_id, request.message_id):
+        if not await self._inboxes.has(thread_id, request.message_id):
             message = msgspec.structs.replace(
                 Message.user(request.message, id=request.message_id),
                 metadata=MessageMetadata(sender_agent_id=request.sender_agent_id),
@@ -78,29 +78,8 @@ class Messages:
         async def is_read() -> None:
             await asyncio.wait([reading])
 
-        while not reading.done() and await self._waits(thread_id, request.message_id):
+        while not reading.done() and await self._inboxes.keeps(thread_id, request.message_id):
             await first_of(changed(), is_read())
-
-    async def _waits(self, thread_id: str, message_id: str) -> bool:
-        """Whether a message is kept for a thread, and no run has taken it up."""
-        commands = await self._store.load_commands(thread_id)
-        return any(message.id == message_id for c in commands for message in c.messages)
-
-    async def _has(self, thread_id: str, message_id: str) -> bool:
-        """Whether a message that comes twice has come before."""
-        if await self._waits(thread_id, message_id):
-            return True
-        thread = await self._store.load_thread(thread_id)
-        end = thread.message_count if thread is not None else 0
-        while end > 0:
-            start = max(0, end - PAGE)
-            page = await self._store.load_messages(thread_id, after=start, limit=end - start)
-            if any(message.id == message_id for message in page):
-                return True
-            if all((message.id or "") < message_id for message in page):
-                return False  # ids sort by the time they were made: all others are older still
-            end = start
-        return False
 
     async def wake(self, commands: Sequence[ThreadCommand], agents: Collection[str]) -> None:
         """Let these agents read what others have written to threads in which nobody runs: whoever
@@ -113,10 +92,10 @@ class Messages:
 
     async def _wake(self, thread_id: str, agent_id: str | None) -> asyncio.Future[None] | None:
         """Start a run in a thread where none is open; one that waits is woken by the command."""
-        context = await self._store.load_context(thread_id, tail=0)
-        if context is None or context.thread.owner is not None or not context.commands:
+        thread = await self._store.load_thread(thread_id)
+        if thread is None or thread.owner is not None or thread.open_run_id is not None:
             return None
-        if context.open_run is not None and context.open_run.status is not RunStatus.DONE:
+        if not await self._store.load_commands(thread_id):
             return None
         task = asyncio.ensure_future(self._read(thread_id, agent_id))
         self._waking.add(task)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 import msgspec
 
 from awaken.backend.local import ThreadContextSnapshot, new_phase_runtime
+from awaken.backend.remote import backend_kind
 from awaken.clock import Clock
 from awaken.contract.backend import (
     BACKEND_OUTPUT_STATE_KEY,
@@ -39,6 +40,7 @@ from awaken.ids import Ids
 from awaken.plugin.agent import ResolvedAgent, ResolvedBackendAgent, ResolvedExecution
 from awaken.runtime.accounts import Accounts
 from awaken.runtime.active import ActiveRun
+from awaken.runtime.answers import Answers, answers_to, asks_itself, grant
 from awaken.runtime.prepare import (
     RunChoice,
     Sent,
@@ -76,6 +78,7 @@ class Opening(msgspec.Struct, kw_only=True, gc=False):
     look: Callable[[], Awaitable[None]]
     delegates: DurableDelegates
     accounts: Accounts
+    answers: Answers | None = None
 
     @property
     def fresh(self) -> tuple[Message, ...]:
@@ -90,17 +93,23 @@ class Opening(msgspec.Struct, kw_only=True, gc=False):
         return previous is not None and previous.status is RunStatus.RUNNING
 
     @property
+    def may_be_untold(self) -> bool:
+        """Whether the backend of a run elsewhere may not have heard what its last turn was about:
+        it was cut short, or had to wait for more to use up."""
+        return self.is_cut_short or (self.answers is not None and self.answers.is_about_budget)
+
+    @property
     def is_unbegun(self) -> bool:
-        """Whether a run elsewhere was cut short before anything of its work was saved."""
+        """Whether a run elsewhere was interrupted before anything of its work was saved."""
         state = self.choice.state
         known = state.extensions.keys() if state is not None else set()
-        return self.is_cut_short and not known - {SPENDING.name}
+        return self.may_be_untold and not known - {SPENDING.name}
 
     @property
     def untold(self) -> Collection[str]:
-        """The ids of messages a run elsewhere was to go on with when it was cut short, if nothing
+        """The ids of messages a run elsewhere was to go on with when it was interrupted, if nothing
         was saved since: whether its backend has taken them."""
-        previous = self.choice.previous if self.is_cut_short else None
+        previous = self.choice.previous if self.may_be_untold else None
         source = previous.input if previous is not None else None
         return source.trigger_message_ids if source is not None else ()
 
@@ -124,7 +133,12 @@ async def account_of(opening: Opening, agent: ResolvedExecution) -> Account | No
     """
     choice, own = opening.choice, opening.request.budget or agent.spec.budget
     account = await opening.accounts.open(
-        choice.run_id, own, opening.inherited.budget, choice.state, opening.context
+        choice.run_id,
+        own,
+        opening.inherited.budget,
+        choice.state,
+        opening.context,
+        opening.request.parent_run_id,
     )
     costs_money = account is not None and account.counts_money and not opening.sent.cancelled
     if costs_money and isinstance(agent, ResolvedAgent) and agent.price is None:
@@ -169,7 +183,7 @@ async def local_run(
     slot.decisions = DecisionQueue(waits=request.wait_for_decisions)
     backend_request = BackendRootRunRequest(
         agent_id=agent.spec.id,
-        messages=[*history, *opening.fresh],
+        messages=[*context.leading, *history, *opening.fresh],
         new_messages=request.messages,
         sink=opening.sink,
         resolver=opening.resolver,
@@ -185,11 +199,13 @@ async def local_run(
     )
     thread_context = ThreadContextSnapshot(
         agent=agent,
+        log=context.messages,
         log_length=context.thread.message_count,
         uncommitted=[*marks, *opening.fresh],
         previous=choice.previous,
         last_turn=turn,
         calls=context.calls,
+        stream=context.stream,
         acks=sent.acks,
         tickets=given_up.tickets,
         sends=given_up.sends,
@@ -215,6 +231,7 @@ async def remote_run(
     opening: Opening, agent: ResolvedBackendAgent
 ) -> tuple[BackendRootRunRequest, ThreadContextSnapshot]:
     """Everything a run elsewhere needs, as far as its backend can use it."""
+    answers = await _take_answers(opening)
     context, choice, slot, sent = opening.context, opening.choice, opening.slot, opening.sent
     request, abilities = opening.request, agent.backend().capabilities()
     identity = run_identity(request, choice.run_id, agent.spec.id)
@@ -248,7 +265,7 @@ async def remote_run(
         control=BackendControl(
             cancellation_token=slot.token if cooperative else None, decision_rx=slot.decisions
         ),
-        decisions=sent.decisions or request.decisions,
+        decisions=answers.others,
         overrides=request.overrides,
         frontend_tools=request.frontend_tools,
         inbox=receiver,
@@ -260,25 +277,40 @@ async def remote_run(
         uncommitted=[*marks, *opening.fresh],
         previous=choice.previous,
         acks=sent.acks,
+        tickets=answers.closed,
         fence=opening.fence,
         leave=opening.leave,
-        request=request_snapshot(_with_share(request, account)),
+        request=msgspec.structs.replace(
+            request_snapshot(_with_share(request, account)), backend=backend_kind(agent)
+        ),
         budget=account,
         depth=opening.inherited.depth,
+        asks_itself=await asks_itself(opening.store, request),
+        denied=grant(account, choice.run_id, answers),
         clock=opening.clock,
         ids=opening.ids,
     )
     return backend_request, thread_context
 
 
+async def _take_answers(opening: Opening) -> Answers:
+    """What the run is answered; what its agent is to hear of it becomes a message."""
+    sent = opening.sent
+    answers = opening.answers = await answers_to(
+        opening.store, opening.choice.previous, sent.decisions or opening.request.decisions
+    )
+    opening.sent = msgspec.structs.replace(sent, messages=(*sent.messages, *answers.told))
+    return answers
+
+
 async def _conversation(opening: Opening) -> tuple[Sequence[Message], int]:
     """The log as it was read, and how much of its beginning is left out.
 
-    Nobody knows how much the other side has been told by a run that was cut short: its backend
+    Nobody knows how much the other side has been told by a run that was interrupted: its backend
     gets to see at least all that nobody has answered.
     """
     log, skipped = opening.context.messages, opening.context.skipped
-    while opening.is_cut_short and skipped and len(_unanswered(log)) == len(log):
+    while opening.may_be_untold and skipped and len(_unanswered(log)) == len(log):
         more = min(skipped, max(1, len(log)))
         thread_id, skipped = opening.request.thread_id, skipped - more
         log = [*await opening.store.load_messages(thread_id, after=skipped, limit=more), *log]

@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import takewhile
+
+import msgspec
+
 from awaken.contract.backend import ExecutionBackendError
 from awaken.contract.registry import ExecutionResolver
 from awaken.contract.store import Store
 from awaken.contract.threads import ThreadContext
 from awaken.domain.lifecycle import RunStatus
+from awaken.domain.message import Message, Role
 from awaken.domain.thread import Thread
+from awaken.domain.window import shortened
 from awaken.errors import ResolveError, ResolveFailed
-from awaken.plugin.agent import ResolvedBackendAgent, ResolvedExecution
+from awaken.ext.compaction import COMPACTION
+from awaken.loop.context import counter_of, policy_of
+from awaken.plugin.agent import ResolvedAgent, ResolvedBackendAgent, ResolvedExecution
 from awaken.runtime.opening import wants_whole_log
 from awaken.runtime.prepare import choose_agent
 from awaken.runtime.request import RunRequest
+
+_replace = msgspec.structs.replace
+
+
+FIRST_PIECE = 128
+"""How many of the last messages are read at first where only their size says how many there will
+be; then as many again, and so on."""
+MOST_LEADING = 8
+"""How many messages at a thread's beginning are looked at for system messages that stay."""
 
 
 async def read_thread(
@@ -26,40 +44,98 @@ async def read_thread(
     agent: ResolvedExecution | None = None
     if request.agent_id is not None and not request.decisions:
         agent = resolve(resolver, request.agent_id)
-    tail = _tail(agent) if agent is not None else 0
+    wish = _Wish(agent) if agent is not None else None
+    tail = wish.first if wish is not None else 0
     context = await store.load_context(request.thread_id, tail=tail)
     if context is None:
         context = ThreadContext(thread=Thread(id=request.thread_id))
-    if agent is None:
+    if agent is None or wish is None:
         agent = resolve(resolver, choose_agent(request, context, resolver.agent_ids))
-        tail = _tail(agent)
-    while context.skipped and not _is_enough(context, tail):
-        read = await store.load_context(request.thread_id, tail=tail)
-        assert read is not None, "the thread is ours, so nobody has deleted it"
-        context = read
-        if tail is not None:
-            tail *= 2
+        wish = _Wish(agent)
+    # Nobody else writes the thread now, so pieces that are read one after the other fit.
+    while more := wish.more(context):
+        skipped = context.skipped - more
+        piece = await store.load_messages(request.thread_id, after=skipped, limit=more)
+        context = _replace(context, messages=[*piece, *context.messages], skipped=skipped)
+    if context.skipped and wish.is_limited:
+        leading = await _leading(store, context)
+        context = _replace(context, leading=leading)
     return agent, context
 
 
-def _tail(agent: ResolvedExecution) -> int | None:
-    """How many of the last messages an agent wants to see; all of them without a limit."""
-    if isinstance(agent, ResolvedBackendAgent) and not wants_whole_log(agent):
-        return 1
-    policy = agent.spec.context_policy
-    if policy is None or policy.max_messages is None:
-        return None
-    return max(1, policy.max_messages)
+class _Wish:
+    """How much of a thread an agent wants to see: all of it, so many messages, or as many as fit.
+
+    With those goes what a run that is open has to settle. A summary of all that was not read is as
+    good as having read it.
+    """
+
+    def __init__(self, agent: ResolvedExecution) -> None:
+        policy = agent.spec.context_policy
+        self._most = policy.max_messages if policy is not None else None
+        self._room: int | None = None
+        if isinstance(agent, ResolvedAgent):
+            if (held := policy_of(agent)) is not None:
+                self._room, self._counter = held.max_context_tokens, counter_of(agent)
+        elif not wants_whole_log(agent):
+            self._most = 1
+        self._seen = self._tokens = self._covered = 0
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether what fits a model is asked for, and no certain number of messages."""
+        return self._room is not None
+
+    @property
+    def first(self) -> int | None:
+        """How many of the last messages to read at first; all without a limit."""
+        if self._room is None:
+            return self._most
+        return FIRST_PIECE if self._most is None else min(self._most, FIRST_PIECE)
+
+    def more(self, context: ThreadContext) -> int:
+        """How many more messages to read, from before those that were."""
+        skipped, read = context.skipped, len(context.messages)
+        if skipped == 0 or self.first is None:
+            return skipped
+        self._look(context.messages[: read - self._seen])
+        self._seen = read
+        if not _has_open_turn(context):
+            return min(skipped, max(read, self.first))
+        most = skipped if self._most is None else min(skipped, self._most - read)
+        if self._room is not None:
+            if self._tokens >= self._room:
+                return 0
+            most = min(most, skipped - self._covered)
+        return max(0, min(most, max(read, self.first)))
+
+    def _look(self, messages: Sequence[Message]) -> None:
+        if self._room is None:
+            return
+        for message in messages:
+            self._tokens += self._counter.message(shortened(message))
+            if message.metadata is not None and message.metadata.compaction is not None:
+                self._covered = max(self._covered, message.metadata.compaction.to_seq)
 
 
-def _is_enough(context: ThreadContext, tail: int | None) -> bool:
-    """Whether what was read has what the agent wants to see, and the calls of an open turn."""
-    if tail is None or len(context.messages) < min(tail, context.thread.message_count):
-        return False
+def _has_open_turn(context: ThreadContext) -> bool:
+    """Whether the calls of a turn that is still open, if there is one, were read."""
     run = context.open_run
     if run is None or run.status is RunStatus.DONE or not context.calls:
         return True
     return any(message.tool_calls for message in context.messages)
+
+
+async def _leading(store: Store, context: ThreadContext) -> Sequence[Message]:
+    """The system messages a thread begins with, and its last summary, if they were not read."""
+    thread_id, skipped = context.thread.id, context.skipped
+    begins = await store.load_messages(thread_id, after=0, limit=min(skipped, MOST_LEADING))
+    found = list(takewhile(lambda message: message.role is Role.SYSTEM, begins))
+    known = context.thread_state.extensions.get(COMPACTION.name)
+    seq = COMPACTION.load(known).last_summary_seq if known is not None else None
+    if seq is not None and len(found) < seq <= skipped:
+        found += await store.load_messages(thread_id, after=seq - 1, limit=1)
+    return found
 
 
 def resolve(resolver: ExecutionResolver, agent_id: str) -> ResolvedExecution:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
-from awaken.contract.commits import CallEntry, CallPhase
+from awaken.contract.commits import CallEntry, CallPhase, child_id
 from awaken.domain.lifecycle import CancelledEnd, RunStatus
 from awaken.domain.receipt import CancelItem, CancelOutcome, CancelReceipt
 from awaken.domain.run import RunRecord
+from awaken.runtime.ending import has_agent, is_elsewhere, levels
 from awaken.runtime.runtime import AgentRuntime
-from awaken.runtime.steer import cancel, descendants, find
+from awaken.runtime.steer import Reached, end_told, tell_to_end
 from awaken.runtime.task_records import KeptTask, is_task
 
 _STOPPED, _FINISHED, _UNKNOWN = (
@@ -23,7 +24,7 @@ _MAY_HAVE = "it is unknown whether it took effect"
 _TOO_LATE = "it had not ended in time"
 log = logging.getLogger("awaken.runtime")
 
-Spawn = Callable[[Awaitable[bool]], asyncio.Task[bool]]
+Spawn = Callable[[Awaitable[None]], asyncio.Task[None]]
 """Starts a task that somebody owns."""
 
 
@@ -32,75 +33,61 @@ async def cancel_with_receipt(
 ) -> CancelReceipt:
     """Cancel a run and all it has started, and say within `deadline` seconds what became of it.
 
-    What takes longer goes on in a task that `spawn` starts, whoever waits for it.
+    That it is to end is kept first. What takes longer goes on in a task that `spawn` starts,
+    whoever waits for it.
     """
-    live = runtime.active.find(id)
-    place = await find(runtime, live.thread_id if live is not None else id)
-    thread_id = live.thread_id if live is not None else place.thread_id if place else id
-    tree = _Tree(runtime, thread_id)
-    await tree.look()
-    asked = spawn(cancel(runtime, id))
+    since = runtime.clock.now_ms() // 1000
+    told = await tell_to_end(runtime, id)
+    if not told:
+        return CancelReceipt(accepted=False)
+    tree = _Tree(runtime, told, since)
+    ending = spawn(end_told(runtime, told))
     try:
         async with asyncio.timeout(deadline):
-            if not await asyncio.shield(asked):
-                return CancelReceipt(accepted=False)
-            if live is not None:
-                await live.wait_ended(None)
-            while await tree.look():
-                await tree.ended()
+            await asyncio.shield(ending)
+            await tree.ended()
     except TimeoutError:
         pass
     finally:
-        if not asked.done():
-            asked.add_done_callback(_ended_late)
-    items: list[CancelItem] = []
-    for run_id in tree.runs.values():
-        record = await runtime.store.load_run(run_id)
-        if record is not None:
-            items.extend(_items(record, await runtime.store.load_calls(run_id)))
-    return CancelReceipt(accepted=live is not None or bool(tree.runs), items=tuple(items))
+        if not ending.done():
+            ending.add_done_callback(_ended_late)
+    return CancelReceipt(accepted=True, items=tuple(await tree.items()))
 
 
-def _ended_late(asked: asyncio.Task[bool]) -> None:
-    if not asked.cancelled() and (error := asked.exception()) is not None:
+def _ended_late(ending: asyncio.Task[None]) -> None:
+    if not ending.cancelled() and (error := ending.exception()) is not None:
         log.error("a cancel that took too long has failed", exc_info=error)
 
 
 class _Tree:
-    """The runs a cancel has to do with, by their threads, as far as they were found."""
+    """The runs a cancel has to do with, by their ids, and the threads they are in."""
 
-    def __init__(self, runtime: AgentRuntime, thread_id: str) -> None:
-        self.runs: dict[str, str] = {}
+    def __init__(self, runtime: AgentRuntime, told: Reached, since: int) -> None:
         self._runtime = runtime
-        self._root = thread_id
-        self._over: dict[str, str | None] | None = None
-        self._awaited: set[str] = set()
-
-    async def look(self) -> bool:
-        """Find the runs that are open, and from the second time on also those that were begun
-        meanwhile; whether there are some nobody has waited for."""
-        own = await self._runtime.store.load_thread(self._root)
-        threads = [] if own is None else [own]
-        threads.extend(await descendants(self._runtime.store, self._root))
-        over, first = self._over or {}, self._over is None
-        for thread in threads:
-            if first:
-                over[thread.id] = thread.latest_run_id
-            begun = thread.latest_run_id if over.get(thread.id) != thread.latest_run_id else None
-            run_id = thread.open_run_id or begun
-            if run_id is not None:
-                self.runs.setdefault(thread.id, run_id)
-        self._over = over
-        return not self._awaited.issuperset(self.runs)
+        self._live = told.live
+        self._since = since
+        self._runs = {
+            thread.open_run_id or "": thread.id
+            for level in levels(told.threads)
+            for thread in level
+        }
 
     async def ended(self) -> None:
-        """Wait until the runs that were found have ended, wherever they run."""
-        for thread_id, run_id in self.runs.items():
-            await self._ended(thread_id, run_id)
-            self._awaited.add(thread_id)
+        """Wait until all of them have ended, wherever they run, and what they have begun before
+        they heard of it."""
+        if self._live is not None:
+            await self._live.wait_ended(None)
+            if self._live.run_id is not None:
+                self._runs.setdefault(self._live.run_id, self._live.thread_id)
+        seen: set[str] = set()
+        while new := [run_id for run_id in self._runs if run_id not in seen]:
+            for run_id in new:
+                await self._ended(run_id, self._runs[run_id])
+                await self._add_begun(run_id)
+            seen.update(new)
 
-    async def _ended(self, thread_id: str, run_id: str) -> None:
-        runtime, seen = self._runtime, 0
+    async def _ended(self, run_id: str, thread_id: str) -> None:
+        runtime, number = self._runtime, 0
         while True:
             live = runtime.active.find_by_run(run_id)
             if live is not None:
@@ -108,21 +95,54 @@ class _Tree:
             thread = await runtime.store.load_thread(thread_id)
             if thread is None or thread.open_run_id != run_id:
                 return
-            seen = await runtime.store.changed(thread_id, seen)
+            number = await runtime.store.changed(thread_id, number)
+
+    async def _add_begun(self, run_id: str) -> None:
+        """Add what a run's calls have started, if it is open or was cancelled just now."""
+        for name in _started_by(await self._runtime.store.load_calls(run_id)):
+            if name in self._runs:
+                continue
+            run = await self._runtime.store.load_run(name)
+            if run is not None and self._is_of_this(run):
+                self._runs[name] = run.thread_id
+
+    def _is_of_this(self, run: RunRecord) -> bool:
+        if run.status is not RunStatus.DONE:
+            return True
+        ended_now = run.finished_at is None or run.finished_at >= self._since
+        return ended_now and isinstance(run.termination_reason, CancelledEnd)
+
+    async def items(self) -> list[CancelItem]:
+        found: list[CancelItem] = []
+        for run_id in self._runs:
+            record = await self._runtime.store.load_run(run_id)
+            if record is not None:
+                found.append(_run(self._runtime, record))
+                found.extend(map(_call, await self._runtime.store.load_calls(run_id)))
+        return found
 
 
-def _items(record: RunRecord, calls: Sequence[CallEntry]) -> list[CancelItem]:
-    """A run and its calls."""
-    outcome = _run_outcome(record)
-    run = CancelItem(
+def _started_by(calls: Sequence[CallEntry]) -> Iterator[str]:
+    """The runs that calls may have started: delegates of those that did not succeed, and tasks of
+    the last turn, which are named after them."""
+    last = calls[-1].key.rpartition(":")[0] if calls else ""
+    for call in calls:
+        if call.phase is not CallPhase.SUCCEEDED:
+            yield child_id(call.key)
+        elif call.key.rpartition(":")[0] == last:
+            yield call.key
+
+
+def _run(runtime: AgentRuntime, record: RunRecord) -> CancelItem:
+    outcome, note = _run_outcome(runtime, record)
+    return CancelItem(
         kind="task" if is_task(record) else "run",
         id=record.run_id,
         name=_name(record),
         run_id=record.run_id,
         outcome=outcome,
-        note=_TOO_LATE if outcome is _UNKNOWN else None,
+        note=note,
     )
-    return [run, *map(_call, calls)]
 
 
 def _name(record: RunRecord) -> str:
@@ -133,10 +153,21 @@ def _name(record: RunRecord) -> str:
     return task.name or task.description or task.task_type
 
 
-def _run_outcome(record: RunRecord) -> CancelOutcome:
+def _run_outcome(runtime: AgentRuntime, record: RunRecord) -> tuple[CancelOutcome, str | None]:
     if record.status is not RunStatus.DONE:
-        return _UNKNOWN
-    return _STOPPED if isinstance(record.termination_reason, CancelledEnd) else _FINISHED
+        if is_elsewhere(record) and not has_agent(runtime, record):
+            return _UNKNOWN, (
+                f"it runs elsewhere, and only its agent can stop it: it ends as soon as a runtime "
+                f"that has agent '{record.agent_id}' is open, and recovers"
+            )
+        return _UNKNOWN, _TOO_LATE
+    if record.left_running is not None:
+        return _UNKNOWN, record.left_running
+    task = KeptTask.of(record).task if is_task(record) else None
+    if task is not None and task.outcome_unknown:
+        return _STOPPED if task.stoppable else _UNKNOWN, _MAY_HAVE
+    stopped = isinstance(record.termination_reason, CancelledEnd)
+    return _STOPPED if stopped else _FINISHED, None
 
 
 def _call(entry: CallEntry) -> CancelItem:

@@ -1,10 +1,10 @@
-"""The engine: one request in, one run through, and control while it lives."""
+"""The engine: one request in, one run through."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 import msgspec
@@ -25,13 +25,11 @@ from awaken.contract.registry import ExecutionResolver
 from awaken.contract.store import Store
 from awaken.domain.identity import RunMode
 from awaken.domain.lifecycle import Suspended
-from awaken.domain.message import Message
-from awaken.domain.suspension import Decision, ToolCallResume
 from awaken.errors import (
     DecisionRefused,
     InvalidResume,
-    NotFound,
     ResolveFailed,
+    RunLeft,
     RuntimeFault,
     StoreError,
     ThreadAlreadyRunning,
@@ -42,10 +40,10 @@ from awaken.ids import UUID7, Ids
 from awaken.loop import AgentRunResult
 from awaken.plugin.agent import ResolvedAgent, ResolvedBackendAgent, ResolvedExecution
 from awaken.registry import RegistryHandle
-from awaken.runtime import active
 from awaken.runtime.accounts import Accounts
 from awaken.runtime.active import ActiveRun, ActiveRuns
 from awaken.runtime.closing import CANCEL_GRACE, cancel_and_wait, wait_or_tear_down
+from awaken.runtime.control import LiveControl
 from awaken.runtime.delegates import Delegates
 from awaken.runtime.listen import Listener
 from awaken.runtime.messages import Messages
@@ -68,7 +66,7 @@ OWNER_CHECK = 0.2
 log = logging.getLogger("awaken.runtime")
 
 
-class AgentRuntime:
+class AgentRuntime(LiveControl):
     """Runs agents, one run a thread at a time."""
 
     def __init__(
@@ -80,14 +78,13 @@ class AgentRuntime:
         clock: Clock = SYSTEM_CLOCK,
         ids: Ids = UUID7,
     ) -> None:
-        self.registry = registry
-        self.store = store
-        self.profiles = profiles
-        self.clock = clock
-        self.ids = ids
         self._listener = Listener(store)
-        self.active = ActiveRuns(self._listener.stop)
+        super().__init__(store, clock, ActiveRuns(self._listener.stop))
+        self.registry = registry
+        self.profiles = profiles
+        self.ids = ids
         self.closed = False
+        self.left_alone: set[str] = set()
         self.when_left: Callable[[str], None] = lambda thread_id: None
         self.delegates = Delegates(
             self.run, store, clock, self.active, lambda: self.closed, self.deliver
@@ -161,6 +158,9 @@ class AgentRuntime:
             result = await self._run(request, slot, sink, inherited)
         except asyncio.CancelledError:
             slot.release()
+            if self._leave_of(request).is_cancelled() and not ended.done():
+                # Torn down, and its caller was not: somebody else goes on from its last commit.
+                ended.set_exception(RunLeft(slot.run_id or request.thread_id))
             ended.cancel()
             raise
         except Exception as error:
@@ -173,6 +173,10 @@ class AgentRuntime:
                 ended.set_result(result)
             if result.waits or slot.missed:
                 self.when_left(request.thread_id)
+
+    def _leave_of(self, request: RunRequest) -> CancellationToken:
+        """What tells a run that it is to be left."""
+        return self._leaving_taken_up if request.left_on_close else self._leaving
 
     async def _slot(self, request: RunRequest) -> ActiveRun:
         while True:
@@ -353,7 +357,7 @@ class AgentRuntime:
             profiles=self.profiles,
             clock=self.clock,
             ids=self.ids,
-            leave=self._leaving_taken_up if request.left_on_close else self._leaving,
+            leave=self._leave_of(request),
             look=partial(self.deliver, request.thread_id),
             delegates=self.delegates,
             accounts=self.accounts,
@@ -394,27 +398,7 @@ class AgentRuntime:
             raise CancelFirst(choice.run_id)
         return known
 
-    # -- control ------------------------------------------------------------------------------
-
-    def cancel(self, id: str) -> bool:
-        """Cancel a live run by its run or thread id; false if there is none."""
-        return active.cancel(self.active.find(id))
-
-    def cancel_by_thread(self, thread_id: str) -> bool:
-        return active.cancel(self.active.find_by_thread(thread_id))
-
-    def cancel_by_run_id(self, run_id: str) -> bool:
-        return active.cancel(self.active.find_by_run(run_id))
-
-    async def cancel_and_wait_by_thread(
-        self, thread_id: str, timeout: float = CANCEL_GRACE
-    ) -> bool:
-        """Cancel a thread's run and wait for its slot; true only if it was freed in time."""
-        run = self.active.find_by_thread(thread_id)
-        if run is None:
-            return False
-        run.token.cancel()
-        return await run.wait_ended(timeout)
+    # -- closing ------------------------------------------------------------------------------
 
     async def leave_all(self, grace: float = CANCEL_GRACE) -> None:
         """Let every live run stop at the end of its step, open, for whoever recovers it.
@@ -443,61 +427,6 @@ class AgentRuntime:
         await wait_or_tear_down(self.active.all(), grace)
         await self.tasks.close(leave=leave, grace=grace)
         self._listener.stop()
-
-    async def send_decision(self, id: str, target: str, decision: ToolCallResume) -> bool:
-        """Answer a suspended call of a live run; false, and nothing changed, if it does not fit."""
-        run = self.active.find(id)
-        return run is not None and await self.send_decisions(run.thread_id, [(target, decision)])
-
-    async def send_decisions(self, thread_id: str, decisions: Sequence[Decision]) -> bool:
-        """Answer several calls of a live run at once: all of them, or none."""
-        run = self.active.find_by_thread(thread_id)
-        if run is None or run.decisions is None or not decisions:
-            return False
-        if run.store is None:
-            # It runs elsewhere, and its questions are known there alone.
-            return run.decisions.send(decisions)
-        try:
-            await self.store.decide(thread_id, decisions, at_ms=self.clock.now_ms())
-        except DecisionRefused:
-            return False
-        await self.deliver(thread_id)
-        return True
-
-    async def send_messages(self, id: str, messages: Sequence[Message]) -> bool:
-        """Write to a live run; the model reads it at its next step. False if nobody reads it."""
-        run = self.active.find(id)
-        if run is None or not messages or run.inbox is None or run.inbox.is_closed:
-            return False
-        try:
-            await self.write_to(run.thread_id, messages)
-        except NotFound:
-            return False  # it has not begun
-        return True
-
-    async def write_to(self, thread_id: str, messages: Sequence[Message]) -> None:
-        """Keep messages for whoever runs the thread, now or next.
-
-        Raises:
-            NotFound: there is no such thread.
-        """
-        command = ThreadCommand(
-            thread_id=thread_id,
-            kind=CommandKind.MESSAGES,
-            messages=tuple(messages),
-            at_ms=self.clock.now_ms(),
-        )
-        await self.store.send(command)
-        await self.deliver(thread_id)
-
-    # -- commands -----------------------------------------------------------------------------
-
-    async def deliver(self, thread_id: str) -> None:
-        """Pass on what waits for a thread, if it is live here."""
-        run = self.active.find_by_thread(thread_id)
-        if run is not None:
-            for command in await self.store.load_commands(thread_id):
-                run.take(command)
 
 
 def _knows_its_questions(agent: ResolvedExecution, request: RunRequest) -> bool:

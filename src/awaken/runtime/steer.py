@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.events import EventSink
-from awaken.contract.llm import InferenceRequest, LlmStreamEvent
-from awaken.contract.registry import ExecutionResolver
 from awaken.contract.store import Store
 from awaken.contract.threads import ThreadQuery, TicketQuery
-from awaken.domain.identity import RequestOrigin
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message
 from awaken.domain.run import RunRecord
@@ -21,22 +18,19 @@ from awaken.domain.suspension import Decision, ToolCallResume
 from awaken.domain.thread import Thread
 from awaken.domain.ticket import TicketStatus
 from awaken.errors import (
-    ConfigError,
     DecisionRefused,
     InvalidResume,
     NotFound,
-    PhaseError,
-    ResolveFailed,
     StoreError,
+    StoreUnavailable,
     ThreadAlreadyRunning,
     ThreadOwned,
 )
 from awaken.loop import AgentRunResult
 from awaken.loop.resume import EXPIRY_GRACE_MS
-from awaken.plugin.agent import ResolvedAgent
-from awaken.registry import RegistryHandle
-from awaken.runtime.delegates import parent_of
-from awaken.runtime.request import RunRequest
+from awaken.runtime.active import ActiveRun
+from awaken.runtime.delegates import orphaned, parent_of
+from awaken.runtime.ending import carry_on, end_all, end_without_agent, has_agent, is_elsewhere
 from awaken.runtime.runtime import AgentRuntime
 from awaken.runtime.task_records import KeptTask, is_task
 
@@ -77,19 +71,54 @@ def _is_open(run: RunRecord | None) -> bool:
 
 async def cancel(runtime: AgentRuntime, id: str) -> bool:
     """Cancel a run by its run or thread id, also one nobody carries on, and all it has started;
-    false if none is open.
+    false if nothing is open."""
+    told = await tell_to_end(runtime, id)
+    await end_told(runtime, told)
+    return bool(told)
 
-    The wish is kept first: a run whose process dies on the way ends as cancelled all the same.
+
+class Reached(msgspec.Struct, frozen=True):
+    """What a cancel has reached: the run it was for, and the threads of all runs that were told."""
+
+    run: RunRecord | None
+    live: ActiveRun | None
+    threads: Sequence[Thread]
+
+    def __bool__(self) -> bool:
+        return self.live is not None or bool(self.threads)
+
+
+async def tell_to_end(runtime: AgentRuntime, id: str) -> Reached:
+    """Tell a run, by its run or thread id, and all it has started to end; also one that has ended
+    may have left something open. False if there is nothing.
+
+    It is kept for all of them at once: a run whose process dies on the way ends all the same.
     """
     live = runtime.active.find(id)
     place = await find(runtime, live.thread_id if live is not None else id)
-    accepted = await _cancel_one(runtime, id)
-    if accepted and place is not None:
-        for thread in await descendants(runtime.store, place.thread_id):
-            if not runtime.cancel_by_thread(thread.id) and thread.open_run_id is not None:
-                await _cancel_one(runtime, thread.id)
-        await _take_question_back(runtime, place.run)
-    return accepted
+    run = place.run if place is not None else None
+    threads: Sequence[Thread] = ()
+    if place is not None and not await _has_gone_on(runtime, id, run):
+        now = runtime.clock.now_ms()
+        threads = await runtime.store.cancel_tree(place.thread_id, at_ms=now)
+    # A run that has not committed anything yet is known here alone.
+    runtime.cancel(id)
+    return Reached(run, live, threads)
+
+
+async def _has_gone_on(runtime: AgentRuntime, id: str, run: RunRecord | None) -> bool:
+    """Whether a thread has another open run than the one that is named."""
+    if run is None or _is_open(run) or id != run.run_id:
+        return False
+    thread = await runtime.store.load_thread(run.thread_id)
+    return thread is not None and thread.open_run_id is not None
+
+
+async def end_told(runtime: AgentRuntime, told: Reached) -> None:
+    """End what was told to end and is carried on by nobody."""
+    await end_all(runtime, told.threads)
+    if _is_open(told.run):
+        await _take_question_back(runtime, told.run)
 
 
 async def _take_question_back(runtime: AgentRuntime, run: RunRecord | None) -> None:
@@ -111,78 +140,13 @@ async def _take_question_back(runtime: AgentRuntime, run: RunRecord | None) -> N
 async def descendants(store: Store, thread_id: str) -> list[Thread]:
     """The threads of the runs a thread's runs have started, and those beneath them."""
     found: list[Thread] = []
-    above = [thread_id]
-    while above:
-        query = ThreadQuery(parent_thread_id=above.pop(), limit=_MANY)
-        while True:
-            page = await store.list_threads(query)
-            found.extend(page)
-            above.extend(thread.id for thread in page)
-            if page.cursor is None:
-                break
-            query = msgspec.structs.replace(query, cursor=page.cursor)
-    return found
-
-
-async def _cancel_one(runtime: AgentRuntime, id: str) -> bool:
-    live = runtime.active.find(id)
-    place = await find(runtime, live.thread_id if live is not None else id)
-    if place is None or place.run is None or not _is_open(place.run):
-        # A run that has not committed anything yet is known here alone.
-        return runtime.cancel(id)
-    now = runtime.clock.now_ms()
-    await runtime.store.send(ThreadCommand.cancel(place.thread_id, place.run.run_id, at_ms=now))
-    if not runtime.cancel_by_run_id(place.run.run_id):
-        await _close(runtime, place.run)
-    return True
-
-
-async def _close(runtime: AgentRuntime, run: RunRecord) -> None:
-    """End a run that nobody carries on; the cancel that waits for it does the rest."""
-    try:
-        if is_task(run):
-            return await runtime.tasks.end_interrupted(run, cancelled=True)
-        if run.agent_id in runtime.registry.snapshot().agent_ids():
-            try:
-                await go_on(runtime, run)
-                return
-            except (PhaseError, ResolveFailed) as error:
-                log.warning("run %s is ended without its agent: %s", run.run_id, error)
-        await go_on(_stand_in(runtime, run.agent_id), run, agent_id=run.agent_id)
-    except (ThreadAlreadyRunning, ThreadOwned):
-        return  # its owner is alive, and has the cancel
-    except InvalidResume as over:
-        log.info("run %s was not to be ended: %s", run.run_id, over)
-
-
-class _Nobody:
-    """The model of an agent this process does not have: good for ending its runs."""
-
-    name = "nobody"
-
-    async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
-        raise ConfigError("an agent this process does not have cannot be asked")
-        yield
-
-
-class _StandIn:
-    """Knows one agent, by name only."""
-
-    def __init__(self, agent_id: str) -> None:
-        self._agent = ResolvedAgent.new(agent_id, _Nobody.name, "", _Nobody())
-
-    def agent_ids(self) -> list[str]:
-        return [self._agent.spec.id]
-
-    def resolve(self, agent_id: str) -> ResolvedAgent:
-        return self._agent
-
-    resolve_execution = resolve
-
-
-def _stand_in(runtime: AgentRuntime, agent_id: str) -> AgentRuntime:
-    registry: RegistryHandle[ExecutionResolver] = RegistryHandle(_StandIn(agent_id))
-    return AgentRuntime(registry, runtime.store, clock=runtime.clock, ids=runtime.ids)
+    query = ThreadQuery(ancestor_thread_id=thread_id, limit=_MANY)
+    while True:
+        page = await store.list_threads(query)
+        found.extend(page)
+        if page.cursor is None:
+            return found
+        query = msgspec.structs.replace(query, cursor=page.cursor)
 
 
 async def send(runtime: AgentRuntime, id: str, messages: Sequence[Message]) -> bool:
@@ -206,7 +170,8 @@ async def decide(runtime: AgentRuntime, id: str, decisions: Sequence[Decision]) 
     """Answer tickets of a run, all or none; whoever carries the run on is told.
 
     Raises:
-        InvalidResume: no such run, or an answer fits no open ticket. Nothing was changed.
+        InvalidResume: no such run, or an answer fits no open ticket: nothing was changed. Or the
+            run works for one that has ended: then it is cancelled.
     """
     live = runtime.active.find(id)
     thread_id = live.thread_id if live is not None else id
@@ -214,9 +179,12 @@ async def decide(runtime: AgentRuntime, id: str, decisions: Sequence[Decision]) 
     if place is None:
         raise InvalidResume(f"no run or thread has the id '{id}', or more than one")
     asks_through = await parent_of(runtime.store, place.run)
-    if asks_through is not None and place.run is not None and not is_task(asks_through):
+    if place.run is not None and asks_through is not None and not is_task(asks_through):
         above = await _as_its_parent_asks(runtime, place.run, asks_through, decisions)
         return await decide(runtime, asks_through.run_id, above)
+    if place.run is not None and asks_through is None and _is_orphan(place.run):
+        await cancel(runtime, place.thread_id)
+        raise orphaned(place.run)
     try:
         await runtime.store.decide(place.thread_id, decisions, at_ms=runtime.clock.now_ms())
     except (DecisionRefused, NotFound) as error:
@@ -229,6 +197,11 @@ async def decide(runtime: AgentRuntime, id: str, decisions: Sequence[Decision]) 
     # The task it works in goes on with it.
     task = await find(runtime, asks_through.run_id)
     return msgspec.structs.replace(now, owner=task.owner) if task is not None else now
+
+
+def _is_orphan(run: RunRecord) -> bool:
+    """Whether a run that has no parent to carry it on would need one."""
+    return run.is_delegated and _is_open(run)
 
 
 async def _as_its_parent_asks(
@@ -261,24 +234,68 @@ async def _as_its_parent_asks(
 
 
 async def interrupted(runtime: AgentRuntime) -> list[RunRecord]:
-    """Runs, and tasks, that nobody carries on, of agents this runtime has.
+    """Runs, and tasks, that nobody carries on, of agents this runtime has."""
+    found: list[RunRecord] = []
+    for record in await runtime.store.list_interrupted(now_ms=overdue_at(runtime)):
+        try:
+            if await is_to_go_on(runtime, record):
+                found.append(record)
+        except StoreUnavailable:
+            raise
+        except Exception:
+            # One record nobody can read must not keep the others from being found.
+            log.exception("run %s cannot be read, and is left alone", record.run_id)
+    return found
 
-    A delegate is carried on by the run it works for, as long as that is open.
+
+def overdue_at(runtime: AgentRuntime) -> int:
+    """The time before which an answer had to come: one that came in time may be on its way."""
+    return runtime.clock.now_ms() - EXPIRY_GRACE_MS
+
+
+async def is_to_go_on(runtime: AgentRuntime, record: RunRecord) -> bool:
+    """Whether a run, or task, that the store has as interrupted is this runtime's to carry on.
+
+    A delegate is carried on by the run it works for, as long as that is open. What only has to end
+    needs no agent for that, unless it is elsewhere.
     """
-    known = set(runtime.registry.snapshot().agent_ids())
-    # An answer that was given in time may still be on its way.
-    now = runtime.clock.now_ms() - EXPIRY_GRACE_MS
-    return [
-        record
-        for record in await runtime.store.list_interrupted(now_ms=now)
-        if runtime.active.find_by_thread(record.thread_id) is None
-        and _agent_of(record) in known
-        and not await _is_left_to_parent(runtime, record)
-        and not await _is_only_told(runtime, record, now)
-    ]
+    if runtime.active.find_by_thread(record.thread_id) is not None:
+        return False
+    if await _is_left_to_parent(runtime, record):
+        return False
+    if await _is_only_told(runtime, record, overdue_at(runtime)):
+        return False
+    agent_id = agent_of(record)
+    if agent_id in runtime.registry.snapshot().agent_ids():
+        return True
+    if not is_elsewhere(record) and await _is_to_end(runtime, record):
+        return True
+    if record.run_id not in runtime.left_alone:
+        runtime.left_alone.add(record.run_id)
+        log.warning(
+            "run %s of agent %r is left alone: nobody carries it on, and this runtime has no such "
+            "agent; open one that has it, and recovers, or cancel the run",
+            record.run_id,
+            agent_id,
+        )
+    return False
 
 
-def _agent_of(record: RunRecord) -> str | None:
+async def _is_to_end(runtime: AgentRuntime, run: RunRecord) -> bool:
+    """Whether a run that nobody carries on was told to end, or has nobody to work for."""
+    if run.is_delegated and await parent_of(runtime.store, run) is None:
+        return True
+    return await _is_cancelled(runtime, run)
+
+
+async def _is_cancelled(runtime: AgentRuntime, run: RunRecord) -> bool:
+    return any(
+        command.kind is CommandKind.CANCEL and command.run_id in (None, run.run_id)
+        for command in await runtime.store.load_commands(run.thread_id)
+    )
+
+
+def agent_of(record: RunRecord) -> str | None:
     """The agent whose run, or task, it is."""
     return KeptTask.of(record).task.parent_context.agent_id if is_task(record) else record.agent_id
 
@@ -286,8 +303,7 @@ def _agent_of(record: RunRecord) -> str | None:
 async def _is_left_to_parent(runtime: AgentRuntime, run: RunRecord) -> bool:
     if await parent_of(runtime.store, run) is None:
         return False
-    commands = await runtime.store.load_commands(run.thread_id)
-    return not any(command.kind is CommandKind.CANCEL for command in commands)
+    return not await _is_cancelled(runtime, run)
 
 
 async def _is_only_told(runtime: AgentRuntime, run: RunRecord, now_ms: int) -> bool:
@@ -313,34 +329,19 @@ async def take_up_task(runtime: AgentRuntime, record: RunRecord) -> None:
 
 
 async def go_on(
-    runtime: AgentRuntime,
-    run: RunRecord,
-    sink: EventSink | None = None,
-    *,
-    agent_id: str | None = None,
+    runtime: AgentRuntime, run: RunRecord, sink: EventSink | None = None
 ) -> AgentRunResult:
-    """Carry a run on from its last commit, with the agent that spoke last unless one is named.
+    """Carry a run on from its last commit, with the agent that spoke last; or end it, if it only
+    has to end and its agent is not here.
 
     Raises:
         ThreadAlreadyRunning: somebody else does so by now.
         AgentLoopError: it broke off.
     """
-    asked = run.request
-    if asked is not None and asked.parent_tool_call_id is not None:
+    if run.is_delegated and not await _is_cancelled(runtime, run):
         # Whoever it works for is gone or has ended: nobody waits for its answer.
         now = runtime.clock.now_ms()
         await runtime.store.send(ThreadCommand.cancel(run.thread_id, run.run_id, at_ms=now))
-    request = RunRequest(
-        thread_id=run.thread_id,
-        continue_run_id=run.run_id,
-        agent_id=agent_id,
-        wait_for_decisions=False,
-        left_on_close=True,
-        parent_run_id=run.parent_run_id,
-        parent_thread_id=asked.parent_thread_id if asked is not None else None,
-        dispatch_id=run.dispatch_id,
-        session_id=run.session_id,
-        transport_request_id=run.transport_request_id,
-        origin=asked.origin if asked is not None else RequestOrigin.USER,
-    )
-    return await runtime.run(request, sink)
+    if not has_agent(runtime, run) and not is_elsewhere(run) and await _is_cancelled(runtime, run):
+        return await end_without_agent(runtime, run)
+    return await carry_on(runtime, run, sink)

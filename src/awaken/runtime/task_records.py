@@ -5,20 +5,19 @@ from __future__ import annotations
 import msgspec
 
 from awaken.codec import Json, dumps_text, from_json, to_json
-from awaken.contract.background import PersistedTaskMeta, TaskStatus
+from awaken.contract.background import TASK_AGENT, PersistedTaskMeta, TaskStatus
 from awaken.domain.event import RunFinish
 from awaken.domain.identity import RequestOrigin
 from awaken.domain.lifecycle import CANCELLED, NATURAL_END, Failed, RunStatus, TerminationReason
 from awaken.domain.run import RunOutcome, RunRecord, RunRequestSnapshot
 
 INTERRUPTED = "interrupted: the process ended while the task ran"
-_PREFIX = "task:"
 
 
 def is_task(record: RunRecord) -> bool:
     extras = record.request.request_extras if record.request is not None else None
     is_ours = isinstance(extras, dict) and "task" in extras
-    return is_ours and record.agent_id.startswith(_PREFIX)
+    return is_ours and record.agent_id.startswith(TASK_AGENT)
 
 
 class KeptTask(msgspec.Struct, frozen=True):
@@ -31,7 +30,20 @@ class KeptTask(msgspec.Struct, frozen=True):
     def of(cls, record: RunRecord) -> KeptTask:
         extras = record.request.request_extras if record.request is not None else None
         assert isinstance(extras, dict), "a task's record says what it is"
-        return cls(from_json(extras["task"], PersistedTaskMeta), extras.get("resume"))
+        try:
+            return cls(from_json(extras["task"], PersistedTaskMeta), extras.get("resume"))
+        except msgspec.ValidationError as error:
+            # Whatever it was: it is seen and can be ended, though not taken up.
+            return cls(_readable(record, extras["task"], error))
+
+    @property
+    def agent_key(self) -> str | None:
+        """What the run of the agent that works in it is named by, if one does."""
+        resume = self.resume
+        if not isinstance(resume, dict) or resume.get("runs_agent") is not True:
+            return None
+        key = resume.get("key")
+        return key if isinstance(key, str) and key else None
 
     def begun(self, now_ms: int) -> RunRecord:
         """The record of a task that is about to start."""
@@ -40,7 +52,7 @@ class KeptTask(msgspec.Struct, frozen=True):
         return RunRecord(
             run_id=task.uid,
             thread_id=task.uid,
-            agent_id=f"{_PREFIX}{name}",
+            agent_id=f"{TASK_AGENT}{name}",
             parent_run_id=task.parent_uid or task.parent_context.run_id,
             request=RunRequestSnapshot(
                 origin=RequestOrigin.INTERNAL,
@@ -89,6 +101,27 @@ class KeptTask(msgspec.Struct, frozen=True):
 
     def _extras(self) -> Json:
         return {"task": to_json(self.task), "resume": self.resume}
+
+
+def _readable(record: RunRecord, kept: Json, error: Exception) -> PersistedTaskMeta:
+    """What can be read of a task whose record was written by somebody else."""
+    task = PersistedTaskMeta(
+        task_id=record.run_id,
+        owner_thread_id=(record.request and record.request.parent_thread_id) or "",
+        task_type="unreadable",
+        description=record.agent_id.removeprefix(TASK_AGENT),
+        status=TaskStatus.FAILED if record.status is RunStatus.DONE else TaskStatus.RUNNING,
+        error=f"the record of the task cannot be read: {error}",
+        created_at_ms=record.created_at * 1000,
+        uid=record.run_id,
+    )
+    fields = kept.items() if isinstance(kept, dict) else ()
+    for name, value in fields:
+        try:
+            task = from_json({**to_json(task), name: value}, PersistedTaskMeta)
+        except msgspec.ValidationError:
+            continue
+    return task
 
 
 def termination_of(task: PersistedTaskMeta) -> TerminationReason:

@@ -20,11 +20,13 @@ from awaken.contract.backend import DurableDelegates
 from awaken.contract.background import (
     PersistedTaskMeta,
     TaskStatus,
+    cut_short,
     terminal_event,
 )
 from awaken.contract.budget import Account
 from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.contract.commits import Fence, ThreadCommit
+from awaken.contract.commits import Fence, ThreadCommit, child_id
+from awaken.contract.control import inbox_channel
 from awaken.contract.registry import ExecutionResolver
 from awaken.contract.store import Store
 from awaken.contract.threads import RunQuery
@@ -40,11 +42,14 @@ from awaken.ext.background import (
     drop_live_task,
     find_live_task,
     live_task_end,
+    when_task_waits,
 )
 from awaken.ext.background.life import ATTEMPTS
+from awaken.ext.background.supervise import describe
 from awaken.loop.inbox import payload_messages
 from awaken.plugin.agent import ResolvedAgent
 from awaken.runtime.active import ActiveRun, ActiveRuns
+from awaken.runtime.task_mail import TaskMail
 from awaken.runtime.task_records import INTERRUPTED, KeptTask, is_task
 from awaken.state.store import StateStore
 
@@ -58,11 +63,12 @@ class LiveTask:
     """A task that this process owns; `late` is how it ended, and what its owner is told, if that
     could not be kept."""
 
-    __slots__ = ("failures", "fence", "late", "record", "slot")
+    __slots__ = ("failures", "fence", "late", "mail", "record", "slot")
 
     def __init__(self, slot: ActiveRun, fence: Fence, record: RunRecord) -> None:
         self.slot, self.fence, self.record = slot, fence, record
         self.failures = 0
+        self.mail: asyncio.Future[None] | None = None
         self.late: tuple[PersistedTaskMeta, Json] | None = None
 
     @property
@@ -90,6 +96,7 @@ class Tasks:
         self._clock = clock
         self._deliver = deliver
         self._listen = listen
+        self._mail = TaskMail(store, clock, deliver)
         self._live: dict[str, LiveTask] = {}
 
     async def begin(self, task: PersistedTaskMeta, resume: Json | None) -> None:
@@ -132,11 +139,23 @@ class Tasks:
             raise
 
     def _hold(self, live: LiveTask, *, left_on_close: bool) -> None:
-        """From now on the task is this process's: whoever cancels its run cancels it."""
-        live.slot.left_on_close = left_on_close
-        live.slot.token.on_cancel(partial(cancel_live_task, live.record.run_id))
-        live.slot.begin(0)
-        self._live[live.record.run_id] = live
+        """From now on the task is this process's: whoever cancels its run cancels it, what is
+        written to it goes to the agent in it, and while it only waits it is left on close."""
+        slot, uid = live.slot, live.record.run_id
+
+        def waits(waiting: bool) -> None:
+            slot.left_on_close = waiting or left_on_close
+
+        waits(False)
+        when_task_waits(uid, waits)
+        slot.token.on_cancel(partial(cancel_live_task, uid))
+        agent = KeptTask.of(live.record).agent_key
+        if agent is not None:
+            slot.inbox, letters = inbox_channel()
+            bringing = self._mail.bring(letters, live.fence, child_id(agent))
+            live.mail = asyncio.ensure_future(bringing)
+        slot.begin(0)
+        self._live[uid] = live
         self._listen()
 
     async def end(self, task: PersistedTaskMeta, event: Json) -> bool:
@@ -169,6 +188,8 @@ class Tasks:
 
     def _drop(self, live: LiveTask) -> None:
         self._live.pop(live.record.run_id, None)
+        if live.mail is not None:
+            live.mail.cancel()
         live.slot.release()
 
     async def emit(self, task: PersistedTaskMeta, event: Json) -> bool:
@@ -179,6 +200,17 @@ class Tasks:
         except NotFound:
             return False
         await self._pass_on(task.owner_thread_id)
+        return True
+
+    async def write(self, task: PersistedTaskMeta, id: str, event: Json) -> bool:
+        """Keep what is written to a task in which an agent works, for that agent."""
+        record = await self._store.load_run(task.uid)
+        if record is None or not is_task(record) or record.status is RunStatus.DONE:
+            return False
+        if KeptTask.of(record).agent_key is None:
+            return False
+        await self._mail.keep(record.thread_id, id, event)
+        await self._pass_on(record.thread_id)
         return True
 
     async def find(self, tasks: Sequence[PersistedTaskMeta]) -> Mapping[str, PersistedTaskMeta]:
@@ -274,8 +306,15 @@ class Tasks:
                 return False
             live.record = msgspec.structs.replace(now, revision=now.revision + 1, state=None)
             await self._commit(live.record, live.fence)
-            manager = self._manager_of(agent)
-            tool.take_up(manager, kept.task, kept.resume, agent, self._delegates, budget)
+            try:
+                manager = self._manager_of(agent)
+                tool.take_up(manager, kept.task, kept.resume, agent, self._delegates, budget)
+            except Exception as error:
+                # Whatever it was begun with, it is not what its tool can go on from.
+                log.warning("task %s cannot be taken up", record.run_id, exc_info=True)
+                reason = f"{INTERRUPTED}, and it cannot go on: {describe(error)}"
+                await self._end(live, *self._broken_off(kept.task, reason))
+                return False
             self._hold(live, left_on_close=True)
         # Somebody may have cancelled it just now.
         await self._pass_on(record.thread_id)
@@ -319,17 +358,25 @@ class Tasks:
             if now is None or now.status is RunStatus.DONE:
                 await self._store.release(fence)
                 return
-            task = msgspec.structs.replace(
-                KeptTask.of(now).task,
-                status=TaskStatus.CANCELLED if cancelled else TaskStatus.FAILED,
-                error=None if cancelled else INTERRUPTED,
-                completed_at_ms=self._clock.now_ms(),
-            )
-            event = {**terminal_event(task), "interrupted": True}
-            await self._finish(now, fence, task, event)
+            task = KeptTask.of(now).task
+            reason = None if cancelled else task.error or INTERRUPTED
+            await self._finish(now, fence, *self._broken_off(task, reason))
         except BaseException:
             await self._store.release(fence)
             raise
+
+    def _broken_off(
+        self, task: PersistedTaskMeta, reason: str | None
+    ) -> tuple[PersistedTaskMeta, Json]:
+        """A task whose process is gone, and what its owner is told: without a reason that it was
+        cancelled."""
+        ended = msgspec.structs.replace(
+            task,
+            status=TaskStatus.CANCELLED if reason is None else TaskStatus.FAILED,
+            completed_at_ms=self._clock.now_ms(),
+        )
+        ended = cut_short(ended, reason)
+        return ended, {**terminal_event(ended), "interrupted": True}
 
     # -- commits ------------------------------------------------------------------------------
 

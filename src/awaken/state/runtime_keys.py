@@ -321,6 +321,13 @@ SPENDING: StateKey[Spending, Spending] = StateKey(
 )
 
 
+# -- answers of a given shape -----------------------------------------------------------------
+
+OUTPUT_TRIES: StateKey[int, int] = StateKey(
+    "__runtime.output_tries", initial=int, apply=lambda _, tries: tries
+)
+
+
 # -- accumulators of one step -----------------------------------------------------------------
 
 
@@ -491,6 +498,7 @@ LOOP_STATE_KEYS: tuple[StateKey[object, object], ...] = (
     CONTEXT_MESSAGES,
     PENDING_WORK,
     SPENDING,
+    OUTPUT_TRIES,
     ACTIVE_AGENT,
     AGENT_OVERLAYS,
     PENDING_ACTIONS,

@@ -13,6 +13,10 @@ from awaken.domain.tool import ToolError, ToolResult, ToolStatus
 
 _SUCCESS = ToolStatus.SUCCESS  # looked up once: a member of an enum is slow to reach
 
+TIMED_OUT, WORKER_DIED = "timed_out", "worker_died"
+"""Marks of a result: nobody knows how far the call had come."""
+_CUT_SHORT = {TIMED_OUT, WORKER_DIED}
+
 
 def to_output(tool: str, value: Any) -> ToolOutput:
     """`value` as the output of `tool`.
@@ -37,6 +41,23 @@ def to_output(tool: str, value: Any) -> ToolOutput:
         data = _data(tool, value)
         message = data if isinstance(data, str) else None
     return ToolOutput(ToolResult(tool_name=tool, status=_SUCCESS, data=data, message=message))
+
+
+def cut_short(tool: str, error: ToolError, mark: str) -> ToolOutput:
+    """The output of a call that was ended before it had answered."""
+    return ToolOutput(
+        ToolResult(
+            tool_name=tool,
+            status=ToolStatus.ERROR,
+            message=clean_text(str(error)),
+            metadata={mark: True},
+        )
+    )
+
+
+def was_cut_short(result: ToolResult) -> bool:
+    """Whether a call was ended before it had answered: it may have taken effect."""
+    return bool(result.metadata) and not _CUT_SHORT.isdisjoint(result.metadata)
 
 
 def to_data(value: Any) -> Json:

@@ -11,8 +11,9 @@ from awaken.codec import Json, clean_text
 from awaken.contract.tool import Tool, ToolCallContext, ToolOutput, traits_of
 from awaken.domain.message import ToolCall
 from awaken.domain.schema import validate_against_schema
-from awaken.domain.tool import ToolError, ToolErrorKind, ToolResult, ToolStatus
+from awaken.domain.tool import ToolError, ToolErrorKind, ToolResult
 from awaken.errors import RunLeft
+from awaken.tool.answer import TIMED_OUT, cut_short
 from awaken.tool.frontend import FrontEndTool
 from awaken.tool.function import FunctionTool
 from awaken.tool.typed import TypedTool
@@ -94,14 +95,9 @@ def _accepted(name: str, output: object) -> ToolOutput:
 
 
 def _failed(name: str, error: ToolError) -> ToolOutput:
-    return ToolOutput(
-        ToolResult(
-            tool_name=name,
-            status=ToolStatus.ERROR,
-            message=clean_text(str(error)),
-            metadata={"timed_out": True} if error.kind is ToolErrorKind.TIMEOUT else {},
-        )
-    )
+    if error.kind is ToolErrorKind.TIMEOUT:
+        return cut_short(name, error, TIMED_OUT)
+    return ToolOutput(ToolResult.error(name, clean_text(str(error))))
 
 
 def _unknown(name: str, tools: Mapping[str, Tool]) -> ToolOutput:

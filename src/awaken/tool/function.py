@@ -87,7 +87,8 @@ class FunctionTool(Generic[P, R]):
             `ToolCallContext` it gets what is plain data (`idempotency_key`, `arguments`,
             `run_identity` …); the state and services raise, reporting does nothing. What it
             prints goes to stderr. Processes it leaves behind end with its worker, at the latest
-            when this process does. If the worker dies, the call fails and says how.
+            when this process does. If the worker dies, the call fails and says how; whether one of
+            a `once` tool took effect is unknown then.
         needs_approval: ask before running, always or when the function of the decoded arguments
             says so.
         approval_expires_in: seconds after which an approval nobody gave counts as a no.

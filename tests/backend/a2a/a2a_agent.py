@@ -222,6 +222,15 @@ class Faults:
             return
         await self._app(scope, receive, send)
 
+    async def _nocancel(self, arg: str, scope: Any, receive: Receive, send: Send) -> None:
+        """A cancel is taken, and nothing comes of it."""
+        task_id, is_cancel, _ = scope["path"].removeprefix("/tasks/").partition(":cancel")
+        if is_cancel:
+            task = {"id": task_id, "status": {"state": "TASK_STATE_WORKING"}}
+            await JSONResponse(task)(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
     async def _nolist(self, arg: str, scope: Any, receive: Receive, send: Send) -> None:
         """Tasks are not listed."""
         if scope["path"] == "/tasks":

@@ -138,8 +138,12 @@ class Sink:
             for content in self.progress:
                 if content["state"] == state:
                     return content
-            self._news.clear()
-            await self._news.wait()
+            await self.news()
+
+    async def news(self) -> None:
+        """Wait for the next event."""
+        self._news.clear()
+        await self._news.wait()
 
 
 class Crash(BaseException):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -14,12 +15,15 @@ from a2a_harness import (
     Kept,
     RunningAgent,
     Sink,
+    abort,
     backend_for,
+    remote_entry,
     root,
     running_agent,
 )
 
 from awaken.backend.a2a.guard import UrlRefused
+from awaken.backend.a2a.patience import LONGEST_PAUSE
 from awaken.codec import dumps_text
 from awaken.contract.backend import BackendStatusKind, RemoteError
 from awaken.testing import FakeClock
@@ -173,7 +177,9 @@ async def test_an_agent_that_is_busy_is_asked_again(
     assert result.response == "x"
 
 
-async def test_an_agent_that_dies_is_asked_a_few_times_then_given_up(thread: str) -> None:
+async def test_an_agent_that_dies_is_asked_until_the_time_is_over(thread: str) -> None:
+    """Its task may be at work, and can be heard of no more: that is told, and not taken for its
+    end."""
     sink, clock = Sink(), FakeClock(auto=True)
     with running_agent() as mortal:
         backend = backend_for(mortal.base, clock=clock)
@@ -182,9 +188,121 @@ async def test_an_agent_that_dies_is_asked_a_few_times_then_given_up(thread: str
         )
         await sink.until_state("TASK_STATE_WORKING")
         mortal.process.kill()
-        with pytest.raises(RemoteError, match="cannot connect"):
-            await running
-    assert len(clock.sleeps) == 4
+        result = await running
+    assert result.status.kind is BackendStatusKind.TIMEOUT
+    entry = remote_entry(result.state)
+    assert result.left_running is not None
+    assert f"task {entry['task_id']!r} was not cancelled: cannot connect" in result.left_running
+    assert sink.progress[-1]["unreachable"].startswith(f"cannot connect to {mortal.base}")
+    assert clock.sleeps == sorted(clock.sleeps[:-1]) + clock.sleeps[-1:]
+    assert max(clock.sleeps) == LONGEST_PAUSE
+
+
+class Door:
+    """A way to an agent that can be shut."""
+
+    def __init__(self, port: int) -> None:
+        self.base = ""
+        self.refused = 0
+        self._port = port
+        self._opens_after: int | None = 0
+        self._open: set[asyncio.StreamWriter] = set()
+
+    def shut(self, opens_after: int | None = None) -> None:
+        """Hang up on everybody, and on so many that come; on all of them if nothing is said."""
+        self._opens_after = opens_after
+        for writer in self._open:
+            writer.transport.abort()
+
+    async def _let_in(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._opens_after is None or self.refused < self._opens_after:
+            self.refused += 1
+            writer.transport.abort()
+            return
+        there, back = await asyncio.open_connection("127.0.0.1", self._port)
+        self._open |= {writer, back}
+        async with asyncio.TaskGroup() as group:
+            group.create_task(_pass_on(reader, back))
+            group.create_task(_pass_on(there, writer))
+
+    @classmethod
+    @asynccontextmanager
+    async def to(cls, port: int) -> AsyncIterator[Door]:
+        door = cls(port)
+        server = await asyncio.start_server(door._let_in, "127.0.0.1", 0)
+        door.base = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with server:
+            yield door
+            door.shut()
+
+
+async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with suppress(ConnectionError):
+        while piece := await reader.read(65_536):
+            writer.write(piece)
+            await writer.drain()
+    writer.close()
+
+
+async def test_a_task_is_followed_again_once_its_agent_can_be_reached(
+    agent: RunningAgent, thread: str
+) -> None:
+    """However often it could not: the task is on record, and there is time."""
+    sink, clock = Sink(), FakeClock(auto=True)
+    async with Door.to(agent.port) as door:
+        backend = backend_for(door.base, clock=clock)
+        running = asyncio.ensure_future(
+            backend.execute_root(root(thread, f"hold {thread}", sink=sink, kept=Kept()))
+        )
+        await sink.until_state("TASK_STATE_WORKING")
+        door.shut(opens_after=10)
+        while not any("unreachable" in content for content in sink.progress):
+            await sink.news()
+        agent.go(thread)
+        result = await running
+
+    assert (result.response, result.left_running) == (f"held {thread}", None)
+    assert door.refused == 10
+
+
+async def test_a_task_that_goes_on_though_it_was_cancelled_is_not_taken_for_stopped(
+    agent: RunningAgent, thread: str
+) -> None:
+    """That the agent takes the cancel is not that the task has ended."""
+    backend, kept = backend_for(f"{agent.base}/x/nocancel-", clock=FakeClock(auto=True)), Kept()
+    sink = Sink()
+    running = asyncio.ensure_future(
+        backend.execute_root(root(thread, f"hold {thread}", sink=sink, kept=kept))
+    )
+    await sink.until_state("TASK_STATE_WORKING")
+    running.cancel()
+    await asyncio.wait([running])
+
+    task_id = kept.entries()[-1]["task_id"]
+    with pytest.raises(RemoteError, match="is still TASK_STATE_WORKING") as caught:
+        await backend.abort(abort(thread, kept.state))
+    assert caught.value.message.startswith(f"task '{task_id}' was not cancelled: ")
+
+
+@pytest.mark.parametrize("fault", ["", "answer-unauthorised"])
+async def test_a_message_that_surely_set_nothing_off_leaves_nothing(
+    agent: RunningAgent, thread: str, fault: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        nowhere = f"http://127.0.0.1:{server.getsockname()[1]}"
+    backend = backend_for(f"{agent.base}/x/{fault}" if fault else nowhere)
+    with pytest.raises(RemoteError) as caught:
+        await backend.execute_root(root(thread, "say x", kept=Kept()))
+    assert caught.value.is_over
+
+
+async def test_a_message_nobody_knows_the_fate_of_may_have_set_something_off(
+    agent: RunningAgent, thread: str
+) -> None:
+    backend = backend_for(f"{agent.base}/x/answer-crash")
+    with pytest.raises(RemoteError) as caught:
+        await backend.execute_root(root(thread, "say x", kept=Kept()))
+    assert not caught.value.is_over
 
 
 # -- redirects, and who may have the token ----------------------------------------------------

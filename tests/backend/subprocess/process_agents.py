@@ -114,6 +114,28 @@ async def chatter(ctx: ToolCallContext) -> str:
 chatty = Agent("chatty", model=calling("chatter"), tools=[chatter])
 
 
+@tool
+async def errand() -> str:
+    """Takes a moment."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+    return "the errand is run"
+
+
+def starting(name: str) -> FunctionModel:
+    """Starts a task, and says what it hears last: of the task, too, once that tells something."""
+
+    def say(request: InferenceRequest) -> Any:
+        if any(message.tool_calls for message in request.messages):
+            return f"heard: {request.messages[-1].text()}"
+        return tool_calls_response("", (name, "c1", {"prompt": "go"} if "agent" in name else {}))
+
+    return FunctionModel(say)
+
+
+sending = Agent("sending", model=starting("errand"), background=[errand])
+
+
 # -- those that do not ------------------------------------------------------------------------
 
 
@@ -131,6 +153,10 @@ async def pay() -> str:
 
 
 asking = Agent("asking", model=calling("pay"), tools=[pay])
+asking_later = [
+    Agent("asking_later", model=starting("agent_run_asking"), background=[asking]),
+    asking,
+]
 
 
 @tool
@@ -178,6 +204,7 @@ async def wait() -> None:
 
 
 slow = Agent("slow", model=calling("wait"), tools=[wait])
+slow_later = Agent("slow_later", model=starting("wait"), background=[wait])
 
 
 @tool

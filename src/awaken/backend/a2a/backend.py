@@ -32,6 +32,7 @@ from awaken.contract.backend import (
     BackendTranscriptCapability,
     BackendWaitCapability,
     ExecutionBackend,
+    ExecutionBackendError,
     RemoteError,
 )
 from awaken.contract.control import interruptible
@@ -111,18 +112,16 @@ class A2aBackend(ExecutionBackend):
                     client, self._config, asked, keep=keep, tell=told.tell, clock=self._clock
                 )
                 outcome = await turn.run()
-        except asyncio.CancelledError:
-            raise  # whoever cut the run short may abort it next, and then has to find its task
-        except BaseException:
-            self._under_way.pop(identity.run_id, None)
+        except ExecutionBackendError as error:
+            # Whoever hears of it may abort the run next, and then has to find its task.
+            if error.is_over:
+                self._under_way.pop(identity.run_id, None)
             raise
         self._under_way.pop(identity.run_id, None)
-        return _result(
-            request.agent_id,
-            identity.run_id,
-            outcome,
-            merged(state, remote_state(state, target, turn.task)),
-        )
+        kept = merged(state, remote_state(state, target, turn.task))
+        result = _result(request.agent_id, identity.run_id, outcome, kept)
+        result.left_running = turn.left_running
+        return result
 
     async def execute_delegate(self, request: BackendDelegateRunRequest) -> BackendRunResult:
         """Run an agent for another run. Nothing is kept of it; with its parent it is stopped.
@@ -169,8 +168,10 @@ class A2aBackend(ExecutionBackend):
                 await stop_task(client, task, self._clock)
         except TimeoutError:
             raise RemoteError(
-                f"the agent did not cancel task {task.task_id!r} within {ABORT_TIMEOUT:.0f} s"
+                f"{task.name} was not cancelled within {ABORT_TIMEOUT:.0f} s"
             ) from None
+        except RemoteError as error:
+            raise RemoteError(f"{task.name} was not cancelled: {error.message}") from error
 
     def _remember(self, run_id: str, task: RemoteTask) -> None:
         self._under_way[run_id] = task

@@ -79,6 +79,12 @@ class Refused(RemoteError):
         return self.status in _ABOUT_REQUEST_STATUS
 
     @property
+    def is_no(self) -> bool:
+        """Whether the agent has surely not done what was asked: the request or its sender does not
+        please it."""
+        return self.is_about_request or self.status in (401, 403)
+
+    @property
     def is_busy(self) -> bool:
         """Whether it may be otherwise in a moment."""
         return self.status in _BUSY_STATUS

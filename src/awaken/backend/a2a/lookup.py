@@ -8,7 +8,7 @@ from a2a.types.a2a_pb2 import Task
 
 from awaken.backend.a2a.client import A2aClient, BadAnswer, Refused
 from awaken.backend.a2a.snapshot import state_name
-from awaken.backend.a2a.state import INTERRUPTED, RemoteTask, Sending
+from awaken.backend.a2a.state import INTERRUPTED, TERMINAL, RemoteTask, Sending
 from awaken.clock import Clock
 from awaken.contract.backend import RemoteError
 
@@ -100,12 +100,13 @@ def _holds(task: Task, sending: Sending) -> bool:
 
 
 async def stop_task(client: A2aClient, task: RemoteTask, clock: Clock) -> Task | None:
-    """Cancel what may still run; nothing to cancel is as good as cancelled.
+    """Cancel what may still run, and see that it has ended; nothing to cancel is as good.
 
-    A message that is on its way may arrive any moment: it is looked for more than once.
+    A message that is on its way may arrive any moment: it is looked for more than once. So is a
+    task that takes a moment to end.
 
     Raises:
-        RemoteError: it could not be cancelled.
+        RemoteError: it could not be cancelled, or goes on.
     """
     if not task.may_run:
         return None
@@ -122,8 +123,18 @@ async def stop_task(client: A2aClient, task: RemoteTask, clock: Clock) -> Task |
         task_id = found.id
     assert task_id is not None, "a task that may run is known by its id, or on its way"
     try:
-        return await client.cancel_task(task_id)
+        stopped = await client.cancel_task(task_id)
+        for pause in _LOOKS:
+            if state_name(stopped) in TERMINAL:
+                return stopped
+            await clock.sleep(pause)
+            stopped = await client.get_task(task_id)
     except Refused as error:
-        if error.reason in ("TASK_NOT_FOUND", "TASK_NOT_CANCELABLE"):
+        if error.is_missing_task:
             return None
-        raise
+        if error.reason != "TASK_NOT_CANCELABLE":
+            raise
+        stopped = await client.get_task(task_id)
+    if state_name(stopped) in TERMINAL:
+        return stopped
+    raise RemoteError(f"it was told to end task {task_id!r}, which is still {state_name(stopped)}")

@@ -11,11 +11,13 @@ from typing import TypeVar
 from awaken.backend.a2a.client import Refused
 from awaken.backend.a2a.http import Unanswered
 from awaken.clock import Clock
+from awaken.contract.backend import RemoteError
 
 log = logging.getLogger("awaken.backend.a2a")
 T = TypeVar("T")
 
-ASK_TRIES = 5
+LONGEST_PAUSE = 30.0
+"""The most seconds between two looks at an agent that is away."""
 
 
 class DeadlinePassed(Exception):
@@ -54,23 +56,32 @@ class Patience:
                 raise DeadlinePassed from None
             raise
 
-    async def pause(self) -> None:
-        """Wait for the next look.
+    async def pause(self, failures: int = 0) -> None:
+        """Wait for the next look, the longer the more have failed.
 
         Raises:
             DeadlinePassed: there will be none.
         """
         left = self._deadline - self.clock.monotonic()
-        await self.clock.sleep(max(0.0, min(self._interval, left)))
+        longest = max(self._interval, LONGEST_PAUSE)
+        pause = min(self._interval * 2 ** min(failures, 16), longest)
+        await self.clock.sleep(max(0.0, min(pause, left)))
         if self.clock.monotonic() >= self._deadline:
             raise DeadlinePassed
 
-    async def ask(self, question: Callable[[], Awaitable[T]]) -> T:
-        """What `question` gives; an agent that is away for a moment is asked again.
+    async def ask(
+        self,
+        question: Callable[[], Awaitable[T]],
+        tell: Callable[[RemoteError], Awaitable[None]] | None = None,
+    ) -> T:
+        """What `question` gives; an agent that is away is asked again as long as there is time.
+
+        Args:
+            tell: is told of every failure but the last.
 
         Raises:
             DeadlinePassed: the time is over.
-            Refused, Unanswered: it stays away, or is there and refuses.
+            Refused: it is there, and refuses.
         """
         failures = 0
         while True:
@@ -78,9 +89,10 @@ class Patience:
                 async with self.in_time():
                     return await question()
             except (Refused, Unanswered) as error:
-                failures += 1
-                may_pass = error.is_busy if isinstance(error, Refused) else True
-                if failures >= ASK_TRIES or not may_pass:
+                if isinstance(error, Refused) and not error.is_busy:
                     raise
                 log.info("asking again: %s", error)
-            await self.pause()
+                if tell is not None:
+                    await tell(error)
+            await self.pause(failures)
+            failures += 1

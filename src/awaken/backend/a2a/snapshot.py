@@ -129,7 +129,8 @@ class Snapshot:
     def artifacts(self) -> tuple[BackendOutputArtifact, ...]:
         return tuple(output_artifact(artifact) for artifact in self.task.artifacts)
 
-    def progress(self) -> ActivitySnapshot:
+    def progress(self, *, unreachable: str | None = None) -> ActivitySnapshot:
+        """Where the task stands, or stood when its agent was heard of last."""
         content: dict[str, Json] = {
             "schema": SCHEMA,
             "task_id": self.id,
@@ -139,6 +140,8 @@ class Snapshot:
             "artifacts": to_json(self.artifacts),
             "failure_message": self.failure,
         }
+        if unreachable is not None:
+            content["unreachable"] = unreachable
         return ActivitySnapshot(
             message_id=self.id, activity_type=ACTIVITY, content=content, replace=True
         )

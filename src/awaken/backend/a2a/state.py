@@ -55,6 +55,13 @@ class RemoteTask(Value, frozen=True, kw_only=True):
         return self.task_id is not None and self.last_state in INTERRUPTED
 
     @property
+    def name(self) -> str:
+        """What there is on the other side, in words."""
+        if self.sending is not None and self.sending.task_id is None:
+            return f"the task of message {self.sending.message_id!r}, if that arrived,"
+        return f"task {self.task_id!r}"
+
+    @property
     def may_run(self) -> bool:
         """Whether there may be something on the other side that still goes on, or waits."""
         if self.sending is not None:

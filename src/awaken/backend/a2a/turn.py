@@ -18,6 +18,7 @@ from a2a.types.a2a_pb2 import Role, Task
 
 from awaken.backend.a2a.client import A2aClient, BadAnswer, Refused
 from awaken.backend.a2a.config import A2aConfig
+from awaken.backend.a2a.guard import UrlRefused
 from awaken.backend.a2a.http import Unanswered
 from awaken.backend.a2a.lookup import ABSENT, Unknowable, find_task, stop_task
 from awaken.backend.a2a.parts import message_id, parts_of, sendable, waiting_for_answer
@@ -91,6 +92,7 @@ class Turn:
         self._patience = Patience(clock, config.timeout, config.poll_interval)
         self._watch = Watch(client, self._patience, tell, streaming=config.options.streaming)
         self._snapshot: Snapshot | None = None
+        self.left_running: str | None = None
         self.task = asked.own or _inherited(asked.known)
 
     async def run(self) -> Outcome:
@@ -105,18 +107,23 @@ class Turn:
                 self._note(self._snapshot.task)
             if self._config.options.cancel_on_timeout:
                 await self.stop()
+            elif self.task.may_run:
+                self.left_running = f"{self.task.name} goes on: cancel_on_timeout is off"
             return timed_out(self._snapshot)
         if isinstance(answer, A2aMessage):
             return outcome_of_message(answer)
         return outcome_of(answer)
 
     async def stop(self) -> None:
-        """Cancel what is under way on the other side, as well as can be, in a few seconds."""
+        """Cancel what is under way on the other side, as well as can be, in a few seconds; if that
+        is not certain, `left_running` says so."""
         try:
             async with asyncio.timeout(CANCEL_GRACE):
                 cancelled = await stop_task(self._client, self.task, self._clock)
         except (ExecutionBackendError, TimeoutError) as error:
-            log.warning("task of run %s was not cancelled: %s", self._asked.run_id, error)
+            why = error.message if isinstance(error, ExecutionBackendError) else "no answer in time"
+            self.left_running = f"{self.task.name} was not cancelled: {why}"
+            log.warning("run %s: %s", self._asked.run_id, self.left_running)
             return
         if cancelled is not None:
             self._note(cancelled)
@@ -217,6 +224,7 @@ class Turn:
     ) -> Snapshot | A2aMessage:
         """Bring a message over, once, as far as that can be known."""
         lost: RemoteError = RemoteError("the process ended before the agent's answer was kept")
+        is_first = not ask_first and sending.task_id is None
         for _ in range(SEND_TRIES):
             if ask_first:
                 found = await self._look_for(sending, lost)
@@ -224,14 +232,20 @@ class Turn:
                     return await self._found(found)
             try:
                 return await self._post(sending, messages)
+            except UrlRefused as error:
+                error.is_over = is_first
+                raise
             except Unanswered as error:
                 if not error.arrived:
+                    error.is_over = is_first
                     raise
                 lost, ask_first = error, True
             except Refused as error:
                 if not error.is_busy:
+                    error.is_over = is_first and error.is_no
                     raise
                 lost, ask_first = error, ask_first or error.status != 429
+            is_first = is_first and not ask_first
             log.warning("sending for run %s failed, looking again: %s", self._asked.run_id, lost)
             await self._patience.pause()
         raise lost

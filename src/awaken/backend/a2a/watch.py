@@ -12,6 +12,7 @@ from awaken.backend.a2a.client import A2aClient, BadAnswer, Refused
 from awaken.backend.a2a.http import Unanswered
 from awaken.backend.a2a.patience import Patience
 from awaken.backend.a2a.snapshot import Snapshot
+from awaken.contract.backend import RemoteError
 from awaken.domain.event import ActivitySnapshot
 
 log = logging.getLogger("awaken.backend.a2a")
@@ -71,7 +72,11 @@ class Watch:
             await self._patience.pause()
 
     async def _look(self, snapshot: Snapshot) -> Task:
-        return await self._patience.ask(partial(self._client.get_task, snapshot.id))
+        async def out_of_reach(error: RemoteError) -> None:
+            self._told = None
+            await self._tell(snapshot.progress(unreachable=error.message))
+
+        return await self._patience.ask(partial(self._client.get_task, snapshot.id), out_of_reach)
 
     async def progress(self, snapshot: Snapshot) -> None:
         """Tell where the task stands, though not for every letter it writes."""

@@ -1,19 +1,21 @@
 """Runs of agents that are elsewhere."""
 
+from awaken.backend.remote.keep import (
+    backend_kind,
+    load_checkpoint_state,
+    remote_backend_error_message,
+    state_with_backend_output,
+)
 from awaken.backend.remote.lifecycle import (
     CUT_SHORT,
     close_cut_short,
     execute_remote_root_lifecycle,
 )
 from awaken.backend.remote.log import materialize_remote_message_log
-from awaken.backend.remote.run import (
-    load_checkpoint_state,
-    remote_backend_error_message,
-    state_with_backend_output,
-)
 
 __all__ = [
     "CUT_SHORT",
+    "backend_kind",
     "close_cut_short",
     "execute_remote_root_lifecycle",
     "load_checkpoint_state",

@@ -12,15 +12,20 @@ import logging
 import msgspec
 
 from awaken.backend.local import ThreadContextSnapshot, read_thread
-from awaken.backend.remote.run import RemoteRun, remote_backend_error_message
+from awaken.backend.remote.keep import remote_backend_error_message
+from awaken.backend.remote.run import RemoteRun
 from awaken.codec import clean_text
 from awaken.contract.backend import (
     BackendAbortRequest,
+    BackendAgentNotFound,
+    BackendLoopError,
     BackendRootRunRequest,
     BackendRunResult,
     BackendRunStatus,
     ExecutionBackendError,
+    ExecutionFailed,
 )
+from awaken.contract.budget import Account
 from awaken.contract.control import CancellationToken, interruptible
 from awaken.domain.budget import Amount
 from awaken.domain.event import (
@@ -49,6 +54,8 @@ log = logging.getLogger("awaken.backend")
 _replace = msgspec.structs.replace
 
 _FOR_EVER = 10.0**8
+_NOT_ASKED = (BackendAgentNotFound, ExecutionFailed, BackendLoopError)
+"""How a backend says that nothing was begun elsewhere."""
 CUT_SHORT = (
     "the process ended while the agent ran elsewhere, and its backend cannot go on with such a "
     "run: it is unknown what it did"
@@ -85,6 +92,8 @@ async def execute_remote_root_lifecycle(
     run = RemoteRun(agent, request, context, run_created_at, previous_state)
     try:
         await run.begin()
+        if context.denied is not None and not runtime_cancellation_token.is_cancelled():
+            return await _stopped(run, context.denied)
         return await _within_budget(run, runtime_cancellation_token)
     except StorageError as error:
         await run.tell_lost(error)
@@ -105,7 +114,7 @@ async def close_cut_short(
     run = RemoteRun(agent, request, context, run_created_at, request.persisted_state)
     try:
         await run.begin()
-        return await run.fail(CUT_SHORT)
+        return await run.fail(CUT_SHORT, await _end_there(run))
     except StorageError as error:
         await run.tell_lost(error)
         raise
@@ -131,24 +140,57 @@ async def _read(request: BackendRootRunRequest) -> ThreadContextSnapshot:
 async def _within_budget(run: RemoteRun, token: CancellationToken) -> AgentRunResult:
     """Carry the run out, unless it may use up no more; one whose time is up is stopped.
 
-    What it takes on the other side is not known here: it counts as one step, and by its time.
+    What it takes on the other side is not known before it has answered: it counts as one step, and
+    by its time.
     """
     account = run.context.budget
-    if account is None:
+    if account is None or token.is_cancelled():
         return await _carried_out(run, token, None)
     account.begin()
     try:
-        account.reserve(run.identity.run_id, Amount(steps=1)).settle(Amount(steps=1))
+        await _take_a_step(account, run.identity.run_id)
         time_is_up = CancellationToken()
-        timer = _ring_after(account.left().seconds, time_is_up)
+        timer = _ring_after(_time_left(account), time_is_up)
         try:
             return await _carried_out(run, token, time_is_up)
         finally:
             timer.cancel()
     except BudgetExhausted as error:
-        return await run.stop(str(error))
+        if error.asks and run.store is not None:
+            return await run.ask_for_more(error)
+        return await _stopped(run, str(error))
     finally:
         account.pause()
+
+
+async def _take_a_step(account: Account, run_id: str) -> None:
+    """
+    Raises:
+        BudgetExhausted: there is none left.
+        StorageError: nobody knows what other processes have used up.
+    """
+    try:
+        while (reserved := await account.set_aside(run_id, Amount(steps=1))) is None:
+            pass  # others have set something aside meanwhile
+    except StoreError as error:
+        raise StorageError(error) from error
+    reserved.settle(Amount(steps=1))
+
+
+def _time_left(account: Account) -> float | None:
+    """In how many seconds the run is to be cut short.
+
+    Work elsewhere cannot wait in the middle: whoever is to be asked is asked before the next turn.
+    """
+    limits = [(one.limit("seconds"), one) for one in account.chain()]
+    return min(
+        (
+            limit - one.spent.seconds
+            for limit, one in limits
+            if limit is not None and one.budget.at_limit == "stop"
+        ),
+        default=None,
+    )
 
 
 def _ring_after(seconds: float | None, token: CancellationToken) -> asyncio.TimerHandle:
@@ -173,17 +215,16 @@ async def _carried_out(
         if not _is_torn_down():
             return await _failed(run, error)
         if token.is_cancelled() or not _is_cancelled(run.context.leave):
-            await _cancelled(run)
+            await _cancelled(run, token)
         raise
     except Exception as error:
         # What a backend raises while it is cut short is no news.
         if token.is_cancelled():
-            return await _cancelled(run)
+            return await _cancelled(run, token)
         if _is_cancelled(leave):
             raise RunLeft(run.identity.run_id) from error
         if _is_cancelled(time_is_up):
-            await _abort(run, await run.latest_state())
-            return await run.stop("its time is used up")
+            return await _stopped(run, "its time is used up")
         return await _failed(run, error)
     return await _answered(run, result, started)
 
@@ -199,6 +240,7 @@ def _is_cancelled(token: CancellationToken | None) -> bool:
 
 
 async def _answered(run: RemoteRun, result: BackendRunResult, started: int) -> AgentRunResult:
+    _count(run, result)
     try:
         return await _keep_answer(run, result, started)
     except StorageError as error:
@@ -209,7 +251,16 @@ async def _answered(run: RemoteRun, result: BackendRunResult, started: int) -> A
         refused = error
     log.error("an answer of agent %r was refused", run.identity.agent_id, exc_info=refused)
     why = remote_backend_error_message(refused)
-    return await run.fail(f"what the agent answered cannot be kept: {why}")
+    left = await _end_there(run) if result.status.is_waiting else result.left_running
+    return await run.fail(f"what the agent answered cannot be kept: {why}", left)
+
+
+def _count(run: RemoteRun, result: BackendRunResult) -> None:
+    """Count what the other side says that it has used up, beyond the one step that is counted."""
+    account, known = run.context.budget, result.spending
+    if account is not None and known is not None:
+        more = known.spent.beyond(Amount(steps=1)).without_time()
+        account.use(run.identity.run_id, more)
 
 
 async def _keep_answer(run: RemoteRun, result: BackendRunResult, started: int) -> AgentRunResult:
@@ -233,42 +284,75 @@ async def _keep_answer(run: RemoteRun, result: BackendRunResult, started: int) -
         steps=result.steps,
         output=output,
         state=result.state or run.known_state(run.previous_state),
+        left_running=result.left_running,
     )
+
+
+# -- what does not end by itself --------------------------------------------------------------
 
 
 async def _failed(run: RemoteRun, error: BaseException) -> AgentRunResult:
     if not isinstance(error, ExecutionBackendError):
         log.error("backend of agent %r failed", run.identity.agent_id, exc_info=error)
-    return await run.fail(remote_backend_error_message(error))
+    # A run nothing more can be kept of stays open: whoever finds it sees to its work.
+    await run.journal.settled()
+    left = await _end_there(run, after="failure") if _may_go_on(run, error) else None
+    return await run.fail(remote_backend_error_message(error), left)
 
 
-async def _cancelled(run: RemoteRun) -> AgentRunResult:
+def _may_go_on(run: RemoteRun, error: BaseException) -> bool:
+    """Whether something may be at work on the other side though its backend broke off."""
+    if isinstance(error, ExecutionBackendError) and error.is_over:
+        return False
+    return run.has_saved or run.request.is_continuation or not isinstance(error, _NOT_ASKED)
+
+
+async def _stopped(run: RemoteRun, why: str) -> AgentRunResult:
+    """End a run that may use up no more."""
+    left = await _end_there(run, after="its budget was used up") if run.may_be_at_work else None
+    return await run.stop(why, left)
+
+
+async def _cancelled(run: RemoteRun, token: CancellationToken) -> AgentRunResult:
     latest = await run.latest_state()
+    left: str | None = run.left_because("there was no time to wait for its end")
     try:
-        await _abort(run, latest)
+        left = await _end_there(run, told=token.is_cancelled())
     finally:
         # Also if there is no time left to wait for the other side.
-        result = await run.finish(BackendRunStatus.cancelled(), CANCELLED, state=latest)
+        status = BackendRunStatus.cancelled()
+        result = await run.finish(status, CANCELLED, state=latest, left_running=left)
     return result
 
 
-async def _abort(run: RemoteRun, state: PersistedState | None) -> None:
-    """Stop the work on the other side, if possible; that it fails is only worth a warning."""
-    if not run.abilities.cancellation.supports_remote_abort:
-        return
+async def _end_there(
+    run: RemoteRun, *, told: bool = False, after: str = "cancellation"
+) -> str | None:
+    """End the work on the other side; returns what may be left of it, if that is not certain.
+
+    `told` says that the run's token was cancelled, by which some backends end.
+    """
+    can = run.abilities.cancellation
+    if not can.supports_remote_abort:
+        if not run.may_be_at_work or (told and can.supports_cooperative_token):
+            return None
+        return run.left_because("its backend cannot stop it")
     try:
         await run.backend.abort(
             BackendAbortRequest(
                 agent_id=run.identity.agent_id,
                 run_identity=run.identity,
-                persisted_state=state,
+                persisted_state=await run.latest_state(),
                 is_continuation=run.request.is_continuation,
             )
         )
     except Exception as error:
         log.warning(
-            "non-local backend abort hook failed after cancellation (agent %s, run %s): %s",
+            "non-local backend abort hook failed after %s (agent %s, run %s): %s",
+            after,
             run.identity.agent_id,
             run.identity.run_id,
             error,
         )
+        return run.left_because(f"it could not be stopped: {remote_backend_error_message(error)}")
+    return None

@@ -9,19 +9,24 @@ from typing import Any
 import msgspec
 
 from awaken.backend.local import ThreadContextSnapshot
+from awaken.backend.remote.keep import (
+    backend_kind,
+    encoded,
+    load_checkpoint_state,
+    marked_elsewhere,
+    state_with_backend_output,
+    waiting_state,
+)
 from awaken.backend.remote.log import input_of, materialize_remote_message_log
-from awaken.codec import Json, clean_text, dumps, to_json
+from awaken.backend.remote.question import agents_question, asking, budget_question
+from awaken.codec import Json, clean_text, to_json
 from awaken.contract.backend import (
-    BACKEND_OUTPUT_STATE_KEY,
-    BackendLoopError,
     BackendRootRunRequest,
     BackendRunOutput,
     BackendRunResult,
     BackendRunStatus,
-    ExecutionBackendError,
     ExecutionFailed,
 )
-from awaken.contract.store import Store
 from awaken.domain.event import (
     Error,
     RunFinish,
@@ -30,8 +35,8 @@ from awaken.domain.event import (
     StepStart,
     TextDelta,
 )
-from awaken.domain.identity import RunIdentity
 from awaken.domain.lifecycle import (
+    SUSPENDED_END,
     Failed,
     RunStatus,
     Stopped,
@@ -40,19 +45,20 @@ from awaken.domain.lifecycle import (
 )
 from awaken.domain.message import Message
 from awaken.domain.run import (
+    LEFT_RUNNING,
     PersistedState,
     RunOutcome,
     RunRecord,
-    RunWaitingState,
-    WaitingReason,
 )
+from awaken.domain.ticket import Ticket
 from awaken.errors import (
-    AwakenError,
+    BudgetExhausted,
     RuntimeFault,
     StorageError,
 )
 from awaken.loop import AgentRunResult
 from awaken.loop.journal import Journal
+from awaken.loop.purse import Purse
 from awaken.plugin.agent import ResolvedBackendAgent
 from awaken.state.runtime_keys import SPENDING
 
@@ -91,7 +97,12 @@ class RemoteRun:
         )
         self.journal.acks.extend(context.acks)
         self.journal.tickets.extend(context.tickets)
-        self.record = context.previous
+        self.record = marked_elsewhere(context.previous, context.request)
+        self.may_be_at_work = request.is_continuation or (
+            context.previous is not None and context.previous.status is RunStatus.RUNNING
+        )
+        account = context.budget
+        self._purse = Purse(account, self.identity.run_id) if account is not None else None
         self.message_id = ""
         self._input_count = context.log_length + len(context.uncommitted)
         self._response = ""
@@ -128,7 +139,11 @@ class RemoteRun:
             # Whoever finds the run tells its backend again, until that has saved something; one
             # that never has is begun again.
             self._untold = tuple(m.id for m in self.request.new_messages if m.id is not None)
-        await self._commit(tuple(self.context.uncommitted), self._record(RunStatus.RUNNING), {})
+        # What a run that goes on was granted since is kept before it is used.
+        known = self._with_spending(None) if self.context.previous is not None else None
+        await self._commit(
+            tuple(self.context.uncommitted), self._record(RunStatus.RUNNING), encoded(known)
+        )
         self._begun = True
 
     # -- while it is carried out --------------------------------------------------------------
@@ -139,7 +154,7 @@ class RemoteRun:
         Raises:
             ExecutionFailed: its answer is none.
         """
-        self._executing = True
+        self._executing = self.may_be_at_work = True
         try:
             result: Any = await self.backend.execute_root(self.request)
         finally:
@@ -167,7 +182,7 @@ class RemoteRun:
         before = self.previous_state
         if self._saved or self.request.is_continuation or before is None:
             before = PersistedState()
-        state = _encoded(_replace(before, extensions={**before.extensions, **values}))
+        state = encoded(_replace(before, extensions={**before.extensions, **values}))
         self._saved.update(values)
         self._untold = ()
         await self._commit((), self._record(RunStatus.RUNNING), state)
@@ -177,6 +192,11 @@ class RemoteRun:
         return self.known_state(
             await load_checkpoint_state(self.store, self.identity.run_id, self.previous_state)
         )
+
+    @property
+    def has_saved(self) -> bool:
+        """Whether the backend has kept something of this turn."""
+        return bool(self._saved)
 
     def known_state(self, before: PersistedState | None) -> PersistedState | None:
         """The state before, with what the backend has saved since."""
@@ -193,16 +213,22 @@ class RemoteRun:
         await self.journal.tell(TextDelta(delta=response))
         self._said.append(Message.assistant(response, id=self.message_id))
 
-    async def fail(self, why: str) -> AgentRunResult:
+    def left_because(self, why: str) -> str:
+        """That something of the run may be left on the other side, in words."""
+        kind, run_id = backend_kind(self.agent), self.identity.run_id
+        return clean_text(f"what backend {kind!r} began for run {run_id!r} may go on there: {why}")
+
+    async def fail(self, why: str, left_running: str | None = None) -> AgentRunResult:
         """End the run as failed, with what is known of it.
 
         Raises:
             StorageError: that could not be kept.
         """
         status, end = BackendRunStatus.failed(why), Failed(value=why)
-        return await self.finish(status, end, state=await self.latest_state())
+        state = await self.latest_state()
+        return await self.finish(status, end, state=state, left_running=left_running)
 
-    async def stop(self, why: str) -> AgentRunResult:
+    async def stop(self, why: str, left_running: str | None = None) -> AgentRunResult:
         """End the run because it may use up no more.
 
         Raises:
@@ -210,7 +236,19 @@ class RemoteRun:
         """
         end = Stopped(value=StoppedReason(code="budget", detail=why))
         status = BackendRunStatus.failed(f"stopped: budget ({why})")
-        return await self.finish(status, end, state=await self.latest_state())
+        state = await self.latest_state()
+        return await self.finish(status, end, state=state, left_running=left_running)
+
+    async def ask_for_more(self, error: BudgetExhausted) -> AgentRunResult:
+        """Let the run wait until somebody says whether it may use up more.
+
+        Raises:
+            StorageError: that could not be kept.
+        """
+        revision = self.record.revision + 1 if self.record is not None else 1
+        question = budget_question(self.identity, revision, error, self.clock.now_ms())
+        status = BackendRunStatus.suspended(question.message)
+        return await self.finish(status, SUSPENDED_END, question=question)
 
     def _with_spending(self, state: PersistedState | None) -> PersistedState | None:
         """The state, with what the run has used up in it."""
@@ -231,14 +269,20 @@ class RemoteRun:
         steps: int = 0,
         output: BackendRunOutput | None = None,
         state: PersistedState | None = None,
+        left_running: str | None = None,
+        question: Ticket | None = None,
     ) -> AgentRunResult:
         """Keep how the run stands now, then say it.
+
+        Args:
+            left_running: what may go on elsewhere though the run is over.
+            question: what we ask before its backend is told anything more.
 
         Raises:
             StorageError: it could not be kept.
         """
         output, response = output or BackendRunOutput(), self._response
-        kept = _encoded(self._with_spending(state_with_backend_output(state, output)))
+        kept = encoded(self._with_spending(state_with_backend_output(state, output)))
         reason = status_reason or backend_status.durable_status_reason(termination)
         result: dict[str, Json] = {
             "response": response,
@@ -257,11 +301,18 @@ class RemoteRun:
             self._input_count,
             base_seq=self.journal.length,
         )
+        untold = self._untold if question is not None else ()
         record = _replace(
-            self._record(status, termination, reason=reason, steps=steps),
-            input=source and _replace(source, trigger_message_ids=()),
+            self._record(status, termination, reason=reason, steps=steps, left=left_running),
+            input=source and _replace(source, trigger_message_ids=untold),
             output=written and _replace(written, message_ids=()),
         )
+        if question is not None:
+            record = asking(record, question)
+        elif self.context.asks_itself:
+            asked = response or backend_status.message
+            question = agents_question(record, asked, self.clock.now_ms())
+        self.journal.tickets.extend([question] if question is not None else [])
         self.journal.note(StepEnd())
         self.journal.note(
             RunFinish(
@@ -273,12 +324,18 @@ class RemoteRun:
             )
         )
         release = self.journal.fence is not None
+        if self._purse is not None:
+            await self._purse.tell(leaves=release)
         await self._commit(said, record, kept, release=release)
+        if self._purse is not None and status is RunStatus.DONE:
+            await self._purse.close()
         return AgentRunResult(
             run_id=self.identity.run_id,
+            agent_id=self.identity.agent_id,
             response=response,
             termination=termination,
             steps=steps,
+            tickets=record.waiting.tickets if record.waiting is not None else (),
             waits=status is RunStatus.WAITING,
             spent=self.context.budget.counted if self.context.budget is not None else None,
         )
@@ -298,10 +355,13 @@ class RemoteRun:
         *,
         reason: str | None = None,
         steps: int = 0,
+        left: str | None = None,
     ) -> RunRecord:
         identity, now = self.identity, self.clock.now_ms() // 1000
         final = self._response or None
-        payload = {"message": termination.value} if isinstance(termination, Failed) else None
+        payload = {"message": termination.value} if isinstance(termination, Failed) else {}
+        if left is not None:
+            payload[LEFT_RUNNING] = left
         before = self.record or self._first_record()
         source = before.input or input_of(identity.thread_id, self._input_count)
         return _replace(
@@ -311,14 +371,14 @@ class RemoteRun:
             status=status,
             termination_reason=termination,
             final_output=final,
-            error_payload=payload,
+            error_payload=payload or None,
             dispatch_id=identity.dispatch_id,
             session_id=identity.session_id,
             transport_request_id=identity.transport_request_id,
             waiting=waiting_state(identity, reason) if status is RunStatus.WAITING else None,
             outcome=termination
             and RunOutcome(
-                termination_reason=termination, final_output=final, error_payload=payload
+                termination_reason=termination, final_output=final, error_payload=payload or None
             ),
             started_at=before.started_at or self.created_at_ms // 1000,
             finished_at=now if status is RunStatus.DONE else None,
@@ -349,61 +409,3 @@ class RemoteRun:
     ) -> None:
         self.record = record
         await self.journal.commit(messages, record, state, {}, release=release)
-
-
-def remote_backend_error_message(error: BaseException) -> str:
-    """What went wrong, without the words that say of what kind it is."""
-    if isinstance(error, BackendLoopError):
-        text = str(error.error)
-    elif isinstance(error, ExecutionBackendError):
-        text = error.message
-    elif isinstance(error, AwakenError):
-        text = str(error)
-    else:
-        text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return clean_text(text)
-
-
-async def load_checkpoint_state(
-    store: Store | None, run_id: str, fallback: PersistedState | None
-) -> PersistedState | None:
-    """The state a run is on record with, else the fallback."""
-    if store is None:
-        return fallback
-    try:
-        state = await store.load_run_state(run_id)
-    except AwakenError as error:
-        log.warning("failed to load latest checkpoint state of run %s: %s", run_id, error)
-        return fallback
-    return state if state.extensions else fallback
-
-
-def _encoded(state: PersistedState | None) -> dict[str, msgspec.Raw]:
-    """State as a commit takes it.
-
-    Raises:
-        TypeError, ValueError: a value in it is no JSON.
-    """
-    values = state.extensions if state is not None else {}
-    return {name: msgspec.Raw(dumps(value)) for name, value in values.items()}
-
-
-def waiting_state(identity: RunIdentity, status_reason: str | None) -> RunWaitingState:
-    """Why a run elsewhere waits; nobody here has put a question, so there are no tickets."""
-    return RunWaitingState(
-        reason=WaitingReason.from_status_reason(status_reason),
-        since_dispatch_id=identity.dispatch_id,
-        message=status_reason,
-    )
-
-
-def state_with_backend_output(
-    state: PersistedState | None, output: BackendRunOutput
-) -> PersistedState | None:
-    """The state with what came out of the run in it, if anything did."""
-    if output == BackendRunOutput():
-        return state
-    state = state or PersistedState()
-    return _replace(
-        state, extensions={**state.extensions, BACKEND_OUTPUT_STATE_KEY: to_json(output)}
-    )

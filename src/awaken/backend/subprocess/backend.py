@@ -310,8 +310,8 @@ def _told_result(identity: RunIdentity, answer: Ended | Broken) -> BackendRunRes
         if isinstance(end, Suspended):
             end = Failed(value=_cannot_ask(identity, answer))
         result = _result(identity, end, answer.response, answer.steps)
-        spent = Amount(tokens=answer.tokens, steps=answer.steps)
-        return msgspec.structs.replace(result, spending=Spending(spent=spent))
+        spent = answer.spent or Amount(tokens=answer.tokens, steps=answer.steps)
+        return msgspec.structs.replace(result, spending=Spending(spent=spent.without_time()))
     text = f"agent '{identity.agent_id}': {answer.message}"
     if answer.kind is FailureKind.AGENT_NOT_FOUND:
         raise BackendAgentNotFound(text)

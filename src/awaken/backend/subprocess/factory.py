@@ -51,7 +51,7 @@ class SubprocessBackendFactory:
         agent = agent_at(endpoint.base_url)
         if agent is None:
             raise ExecutionBackendFactoryError(
-                f"base_url {endpoint.base_url!r} names no agent: write python:package.module:name"
+                f"base_url {endpoint.address!r} names no agent: write python:package.module:name"
             )
         if endpoint.auth is not None:
             raise ExecutionBackendFactoryError(

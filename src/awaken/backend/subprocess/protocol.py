@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any, cast
 
 from awaken.codec import loads
+from awaken.domain.budget import Amount
 from awaken.domain.event import RunEvent
 from awaken.domain.identity import RunIdentity
 from awaken.domain.inference import InferenceOverride
@@ -72,13 +73,15 @@ class Told(Value, frozen=True, kw_only=True, tag="event", tag_field="type"):
 
 
 class Ended(Value, frozen=True, kw_only=True, tag="result", tag_field="type"):
-    """How the run ended; `asks_for` are the tools whose calls wait for somebody's answer."""
+    """How the run ended, and what it and all it started have used up; `asks_for` are the tools
+    whose calls wait for somebody's answer."""
 
     termination: TerminationReason
     response: str
     steps: int
     tokens: int
     asks_for: tuple[str, ...] = ()
+    spent: Amount | None = None
 
 
 class Broken(Value, frozen=True, kw_only=True, tag="error", tag_field="type"):

@@ -11,11 +11,12 @@ from typing import Any
 
 from awaken.contract.store import Store
 from awaken.contract.threads import TicketQuery
+from awaken.domain.pool import ModelPoolSpec
 from awaken.domain.recovery import OUTCOME_UNKNOWN
 from awaken.domain.suspension import ToolCallResume, ToolCallResumeMode
 from awaken.domain.ticket import Ticket
 from awaken.domain.value import Value
-from awaken.errors import ThreadAlreadyRunning
+from awaken.errors import InvalidResume, ThreadAlreadyRunning
 from awaken.front import Agent, Runtime
 from awaken.front.loading import open_model, open_store
 from awaken.plugin.hook import Plugin
@@ -76,7 +77,8 @@ async def _carry_out(life: Life, store: Store, agents: Sequence[Agent]) -> None:
         changes, answered = Changes(store), 0
         while answered < MOST_QUESTIONS:
             for recovered in await runtime.recover():
-                with suppress(ThreadAlreadyRunning):  # who delivered a message to it, runs it
+                # Who delivered a message to it, runs it, or has done so.
+                with suppress(ThreadAlreadyRunning, InvalidResume):
                     await recovered
             if tickets := await questions(store):
                 for ticket in tickets:
@@ -127,7 +129,10 @@ def watched_agents(agents: Sequence[Agent], switch: KillSwitch) -> list[Agent]:
 def _watched(agent: Agent, switch: KillSwitch, plugins: dict[int, Plugin]) -> Agent:
     watched = copy.copy(agent)
     model = open_model(agent.model) if isinstance(agent.model, str) else agent.model
-    watched.model = watched_model(model, switch.witness)
+    # A pool is not watched: that an answer was paid for twice goes unseen there.
+    watched.model = (
+        model if isinstance(model, ModelPoolSpec) else watched_model(model, switch.witness)
+    )
     watched.tools = [watched_tool(tool, switch) for tool in agent.tools]
     # A plugin that two agents share stays one.
     watched.plugins = tuple(

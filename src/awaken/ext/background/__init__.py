@@ -34,6 +34,7 @@ from awaken.ext.background.task import (
     find_live_task,
     leave_surroundings,
     live_task_end,
+    when_task_waits,
 )
 from awaken.ext.background.tools import (
     CANCEL_TASK_TOOL_ID,
@@ -81,4 +82,5 @@ __all__ = [
     "find_live_task",
     "leave_surroundings",
     "live_task_end",
+    "when_task_waits",
 ]

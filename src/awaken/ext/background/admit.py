@@ -15,6 +15,7 @@ from awaken.contract.background import (
     TaskStatus,
 )
 from awaken.contract.tool import CURRENT_CALL, ToolCallContext
+from awaken.domain.recovery import ToolEffect
 from awaken.ext.background.handles import TaskHandles
 from awaken.ext.background.records import RESERVED_NAMES
 from awaken.ext.background.state import BACKGROUND_TASK_STATE, UpsertTask
@@ -36,7 +37,8 @@ class TaskOptions(msgspec.Struct, frozen=True, kw_only=True):
     `deadline` is in seconds. `task_id` is one that was reserved; `uid` a name no other task has
     anywhere, such as a call's idempotency key. `resume` is what another process needs to take the
     task up again. Nobody is told of an `internal` task, and no run waits for it. One with an
-    `inbox` can be written to.
+    `inbox` can be written to. `effect` and `stoppable` say what is to be told of one that is cut
+    short: whether it may have taken effect, and whether its work has ended with it.
     """
 
     deadline: float | None = None
@@ -45,6 +47,8 @@ class TaskOptions(msgspec.Struct, frozen=True, kw_only=True):
     resume: Json | None = None
     internal: bool = False
     inbox: bool = False
+    effect: ToolEffect | None = None
+    stoppable: bool = True
 
 
 PLAIN = TaskOptions()
@@ -187,6 +191,8 @@ def admit(
         uid=options.uid or handles.ids.new(),
         parent_uid=origin.parent_uid,
         internal=options.internal,
+        effect=options.effect,
+        stoppable=options.stoppable,
     )
     home.store.check(MutationBatch().update(BACKGROUND_TASK_STATE, UpsertTask(task=task)))
     handle = TaskHandle(task, home)

@@ -15,7 +15,7 @@ from awaken.codec import Json
 from awaken.contract.background import PersistedTaskMeta
 from awaken.contract.control import CancellationToken, InboxSender
 from awaken.ext.background.limits import BackgroundLimits, Recent, Slots
-from awaken.ext.background.records import next_number
+from awaken.ext.background.records import brief, next_number
 from awaken.ext.background.task import ALIVE, TaskHandle
 from awaken.ids import UUID7, Ids
 
@@ -32,10 +32,16 @@ ENDED_REMEMBERED = 1_000
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """A task that ended, and whether its owner was told."""
+    """A task that ended, whether its owner was told, and whether a journal has its result."""
 
     record: PersistedTaskMeta
     told: bool
+    journaled: bool = False
+
+    @property
+    def kept(self) -> PersistedTaskMeta:
+        """What its owner's state has of it."""
+        return brief(self.record) if self.journaled else self.record
 
 
 class Home:

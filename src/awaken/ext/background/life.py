@@ -11,6 +11,7 @@ from awaken.codec import Json, clean_text, to_json
 from awaken.contract.background import (
     PersistedTaskMeta,
     TaskStatus,
+    cut_short,
     terminal_event,
 )
 from awaken.errors import RunLeft, StateError
@@ -23,6 +24,7 @@ ATTEMPTS = 5
 FIRST_PAUSE = 0.1
 SUB_AGENT = "sub_agent"
 TORN_DOWN = "task torn down: its event loop ended while it ran"
+GOES_ON = "its work cannot be stopped and may go on"
 
 log = logging.getLogger("awaken.background")
 
@@ -113,56 +115,65 @@ def settled(task: PersistedTaskMeta, result: TaskResult, now_ms: int) -> Persist
             status, error = TaskStatus.FAILED, f"the result is not JSON: {describe(failure)}"
     elif status is TaskStatus.RUNNING:
         status, error = TaskStatus.FAILED, "the body's result says that it still runs"
-    return msgspec.structs.replace(
+    ended = msgspec.structs.replace(
         task,
         status=status,
         result=value,
         error=None if error is None else clean_text(error),
         completed_at_ms=now_ms,
     )
+    if not result.cut_short:
+        return ended
+    why = [ended.error] if ended.error is not None else []
+    return cut_short(ended, "; ".join(why if task.stoppable else [*why, GOES_ON]) or None)
 
 
 async def finish(handle: TaskHandle, record: PersistedTaskMeta) -> None:
     """Keep how a task ended, in its journal and in its owner's state, and tell the owner."""
     event = None if record.internal else terminal_event(record)
     handle.ending = True
-    told = await end_in_journal(handle, record, event)
+    kept = await end_in_journal(handle, record, event)
     handle.record = record
-    handle.handles.ended.put(record.uid, Ended(record, told or record.internal))
-    await keep(handle)
+    handles, told = handle.handles, bool(kept)
+    ended = Ended(record, told or record.internal, journaled=kept is not None)
+    handles.ended.put(record.uid, ended)
+    await keep(handle, ended)
     # From here on nothing waits: who reads that the task has ended finds its event as well.
-    handles = handle.handles
     if event is not None and not told:
-        handles.ended.put(record.uid, Ended(record, handles.tell(handle, event)))
+        told = handles.tell(handle, event)
+        handles.ended.put(record.uid, msgspec.structs.replace(ended, told=told))
     handles.drop(handle)
 
 
-async def end_in_journal(handle: TaskHandle, record: PersistedTaskMeta, event: Json | None) -> bool:
-    """Keep an end in the task's journal, if it has one; whether the owner will be told by it."""
+async def end_in_journal(
+    handle: TaskHandle, record: PersistedTaskMeta, event: Json | None
+) -> bool | None:
+    """Keep an end in the task's journal; whether the owner will be told by it, or nothing if there
+    is none that has kept it."""
     journal = handle.journal
     if journal is None or not handle.begun:
-        return False
+        return None
     for attempt in range(ATTEMPTS):
         try:
             return await journal.end(record, event)
         except Exception:
             log.exception("the end of task %s could not be journaled", record.task_id)
             await handle.handles.clock.sleep(FIRST_PAUSE * 4**attempt)
-    return False
+    return None
 
 
-async def keep(handle: TaskHandle) -> None:
+async def keep(handle: TaskHandle, ended: Ended) -> None:
     """Write a task's end into its owner's state, if need be several times."""
     for attempt in range(ATTEMPTS):
-        if _kept(handle):
+        if _kept(handle, ended):
             return
         await handle.handles.clock.sleep(FIRST_PAUSE * 4**attempt)
     log.error("the record of task %s was given up", handle.record.task_id)
 
 
-def _kept(handle: TaskHandle) -> bool:
+def _kept(handle: TaskHandle, ended: Ended) -> bool:
     try:
-        handle.home.keep(handle.record)
+        handle.home.keep(ended.kept)
     except StateError:
         is_agent = handle.record.task_type == SUB_AGENT
         operation = "sub_agent_completion" if is_agent else "task_completion"
@@ -180,9 +191,10 @@ def tear_down(handle: TaskHandle) -> None:
     if not handle.begun:
         record = handle.record
         if not record.is_terminal:
-            record = settled(record, TaskResult.failed(TORN_DOWN), handles.clock.now_ms())
+            torn = TaskResult.failed(TORN_DOWN, cut_short=True)
+            record = settled(record, torn, handles.clock.now_ms())
         handle.record = record
-        _kept(handle)
+        _kept(handle, Ended(record, told=False))
         told = record.internal or handles.tell(handle, terminal_event(record))
         handles.ended.put(record.uid, Ended(record, told))
     handles.drop(handle)

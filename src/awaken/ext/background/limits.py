@@ -34,7 +34,7 @@ class BackgroundLimits(msgspec.Struct, frozen=True, kw_only=True):
     depth: int = 8
     deadline: float | None = None
     grace: float = 5.0
-    kept: int = 100
+    kept: int = 50
 
     def __post_init__(self) -> None:
         for name in ("per_thread", "total", "depth"):
@@ -145,4 +145,4 @@ class Slots:
                 continue
             if self.take(waiter.thread_id, waiter.depth):
                 self._waiting.remove(waiter)
-                waiter.settle(True)
+                return waiter.settle(True)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
+from awaken.codec import Json
 from awaken.contract.background import (
     AMBIENT_TASK_JOURNAL,
     BackgroundTaskError,
@@ -27,7 +28,7 @@ from awaken.contract.tool import CURRENT_CALL
 from awaken.ext.background.admit import PLAIN, TaskOptions, admit
 from awaken.ext.background.handles import Home, TaskHandles
 from awaken.ext.background.life import SUB_AGENT, launch, start
-from awaken.ext.background.records import family, is_child, number_of, retained
+from awaken.ext.background.records import brief, family, is_child, number_of, retained
 from awaken.ext.background.restore import restore
 from awaken.ext.background.state import (
     BACKGROUND_TASK_STATE,
@@ -181,7 +182,7 @@ class BackgroundTaskManager:
         )
         found = (await home.journal.find([wanted])).get(uid)
         if found is not None:
-            home.keep(found)
+            home.keep(brief(found))
         return found
 
     def get(self, task_id: str) -> TaskSummary | None:
@@ -195,14 +196,17 @@ class BackgroundTaskManager:
         return [self.summary(task) for task in sorted(tasks, key=by_age)]
 
     def summary(self, task: PersistedTaskMeta) -> TaskSummary:
+        """How a task stands; the result of one that ended in an earlier run may only be had by
+        waiting for it."""
         handle = self.handles.find(task)
-        return handle.summary() if handle is not None else TaskSummary.of(task)
+        return handle.summary() if handle is not None else TaskSummary.of(self.current(task))
 
     # -- starting -----------------------------------------------------------------------------
 
     def reserve_task_id(self, owner_thread_id: str) -> str:
         """An id for a task that is started later, with `TaskOptions(task_id=...)`."""
-        taken = [*self.home_of(owner_thread_id).records(), *self.tasks_of(owner_thread_id)]
+        live = (handle.record.task_id for handle in self.handles.of_thread(owner_thread_id))
+        taken = {*self.home_of(owner_thread_id).records(), *live}
         return self.handles.reserve(owner_thread_id, taken)
 
     async def spawn(
@@ -321,7 +325,7 @@ class BackgroundTaskManager:
         """
         tasks = [self._known(task_id) for task_id in task_ids]
         await self.wait_for(tasks, mode, timeout)
-        return [self.summary(self.current(task)) for task in tasks]
+        return [self.summary(task) for task in await self.complete(tasks)]
 
     def _known(self, task_id: str) -> PersistedTaskMeta:
         task = self.find_task(task_id)
@@ -346,6 +350,15 @@ class BackgroundTaskManager:
         if handle is not None:
             return handle.record
         return ended.record if ended is not None else task
+
+    async def complete(self, tasks: Sequence[PersistedTaskMeta]) -> Sequence[PersistedTaskMeta]:
+        """Tasks as they are now, with what only the journal knows of those that ended."""
+        now = [self.current(task) for task in tasks]
+        partly = [t for t in now if t.is_terminal and t.uid not in self.handles.ended]
+        if self.journal is None or not partly:
+            return now
+        known = await self.journal.find(partly)
+        return [known.get(task.uid, task) for task in now]
 
     # -- cancelling ---------------------------------------------------------------------------
 
@@ -403,11 +416,30 @@ class BackgroundTaskManager:
     def send_task_inbox_message(
         self, task_id: str, owner_thread_id: str, sender: str, text: str
     ) -> None:
-        """Write to a task that runs an agent.
+        """Write to a task that runs an agent, as long as this process runs it.
 
         Raises:
             TaskMessageError: it is unknown, another thread's, over, or cannot be written to.
         """
+        self._put(self._open_task(task_id, owner_thread_id), _written(task_id, sender, text))
+
+    async def write_to_task(
+        self, task_id: str, owner_thread_id: str, sender: str, text: str, *, message_id: str
+    ) -> None:
+        """The same for good, where the task's journal can see to that: also who takes the task up
+        reads it, and one that comes twice under the same id is read once.
+
+        Raises:
+            TaskMessageError: see `send_task_inbox_message`.
+            StoreError: it could not be kept.
+        """
+        task, event = self._open_task(task_id, owner_thread_id), _written(task_id, sender, text)
+        handle = self.handles.find(task)
+        journal = handle.journal if handle is not None else self.journal
+        if journal is None or not await journal.write(task, message_id, event):
+            self._put(task, event)
+
+    def _open_task(self, task_id: str, owner_thread_id: str) -> PersistedTaskMeta:
         task = self.find_task(task_id, owner_thread_id) or self.find_task(task_id)
         if task is None:
             raise TaskMessageError("task not found")
@@ -415,11 +447,13 @@ class BackgroundTaskManager:
             raise TaskMessageError("caller does not own this task")
         if task.is_terminal:
             raise TaskMessageError(f"task already {task.status.value}")
+        return task
+
+    def _put(self, task: PersistedTaskMeta, event: Json) -> None:
         handle = self.handles.find(task)
         if handle is None or handle.inbox is None:
             raise TaskMessageError("task has no inbox")
-        payload = {"from": sender, "content": text}
-        if not handle.inbox.send(custom_event(task_id, AGENT_MESSAGE, payload)):
+        if not handle.inbox.send(event):
             raise TaskMessageError("sub-agent inbox closed")
 
     # -- restarts -----------------------------------------------------------------------------
@@ -433,6 +467,10 @@ class BackgroundTaskManager:
         are. What ended while no run was live in the thread is told now.
         """
         await restore(self, thread_id, tasks)
+
+
+def _written(task_id: str, sender: str, text: str) -> Json:
+    return custom_event(task_id, AGENT_MESSAGE, {"from": sender, "content": text})
 
 
 def by_age(task: PersistedTaskMeta) -> tuple[int, int]:

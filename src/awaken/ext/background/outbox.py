@@ -12,7 +12,7 @@ from awaken.contract.background import (
     TaskMessageError,
 )
 from awaken.contract.control import first_of
-from awaken.errors import StateError
+from awaken.errors import StateError, StoreError
 from awaken.ext.background.manager import BackgroundTaskManager
 from awaken.ext.background.state import (
     FAILED_MESSAGES,
@@ -80,8 +80,7 @@ class MessageDispatcher:
         gone = Command().update(OUTBOX, RemoveMessage(id=entry.id))
         route = entry.route
         if isinstance(route, LiveInboxRoute):
-            self._write_to_task(route)
-            return gone
+            return await self._write_to_task(entry, route, gone)
         if entry.id in self._manager.handles.delivered:
             return gone
         sink = self._sink if self._sink is not None else AMBIENT_MESSAGE_SINK.get()
@@ -90,17 +89,26 @@ class MessageDispatcher:
         try:
             await self._deliver(sink, route)
         except Exception as error:
-            return self._after_failure(entry, route, error, gone)
+            return self._after_failure(entry, error, gone)
         self._manager.handles.delivered.put(entry.id, None)
         return gone
 
-    def _write_to_task(self, route: LiveInboxRoute) -> None:
+    async def _write_to_task(
+        self, entry: OutboxEntry, route: LiveInboxRoute, gone: Command
+    ) -> Command:
         try:
-            self._manager.send_task_inbox_message(
-                route.task_id, route.owner_thread_id, route.sender_agent_id, route.message
+            await self._manager.write_to_task(
+                route.task_id,
+                route.owner_thread_id,
+                route.sender_agent_id,
+                route.message,
+                message_id=entry.id,
             )
         except TaskMessageError as error:
             log.warning("a message to task %s was dropped: %s", route.task_id, error)
+        except StoreError as error:
+            return self._after_failure(entry, error, gone)
+        return gone
 
     async def _deliver(self, sink: DurableMessageSink, route: DurableRoute) -> None:
         delivered = False
@@ -114,12 +122,11 @@ class MessageDispatcher:
         if not delivered:
             raise TimeoutError(f"no answer within {LONGEST_DELIVERY:g} seconds")
 
-    def _after_failure(
-        self, entry: OutboxEntry, route: DurableRoute, error: Exception, gone: Command
-    ) -> Command:
-        attempts = entry.attempts + 1
+    def _after_failure(self, entry: OutboxEntry, error: Exception, gone: Command) -> Command:
+        attempts, route = entry.attempts + 1, entry.route
         log.warning("message %s was not delivered (%d): %s", entry.id, attempts, error)
-        if attempts >= MOST_ATTEMPTS:
+        # A task is written to as long as it runs; only threads have dead letters.
+        if attempts >= MOST_ATTEMPTS and isinstance(route, DurableRoute):
             return gone.extend(_dead(route, str(error) or describe(error)))
         later = msgspec.structs.replace(entry, attempts=attempts)
         handles = self._manager.handles
@@ -135,7 +142,7 @@ class MessageDispatcher:
         the message in its outbox, and knows whether it was delivered.
         """
         handles = self._manager.handles
-        await handles.clock.sleep(FIRST_PAUSE * 2 ** (entry.attempts - 1))
+        await handles.clock.sleep(FIRST_PAUSE * 2 ** min(entry.attempts - 1, MOST_ATTEMPTS))
         del handles.retries[entry.id]
         store = self._manager.store
         outbox = store.read(OUTBOX) if store is not None else None

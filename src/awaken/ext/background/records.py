@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from awaken.contract.background import PersistedTaskMeta, TaskStatus
+from awaken.contract.background import PersistedTaskMeta, TaskParentContext, TaskStatus, cut_short
 
 RESERVED_NAMES = frozenset({"parent", "self", "all", "broadcast"})
+ERROR_KEPT = 500
 ORPHANED = "task orphaned: runtime restarted while running"
 
-_NUMBERED = re.compile(r"bg_(\d+)", re.ASCII)
 _replace = msgspec.structs.replace
 
 
 def number_of(task_id: str) -> int | None:
     """The n of `bg_<n>`."""
-    found = _NUMBERED.fullmatch(task_id)
-    return int(found[1]) if found else None
+    digits = task_id.removeprefix("bg_")
+    is_numbered = len(digits) < len(task_id) and digits.isascii() and digits.isdigit()
+    return int(digits) if is_numbered else None
 
 
 def next_number(task_ids: Iterable[str]) -> int:
@@ -78,19 +78,29 @@ def retained(tasks: Mapping[str, PersistedTaskMeta], most: int) -> dict[str, Per
             needed.add(above)
             above = tasks[above].parent_context.task_id
     counts: dict[str, int] = {}
-    kept: set[str] = set()
-    for task in sorted(tasks.values(), key=_ended, reverse=True):
-        if task.is_terminal and task.task_id not in needed:
-            counts[task.owner_thread_id] = counts.get(task.owner_thread_id, 0) + 1
-            if counts[task.owner_thread_id] > most:
-                continue
-        kept.add(task.task_id)
-    return {task_id: task for task_id, task in tasks.items() if task_id in kept}
+    gone: set[str] = set()
+    ended = [t for t in tasks.values() if t.is_terminal and t.task_id not in needed]
+    for task in sorted(ended, key=_ended, reverse=True) if len(ended) > most else ():
+        counts[task.owner_thread_id] = counts.get(task.owner_thread_id, 0) + 1
+        if counts[task.owner_thread_id] > most:
+            gone.add(task.task_id)
+    return {task_id: task for task_id, task in tasks.items() if task.task_id not in gone}
 
 
 def _ended(task: PersistedTaskMeta) -> tuple[int, int]:
     at = task.created_at_ms if task.completed_at_ms is None else task.completed_at_ms
     return at, number_of(task.task_id) or 0
+
+
+def brief(task: PersistedTaskMeta) -> PersistedTaskMeta:
+    """What a thread keeps of a task, once that has ended, where a journal has all of it."""
+    if not task.is_terminal:
+        return task
+    error = task.error
+    if error is not None and len(error) > ERROR_KEPT:
+        error = f"{error[:ERROR_KEPT]}…"
+    above = TaskParentContext(task_id=task.parent_context.task_id)
+    return _replace(task, result=None, error=error, parent_context=above, effect=None)
 
 
 # -- restarts ---------------------------------------------------------------------------------
@@ -101,10 +111,7 @@ def orphaned(task: PersistedTaskMeta, thread_id: str, now_ms: int) -> PersistedT
     error = ORPHANED
     if task.owner_thread_id not in ("", thread_id):
         error = f"task stayed with thread '{task.owner_thread_id}', this one was forked from it"
-    return _replace(
-        task,
-        owner_thread_id=thread_id,
-        status=TaskStatus.FAILED,
-        error=error,
-        completed_at_ms=now_ms,
+    lost = _replace(
+        task, owner_thread_id=thread_id, status=TaskStatus.FAILED, completed_at_ms=now_ms
     )
+    return cut_short(lost, error)

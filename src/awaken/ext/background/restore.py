@@ -12,7 +12,7 @@ from awaken.contract.background import PersistedTaskMeta, terminal_event
 from awaken.errors import StateError
 from awaken.ext.background.handles import Ended
 from awaken.ext.background.life import ATTEMPTS, FIRST_PAUSE
-from awaken.ext.background.records import orphaned, retained
+from awaken.ext.background.records import brief, orphaned, retained
 from awaken.ext.background.state import BACKGROUND_TASK_STATE, ReplaceTasks
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ async def catch_up(manager: BackgroundTaskManager, thread_id: str) -> None:
     known = await _ask_journal(manager, thread_id, manager.tasks_of(thread_id))
     for task in known.values():
         if task.is_terminal:
-            manager.keep(task)
+            manager.keep(brief(task))
     for handle in manager.handles.of_thread(thread_id):
         if handle.ending:
             await handle.done.wait()
@@ -83,7 +83,7 @@ def _repair(manager: BackgroundTaskManager, thread_id: str, tasks: Tasks, known:
         after[handle.record.task_id] = handle.record
     for ended in handles.ended.values():
         if ended.record.owner_thread_id == thread_id and not ended.told:
-            after[ended.record.task_id] = ended.record
+            after[ended.record.task_id] = ended.kept
     after = retained(after, handles.limits.kept)
     if manager.store is not None and after != before:
         manager.store.update(BACKGROUND_TASK_STATE, ReplaceTasks(tasks=after))
@@ -105,9 +105,9 @@ def _now(
         if handle is not None:
             return handle.record
         if ended is not None:
-            return ended.record
+            return ended.kept
         if task.uid in known:
-            return known[task.uid]
+            return brief(known[task.uid])
     lost = orphaned(task, thread_id, handles.clock.now_ms())
     handles.ended.put(lost.uid, Ended(lost, lost.internal))
     return lost
@@ -121,4 +121,4 @@ def tell_missed(manager: BackgroundTaskManager, thread_id: str) -> None:
         if record.owner_thread_id != thread_id or ended.told or record.uid in handles.live:
             continue
         if manager.inbox is not None and manager.inbox.send(terminal_event(record)):
-            handles.ended.put(record.uid, Ended(record, told=True))
+            handles.ended.put(record.uid, msgspec.structs.replace(ended, told=True))

@@ -75,6 +75,7 @@ class TaskSummary(Value, frozen=True, kw_only=True):
     uid: str = ""
     queued: bool = False
     progress: TaskProgress | None = None
+    outcome_unknown: bool = False
 
     @classmethod
     def of(
@@ -97,6 +98,7 @@ class TaskSummary(Value, frozen=True, kw_only=True):
             uid=task.uid,
             queued=queued,
             progress=progress,
+            outcome_unknown=task.outcome_unknown,
         )
 
 

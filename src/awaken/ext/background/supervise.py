@@ -6,7 +6,10 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+import msgspec
+
 from awaken.clock import Clock
+from awaken.contract.background import TaskStatus
 from awaken.contract.control import first_of
 from awaken.contract.tool import CURRENT_CALL
 from awaken.errors import Cancelled, RunLeft
@@ -58,10 +61,14 @@ async def supervise(
         body.cancel()
     if not body.done():
         log.error("task %s cannot be stopped and is given up", handle.record.task_id)
+        handle.record = msgspec.structs.replace(handle.record, stoppable=False)
     result = _outcome(body)
-    if overdue.seconds is not None and result == TaskResult.cancelled():
-        return TaskResult.failed(f"the deadline of {overdue.seconds:g} seconds has passed")
-    return result
+    if result.status is not TaskStatus.CANCELLED:
+        return result
+    if overdue.seconds is not None:
+        passed = f"the deadline of {overdue.seconds:g} seconds has passed"
+        return TaskResult.failed(passed, cut_short=True)
+    return msgspec.structs.replace(result, cut_short=True)
 
 
 async def _in_scope(handle: TaskHandle, work: Work) -> TaskResult:

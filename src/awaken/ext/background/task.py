@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Self
 from weakref import WeakValueDictionary
@@ -29,19 +30,20 @@ if TYPE_CHECKING:
 
 
 class TaskResult(Value, frozen=True, kw_only=True):
-    """How a body ended."""
+    """How a body ended; one that was `cut_short` did not come to its end."""
 
     status: TaskStatus
     value: Json = None
     error: str | None = None
+    cut_short: bool = False
 
     @classmethod
     def success(cls, value: Json = None) -> Self:
         return cls(status=TaskStatus.COMPLETED, value=value)
 
     @classmethod
-    def failed(cls, error: str) -> Self:
-        return cls(status=TaskStatus.FAILED, error=clean_text(error))
+    def failed(cls, error: str, *, cut_short: bool = False) -> Self:
+        return cls(status=TaskStatus.FAILED, error=clean_text(error), cut_short=cut_short)
 
     @classmethod
     def cancelled(cls) -> Self:
@@ -61,6 +63,7 @@ class TaskHandle:
         "inbox_receiver",
         "journal",
         "manager",
+        "on_waiting",
         "owner_inbox",
         "progress",
         "queued",
@@ -82,6 +85,7 @@ class TaskHandle:
         self.begun = False
         self.ending = False
         self.progress: TaskProgress | None = None
+        self.on_waiting: Callable[[bool], None] | None = None
         self.done = asyncio.Event()
         self.runner: asyncio.Future[None] | None = None
 
@@ -146,6 +150,13 @@ def live_task_end(uid: str) -> asyncio.Future[None] | None:
     """What to wait for until a task of this process has ended."""
     handle = ALIVE.get(uid)
     return handle.runner if handle is not None else None
+
+
+def when_task_waits(uid: str, tell: Callable[[bool], None]) -> None:
+    """Be told when a task of this process does nothing but wait, and when it goes on."""
+    handle = ALIVE.get(uid)
+    if handle is not None:
+        handle.on_waiting = tell
 
 
 def cancel_tasks_of(thread_id: str) -> int:
@@ -214,6 +225,22 @@ class TaskContext:
             fraction = min(1.0, max(0.0, float(fraction)))
         text = None if message is None else clean_text(message)
         self._handle.progress = TaskProgress(message=text, fraction=fraction)
+
+    @contextmanager
+    def waiting(self, message: str) -> Iterator[None]:
+        """Say that the task only waits, for something another process can wait for as well: who
+        closes this one leaves it to that."""
+        self.report(message)
+        tell = self._handle.on_waiting or _nobody
+        tell(True)
+        try:
+            yield
+        finally:
+            tell(False)
+
+
+def _nobody(_: bool) -> None:
+    """Nobody wants to know."""
 
 
 class AgentTaskContext(TaskContext):

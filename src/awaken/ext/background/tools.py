@@ -184,7 +184,7 @@ class WaitTaskTool:
         seconds = args.get("timeout")
         seconds = WAIT_SECONDS if seconds is None else min(float(seconds), LONGEST_WAIT)
         await self._manager.wait_for(tasks, mode, seconds)
-        after = [self._manager.current(task) for task in tasks]
+        after = await self._manager.complete(tasks)
         ended = [task for task in after if task.is_terminal]
         enough = len(ended) == len(after) or (mode == "any" and bool(ended))
         data = {

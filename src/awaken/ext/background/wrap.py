@@ -36,7 +36,7 @@ from awaken.domain.recovery import Recover
 from awaken.domain.spec import AgentSpec
 from awaken.domain.suspension import ToolCallResume
 from awaken.domain.tool import ToolDescriptor, ToolError, ToolResult, ToolStatus
-from awaken.errors import StoreError
+from awaken.errors import Cancelled, StoreError
 from awaken.ext.background.admit import TaskOptions
 from awaken.ext.background.manager import BackgroundTaskManager
 from awaken.ext.background.task import TaskContext, TaskResult
@@ -47,6 +47,7 @@ from awaken.tool.execute import checks_itself
 
 log = logging.getLogger("awaken.background")
 
+_TIMED_OUT = "timed_out"
 _TOLD = "Runs in the background: the call returns a task id at once, the result follows later."
 
 
@@ -73,13 +74,13 @@ class BackgroundTool:
         told = tool.descriptor()
         words = description or f"{told.description}\n{_TOLD}".lstrip()
         self._descriptor = msgspec.structs.replace(told, description=words)
-        self._recovery = traits_of(tool).recovery
+        self._own = traits_of(tool)
         # The call only starts the tool: the tool's own timeout is for what is started, and
         # whether it was started can be found out.
         self.traits: ToolTraits = msgspec.structs.replace(
-            traits_of(tool),
+            self._own,
             timeout=None,
-            recover=Recover.VERIFY if self._recovery is Recover.REPORT else self._recovery,
+            recover=Recover.VERIFY if self._own.recovery is Recover.REPORT else self._own.recovery,
         )
 
     def descriptor(self) -> ToolDescriptor:
@@ -103,7 +104,7 @@ class BackgroundTool:
             return {"task_id": known.task_id, "status": known.status.value}
         if manager.journal is not None:
             return False  # what the journal does not know never began
-        if self._recovery is not Recover.VERIFY:
+        if self._own.recovery is not Recover.VERIFY:
             return None
         return await self.tool.verify(ctx)  # type: ignore[attr-defined]
 
@@ -116,12 +117,17 @@ class BackgroundTool:
         known = await manager.find_by_uid(uid, thread_id) if uid is not None else None
         if known is not None:
             return self._receipt(ctx, known.task_id, known.status.value)
+        can_be_written_to = self._runs_agent and ctx.delegates is not None
         resume = {"tool": self._descriptor.id, "arguments": args, "key": ctx.idempotency_key}
+        if can_be_written_to:
+            resume["runs_agent"] = True
         options = TaskOptions(
             deadline=self._deadline,
             uid=uid,
-            resume=resume if self._recovery is Recover.RETRY else None,
-            inbox=self._runs_agent and ctx.delegates is not None,
+            resume=resume if self._own.recovery is Recover.RETRY else None,
+            inbox=can_be_written_to,
+            effect=self._own.effect,
+            stoppable=self._own.stoppable,
         )
         try:
             task_id = await manager.spawn(
@@ -164,6 +170,12 @@ class BackgroundTool:
             raise BackgroundTaskError(
                 f"task '{task.task_id}' runs tool '{payload['tool']}', not '{tool_id}'"
             )
+        missing = [name for name in ("arguments", "key") if name not in payload]
+        if missing:
+            raise BackgroundTaskError(
+                f"task '{task.task_id}' was not begun by tool '{tool_id}': what is kept of it has "
+                f"no {' and no '.join(missing)}"
+            )
         args = payload["arguments"]
         ctx = _resumed_context(task, payload, agent, delegates, budget)
         return manager.resume_task(
@@ -184,13 +196,20 @@ class BackgroundTool:
         )
         CURRENT_CALL.set(own)
         tools, call = {ctx.tool_name: self.tool}, _call(args, ctx)
-        with interruptible(task.cancel_token), _relayed(task, own):
-            output = await execute_tool(tools, call, own)
-            while (run_id := _asking(output)) is not None and own.delegates is not None:
-                # Its question is its own: whoever answers it there lets the task go on.
-                task.report("waits for an approval")
-                await own.delegates.answered(run_id)
+        output: ToolOutput | None = None
+        try:
+            with interruptible(task.cancel_token), _relayed(task, own):
                 output = await execute_tool(tools, call, own)
+                while (run_id := _asking(output)) is not None and own.delegates is not None:
+                    # Its question is its own: whoever answers it there lets the task go on.
+                    with task.waiting("waits for an approval"):
+                        await own.delegates.answered(run_id)
+                    output = await execute_tool(tools, call, own)
+        except Cancelled:
+            # What it did counts, though it was to stop.
+            if output is None or output.result.status is not ToolStatus.SUCCESS:
+                raise
+        assert output is not None, "a tool that was not interrupted has an output"
         return _task_result(output)
 
     def _receipt(self, ctx: ToolCallContext, task_id: str, status: str) -> ToolOutput:
@@ -209,7 +228,8 @@ def background(
 
 @contextmanager
 def _relayed(task: TaskContext, ctx: ToolCallContext) -> Iterator[None]:
-    """What is written to the task goes on to the agent that works in it."""
+    """What is put into the task's inbox goes on to the agent that works in it; what its journal
+    takes over is brought by that."""
     inbox, delegates = task.take_inbox(), ctx.delegates
     if inbox is None or delegates is None:
         yield
@@ -262,7 +282,7 @@ def _task_result(output: ToolOutput) -> TaskResult:
     if result.status is ToolStatus.PENDING:
         return TaskResult.failed("the tool asks for a decision, which nobody can give it here")
     if result.status is ToolStatus.ERROR:
-        return TaskResult.failed(result.model_text())
+        return TaskResult.failed(result.model_text(), cut_short=_TIMED_OUT in result.metadata)
     if output.command:
         log.warning(
             "what tool %r changes in the state is refused: it ran in the background",

@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 
 from awaken.codec import dumps_text
-from awaken.contract.llm import InferenceRequest, OutputFormat
+from awaken.contract.llm import InferenceRequest
 from awaken.domain.inference import InferenceOverride
 from awaken.domain.message import Message, Role, Thinking
+from awaken.domain.output import OutputFormat
 from awaken.domain.tool import ToolDescriptor
 from awaken.llm.anthropic.content import Block, system_block, thinking_block, wire_name
 from awaken.llm.anthropic.conversation import Conversation

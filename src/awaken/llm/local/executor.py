@@ -10,7 +10,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
-from awaken.contract.llm import InferenceRequest, LlmStreamEvent, ModelAbilities
+from awaken.contract.llm import InferenceRequest, LlmStreamEvent, ModelAbilities, ProviderError
 from awaken.errors import ConfigError
 from awaken.llm.local.plain import plain_request
 from awaken.llm.local.process import ModelProcess, bundled_model, check_installed
@@ -94,8 +94,13 @@ class LocalModel:
         chat = self._at(await asyncio.to_thread(self._process.start))
         stream: Any = chat.execute_stream(asked)
         async with aclosing(stream):
-            async for event in stream:
-                yield event
+            try:
+                async for event in stream:
+                    yield event
+            except ProviderError:
+                # Whoever asks again must not be sent to a process that is just dying.
+                await asyncio.to_thread(self._process.notice_end)
+                raise
 
     async def aclose(self) -> None:
         """End the model's process; the next question starts another."""

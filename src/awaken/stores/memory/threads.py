@@ -7,6 +7,7 @@ from itertools import islice
 
 import msgspec
 
+from awaken.contract.background import TASK_AGENT
 from awaken.contract.commits import CallEntry
 from awaken.contract.threads import Page, RunQuery, ThreadContext, ThreadQuery, TicketQuery
 from awaken.domain.event import RunEvent
@@ -54,10 +55,17 @@ class MemoryReads(Tables):
             ((-thread.updated_at, thread.id, ""), thread)
             for thread in self._threads.values()
             if query.parent_thread_id in (None, thread.parent_thread_id)
+            and self._is_beneath(query.ancestor_thread_id, thread)
             and not (query.root and thread.parent_thread_id is not None)
             and thread.id.startswith(query.prefix)
         )
         return cut_page(rows, query, self._head)
+
+    def _is_beneath(self, ancestor: str | None, thread: ThreadRow) -> bool:
+        """Whether a thread is beneath another, if that is asked."""
+        if ancestor is None:
+            return True
+        return thread.id != ancestor and any(row.id == ancestor for row in self._upwards(thread))
 
     async def load_context(
         self, thread_id: str, *, tail: int | None = None
@@ -76,6 +84,7 @@ class MemoryReads(Tables):
             run_state=persisted(run.state if run else {}),
             calls=calls_of_last_turn(thread),
             commands=list(thread.commands.values()),
+            stream=tuple(thread.stream) if thread.open_run_id is not None else (),
         )
 
     async def load_messages(
@@ -147,17 +156,23 @@ class MemoryReads(Tables):
             ((-run.number, "", ""), run.record)
             for run in self._runs.values()
             if query.thread_id in (None, run.record.thread_id)
+            and self._is_beneath(query.ancestor_thread_id, self._threads[run.record.thread_id])
             and query.agent_id in (None, run.record.agent_id)
+            and run.record.agent_id.startswith(query.agent_prefix)
             and query.parent_run_id in (None, run.record.parent_run_id)
             and query.status in (None, run.record.status)
         )
         return cut_page(rows, query, _bare)
 
-    async def list_interrupted(self, *, now_ms: int) -> Sequence[RunRecord]:
+    async def list_interrupted(
+        self, *, now_ms: int, thread_id: str | None = None
+    ) -> Sequence[RunRecord]:
         return [
             _bare(run.record)
             for run in self._runs.values()
-            if run.record.thread_id not in self._owners and self._is_due(run.record, now_ms)
+            if thread_id in (None, run.record.thread_id)
+            and run.record.thread_id not in self._owners
+            and self._is_due(run.record, now_ms)
         ]
 
     def _is_due(self, run: RunRecord, now_ms: int) -> bool:
@@ -184,14 +199,25 @@ class MemoryReads(Tables):
         return [entry for entry in ledger if entry.run_id == run_id]
 
     async def list_tickets(self, query: TicketQuery) -> Page[Ticket]:
+        is_named = query.thread_id is not None or query.run_id is not None
         rows = (
             ((ticket.asked_at, ticket.thread_id, ticket.key), ticket)
             for thread in self._threads.values()
             if query.thread_id in (None, thread.id)
             for ticket in thread.tickets.values()
-            if query.run_id in (None, ticket.run_id) and query.status in (None, ticket.status)
+            if query.run_id in (None, ticket.run_id)
+            and query.status in (None, ticket.status)
+            and (is_named or not self._is_asked_above(ticket.run_id))
         )
         return cut_page(rows, query, lambda ticket: ticket)
+
+    def _is_asked_above(self, run_id: str) -> bool:
+        """Whether what a run asks is asked by the run it works for."""
+        run = self._runs.get(run_id)
+        if run is None or not run.record.is_delegated:
+            return False
+        above = self._runs.get(run.record.parent_run_id or "")
+        return above is not None and not above.record.agent_id.startswith(TASK_AGENT)
 
 
 def _span(after: int, limit: int | None) -> slice:

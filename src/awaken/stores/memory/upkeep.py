@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from awaken.contract.threads import ChildStrategy, Freed
 from awaken.domain.thread import Thread
-from awaken.errors import AlreadyExists, InvalidRecord, NotFound, ThreadOwned
+from awaken.errors import AlreadyExists, InvalidRecord, NotFound, RunOpen, ThreadOwned
 from awaken.stores.memory.tables import ThreadRow
 from awaken.stores.memory.threads import MemoryReads
 
@@ -55,6 +55,9 @@ class MemoryUpkeep(MemoryReads):
         for row in doomed:
             if row.id in self._owners:
                 raise ThreadOwned(row.id, self._owners[row.id].owner)
+        for row in (*self._upwards(thread), *doomed):
+            if row.open_run_id is not None:
+                raise RunOpen(thread_id, row.open_run_id, of=row.id)
         if children is ChildStrategy.DETACH:
             for child in mine:
                 child.parent_thread_id, child.updated_at = None, at_ms
@@ -67,7 +70,7 @@ class MemoryUpkeep(MemoryReads):
             thread.id
             for thread in self._threads.values()
             if thread.updated_at < before_ms
-            and thread.open_run_id is None
+            and all(row.open_run_id is None for row in self._upwards(thread))
             and thread.id not in self._owners
         }
         while kept := [

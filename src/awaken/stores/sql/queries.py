@@ -51,6 +51,12 @@ UPDATE tickets SET status = 'closed' WHERE status = 'open' AND thread = ? AND ru
 """
 ACKNOWLEDGE = "DELETE FROM commands WHERE id = ? AND thread = ?"
 
+# -- answers that are still being written -------------------------------------------------------
+
+ADD_PIECE = "INSERT INTO streams (thread, number, piece) VALUES (?, ?, ?)"
+STREAM = "SELECT piece FROM streams WHERE thread = ? ORDER BY number"
+DROP_STREAM = "DELETE FROM streams WHERE thread = ?"
+
 # -- ownership ----------------------------------------------------------------------------------
 
 OWNER = "SELECT pk, owner, epoch, position FROM threads WHERE id = ?"
@@ -96,6 +102,31 @@ OPEN_RUNS = """
 SELECT r.id, r.status, r.record, t.owner, t.pk
 FROM runs AS r JOIN threads AS t ON t.pk = r.thread WHERE r.status <> 'done' ORDER BY +r.pk
 """
+OPEN_RUNS_OF = """
+SELECT r.id, r.status, r.record, t.owner, t.pk
+FROM runs AS r JOIN threads AS t ON t.pk = r.thread
+WHERE r.status <> 'done' AND t.id = ? ORDER BY +r.pk
+"""
+
+# The threads of open runs, each with those above it, as far up as the one that is asked for.
+OPEN_TREE = f"""
+WITH RECURSIVE above(pk, at) AS (
+    SELECT t.pk, t.id FROM runs AS r JOIN threads AS t ON t.pk = r.thread
+    WHERE r.status <> 'done' AND t.open_run IS NOT NULL
+    UNION
+    SELECT a.pk, t.parent FROM above AS a JOIN threads AS t ON t.id = a.at
+    WHERE t.parent IS NOT NULL AND a.at <> ?
+)
+SELECT {THREAD_COLUMNS} FROM threads WHERE pk IN (SELECT pk FROM above WHERE at = ?)
+ORDER BY created_at, id
+"""
+BENEATH = """
+WITH RECURSIVE beneath(pk, id) AS (
+    SELECT pk, id FROM threads WHERE parent = ?
+    UNION SELECT t.pk, t.id FROM beneath AS b JOIN threads AS t ON t.parent = b.id
+)
+SELECT pk FROM beneath
+"""
 
 # -- tickets and commands -----------------------------------------------------------------------
 
@@ -108,6 +139,17 @@ ORDER BY asked_at, pk
 """
 OPEN_TICKETS = """
 SELECT pk, status, record FROM tickets WHERE status = 'open' AND thread = ? ORDER BY asked_at, pk
+"""
+# What a delegate asks is asked by the run it works for, unless that is a task. A record may be
+# nested more deeply than SQLite reads JSON: then it is listed twice.
+NOT_ASKED_ABOVE = """
+NOT EXISTS (
+    SELECT 1 FROM runs AS r JOIN runs AS p ON p.id = r.parent
+    WHERE r.id = tickets.run_id AND p.agent NOT GLOB ?
+      AND CASE WHEN json_valid(CAST(r.record AS TEXT))
+               THEN json_extract(CAST(r.record AS TEXT), '$.request.parent_tool_call_id') END
+          IS NOT NULL
+)
 """
 ADD_TICKET = """
 INSERT INTO tickets
@@ -126,6 +168,9 @@ SELECT 1 FROM tickets WHERE status = 'open' AND thread = ? AND run_id = ? AND ex
 ADD_COMMAND = "INSERT INTO commands (thread, run_id, kind, body) VALUES (?, ?, ?, ?)"
 COMMANDS = "SELECT id, body FROM commands WHERE thread = ? ORDER BY id"
 COMMANDS_AFTER = "SELECT id, body FROM commands WHERE id > ? ORDER BY id"
+HAS_CANCEL = """
+SELECT 1 FROM commands WHERE thread = ? AND kind = 'cancel' AND (run_id IS NULL OR run_id = ?)
+"""
 HAS_COMMAND = "SELECT 1 FROM commands WHERE thread = ? AND (run_id IS NULL OR run_id = ?)"
 
 # -- upkeep -------------------------------------------------------------------------------------
@@ -160,6 +205,20 @@ OLD_THREADS = f"""
 SELECT {THREAD_COLUMNS} FROM threads WHERE updated_at < ? AND open_run IS NULL
 """
 CHILD_IDS = "SELECT id FROM threads WHERE parent = ?"
+BENEATH_OPEN = """
+WITH RECURSIVE beneath(id) AS (
+    SELECT c.id FROM threads AS p JOIN threads AS c ON c.parent = p.id WHERE p.open_run IS NOT NULL
+    UNION SELECT c.id FROM beneath AS b JOIN threads AS c ON c.parent = b.id
+)
+SELECT id FROM beneath
+"""
+OPEN_ABOVE = """
+WITH RECURSIVE above(id, parent, open_run) AS (
+    SELECT id, parent, open_run FROM threads WHERE id = ?
+    UNION SELECT t.id, t.parent, t.open_run FROM above AS a JOIN threads AS t ON t.id = a.parent
+)
+SELECT id, open_run FROM above WHERE open_run IS NOT NULL LIMIT 1
+"""
 
 # -- profiles -----------------------------------------------------------------------------------
 

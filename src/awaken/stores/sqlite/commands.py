@@ -9,11 +9,14 @@ import msgspec
 
 from awaken.codec import dumps, loads
 from awaken.contract.commands import ThreadCommand
+from awaken.domain.thread import Thread
 from awaken.errors import NotFound
 from awaken.stores.answers import check_sent
 from awaken.stores.sql import queries
 from awaken.stores.sqlite.delta import writable
-from awaken.stores.sqlite.rows import find_thread
+from awaken.stores.sqlite.owners import Owners
+from awaken.stores.sqlite.rows import ThreadRow, find_thread
+from awaken.stores.sqlite.unreadable import Unreadable
 
 _replace = msgspec.structs.replace
 
@@ -52,13 +55,27 @@ def add_command(db: sqlite3.Connection, thread: int, command: ThreadCommand, bod
     return db.execute(queries.ADD_COMMAND, values).lastrowid or 0
 
 
+def cancel_tree(
+    db: sqlite3.Connection, owners: Owners, thread_id: str, at_ms: int
+) -> Sequence[Thread]:
+    """Tell what is open in a thread and beneath it to end, unless that was told before."""
+    rows = [ThreadRow._make(row) for row in db.execute(queries.OPEN_TREE, (thread_id, thread_id))]
+    for row in rows:
+        run_id = row.open_run or ""
+        if db.execute(queries.HAS_CANCEL, (row.pk, run_id)).fetchone() is None:
+            command = ThreadCommand.cancel(row.id, run_id, at_ms=at_ms)
+            add_command(db, row.pk, command, dumps(command))
+    return [row.thread(owners) for row in rows]
+
+
 def load_commands(db: sqlite3.Connection, thread: int) -> Sequence[ThreadCommand]:
-    return _read(db.execute(queries.COMMANDS, (thread,)))
-
-
-def commands_after(db: sqlite3.Connection, after: int) -> Sequence[ThreadCommand]:
-    return _read(db.execute(queries.COMMANDS_AFTER, (after,)))
-
-
-def _read(rows: sqlite3.Cursor) -> Sequence[ThreadCommand]:
+    rows = db.execute(queries.COMMANDS, (thread,))
     return tuple(_replace(loads(body, ThreadCommand), id=id) for id, body in rows)
+
+
+def commands_after(
+    db: sqlite3.Connection, unreadable: Unreadable, after: int
+) -> Sequence[ThreadCommand]:
+    rows = db.execute(queries.COMMANDS_AFTER, (after,)).fetchall()
+    found = [(id, unreadable.read(f"command {id}", body, ThreadCommand)) for id, body in rows]
+    return tuple(_replace(command, id=id) for id, command in found if command is not None)

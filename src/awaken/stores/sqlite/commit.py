@@ -19,6 +19,7 @@ from awaken.stores.sqlite.delta import Packed, pack
 from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.rows import commit_id, commits, find_run
 from awaken.stores.sqlite.state import SNAPSHOT_EVERY, save_snapshot
+from awaken.stores.sqlite.streams import drop_stream
 from awaken.stores.sqlite.tickets import write_ticket
 
 _DONE = RunStatus.DONE
@@ -78,6 +79,8 @@ def write_commit(db: sqlite3.Connection, packed: Packed) -> Committed:
         save_snapshot(db, thread, position, run_pk)
     _advance(db, commit, head, thread, position, snapshot)
     _settle_questions(db, packed, thread)
+    if commit.ends_stream:
+        drop_stream(db, thread)
     return Committed(length + len(commit.messages), events + 1)
 
 

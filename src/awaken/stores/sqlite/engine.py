@@ -15,6 +15,7 @@ from awaken.stores.sqlite.jobs import Job
 from awaken.stores.sqlite.opening import open_reader, open_writer
 from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.reader import Reader
+from awaken.stores.sqlite.unreadable import Unreadable
 from awaken.stores.sqlite.watch import Watch
 from awaken.stores.sqlite.writer import Writer
 
@@ -30,6 +31,7 @@ class Engine:
         self.unreleased: list[Fence] = []
         self.held: set[str] = set()  # threads this owner has; touched by the writer alone
         self.watch = watch
+        self.unreadable = Unreadable()
         # A database in memory belongs to its connection: there is no second one to read by.
         self._reader = (
             None

@@ -10,12 +10,13 @@ from typing import Any
 import msgspec
 
 from awaken.codec import digest, dumps, loads, to_json
+from awaken.contract.background import TASK_AGENT
 from awaken.contract.threads import Page, RunQuery, ThreadQuery, TicketQuery
 from awaken.domain.run import RunRecord
 from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.errors import InvalidRecord
-from awaken.stores.sql.queries import RUN_COLUMNS, THREAD_COLUMNS
+from awaken.stores.sql.queries import BENEATH, NOT_ASKED_ABOVE, RUN_COLUMNS, THREAD_COLUMNS
 from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.rows import RunRow, ThreadRow
 from awaken.stores.sqlite.tickets import read_ticket
@@ -27,6 +28,8 @@ _Query = RunQuery | ThreadQuery | TicketQuery
 def list_threads(db: sqlite3.Connection, owners: Owners, query: ThreadQuery) -> Page[Thread]:
     where = _Where("position > 0")
     where.equals("parent", query.parent_thread_id)
+    if query.ancestor_thread_id is not None:
+        where.add(f"pk IN ({BENEATH})", query.ancestor_thread_id)
     if query.root:
         where.add("parent IS NULL")
     if query.prefix:
@@ -48,11 +51,17 @@ def list_runs(db: sqlite3.Connection, query: RunQuery) -> Page[RunRecord]:
     where.equals("agent", query.agent_id)
     where.equals("parent", query.parent_run_id)
     order = "pk DESC"
+    # The plus tells SQLite to go by what few runs have, and not by the order.
+    if query.ancestor_thread_id is not None:
+        where.add(f"thread IN ({BENEATH})", query.ancestor_thread_id)
+        order = "+pk DESC"
+    if query.agent_prefix:
+        where.add("agent BETWEEN ? AND ? || char(1114111)", query.agent_prefix, query.agent_prefix)
+        order = "+pk DESC"
     if query.status is not None:
         where.equals("status", query.status.value)
         if not query.status.is_terminal:
-            # Tells SQLite that the index of open runs will do, and not to go by the order.
-            where.add("status <> 'done'")
+            where.add("status <> 'done'")  # as in the index of open runs
             order = "+pk DESC"
     if (last := _place(query, int)) is not None:
         where.add("pk < ?", *last)
@@ -69,6 +78,8 @@ def list_tickets(db: sqlite3.Connection, query: TicketQuery) -> Page[Ticket]:
     if query.thread_id is not None:
         where.add("thread = (SELECT pk FROM threads WHERE id = ?)", query.thread_id)
     where.equals("run_id", query.run_id)
+    if query.thread_id is None and query.run_id is None:
+        where.add(NOT_ASKED_ABOVE, f"{TASK_AGENT}*")
     asked = "asked_at"
     if query.status is TicketStatus.OPEN:
         where.add("status = 'open'")  # as with runs

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import msgspec
 
-from awaken.codec import loads
 from awaken.contract.commits import CallEntry
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.run import PersistedState, RunMessageOutput, RunRecord
@@ -17,6 +16,7 @@ from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.read import messages_between
 from awaken.stores.sqlite.rows import commits, find_run, find_thread, thread_of
 from awaken.stores.sqlite.state import enter, fold_at, persisted, run_state
+from awaken.stores.sqlite.unreadable import Unreadable
 
 _replace = msgspec.structs.replace
 
@@ -57,18 +57,31 @@ def load_calls(db: sqlite3.Connection, run_id: str) -> Sequence[CallEntry]:
     return tuple(ledger.values())
 
 
-def list_interrupted(db: sqlite3.Connection, owners: Owners, now_ms: int) -> Sequence[RunRecord]:
+def list_interrupted(
+    db: sqlite3.Connection,
+    owners: Owners,
+    unreadable: Unreadable,
+    now_ms: int,
+    thread_id: str | None,
+) -> Sequence[RunRecord]:
     """Open runs whose thread has no owner who is alive, and that have a reason to go on."""
     alive: dict[str, bool] = {}
     found: list[RunRecord] = []
-    for run_id, status, record, owner, thread in db.execute(queries.OPEN_RUNS).fetchall():
+    rows = (
+        db.execute(queries.OPEN_RUNS)
+        if thread_id is None
+        else db.execute(queries.OPEN_RUNS_OF, (thread_id,))
+    )
+    for run_id, status, body, owner, thread in rows.fetchall():
         if owner is not None:
             if owner not in alive:
                 alive[owner] = owners.is_alive(owner)
             if alive[owner]:
                 continue
         if status != RunStatus.WAITING or _is_called(db, thread, run_id, now_ms):
-            found.append(loads(record, RunRecord))
+            record = unreadable.read(f"run {run_id}", body, RunRecord)
+            if record is not None:
+                found.append(record)
     return found
 
 

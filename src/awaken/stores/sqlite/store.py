@@ -15,6 +15,7 @@ from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.codec import dumps
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import CallEntry, Committed, Fence, ThreadCommit
+from awaken.contract.streams import StreamPiece
 from awaken.contract.threads import (
     ChildStrategy,
     Freed,
@@ -41,6 +42,7 @@ from awaken.stores.sqlite.engine import Engine
 from awaken.stores.sqlite.owners import new_owner
 from awaken.stores.sqlite.profile import SqliteProfiles
 from awaken.stores.sqlite.rows import find_thread
+from awaken.stores.sqlite.streams import keep_piece
 from awaken.stores.sqlite.watch import COMMANDS, Watch, thread_channel
 from awaken.stores.sqlite.writer import ALL
 
@@ -158,6 +160,11 @@ class SqliteStore:
         # Behind everything that waits to be written: the commit itself may still be among it.
         return await self._ready().write(partial(find_committed, commit=commit))
 
+    async def keep_piece(self, fence: Fence, piece: StreamPiece) -> None:
+        with writable(f"a piece of an answer in thread {fence.thread_id!r}"):
+            body = dumps(piece)
+        await self._ready().write(partial(keep_piece, fence=fence, number=piece.number, body=body))
+
     async def claim(self, thread_id: str, *, at_ms: int) -> Fence:
         engine = self._ready()
         claimed: list[Fence] = []
@@ -269,9 +276,14 @@ class SqliteStore:
     async def list_runs(self, query: RunQuery) -> Page[RunRecord]:
         return await self._ready().read(lambda db: listing.list_runs(db, query))
 
-    async def list_interrupted(self, *, now_ms: int) -> Sequence[RunRecord]:
+    async def list_interrupted(
+        self, *, now_ms: int, thread_id: str | None = None
+    ) -> Sequence[RunRecord]:
         engine = self._ready()
-        return await engine.read(lambda db: runs.list_interrupted(db, engine.owners, now_ms))
+        owners, unreadable = engine.owners, engine.unreadable
+        return await engine.read(
+            lambda db: runs.list_interrupted(db, owners, unreadable, now_ms, thread_id)
+        )
 
     async def load_run_state(self, run_id: str) -> PersistedState:
         return await self._ready().read(lambda db: runs.load_run_state(db, run_id))
@@ -301,18 +313,30 @@ class SqliteStore:
             channels=(COMMANDS, thread_channel(thread_id)),
         )
 
-    async def load_commands(self, thread_id: str) -> Sequence[ThreadCommand]:
+    async def cancel_tree(self, thread_id: str, *, at_ms: int) -> Sequence[Thread]:
+        engine = self._ready()
+        return await engine.write(
+            lambda db: commands.cancel_tree(db, engine.owners, thread_id, at_ms), channels=(ALL,)
+        )
+
+    async def load_commands(self, thread_id: str | None = None) -> Sequence[ThreadCommand]:
+        engine = self._ready()
+        if thread_id is None:
+            return await engine.read(lambda db: commands.commands_after(db, engine.unreadable, 0))
+
         def load(db: sqlite3.Connection) -> Sequence[ThreadCommand]:
             thread = find_thread(db, thread_id)
             return commands.load_commands(db, thread.pk) if thread else ()
 
-        return await self._ready().read(load)
+        return await engine.read(load)
 
     async def next_commands(self, after: int) -> Sequence[ThreadCommand]:
         engine = self._ready()
         while True:
             number = engine.watch.number(COMMANDS)
-            found = await engine.read(lambda db: commands.commands_after(db, after))
+            found = await engine.read(
+                lambda db: commands.commands_after(db, engine.unreadable, after)
+            )
             if found:
                 return found
             await engine.wait(COMMANDS, number)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from awaken.contract.threads import ChildStrategy, Freed
 from awaken.domain.thread import Thread
 from awaken.domain.value import Value
-from awaken.errors import AlreadyExists, InvalidRecord, NotFound, ThreadOwned
+from awaken.errors import AlreadyExists, InvalidRecord, NotFound, RunOpen, ThreadOwned
 from awaken.stores.sql import queries
 from awaken.stores.sqlite.rows import ThreadRow, commit_id, find_thread, position_of, thread_of
 
@@ -96,6 +96,11 @@ def delete_thread(
     for member in family:
         if member.owner is not None and is_alive(member.owner):
             raise ThreadOwned(member.id, member.owner)
+    if open_above := db.execute(queries.OPEN_ABOVE, (thread_id,)).fetchone():
+        raise RunOpen(thread_id, open_above[1], of=open_above[0])
+    for member in family:
+        if member.open_run is not None:
+            raise RunOpen(thread_id, member.open_run, of=member.id)
     if children is ChildStrategy.DETACH:
         db.execute(queries.DETACH, (at_ms, thread_id))
     return _delete(db, family)
@@ -108,7 +113,12 @@ def _children(db: sqlite3.Connection, thread: ThreadRow) -> list[ThreadRow]:
 def prune(db: sqlite3.Connection, is_alive: IsAlive, before_ms: int) -> Freed:
     rows = [ThreadRow._make(row) for row in db.execute(queries.OLD_THREADS, (before_ms,))]
     alive = {owner: is_alive(owner) for owner in {row.owner for row in rows} if owner is not None}
-    going = {row.id: row for row in rows if not alive.get(row.owner or "", False)}
+    needed = {id for (id,) in db.execute(queries.BENEATH_OPEN)}
+    going = {
+        row.id: row
+        for row in rows
+        if row.id not in needed and not alive.get(row.owner or "", False)
+    }
     # A parent stays while a child stays, and then its own parent stays as well.
     while staying := [row for row in going.values() if _has_child_outside(db, row, going)]:
         for row in staying:
@@ -133,6 +143,7 @@ def _delete(db: sqlite3.Connection, threads: Iterable[ThreadRow]) -> Freed:
         runs = db.execute(queries.DELETE_RUNS, (thread.pk,)).rowcount
         db.execute(queries.DELETE_TICKETS, (thread.pk,))
         db.execute(queries.DELETE_COMMANDS, (thread.pk,))
+        db.execute(queries.DROP_STREAM, (thread.pk,))
         db.execute(queries.RAISE_EPOCHS, (thread.pk,))
         db.execute(queries.DELETE_THREAD, (thread.pk,))
         freed = Freed(

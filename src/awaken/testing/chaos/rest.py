@@ -32,7 +32,8 @@ async def questions(store: Store) -> list[Ticket]:
 
 
 def answerable(tickets: Iterable[Ticket], runs: Iterable[RunRecord]) -> list[Ticket]:
-    """Those of the tickets that are put to somebody: a delegate's is put by whom it works for.
+    """Those of the tickets that are put to somebody: a delegate's is put by whom it works for, and
+    by nobody once that has ended.
 
     Args:
         runs: all that have not ended.
@@ -49,8 +50,7 @@ def answerable(tickets: Iterable[Ticket], runs: Iterable[RunRecord]) -> list[Tic
 
 def _asks_through_another(run: RunRecord, known: dict[str, RunRecord]) -> bool:
     parent = known.get(run.parent_run_id or "")
-    works_for_it = run.request is not None and run.request.parent_tool_call_id is not None
-    return parent is not None and works_for_it and task_of(parent) is None
+    return run.is_delegated and (parent is None or task_of(parent) is None)
 
 
 async def at_rest(store: Store, *, clock: Clock = SYSTEM_CLOCK) -> bool:

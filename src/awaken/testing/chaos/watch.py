@@ -16,6 +16,7 @@ from awaken.contract.llm import InferenceRequest, LlmExecutor, LlmStreamEvent
 from awaken.contract.store import Store
 from awaken.contract.tool import Tool, ToolCallContext, ToolOutput
 from awaken.domain.suspension import Decision
+from awaken.domain.thread import Thread
 from awaken.domain.tool import ToolResult, ToolStatus
 from awaken.testing.chaos.review import transcript_faults
 from awaken.testing.chaos.switch import KillSwitch
@@ -87,6 +88,12 @@ class _WatchedStore(_Watched):
             self._switch.witness.note(NoteKind.SENT, command.thread_id, detail=ids)
         self._switch.reach("after a command")
         return id
+
+    async def cancel_tree(self, thread_id: str, *, at_ms: int) -> Sequence[Thread]:
+        self._switch.reach("before a cancel")
+        told: Sequence[Thread] = await self._inner.cancel_tree(thread_id, at_ms=at_ms)
+        self._switch.reach("after a cancel")
+        return told
 
     async def decide(
         self, thread_id: str, decisions: Sequence[Decision], *, at_ms: int

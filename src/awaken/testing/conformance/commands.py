@@ -178,13 +178,20 @@ async def next_commands_are_those_above_a_number(store: Store) -> None:
         found = await store.next_commands(after)
         assert [command.id for command in found] == expected
     assert [command.thread_id for command in await store.next_commands(0)] == ["t", "u", "t"]
+    assert list(await store.load_commands()) == list(await store.next_commands(0))
+
+
+@check
+async def all_commands_are_read_without_waiting_for_one(store: Store) -> None:
+    assert list(await store.load_commands()) == []
 
 
 @check
 async def what_is_done_is_not_told_again(store: Store) -> None:
     """Nor what ended with its run, or went with its thread."""
-    for name in ("t", "u", "gone"):
+    for name in ("t", "u"):
         await write(store, name, run=record(f"run {name}", name))
+    await write(store, "gone")
     done = await store.send(tell("a"))
     await store.send(cancel("u"))
     await store.send(cancel("gone"))

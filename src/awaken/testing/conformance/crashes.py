@@ -6,7 +6,7 @@ from __future__ import annotations
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import CallPhase
 from awaken.contract.store import Store
-from awaken.errors import StaleFence
+from awaken.errors import RunOpen, StaleFence
 from awaken.testing.conformance.making import (
     DONE,
     WAITING,
@@ -93,6 +93,12 @@ async def threads_of_the_dead_are_taken_over(store: Store) -> None:
 
 @check
 async def threads_of_the_dead_can_be_deleted_and_pruned(store: Store) -> None:
+    """As far as nobody has to go on with them."""
+    await refused(RunOpen, store.delete_thread("runs", at_ms=200))
+    fence = await store.claim("runs", at_ms=200)
+    ended = record("run runs", "runs", status=DONE, revision=2)
+    await write(store, "runs", run=ended, fence=fence, release=True)
+
     assert (await store.delete_thread("runs", at_ms=200)).threads == 1
     assert (await store.prune(before_ms=10)).threads == 1
     assert await all_threads(store) == ["waits"]

@@ -6,7 +6,7 @@ from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import CallPhase
 from awaken.contract.store import Store
 from awaken.contract.threads import ChildStrategy
-from awaken.errors import InvalidRecord, NotFound, ThreadOwned
+from awaken.errors import InvalidRecord, NotFound, RunOpen, ThreadOwned
 from awaken.testing.conformance.making import (
     DONE,
     WAITING,
@@ -36,7 +36,7 @@ check = Suite[StoreCheck]()
 async def a_deleted_thread_is_gone_with_all_that_was_its(store: Store) -> None:
     await write(store, "other", messages=says("x"), run=record("s", "other"))
     rest = await everything(store)
-    run = record("r", status=WAITING)
+    run = record("r", status=DONE)
     for number in range(3):
         await write(
             store,
@@ -72,7 +72,8 @@ async def an_unknown_thread_cannot_be_deleted(store: Store) -> None:
 async def _family(store: Store) -> None:
     """p has children a and b, a has child c; q is alone."""
     for name, parent in (("p", None), ("q", None), ("a", "p"), ("b", "p"), ("c", "a")):
-        await write(store, name, parent_thread_id=parent, run=record(f"run {name}", name), at_ms=5)
+        run = record(f"run {name}", name, status=DONE)
+        await write(store, name, parent_thread_id=parent, run=run, at_ms=5)
 
 
 @check
@@ -132,6 +133,45 @@ async def an_owned_thread_is_not_deleted(store: Store) -> None:
     assert (await store.delete_thread("c", at_ms=9)).threads == 1
 
 
+@check
+async def a_thread_with_an_open_run_is_not_deleted(store: Store) -> None:
+    """04/DB-19: nor one that would take such a thread along. The run is named; it has to end
+    first."""
+    await _family(store)
+    await write(store, "a", run=record("open", "a", status=WAITING), at_ms=6)
+
+    for children in ChildStrategy:
+        if children is not ChildStrategy.REJECT:
+            deed = store.delete_thread("a", children=children, at_ms=9)
+            refusal = await refused_in_vain(store, RunOpen, deed)
+            assert (refusal.thread_id, refusal.run_id) == ("a", "open")
+    deed = store.delete_thread("p", children=ChildStrategy.CASCADE, at_ms=9)
+    refusal = await refused_in_vain(store, RunOpen, deed)
+    assert (refusal.thread_id, refusal.run_id) == ("p", "open")
+    assert "cancel" in str(refusal)
+
+    await write(store, "a", run=record("open", "a", status=DONE), at_ms=7)
+    freed = await store.delete_thread("p", children=ChildStrategy.CASCADE, at_ms=9)
+    assert freed.threads == 4
+
+
+@check
+async def a_child_that_stays_may_have_an_open_run(store: Store) -> None:
+    await _family(store)
+    await write(store, "a", run=record("open", "a", status=WAITING), at_ms=6)
+    assert (await store.delete_thread("p", children=ChildStrategy.DETACH, at_ms=9)).threads == 1
+
+
+@check
+async def what_is_beneath_an_open_run_is_not_deleted(store: Store) -> None:
+    """Else that run would have it done once more."""
+    await _family(store)
+    await write(store, "p", run=record("open", "p"), at_ms=6)
+
+    refusal = await refused_in_vain(store, RunOpen, store.delete_thread("c", at_ms=9))
+    assert (refusal.thread_id, refusal.run_id) == ("c", "open")
+
+
 # -- pruning ----------------------------------------------------------------------------------
 
 
@@ -171,6 +211,19 @@ async def a_family_is_pruned_from_below_as_far_as_it_goes(store: Store) -> None:
     assert sorted(await all_threads(store)) == ["a", "b", "c"]
     assert (await store.prune(before_ms=1000)).threads == 3
     assert await all_threads(store) == []
+
+
+@check
+async def what_is_beneath_an_open_run_is_not_pruned(store: Store) -> None:
+    """However old it is, and however far above the run: it would be done once more."""
+    await _family(store)
+    await write(store, "p", run=record("open", "p", status=WAITING), at_ms=6)
+
+    assert (await store.prune(before_ms=100)).threads == 1
+    assert sorted(await all_threads(store)) == ["a", "b", "c", "p"]
+
+    await write(store, "p", run=record("open", "p", status=DONE), at_ms=7)
+    assert (await store.prune(before_ms=100)).threads == 4
 
 
 @check

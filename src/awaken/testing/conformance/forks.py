@@ -10,6 +10,7 @@ from awaken.contract.store import Store
 from awaken.domain.event import StepEnd, StepStart
 from awaken.errors import AlreadyExists, NotFound
 from awaken.testing.conformance.making import (
+    DONE,
     WAITING,
     StoreCheck,
     Suite,
@@ -169,6 +170,7 @@ async def a_fork_outlives_its_origin(store: Store) -> None:
     await _history(store)
     await store.fork("t", "u", at_ms=60)
     before = await _contents(store, "u")
+    await write(store, run=record("r", status=DONE))
 
     await store.delete_thread("t", at_ms=70)
 

@@ -223,10 +223,17 @@ async def a_cursor_fits_its_own_filter_only(store: Store) -> None:
     """04/S-5."""
     lists = await _three_of_each(store)
     others: dict[str, list[dict[str, Any]]] = {
-        "threads": [{"prefix": "t"}, {"root": True}, {"parent_thread_id": "t0"}],
+        "threads": [
+            {"prefix": "t"},
+            {"root": True},
+            {"parent_thread_id": "t0"},
+            {"ancestor_thread_id": "t0"},
+        ],
         "runs": [
             {"thread_id": "t0"},
+            {"ancestor_thread_id": "t0"},
             {"agent_id": "agent"},
+            {"agent_prefix": "a"},
             {"parent_run_id": "r0"},
             {"status": RUNNING},
         ],

@@ -220,6 +220,10 @@ class StoreMachine(RuleBasedStateMachine):
         command = _command(self.existing(place), kind, run, self.author.tick())
         self.pair.tell(lambda store, _: store.send(command))
 
+    @rule(place=places)
+    def cancel_tree(self, place: int) -> None:
+        self.pair.cancel_tree(self.existing(place), self.author.tick())
+
     @precondition(lambda self: self.author.asked)
     @rule(
         place=places,

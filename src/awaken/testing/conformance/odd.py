@@ -9,6 +9,7 @@ from awaken.domain.event import ToolCallReady
 from awaken.domain.message import Base64Source, Image, Message, Text, ToolCall
 from awaken.domain.suspension import ToolCallResume
 from awaken.testing.conformance.making import (
+    DONE,
     WAITING,
     StoreCheck,
     Suite,
@@ -86,6 +87,7 @@ async def any_text_can_be_owned_decided_told_and_forked(store: Store) -> None:
         command = ThreadCommand(thread_id=name, kind=CommandKind.CANCEL, run_id=name)
         assert await store.send(command) > number
         assert (await store.fork(name, f"{name} fork", at_ms=3)).forked_from == name
+        await write(store, name, run=record(name, name, status=DONE))
         assert (await store.delete_thread(name, at_ms=4)).threads == 1
         await store.profiles.set(ProfileOwner(agent=name), name, name)
         entry = await store.profiles.get(ProfileOwner(agent=name), name)

@@ -109,6 +109,13 @@ class StorePair:
         if numbers[0] is not None:
             self._number(numbers)
 
+    def cancel_tree(self, thread_id: str, at_ms: int) -> None:
+        told = self.do(lambda store, _: store.cancel_tree(thread_id, at_ms=at_ms))
+        assert told is not None
+        left, right = ([self._plain(head, side) for head in told[side]] for side in (0, 1))
+        assert left == right
+        self._number_sends([head.id for head in left])
+
     def _number(self, numbers: Sides) -> None:
         for side in (0, 1):
             assert all(numbers[side] > sent[side] for sent in self.commands)

@@ -276,6 +276,20 @@ async def a_run_whose_owner_gave_it_up_is_interrupted(store: Store) -> None:
 
 
 @check
+async def interrupted_runs_of_one_thread_can_be_asked_for(store: Store) -> None:
+    for name in "ab":
+        await write(store, name, run=record(f"run {name}", name))
+    await write(store, "c", run=record("run c", "c", status=WAITING))
+
+    found = {
+        name: names(await store.list_interrupted(now_ms=0, thread_id=name))
+        for name in ("a", "b", "c", "ghost")
+    }
+
+    assert found == {"a": ["run a"], "b": ["run b"], "c": [], "ghost": []}
+
+
+@check
 async def a_run_that_waits_is_interrupted_once_its_ticket_is_past(store: Store) -> None:
     """04/M-4 in spirit: at the very instant, it is not."""
     late = ticket("m:0", expires_at=500)

@@ -19,7 +19,9 @@ from awaken.testing.conformance import (
     runs,
     sends,
     shared,
+    streams,
     tickets,
+    trees,
 )
 from awaken.testing.conformance.making import SharedStoreCheck, StoreCheck
 
@@ -33,6 +35,8 @@ _PARTS = (
     tickets,
     commands,
     sends,
+    streams,
+    trees,
     changes,
     forks,
     deleting,

@@ -11,6 +11,7 @@ from typing import Any
 from awaken.contract.tool import ToolCallContext, ToolOutput
 from awaken.domain.tool import ToolError
 from awaken.errors import ConfigError
+from awaken.tool.answer import WORKER_DIED, cut_short
 from awaken.tool.signature import Signature
 from awaken.tool.worker.pool import Pool, pool_of
 from awaken.tool.worker.process import check_system, how_it_ended
@@ -38,8 +39,10 @@ class IsolatedFunction:
     async def call(self, values: dict[str, Any], ctx: ToolCallContext) -> ToolOutput:
         """What the function answers, as it would here.
 
+        If its process dies, the result says how, and that the call was cut short.
+
         Raises:
-            ToolError: what the function raised, or how its process died.
+            ToolError: what the function raised.
             ConfigError: the function, or an argument, cannot be had in another process.
             OSError: no process can be started.
         """
@@ -50,7 +53,7 @@ class IsolatedFunction:
         if isinstance(outcome, int):
             why = f"the worker process {how_it_ended(outcome)}"
             _log.error("tool %r failed in call %r: %s", self._tool, ctx.call_id, why)
-            raise ToolError.execution_failed(why)
+            return cut_short(self._tool, ToolError.execution_failed(why), WORKER_DIED)
         answer = read_answer(outcome)
         if isinstance(answer, Returned):
             return ToolOutput(answer.result)

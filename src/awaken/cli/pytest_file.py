@@ -1,0 +1,313 @@
+"""A recorded run as a test: Python that reads well, and the large texts beside it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from awaken.cli.source import LONGEST, WIDTH, Call, Name, Source, block
+from awaken.codec import Json
+from awaken.domain.inference import StreamResult, TokenUsage
+from awaken.domain.message import ContentBlock, Message, Text
+from awaken.domain.suspension import ResumeAction, ToolCallResume, ToolCallResumeMode
+from awaken.front.replay import Approval, RecordedCall, Recording, Scene
+from awaken.testing.models import Response
+
+_REPLAY = "awaken.front.replay"
+_WHERE = re.compile(r"^awaken\.domain\.(message|suspension|inference|tool)$")
+_PUBLIC = frozenset(
+    {"Message", "ToolCall", "ToolCallResume", "InferenceOverride", "ToolDescriptor"}
+)
+
+
+class Cast(NamedTuple):
+    """Where the user's agents are, and which calls of theirs are played; without `played`, all."""
+
+    module: str
+    name: str
+    folder: str | None = None
+    played: Collection[str] | None = None
+
+
+class Written(NamedTuple):
+    """The test, and the large texts it wants to find beside it, if there are any."""
+
+    source: str
+    texts: dict[str, str]
+
+
+def write_test(
+    recording: Recording, cast: Cast | None = None, *, has_neighbours: bool = True
+) -> Written:
+    """The test of a recording; the same bytes every time.
+
+    Args:
+        cast: the user's own agents; without them one stands in.
+        has_neighbours: whether there is a place for large texts beside the file.
+    """
+    writer = _Writer(recording, cast, Source(LONGEST if has_neighbours else None))
+    return Written(writer.whole(), writer.source.large)
+
+
+class _Writer:
+    def __init__(self, recording: Recording, cast: Cast | None, source: Source) -> None:
+        self._recording = recording
+        self._cast = cast
+        self.source = source
+
+    def whole(self) -> str:
+        source, recording = self.source, self._recording
+        scene = recording.scene(own_code=self._cast is not None)
+        data = [
+            source.write(self._scene(scene), before="SCENE = "),
+            source.write(self._answers(), before="ANSWERS = "),
+            self._test(),
+        ]
+        texts = [block(name, text) for name, text in source.texts.items()]
+        parts = [self._docstring(), self._imports(), *self._preamble(), *texts, *data[:-1]]
+        return "\n\n".join(parts) + "\n\n\n" + data[-1] + "\n"
+
+    # -- around the data ----------------------------------------------------------------------
+
+    def _docstring(self) -> str:
+        run, cast = self._recording, self._cast
+        day = datetime.fromtimestamp(run.created_at, UTC).date().isoformat()
+        lines = [
+            f'"""Run {_harmless(run.run_id)} of {day}, replayed: no key, no network.',
+            "",
+            f"Written by `awaken export {_harmless(run.run_id)} --pytest`.",
+        ]
+        if cast is None:
+            lines += [
+                "Nothing is known of the agent here but its calls: each brings what it brought."
+            ]
+        elif cast.played is None:
+            lines += ["The agent is the real one; its calls bring what they brought."]
+        else:
+            lines += ["The agent is the real one, and so are its tools."]
+        if len(run.agents) > 1:
+            lines += [f"It was handed over: {_harmless(', '.join(run.agents))}."]
+        return "\n".join([*lines, '"""'])
+
+    def _imports(self) -> str:
+        source = self.source
+        standard = ["asyncio"]
+        if self._cast is not None:
+            standard.append("importlib")
+        if source.large:
+            standard.append("json")
+        if self._cast is not None and self._cast.folder is not None:
+            standard.append("sys")
+        lines = [f"import {name}" for name in standard]
+        if source.large or "sys" in standard:
+            lines.append("from pathlib import Path")
+        ours: dict[str, set[str]] = {}
+        for module, names in source.imports.items():
+            for name in names:
+                public = _WHERE.match(module) and name in _PUBLIC
+                ours.setdefault("awaken" if public else module, set()).add(name)
+        for module in sorted(ours):
+            listed = sorted(ours[module], key=lambda name: (not name[0].isupper(), name))
+            line = f"from {module} import {', '.join(listed)}"
+            if len(line) > WIDTH:
+                inner = "".join(f"    {name},\n" for name in listed)
+                line = f"from {module} import (\n{inner})"
+            lines.append(line)
+        split = next(at for at, line in enumerate(lines) if line.startswith("from awaken"))
+        return "\n".join([*lines[:split], "", *lines[split:]])
+
+    def _preamble(self) -> Iterator[str]:
+        cast = self._cast
+        if cast is not None:
+            lines = []
+            if cast.folder is not None:
+                where = "" if cast.folder == "." else f" / {self.source.write(cast.folder)}"
+                here = f"Path(__file__).parent{where}"
+                lines.append(f"sys.path.insert(0, str({here}))")
+            lines.append(f'AGENTS = importlib.import_module("{cast.module}").{cast.name}')
+            yield "\n".join(lines)
+        if self.source.large:
+            yield 'TEXTS = json.loads(Path(__file__).with_suffix(".json").read_text("utf-8"))'
+
+    def _test(self) -> str:
+        source, run = self.source, self._recording
+        source.begin("EXPECTED")  # it must not change with what is said
+        model = f"{source.use('awaken.testing', 'ScriptedModel')}(ANSWERS)"
+        given = ["SCENE", "model"]
+        if self._cast is not None:
+            given.append("AGENTS")
+            if self._cast.played is not None:
+                given.append('tools="real"')
+        replay = f"{source.use(_REPLAY, 'replay')}({', '.join(given)})"
+        real = self._cast is not None and self._cast.played is not None
+        calls: Sequence[object] = run.asked_calls if real else run.calls
+        asserts = [
+            source.write(
+                list(calls), before=f"assert run.{'asked_calls' if real else 'calls'} == ", indent=4
+            ),
+            source.write(run.response, before="assert run.response == ", indent=4),
+            source.write(run.termination, before="assert run.termination == ", indent=4),
+            "    assert model.remaining == 0",
+        ]
+        lines = [
+            f"def test_run_of_{slug(run.agent)}() -> None:",
+            f"    model = {model}",
+            "",
+            f"    run = asyncio.run({replay})",
+            "",
+            *asserts,
+        ]
+        return "\n".join(lines)
+
+    # -- the data -----------------------------------------------------------------------------
+
+    def _scene(self, scene: Scene) -> Call:
+        use = self.source.use
+        calls = scene.calls
+        if self._cast is not None and self._cast.played is not None:
+            calls = [made for made in calls if made.tool in self._cast.played]
+        given: dict[str, object] = {
+            "agent": scene.agent,
+            "history": [self._message(message) for message in scene.history],
+            "input": [self._message(message) for message in scene.input],
+            "calls": [self._call(made) for made in calls],
+            "approvals": [self._approval(approval) for approval in scene.approvals],
+            "news": {
+                step: [self._message(message) for message in said]
+                for step, said in scene.news.items()
+            },
+            "end": scene.end,
+            "steps": scene.steps if scene.end is not None else 0,
+            "overrides": scene.overrides,
+            "frontend_tools": list(scene.frontend_tools),
+        }
+        return Call(use(_REPLAY, "Scene"), **{name: it for name, it in given.items() if it})
+
+    def _message(self, message: Message) -> object:
+        """By the shortest way to make it; as it is if there is none."""
+        text = _only_text(message.content)
+        if text is None:
+            return message
+        made: dict[str, tuple[Message, tuple[object, ...]]] = {
+            "user": (Message.user(text), (text,)),
+            "internal_user": (Message.internal_user(text), (text,)),
+            "assistant": (Message.assistant(text), (text,)),
+        }
+        if message.tool_calls:
+            calls = list(message.tool_calls)
+            with_calls = Message.assistant_with_tool_calls(text, calls)
+            made["assistant_with_tool_calls"] = (with_calls, (text, calls))
+        if message.tool_call_id is not None:
+            result = Message.tool(message.tool_call_id, text)
+            made["tool"] = (result, (message.tool_call_id, text))
+        for verb, (candidate, given) in made.items():
+            if msgspec.structs.replace(candidate, id=message.id) == message:
+                return Call(f"{self.source.use('awaken', 'Message')}.{verb}", *given)
+        return message
+
+    def _call(self, made: RecordedCall) -> Call:
+        named = {"failed": made.failed or None, "data": made.data}
+        name = self.source.use(_REPLAY, "RecordedCall")
+        return Call(
+            name,
+            made.tool,
+            made.arguments,
+            made.result,
+            **{key: value for key, value in named.items() if value is not None},
+        )
+
+    def _approval(self, approval: Approval) -> Call:
+        name = self.source.use(_REPLAY, "Approval")
+        return Call(name, approval.tool, approval.arguments, self._decision(approval.decision))
+
+    def _decision(self, decision: ToolCallResume) -> object:
+        name = self.source.use("awaken", "ToolCallResume")
+        named = {"reason": decision.reason, "by": decision.by}
+        said = {key: value for key, value in named.items() if value is not None}
+        first: tuple[Json, ...] = ()
+        if decision.action is ResumeAction.CANCEL and decision.result is None:
+            verb = "deny"
+        elif decision.mode is ToolCallResumeMode.PASS_DECISION_TO_TOOL:
+            verb, first = "edit", (decision.result,)
+        elif decision.mode is None and decision.action is ResumeAction.RESUME:
+            verb, first = "approve", (decision.result,) if decision.result is not None else ()
+        else:
+            return decision
+        return Call(f"{name}.{verb}", *first, **said)
+
+    def _answers(self) -> list[object]:
+        said = self._recording.answers(own_code=self._cast is not None)
+        return [
+            self._answer(response, turn.failure, turn.answer)
+            for response, turn in zip(said, self._recording.turns, strict=True)
+        ]
+
+    def _answer(self, response: Response, failure: str | None, said: StreamResult) -> object:
+        if failure is not None:
+            error = Call("RuntimeError", failure)
+            if not said.content:
+                return error
+            stream = Call(self.source.use("awaken.testing", "stream_of"), self._said(said))
+            return [Name(f"*{self.source.write(stream)}[:-1]"), error]
+        assert isinstance(response, StreamResult), "only a failure is anything else"
+        return self._said(response)
+
+    def _said(self, said: StreamResult) -> Call:
+        use = self.source.use
+        parts: list[object] = [
+            part.text if isinstance(part, Text) else part for part in said.content
+        ]
+        for made in said.tool_calls:
+            named = {"id": made.id, "signature": made.signature}
+            parts.append(
+                Call(
+                    use(_REPLAY, "call"),
+                    made.name,
+                    made.arguments,
+                    **{name: it for name, it in named.items() if it is not None},
+                )
+            )
+        return Call(use(_REPLAY, "answer"), *parts, **_manner(said))
+
+
+def _manner(said: StreamResult) -> dict[str, object]:
+    """What is to be said of an answer beside what is in it."""
+    manner: dict[str, object] = {}
+    usage = said.usage
+    if usage is not None and usage != TokenUsage(prompt_tokens=0, completion_tokens=0):
+        pair = (usage.prompt_tokens, usage.completion_tokens)
+        short = TokenUsage(prompt_tokens=pair[0], completion_tokens=pair[1])
+        simple = msgspec.structs.replace(usage, total_tokens=None) == short
+        manner["tokens"] = pair if simple else usage
+    if said.stop_reason == "MaxTokens":
+        manner["cut_off"] = True
+    if said.has_incomplete_tool_calls:
+        manner["garbled"] = True
+    return manner
+
+
+def _only_text(content: Sequence[ContentBlock]) -> str | None:
+    """The text of content that is nothing else."""
+    only = content[0] if len(content) == 1 else None
+    return only.text if isinstance(only, Text) else None
+
+
+def _harmless(text: str) -> str:
+    """A name as it may stand in a docstring."""
+    return "".join(each if each.isprintable() and each not in '\\"' else "?" for each in text)
+
+
+def slug(text: str) -> str:
+    """A text as a part of a name."""
+    return re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_").lower() or "agent"
+
+
+def folder_from(test: Path, folder: Path) -> str:
+    """Where a folder is, seen from that of the test."""
+    return Path(os.path.relpath(folder.resolve(), test.resolve().parent)).as_posix()

@@ -1,0 +1,168 @@
+"""Values as Python source that stays as it is when it is formatted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+from typing import Any
+
+import msgspec
+
+WIDTH = 88
+SHORT = 60
+LONGEST = 4_000
+_PLAIN = {"\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+
+
+class Call:
+    """A call in the source: a name, and what is given to it."""
+
+    def __init__(self, name: str, *args: object, **named: object) -> None:
+        self.name = name
+        self.args = args
+        self.named = named
+
+
+class Name(str):
+    """A name in the source."""
+
+
+class Source:
+    """Python source of values; it learns on the way which names have to be imported and which texts
+    are too long to stand among other things.
+
+    Args:
+        beside: texts longer than this belong into a file beside the source; none if there is none.
+    """
+
+    def __init__(self, beside: int | None = LONGEST) -> None:
+        self.imports: dict[str, set[str]] = {}
+        self.texts: dict[str, str] = {}
+        self.large: dict[str, str] = {}
+        self._beside = beside
+        self.begin("TEXT")
+
+    def use(self, module: str, name: str) -> str:
+        """A name of a module, which will be imported."""
+        self.imports.setdefault(module, set()).add(name)
+        return name
+
+    def begin(self, texts: str) -> None:
+        """Let what is written from now on have long texts of its own, called so."""
+        self._prefix = texts
+        self._known: dict[str, str] = {}
+
+    def write(self, value: Any, *, before: str = "", indent: int = 0) -> str:
+        """The source of a value behind what stands `before` it on its line, `indent` deep."""
+        return self._laid(before, value, indent, WIDTH)
+
+    def _laid(self, before: str, value: Any, indent: int, room: int) -> str:
+        """In one line if there is room for it, else one line an item."""
+        whole, pad = f"{' ' * indent}{before}{self._line(value)}", " " * indent
+        parts = self._parts(value)
+        if len(whole) <= room or parts is None or not parts[1]:
+            return whole
+        opening, items, closing = parts
+        # A comma stands behind each of them.
+        inner = [self._laid(head, item, indent + 4, WIDTH - 1) + "," for head, item in items]
+        return "\n".join([f"{pad}{before}{opening}", *inner, f"{pad}{closing}"])
+
+    def _line(self, value: Any) -> str:
+        """All of it in one line."""
+        if isinstance(value, Name):
+            return str(value)
+        if isinstance(value, str) and not isinstance(value, Enum):
+            return self._text(value)
+        if parts := self._parts(value):
+            opening, items, closing = parts
+            inner = ", ".join(f"{head}{self._line(item)}" for head, item in items)
+            comma = "," if opening == "(" and len(items) == 1 else ""
+            return f"{opening}{inner}{comma}{closing}"
+        if isinstance(value, Enum):
+            kind = type(value)
+            return f"{self.use(kind.__module__, kind.__name__)}.{value.name}"
+        return repr(value)
+
+    def _parts(self, value: Any) -> tuple[str, list[tuple[str, Any]], str] | None:
+        """What a value that can be broken into lines is made of."""
+        if isinstance(value, Call):
+            named = [(f"{name}=", item) for name, item in value.named.items()]
+            return f"{value.name}(", [*(("", item) for item in value.args), *named], ")"
+        if isinstance(value, msgspec.Struct):
+            kind = type(value)
+            name = self.use(kind.__module__, kind.__name__)
+            return f"{name}(", [(f"{field}=", item) for field, item in _set_fields(value)], ")"
+        if isinstance(value, Mapping):
+            items = [(f"{self._line(key)}: ", item) for key, item in value.items()]
+            return "{", items, "}"
+        if isinstance(value, tuple):
+            return "(", [("", item) for item in value], ")"
+        if isinstance(value, Sequence) and not isinstance(value, str):
+            return "[", [("", item) for item in value], "]"
+        return None
+
+    def _text(self, text: str) -> str:
+        literal = quoted(text)
+        if len(literal) <= SHORT:
+            return literal
+        if text not in self._known:
+            if self._beside is not None and len(text) > self._beside:
+                name = f"{self._prefix.lower()}_{len(self._known) + 1}"
+                self.large[name] = text
+                self._known[text] = f'TEXTS["{name}"]'
+            else:
+                name = f"{self._prefix}_{len(self._known) + 1}"
+                self.texts[name] = text
+                self._known[text] = name
+        return self._known[text]
+
+
+def _set_fields(value: msgspec.Struct) -> Iterable[tuple[str, Any]]:
+    """The fields of a value that are not as they are by default."""
+    for info in msgspec.structs.fields(value):
+        item = getattr(value, info.name)
+        if info.default is not msgspec.NODEFAULT and item == info.default:
+            continue
+        if info.default_factory is not msgspec.NODEFAULT and item == info.default_factory():
+            continue
+        yield info.name, item
+
+
+def quoted(text: str) -> str:
+    """A text in one line, in the quotes that need fewer backslashes."""
+    quote = '"' if text.count('"') <= text.count("'") else "'"
+    return quote + "".join(_escaped(letter, quote) for letter in text) + quote
+
+
+def _escaped(letter: str, quote: str) -> str:
+    if letter == quote:
+        return f"\\{letter}"
+    if letter in _PLAIN:
+        return _PLAIN[letter]
+    if letter.isprintable():
+        return letter
+    code = ord(letter)
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def block(name: str, text: str) -> str:
+    """A long text as a constant, line by line; a backslash ends a line where the text has none."""
+    lines = [_wrapped(line) for line in text.split("\n")]
+    return f'{name} = """\\\n' + "\n".join(lines) + '"""'
+
+
+def _wrapped(line: str) -> str:
+    escaped = "".join(_escaped(letter, "") if letter != "\t" else letter for letter in line)
+    # A quote at the end may be that of the last line, behind which others stand.
+    escaped = re.sub(r'"(?="")|"$', lambda _: '\\"', escaped)
+    if escaped.endswith((" ", "\t")):
+        escaped = escaped[:-1] + ("\\x20" if escaped[-1] == " " else "\\t")
+    pieces = [""]
+    for word in re.findall(r"\S+\s*|\s+", escaped):
+        if pieces[-1] and len(pieces[-1]) + len(word) > WIDTH - len('"""'):
+            pieces.append("")
+        pieces[-1] += word
+    return "\\\n".join(pieces)

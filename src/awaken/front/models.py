@@ -1,0 +1,172 @@
+"""What stands between an agent and its models: retries, circuits, pools, mending."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
+
+import msgspec
+
+from awaken.clock import Clock
+from awaken.contract.llm import DrivingExecutor, LlmExecutor
+from awaken.domain.budget import Price
+from awaken.domain.pool import ModelPoolSpec, PoolHome, PoolMemberSpec, PoolRouting
+from awaken.domain.spec import AgentSpec, ModelSpec
+from awaken.errors import ConfigError, InvalidPluginConfig, KeyDecode
+from awaken.front.loading import open_model
+from awaken.llm.breaker import CircuitBreaker
+from awaken.llm.guard import ModalityGuard
+from awaken.llm.mend import MendingExecutor
+from awaken.llm.output import OutputTool
+from awaken.llm.pool import PoolExecutor, PoolMember, changes_model
+from awaken.llm.retry import LlmRetryPolicy, RetryingExecutor
+from awaken.registry.resolve import ModelAndProvider
+from awaken.runtime import AgentRuntimeBuilder
+
+
+class ModelStack:
+    """Makes, of the models an agent names, what its runs ask. All of them share one breaker."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._breaker = CircuitBreaker(clock=clock)
+
+    def __call__(
+        self, spec: AgentSpec, models: Sequence[ModelAndProvider], pool: ModelPoolSpec | None
+    ) -> LlmExecutor:
+        try:
+            policy = spec.config("retry", LlmRetryPolicy)
+        except KeyDecode as error:
+            raise InvalidPluginConfig("retry", "retry", error) from error
+        if pool is None:
+            inner = self._one(models[0][0], models[0][1], policy)
+        else:
+            members = [self._member(model, provider, policy, pool) for model, provider in models]
+            inner = PoolExecutor(pool, members, clock=self._clock)
+        return MendingExecutor(inner, policy, clock=self._clock)
+
+    def _one(
+        self,
+        model: ModelSpec,
+        provider: LlmExecutor,
+        policy: LlmRetryPolicy,
+        pool: ModelPoolSpec | None = None,
+    ) -> DrivingExecutor:
+        retrying = RetryingExecutor(
+            OutputTool(provider),
+            policy,
+            clock=self._clock,
+            breaker=self._breaker,
+            scope=model.id,
+            leaves=partial(changes_model, pool.switch) if pool is not None else None,
+        )
+        reads = model.modalities.input if model.modalities is not None else ()
+        return ModalityGuard(retrying, model.id, reads) if reads else retrying
+
+    def _member(
+        self, model: ModelSpec, provider: LlmExecutor, policy: LlmRetryPolicy, pool: ModelPoolSpec
+    ) -> PoolMember:
+        circuit = f"{model.id}/{model.upstream_model}"
+        return PoolMember(
+            model_id=model.id,
+            upstream_model=model.upstream_model,
+            executor=self._one(model, provider, policy, pool),
+            is_available=partial(self._breaker.is_available, circuit),
+        )
+
+
+def as_pool(agent_id: str, names: Sequence[object]) -> ModelPoolSpec:
+    """A list of models as a pool: the first is asked as long as it works, then the next.
+
+    Raises:
+        ConfigError: it is no list of names.
+    """
+    ids = [name for name in names if isinstance(name, str) and name.strip()]
+    if not ids or len(ids) != len(names):
+        raise ConfigError(
+            f"agent {agent_id!r}: several models are given by their names, as in "
+            f"model=['openai:gpt-5-mini', 'anthropic:claude-sonnet-4-5'], not {list(names)!r}"
+        )
+    try:
+        return ModelPoolSpec(
+            id=" | ".join(ids),
+            members=tuple(PoolMemberSpec(model_id=id) for id in ids),
+            routing=PoolRouting(home=PoolHome.FIRST_HEALTHY),
+        )
+    except ValueError as error:
+        raise ConfigError(f"agent {agent_id!r}: {error}") from error
+
+
+class Models:
+    """The models and pools agents name, opened once each, and what is known of them."""
+
+    def __init__(
+        self,
+        given: Mapping[str, LlmExecutor | ModelPoolSpec],
+        specs: Iterable[ModelSpec],
+        prices: Mapping[str, Price],
+    ) -> None:
+        self._executors: dict[str, LlmExecutor] = {}
+        self._pools: dict[str, ModelPoolSpec] = {}
+        self._opened: dict[str, LlmExecutor] = {}
+        self._specs = {spec.id: spec for spec in specs}
+        self._prices = prices
+        # Pools last: their members may be among those given.
+        for name, model in sorted(
+            given.items(), key=lambda item: isinstance(item[1], ModelPoolSpec)
+        ):
+            self.add(name, model)
+
+    def copy(self) -> Models:
+        """The same, to which more can be added; what is opened is shared."""
+        other = copy.copy(self)
+        other._executors, other._pools = dict(self._executors), dict(self._pools)
+        return other
+
+    def add(self, name: str, model: str | LlmExecutor | ModelPoolSpec) -> None:
+        """Know a model, or a pool and its models, unless the name is known.
+
+        Raises:
+            ConfigError: nobody knows the model's provider, or its key or SDK is missing.
+        """
+        if name in self._executors or self._pools.get(name) == model:
+            return
+        if isinstance(model, ModelPoolSpec):
+            self._pools[name] = model
+            for member in model.members:
+                self.add(member.model_id, member.model_id)
+        elif name not in self._pools:
+            self._executors[name] = self._open(model) if isinstance(model, str) else model
+
+    def _open(self, name: str) -> LlmExecutor:
+        if name not in self._opened:
+            spec = self._specs.get(name)
+            self._opened[name] = open_model(spec.provider_id if spec is not None else name)
+        return self._opened[name]
+
+    def register(self, builder: AgentRuntimeBuilder) -> None:
+        """Have a builder know them all."""
+        for name, executor in self._executors.items():
+            builder.with_provider(name, executor).with_model_binding(self._spec(name, executor))
+        for pool in self._pools.values():
+            builder.with_model_pool(pool)
+
+    def _spec(self, name: str, executor: LlmExecutor) -> ModelSpec:
+        upstream = name.partition(":")[2] or executor.name
+        price = self._prices.get(name) or self._prices.get(upstream)
+        known = self._specs.get(name) or ModelSpec(
+            id=name, provider_id=name, upstream_model=upstream
+        )
+        if price is not None:
+            known = msgspec.structs.replace(
+                known, input_price=price.input, output_price=price.output
+            )
+        return msgspec.structs.replace(known, provider_id=name)
+
+    async def close(self) -> None:
+        """Close what was opened by name; it is opened again if it is asked once more."""
+        for executor in self._opened.values():
+            close: Callable[[], Awaitable[None]] | None = getattr(executor, "aclose", None)
+            if close is not None:
+                await close()

@@ -1,0 +1,82 @@
+"""What an agent's answers are, as a Python type."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import Any
+
+import msgspec
+
+from awaken.codec import loads
+from awaken.domain.output import OutputFormat
+from awaken.domain.tool import ToolError
+from awaken.errors import ConfigError
+from awaken.tool.arguments import ArgumentReader, FunctionReader, reader_of
+from awaken.tool.schema import inlined_schema
+from awaken.tool.signature import REQUIRED, Parameter
+
+_VALUE = "value"
+
+
+class OutputType:
+    """A type answers are read into: what a model is told of it, and how its text is read.
+
+    What is no object in JSON (a list, a union, a number) is asked for as the `value` of one.
+
+    Raises:
+        ConfigError: the type has no JSON form.
+    """
+
+    def __init__(self, owner: str, type_: Any) -> None:
+        try:
+            self._is_object = inlined_schema(type_).get("type") == "object"
+            self._reader: ArgumentReader = reader_of(type_) if self._is_object else _wrapped(type_)
+        except ConfigError as error:
+            raise ConfigError(f"{owner}: output {error}") from error
+        name = re.sub(r"\W+", "_", getattr(type_, "__name__", "")) or "output"
+        self.format = OutputFormat(
+            name=name[:64], schema=dict(self._reader.schema), description=_description(type_)
+        )
+
+    def read(self, text: str) -> Any:
+        """The value a text stands for.
+
+        Raises:
+            ValueError: it does not fit; says where, and what was expected.
+        """
+        try:
+            value = loads(text)
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            raise ValueError(f"it is not JSON ({error})") from error
+        try:
+            read = self._reader.read(value)
+        except ToolError as error:
+            raise ValueError(error.message) from error
+        return read if self._is_object else getattr(read, _VALUE)
+
+    def problem(self, text: str) -> str | None:
+        """What is wrong with a text, if anything is."""
+        try:
+            self.read(text)
+        except ValueError as error:
+            return str(error)
+        return None
+
+    def partial(self, value: Any) -> Any:
+        """What has come so far of an answer, as plain data; nothing before there is any."""
+        if self._is_object or not isinstance(value, dict):
+            return value
+        return value.get(_VALUE)
+
+
+def _wrapped(type_: Any) -> FunctionReader:
+    return FunctionReader("output", [Parameter(_VALUE, type_, REQUIRED)], {})
+
+
+def _description(type_: Any) -> str | None:
+    text = type_.__dict__.get("__doc__") if isinstance(type_, type) else None
+    # A dataclass without a docstring has its signature for one.
+    if not text or text.startswith(f"{type_.__name__}("):
+        return None
+    return inspect.cleandoc(text)

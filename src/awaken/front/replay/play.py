@@ -1,0 +1,232 @@
+"""Running a scene again, in a thread in memory that is gone afterwards."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from awaken.clock import SYSTEM_CLOCK
+from awaken.contract.commits import ThreadCommit
+from awaken.contract.llm import LlmExecutor
+from awaken.contract.registry import ExecutionResolver, ModelResolver, ResolvedModel
+from awaken.domain.event import RunEvent, StepStart
+from awaken.domain.lifecycle import TerminationReason, to_run_status
+from awaken.domain.message import Message, as_messages
+from awaken.domain.phase import Phase
+from awaken.domain.spec import AgentSpec
+from awaken.errors import AgentLoopError, ConfigError
+from awaken.ext.handoff.plugin import HANDOFF_TOOL
+from awaken.front.agent import Agent, listed
+from awaken.front.remote import RemoteAgent
+from awaken.front.replay.parts import RecordedCall, Scene
+from awaken.front.replay.reading import read_run
+from awaken.front.replay.recording import Recording
+from awaken.front.replay.tape import PlayedTool, RecordedTool, Tape, Undecided
+from awaken.front.runtime import Runtime
+from awaken.plugin.agent import ResolvedAgent
+from awaken.plugin.context import PhaseContext
+from awaken.plugin.registrar import Registrar
+from awaken.state.command import Command
+from awaken.state.runtime_keys import RUN_LIFECYCLE, Done
+
+THREAD = "replay"
+MODEL = "replayed"
+
+Tools = Literal["recorded", "real"]
+Cast = Agent | Sequence[Agent | RemoteAgent]
+
+
+async def replay(
+    scene: Scene,
+    model: str | LlmExecutor,
+    agents: Cast | Callable[[], Cast] | None = None,
+    *,
+    prompt: str | None = None,
+    tools: Tools = "recorded",
+) -> Recording:
+    """Play a scene with a model, and say how it went.
+
+    Calls that were made then, with the same arguments, are not run: they bring what they brought.
+
+    Args:
+        model: a name, an executor, or the answers of then as a `ScriptedModel`.
+        agents: the agents themselves, with their prompts, tools and plugins, or a function that
+            makes them; without them an agent of which nothing is known but its calls stands in.
+        prompt: a system prompt for the agent that is asked, instead of its own.
+        tools: what becomes of a call that was not made then: the run stops at it, or it runs.
+
+    Raises:
+        ConfigError, BuildError, ResolveError: the agents or the model cannot be had.
+    """
+    if tools not in ("recorded", "real"):
+        raise ConfigError(f"tools is 'recorded' or 'real', not {tools!r}")
+    tape = Tape(scene.calls, scene.approvals, stops=tools == "recorded")
+    played: Sequence[Agent | RemoteAgent]
+    if agents is None:
+        played = [_stand_in(scene, model, prompt, tape)]
+    else:
+        cast = agents() if callable(agents) else agents
+        given = [cast] if isinstance(cast, Agent) else listed(cast, "the agents of a replay")
+        played = [_on_model(each, model, prompt, scene) for each in given]
+    runtime = Runtime(played, recover=False, models=_models_of(played, model))
+    if agents is not None:
+        registry = runtime.engine.registry
+        registry.replace(PlayedAgents(registry.snapshot(), tape))
+    async with runtime:
+        return await _play(runtime, scene, tape)
+
+
+async def _play(runtime: Runtime, scene: Scene, tape: Tape) -> Recording:
+    if scene.history:
+        before = ThreadCommit(
+            thread_id=THREAD,
+            expected_length=0,
+            messages=as_messages(scene.history),
+            at_ms=SYSTEM_CLOCK.now_ms(),
+        )
+        await runtime.store.commit(before)
+    broken: AgentLoopError | None = None
+    try:
+        await runtime.run(
+            scene.agent,
+            scene.input,
+            thread=THREAD,
+            on_approval=tape.decide,
+            overrides=scene.overrides,
+            frontend_tools=scene.frontend_tools,
+            sink=News(runtime, scene.news),
+        )
+    except AgentLoopError as error:
+        broken = error  # its record says so too
+    except Undecided:
+        pass  # it waits, and the tape says for what
+    latest = await runtime.store.latest_run(THREAD)
+    run = await runtime.find_run(latest.run_id) if latest is not None else None
+    if run is None:
+        assert broken is not None, "a run that was carried on has a record"
+        raise broken
+    recording = await read_run(runtime.store, run)
+    return msgspec.structs.replace(recording, stray=tape.stray)
+
+
+class News:
+    """Says to the agent what was said while it ran, each time before the step ends after which it
+    was read."""
+
+    def __init__(self, runtime: Runtime, news: Mapping[int, Sequence[Message]]) -> None:
+        self._runtime = runtime
+        self._news = news
+        self._step = 0
+
+    async def emit(self, event: RunEvent) -> None:
+        if isinstance(event.event, StepStart) and event.thread_id == THREAD:
+            self._step += 1
+            if self._step in self._news:
+                await self._runtime.send(THREAD, self._news[self._step])
+
+    async def close(self) -> None:
+        return
+
+
+# -- who plays ----------------------------------------------------------------------------------
+
+
+def _stand_in(scene: Scene, model: str | LlmExecutor, prompt: str | None, tape: Tape) -> Agent:
+    """An agent that has the tools which were called; the recorded end is its only limit."""
+    made: dict[str, list[RecordedCall]] = {}
+    brought = {tool.id for tool in scene.frontend_tools}
+    for each in (each for each in scene.calls if each.tool not in brought):
+        made.setdefault(each.tool, []).append(each)
+    return Agent(
+        scene.agent,
+        model=model,
+        system_prompt=prompt or "",
+        tools=[RecordedTool(name, calls, tape) for name, calls in made.items()],
+        plugins=[RecordedEnd(scene.end, scene.steps)] if scene.end is not None else (),
+        max_rounds=0 if not isinstance(model, str) else max(16, 2 * scene.steps),
+    )
+
+
+def _on_model(
+    agent: Agent | RemoteAgent, model: str | LlmExecutor, prompt: str | None, scene: Scene
+) -> Agent | RemoteAgent:
+    """The agent as it is, but for its model, and for its prompt if it is the one that is asked."""
+    if isinstance(agent, RemoteAgent):
+        return agent
+    changes: dict[str, Any] = {"model_id": model if isinstance(model, str) else MODEL}
+    if prompt is not None and agent.id == scene.agent:
+        changes["system_prompt"] = prompt
+    budget = agent.spec.budget
+    if budget is not None and budget.money is not None:
+        # Nobody knows here what the model costs; what else it limits still holds.
+        changes["budget"] = msgspec.structs.replace(budget, money=None)
+    playing = copy.copy(agent)
+    playing.model = model
+    playing._spec = msgspec.structs.replace(agent.spec, **changes)
+    if scene.end is not None:
+        playing.plugins = (*agent.plugins, RecordedEnd(scene.end, scene.steps))
+    return playing
+
+
+def _models_of(
+    agents: Sequence[Agent | RemoteAgent], model: str | LlmExecutor
+) -> dict[str, LlmExecutor]:
+    """The model also for agents that another one wants on a model of their own."""
+    if isinstance(model, str):
+        return {}
+    overlays = [way.overlay for agent in agents if isinstance(agent, Agent) for way in agent.ways]
+    return {laid.model_id: model for laid in overlays if laid is not None and laid.model_id}
+
+
+class PlayedAgents:
+    """Agents whose tools are played; handing over is left to the runtime."""
+
+    def __init__(self, agents: ExecutionResolver, tape: Tape) -> None:
+        self._agents = agents
+        self._tape = tape
+
+    def agent_ids(self) -> Sequence[str]:
+        return self._agents.agent_ids()
+
+    def resolve(self, agent_id: str) -> ResolvedAgent:
+        """
+        Raises:
+            ResolveError: it cannot be made ready.
+        """
+        agent: ResolvedAgent = self._agents.resolve(agent_id)
+        tools = {
+            id: tool if id == HANDOFF_TOOL else PlayedTool(tool, self._tape)
+            for id, tool in agent.tools.items()
+        }
+        return agent.with_tools(tools)
+
+    def resolve_execution(self, agent_id: str) -> Any:
+        execution = self._agents.resolve_execution(agent_id)
+        return self.resolve(agent_id) if isinstance(execution, ResolvedAgent) else execution
+
+    def resolve_model(self, spec: AgentSpec) -> ResolvedModel:
+        assert isinstance(self._agents, ModelResolver), "registries find models"
+        return self._agents.resolve_model(spec)
+
+
+class RecordedEnd:
+    """Ends a run as it ended, after as many steps: what ended it then is not here."""
+
+    id = "recorded-end"
+
+    def __init__(self, end: TerminationReason, steps: int) -> None:
+        self._end = end
+        self._steps = steps
+
+    def register(self, registrar: Registrar) -> None:
+        registrar.hook(Phase.STEP_END if self._steps else Phase.RUN_START, self.end)
+
+    async def end(self, ctx: PhaseContext) -> Command | None:
+        lifecycle = ctx.read(RUN_LIFECYCLE)
+        if lifecycle is None or lifecycle.step_count < self._steps:
+            return None
+        reason = to_run_status(self._end)[1] or ""
+        return Command().update(RUN_LIFECYCLE, Done(reason=reason, termination=self._end))

@@ -1,0 +1,146 @@
+"""A run as it was, or as it was when it ran again."""
+
+from __future__ import annotations
+
+import msgspec
+
+from awaken.codec import Json
+from awaken.domain.inference import InferenceOverride, StopReason, StreamResult
+from awaken.domain.lifecycle import (
+    CancelledEnd,
+    Failed,
+    NaturalEnd,
+    Stopped,
+    TerminationReason,
+)
+from awaken.domain.message import Message, ToolCall, Visibility
+from awaken.domain.tool import ToolDescriptor
+from awaken.front.replay.parts import Approval, RecordedCall, Scene, Turn
+from awaken.testing.models import Response, stream_of
+
+INFERENCE_FAILED = "inference failed: "
+DOES_NOT_FIT = "Your answer does not fit: "
+"""How an agent whose answers have a shape begins what it says to its model about one without."""
+NOT_KEPT = "not_kept"
+"""The name, and id, of a call that stopped a run: it was never made, so the log has none of it."""
+
+
+class Recording(msgspec.Struct, frozen=True, kw_only=True):
+    """All the log has of a run.
+
+    `agents` are those who spoke, in order. `model` is what the provider calls the one that
+    answered last, `fingerprint` that of the agent it answered for. `money` is what the run has
+    cost with all it started, if it had a budget. `stray` says where a replay had to stop.
+    """
+
+    run_id: str
+    thread_id: str
+    agents: tuple[str, ...]
+    input: tuple[Message, ...]
+    history: tuple[Message, ...] = ()
+    turns: tuple[Turn, ...] = ()
+    approvals: tuple[Approval, ...] = ()
+    termination: TerminationReason
+    response: str = ""
+    steps: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    money: float | None = None
+    model: str | None = None
+    fingerprint: str | None = None
+    overrides: InferenceOverride | None = None
+    frontend_tools: tuple[ToolDescriptor, ...] = ()
+    created_at: int = 0
+    stray: str | None = None
+
+    @property
+    def agent(self) -> str:
+        """Who was asked."""
+        return self.agents[0]
+
+    @property
+    def recorded_calls(self) -> tuple[RecordedCall, ...]:
+        return tuple(made for turn in self.turns for made in turn.calls)
+
+    @property
+    def calls(self) -> list[tuple[str, Json, str | None]]:
+        """Every call the model made: tool, arguments, and what the model read of its result."""
+        return [(made.tool, made.arguments, made.text) for made in self.recorded_calls]
+
+    @property
+    def asked_calls(self) -> list[tuple[str, Json]]:
+        """The same without the results, for tools that do not answer the same every time."""
+        return [(made.tool, made.arguments) for made in self.recorded_calls]
+
+    def scene(self, *, own_code: bool = False) -> Scene:
+        """What was around the model.
+
+        With `own_code` the agent's own stop conditions, plugins and gates are there to end the run;
+        without them it ends by itself only if the model ends it.
+        """
+        return Scene(
+            agent=self.agent,
+            input=self.input,
+            history=self.history,
+            calls=tuple(made for made in self.recorded_calls if made.result is not None),
+            approvals=self.approvals,
+            news=self._news(own_code),
+            end=self.termination if self._ends_from_outside(own_code) else None,
+            steps=self.steps,
+            overrides=self.overrides,
+            frontend_tools=self.frontend_tools,
+        )
+
+    def answers(self, *, own_code: bool = False) -> list[Response]:
+        """What the model said, for a `ScriptedModel`."""
+        said: list[Response] = [self._response(turn) for turn in self.turns]
+        missing = self._missing_call() if own_code and said else None
+        if missing is not None:
+            said[-1] = msgspec.structs.replace(self.turns[-1].answer, tool_calls=(missing,))
+        return said
+
+    def _news(self, own_code: bool) -> dict[int, tuple[Message, ...]]:
+        news: dict[int, tuple[Message, ...]] = {}
+        step = 0
+        for turn in self.turns:
+            # What goes on with an answer that was cut off belongs to its step.
+            step += turn.answer.stop_reason is not StopReason.MAX_TOKENS
+            said = [each for each in turn.news if not (own_code and _is_own(each))]
+            if said:
+                news[step] = tuple(said)
+        return news
+
+    @staticmethod
+    def _response(turn: Turn) -> StreamResult | Response:
+        if turn.failure is None:
+            return turn.answer
+        return [*stream_of(turn.answer)[:-1], RuntimeError(turn.failure)]
+
+    def _ends_from_outside(self, own_code: bool) -> bool:
+        match self.termination:
+            case NaturalEnd():
+                return False
+            case Failed(value=why):
+                return not own_code and not why.startswith(INFERENCE_FAILED)
+            case CancelledEnd():
+                return True
+            case Stopped(value=reason) if own_code:
+                return reason.code == "timeout"
+        return not own_code
+
+    def _missing_call(self) -> ToolCall | None:
+        """The call because of which a policy stopped the run, if it was not made."""
+        if self.turns[-1].calls:
+            return None
+        match self.termination:
+            case Stopped(value=reason) if reason.code == "max_rounds":
+                return ToolCall(id=NOT_KEPT, name=NOT_KEPT, arguments={})
+            case Stopped(value=reason) if reason.code == "stop_on_tool" and reason.detail:
+                return ToolCall(id=NOT_KEPT, name=reason.detail, arguments={})
+        return None
+
+
+def _is_own(message: Message) -> bool:
+    """Whether the agent's own code says it again."""
+    internal = message.visibility is Visibility.INTERNAL
+    return internal and message.text().startswith(DOES_NOT_FIT)

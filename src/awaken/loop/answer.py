@@ -1,0 +1,54 @@
+"""Answers of a given shape: one that does not fit goes back to the model, with the reason."""
+
+from __future__ import annotations
+
+import msgspec
+
+from awaken.codec import loads
+from awaken.contract.output import AnswerCheck
+from awaken.domain.lifecycle import NATURAL_END, Stopped, StoppedReason, TerminationReason
+from awaken.domain.message import Message
+from awaken.domain.output import OutputFormat
+from awaken.domain.schema import validate_against_schema
+from awaken.domain.tool import ToolError
+from awaken.loop.live import LiveRun
+from awaken.state.runtime_keys import OUTPUT_TRIES
+
+OUTPUT_INVALID = "output_invalid"
+
+
+def check_answer(run: LiveRun) -> TerminationReason | None:
+    """How the run ends; not at all if its answer does not fit, and the model is asked again."""
+    output = run.agent.spec.output
+    if output is None:
+        return NATURAL_END
+    problem = _problem(run, output, run.response)
+    if problem is None:
+        return NATURAL_END
+    tries = run.store.read(OUTPUT_TRIES) or 0
+    if tries >= run.agent.spec.max_output_retries:
+        return Stopped(value=StoppedReason(code=OUTPUT_INVALID, detail=problem))
+    run.store.update(OUTPUT_TRIES, tries + 1)
+    again = f"Your answer does not fit: {problem}. Give the whole answer again, corrected."
+    run.transcript.append(Message.internal_user(again, id=run.ids.new()))
+    return None
+
+
+def _problem(run: LiveRun, output: OutputFormat, text: str) -> str | None:
+    check = run.agent.env.services.get(AnswerCheck)
+    if isinstance(check, AnswerCheck):
+        return check.problem(text)
+    return schema_problem(output, text)
+
+
+def schema_problem(output: OutputFormat, text: str) -> str | None:
+    """What is wrong with a text that is to be JSON of a certain shape."""
+    try:
+        value = loads(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        return f"it is not JSON ({error})"
+    try:
+        validate_against_schema(output.schema, value)
+    except ToolError as error:
+        return error.message
+    return None

@@ -1,0 +1,207 @@
+"""What of a long conversation the model is shown, for agents with a context policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from awaken.clock import Clock
+from awaken.codec import Json
+from awaken.contract.background import custom_event
+from awaken.contract.llm import ContextOverflow, InferenceRequest, abilities_of
+from awaken.domain.context_message import ContextMessage
+from awaken.domain.estimate import DEFAULT_COUNTER, TokenCounter
+from awaken.domain.event import ActivitySnapshot
+from awaken.domain.identity import RunIdentity
+from awaken.domain.inference import ContextWindowPolicy, StreamResult, TokenUsage
+from awaken.domain.message import Message
+from awaken.domain.spec import AgentSpec
+from awaken.domain.tool import ToolDescriptor
+from awaken.domain.transcript import MessageView
+from awaken.domain.window import Window, clamped, truncate
+from awaken.ids import Ids
+from awaken.loop.aside import ask_aside
+from awaken.loop.live import LiveRun
+from awaken.plugin.agent import ResolvedAgent
+from awaken.plugin.compactor import Compactor, Folded
+from awaken.state.context_keys import CONTEXT_WINDOW, ContextWindowState
+from awaken.state.store import StateStore
+
+LEAST_FACTOR, MOST_FACTOR = 0.5, 4.0
+FACTOR_STEP = 0.1
+"""By how much of itself a factor has to change to be kept: most steps write nothing."""
+LEAST_LEARNED = 200
+"""Of fewer tokens one learns nothing: what providers add of their own is too large a part."""
+
+
+def counter_of(agent: ResolvedAgent) -> TokenCounter:
+    """Who guesses what an agent's messages take."""
+    counter = agent.env.services.get(TokenCounter)
+    return counter if isinstance(counter, TokenCounter) else DEFAULT_COUNTER
+
+
+def policy_of(agent: ResolvedAgent, model: str | None = None) -> ContextWindowPolicy | None:
+    """An agent's policy, within what its model can do."""
+    policy = agent.spec.context_policy
+    if policy is None:
+        return None
+    able = abilities_of(agent.llm_executor, model or agent.upstream_model)
+    known = clamped(policy, able.context_window, able.max_output_tokens)
+    return clamped(known, agent.context_window, agent.max_output_tokens)
+
+
+class Context:
+    """The window of one agent in one run, and what was learned of its model's way to count.
+
+    It is also what a compactor may see of the run, and do to it.
+    """
+
+    __slots__ = (
+        "_fixed",
+        "_model",
+        "_run",
+        "_sent",
+        "_tools",
+        "_turn",
+        "_window",
+        "agent",
+        "counter",
+        "factor",
+        "policy",
+    )
+
+    def __init__(self, run: LiveRun, policy: ContextWindowPolicy) -> None:
+        self._run, self.agent, self.policy = run, run.agent, policy
+        self.counter = counter_of(run.agent)
+        known = run.store.read(CONTEXT_WINDOW) or ContextWindowState()
+        self.factor = known.factor
+        self._window = Window(self.counter, known.cut)
+        self._model = run.agent.upstream_model
+        self._tools: tuple[ToolDescriptor, ...] | None = None
+        self._fixed = self._sent = 0
+        self._turn: Message | None = None
+
+    # -- requests -----------------------------------------------------------------------------
+
+    def shown(
+        self, model: str, tools: tuple[ToolDescriptor, ...], context: Sequence[ContextMessage]
+    ) -> MessageView:
+        """What the next request shows of the conversation, beside all else that is in it."""
+        if model != self._model:
+            self._model, self.policy = model, policy_of(self.agent, model) or self.policy
+        window, policy = self._window, self.policy
+        window.take(self._run.transcript.items)
+        fixed = self._fixed_tokens(tools)
+        for entry in context:
+            fixed += self.counter.message(entry.to_message(self._run.ids))
+        room = (policy.max_context_tokens - policy.max_output_tokens) / self.factor
+        if window.fit(int(room) - fixed, policy.min_recent_messages):
+            self._keep()
+        self._sent = fixed + window.tokens
+        return window.view()
+
+    def _fixed_tokens(self, tools: tuple[ToolDescriptor, ...]) -> int:
+        """What the prompt and the tools take, which rarely change."""
+        if tools is not self._tools:
+            prompt = self.counter.text(self.agent.spec.system_prompt)
+            self._tools = tools
+            self._fixed = prompt + sum(self.counter.tool(tool) for tool in tools)
+        return self._fixed
+
+    def _keep(self) -> None:
+        known = ContextWindowState(cut=self._window.cut, factor=self.factor)
+        self._run.store.update(CONTEXT_WINDOW, known)
+
+    def learn(self, usage: TokenUsage | None) -> None:
+        """Take what the provider has counted for what was guessed."""
+        counted = usage.prompt_tokens if usage is not None else None
+        if not counted or self._sent < LEAST_LEARNED:
+            return
+        factor = min(MOST_FACTOR, max(LEAST_FACTOR, counted / self._sent))
+        if abs(factor - self.factor) > FACTOR_STEP * self.factor:
+            self.factor = factor
+            self._keep()
+
+    def harder(self, request: InferenceRequest, error: BaseException | None) -> InferenceRequest:
+        """The same request at half its length, if the model could not take all of it."""
+        if not isinstance(error, ContextOverflow):
+            return request
+        # Whatever was guessed, it was too little; the model's answer will tell by how much.
+        self.factor = min(MOST_FACTOR, self.factor * 2)
+        tokens = sum(self.counter.message(message) for message in request.messages)
+        messages = truncate(request.messages, tokens // 2, counter=self.counter)
+        self._sent += sum(self.counter.message(message) for message in messages) - tokens
+        return msgspec.structs.replace(request, messages=messages)
+
+    # -- for a compactor ----------------------------------------------------------------------
+
+    @property
+    def identity(self) -> RunIdentity:
+        return self._run.identity
+
+    @property
+    def spec(self) -> AgentSpec:
+        return self.agent.spec
+
+    @property
+    def store(self) -> StateStore:
+        return self._run.store
+
+    @property
+    def clock(self) -> Clock:
+        return self._run.clock
+
+    @property
+    def ids(self) -> Ids:
+        return self._run.ids
+
+    def tokens(self) -> int:
+        """How much the next request would take, as the provider counts."""
+        self._window.take(self._run.transcript.items)
+        fixed = self._fixed_tokens(self._tools or self.agent.descriptors)
+        return int((fixed + self._window.tokens) * self.factor)
+
+    def messages(self) -> Sequence[Message]:
+        return self._run.transcript.view()
+
+    def is_new_turn(self) -> bool:
+        before, self._turn = self._turn, self._window.user
+        return self._turn is not None and self._turn is not before
+
+    def fold(self, boundary_id: str, summary: Message) -> Folded | None:
+        folded = self._run.transcript.fold(boundary_id, summary)
+        if folded is not None:
+            self._window.begin_anew()
+            if self._run.store.read(CONTEXT_WINDOW) is not None:
+                self._keep()
+        return folded
+
+    def tell(self, event_type: str, task_id: str, payload: Mapping[str, Json]) -> None:
+        told = custom_event(task_id, event_type, dict(payload))
+        event = ActivitySnapshot(message_id=task_id, activity_type=event_type, content=told)
+        self._run.journal.note_transient(event)
+
+    async def ask(self, request: InferenceRequest, model_id: str | None = None) -> StreamResult:
+        return await ask_aside(self._run, self.agent, request, model_id)
+
+
+def context_of(run: LiveRun) -> Context | None:
+    """What is known of the conversation's length, if the agent that speaks has a policy."""
+    if run.agent.spec.context_policy is None:
+        return None
+    known = run.window
+    if isinstance(known, Context) and known.agent is run.agent:
+        return known
+    policy = policy_of(run.agent)
+    assert policy is not None, "the agent has one"
+    run.window = context = Context(run, policy)
+    return context
+
+
+def tend(run: LiveRun) -> None:
+    """Let the agent's compactor, if it has one, do what is to be done before the next step."""
+    context = context_of(run)
+    compactor: Compactor | None = run.agent.env.services.get(Compactor)  # type: ignore[assignment]  # services are erased
+    if context is not None and compactor is not None:
+        compactor.tend(context)

@@ -1,0 +1,186 @@
+"""Ending runs that nobody carries on, and that were told to end: with their agent, or without."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+
+from awaken.contract.events import EventSink
+from awaken.contract.llm import InferenceRequest, LlmStreamEvent
+from awaken.contract.registry import ExecutionResolver
+from awaken.domain.identity import RequestOrigin
+from awaken.domain.lifecycle import RunStatus
+from awaken.domain.run import RunRecord
+from awaken.domain.thread import Thread
+from awaken.errors import (
+    ConfigError,
+    InvalidResume,
+    PhaseError,
+    ResolveFailed,
+    ThreadAlreadyRunning,
+    ThreadOwned,
+)
+from awaken.loop import AgentRunResult
+from awaken.plugin.agent import ResolvedAgent
+from awaken.registry import RegistryHandle
+from awaken.runtime.request import RunRequest
+from awaken.runtime.runtime import AgentRuntime
+from awaken.runtime.task_records import is_task
+
+AT_ONCE = 16
+log = logging.getLogger("awaken.runtime")
+
+
+def is_elsewhere(run: RunRecord) -> bool:
+    """Whether a run is carried out by a backend, so that only its agent can stop it."""
+    return run.request is not None and run.request.backend is not None
+
+
+def has_agent(runtime: AgentRuntime, run: RunRecord) -> bool:
+    return run.agent_id in runtime.registry.snapshot().agent_ids()
+
+
+async def carry_on(
+    runtime: AgentRuntime,
+    run: RunRecord,
+    sink: EventSink | None = None,
+    *,
+    agent_id: str | None = None,
+) -> AgentRunResult:
+    """Carry a run on from its last commit, with the agent that spoke last unless one is named.
+
+    Raises:
+        ThreadAlreadyRunning: somebody else does so by now.
+        AgentLoopError: it broke off.
+    """
+    asked = run.request
+    request = RunRequest(
+        thread_id=run.thread_id,
+        continue_run_id=run.run_id,
+        agent_id=agent_id,
+        wait_for_decisions=False,
+        left_on_close=True,
+        parent_run_id=run.parent_run_id,
+        parent_thread_id=asked.parent_thread_id if asked is not None else None,
+        dispatch_id=run.dispatch_id,
+        session_id=run.session_id,
+        transport_request_id=run.transport_request_id,
+        origin=asked.origin if asked is not None else RequestOrigin.USER,
+    )
+    try:
+        return await runtime.run(request, sink)
+    except InvalidResume as error:
+        now = await runtime.store.load_run(run.run_id)
+        if now is None or now.status is RunStatus.DONE:
+            # Somebody else was so quick that the run is over.
+            raise ThreadAlreadyRunning(run.thread_id) from error
+        raise
+
+
+async def end_all(runtime: AgentRuntime, threads: Sequence[Thread]) -> None:
+    """End the open runs of threads that were told to end; those that are live end by themselves.
+
+    A run that works for another comes after that one, whose end tells it to end, too.
+    """
+    room = asyncio.Semaphore(AT_ONCE)
+    failures: list[Exception] = []
+
+    async def end(thread: Thread) -> None:
+        async with room:
+            try:
+                await _end_one(runtime, thread)
+            except Exception as error:
+                failures.append(error)
+
+    for thread in threads:
+        runtime.cancel_by_run_id(thread.open_run_id or "")
+    for level in levels(threads):
+        async with asyncio.TaskGroup() as group:
+            for thread in level:
+                group.create_task(end(thread))
+    if failures:
+        raise failures[0]
+
+
+def levels(threads: Sequence[Thread]) -> list[list[Thread]]:
+    """Threads by how many of them are above."""
+    known = {thread.id: thread for thread in threads}
+    found: list[list[Thread]] = []
+    for thread in threads:
+        depth, above = 0, known.get(thread.parent_thread_id or "")
+        while above is not None:
+            depth, above = depth + 1, known.get(above.parent_thread_id or "")
+        while len(found) <= depth:
+            found.append([])
+        found[depth].append(thread)
+    return found
+
+
+async def _end_one(runtime: AgentRuntime, thread: Thread) -> None:
+    if thread.owner is not None:
+        return  # whoever carries it on has the cancel
+    run = await runtime.store.load_run(thread.open_run_id or "")
+    if run is not None and run.status is not RunStatus.DONE:
+        await end_cancelled(runtime, run)
+
+
+async def end_cancelled(runtime: AgentRuntime, run: RunRecord) -> None:
+    """End a run that nobody carries on; the cancel that waits for it does the rest.
+
+    One that is elsewhere is left as it is, cancelled, to a process that has its agent.
+    """
+    try:
+        if is_task(run):
+            return await runtime.tasks.end_interrupted(run, cancelled=True)
+        if has_agent(runtime, run):
+            try:
+                await carry_on(runtime, run)
+                return
+            except (PhaseError, ResolveFailed) as error:
+                log.warning("run %s cannot be ended by its agent: %s", run.run_id, error)
+        if not is_elsewhere(run):
+            await end_without_agent(runtime, run)
+    except (ThreadAlreadyRunning, ThreadOwned):
+        return  # its owner is alive, and has the cancel
+    except InvalidResume as over:
+        log.info("run %s was not to be ended: %s", run.run_id, over)
+
+
+# -- agents that are not here -----------------------------------------------------------------
+
+
+async def end_without_agent(runtime: AgentRuntime, run: RunRecord) -> AgentRunResult:
+    """End a run that was cancelled; nothing of its agent is needed for that.
+
+    Raises:
+        ThreadAlreadyRunning: somebody else does so by now.
+    """
+    registry: RegistryHandle[ExecutionResolver] = RegistryHandle(_StandIn(run.agent_id))
+    alone = AgentRuntime(registry, runtime.store, clock=runtime.clock, ids=runtime.ids)
+    return await carry_on(alone, run, agent_id=run.agent_id)
+
+
+class _Nobody:
+    """The model of an agent this process does not have: good for ending its runs."""
+
+    name = "nobody"
+
+    async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
+        raise ConfigError("an agent this process does not have cannot be asked")
+        yield
+
+
+class _StandIn:
+    """Knows one agent, by name only."""
+
+    def __init__(self, agent_id: str) -> None:
+        self._agent = ResolvedAgent.new(agent_id, _Nobody.name, "", _Nobody())
+
+    def agent_ids(self) -> list[str]:
+        return [self._agent.spec.id]
+
+    def resolve(self, agent_id: str) -> ResolvedAgent:
+        return self._agent
+
+    resolve_execution = resolve

@@ -1,0 +1,107 @@
+"""What is written to a task, brought to the agent that works in it.
+
+It is kept in the task's own thread, which is there before the agent has begun, and is moved to the
+agent's by whoever runs the task.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from awaken.clock import Clock
+from awaken.codec import Json
+from awaken.contract.commands import CommandKind, ThreadCommand
+from awaken.contract.commits import Fence, ThreadCommit
+from awaken.contract.control import InboxReceiver
+from awaken.contract.store import Store
+from awaken.errors import StaleFence, StoreError, ThreadOwned, VersionConflict
+from awaken.loop.inbox import payload_messages
+from awaken.runtime.inboxes import Inboxes
+
+PAUSE = 1.0
+log = logging.getLogger("awaken.runtime")
+
+
+class TaskMail:
+    """Keeps messages to tasks, and moves them on, each once."""
+
+    def __init__(
+        self, store: Store, clock: Clock, deliver: Callable[[str], Awaitable[None]]
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._deliver = deliver
+        self._inboxes = Inboxes(store)
+
+    async def keep(self, thread_id: str, id: str, event: Json) -> None:
+        """Keep an event for whoever runs a task.
+
+        Raises:
+            StoreError: it could not be kept.
+        """
+        if await self._inboxes.keeps(thread_id, id):
+            return
+        (message,) = payload_messages(event)
+        await self._store.send(
+            ThreadCommand(
+                thread_id=thread_id,
+                kind=CommandKind.MESSAGES,
+                messages=(msgspec.structs.replace(message, id=id),),
+                at_ms=self._clock.now_ms(),
+            )
+        )
+
+    async def bring(self, letters: InboxReceiver, fence: Fence, agent: str) -> None:
+        """Move what comes for a task on to the thread of its agent."""
+        while True:
+            letter = await letters.recv()
+            while True:
+                try:
+                    await self._open(fence.thread_id, agent)
+                    await self._move(letter, fence, agent)
+                    break
+                except StaleFence:
+                    return  # whoever has the task now sees to it
+                except StoreError as error:
+                    log.warning("a message to the agent of %s is late: %s", fence.thread_id, error)
+                    await self._clock.sleep(PAUSE)
+
+    async def _open(self, task: str, agent: str) -> None:
+        """Wait until the agent's thread is there; if it has not begun, begin it, so that it finds
+        there what was written to it before."""
+        seen = 0
+        while await self._store.load_thread(agent) is None:
+            begin = ThreadCommit(
+                thread_id=agent,
+                expected_length=0,
+                parent_thread_id=task,
+                at_ms=self._clock.now_ms(),
+            )
+            try:
+                await self._store.commit(begin)
+            except (StaleFence, ThreadOwned, VersionConflict):
+                seen = await self._store.changed(agent, seen)  # it begins just now
+
+    async def _move(self, letter: Json, fence: Fence, agent: str) -> None:
+        now = self._clock.now_ms()
+        messages = [
+            message
+            for message in payload_messages(letter)
+            if not await self._inboxes.has(agent, message.id or "")
+        ]
+        command = ThreadCommand(
+            thread_id=agent, kind=CommandKind.MESSAGES, messages=tuple(messages), at_ms=now
+        )
+        commit = ThreadCommit(
+            thread_id=fence.thread_id,
+            expected_length=0,
+            acks=(letter["command"],),
+            sends=(command,) if messages else (),
+            at_ms=now,
+            fence=fence,
+        )
+        await self._store.commit(commit)
+        await self._deliver(agent)

@@ -1,0 +1,196 @@
+"""Trees of threads: listed as a whole, told to end as a whole, and asking once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from awaken.contract.background import TASK_AGENT
+from awaken.contract.commands import CommandKind, ThreadCommand
+from awaken.contract.store import Store
+from awaken.domain.identity import RequestOrigin
+from awaken.domain.run import RunRequestSnapshot
+from awaken.domain.ticket import TicketStatus
+from awaken.testing.conformance.making import (
+    DONE,
+    RUNNING,
+    WAITING,
+    StoreCheck,
+    Suite,
+    all_runs,
+    all_threads,
+    all_tickets,
+    everything,
+    names,
+    record,
+    ticket,
+    write,
+)
+
+check = Suite[StoreCheck]()
+
+
+async def _grow(store: Store) -> None:
+    """Root r with children a (running) and b (ended); c beneath a waits, d beneath b runs, and so
+    does q, which is none of theirs."""
+    for number, (name, parent, status) in enumerate(
+        (
+            ("r", None, RUNNING),
+            ("a", "r", RUNNING),
+            ("b", "r", DONE),
+            ("c", "a", WAITING),
+            ("d", "b", RUNNING),
+            ("q", None, RUNNING),
+        )
+    ):
+        run = record(f"run {name}", name, status=status, agent_id=f"{name}:agent")
+        await write(store, name, parent_thread_id=parent, run=run, at_ms=number)
+
+
+# -- lists ------------------------------------------------------------------------------------
+
+
+@check
+async def threads_are_listed_by_what_is_above_them(store: Store) -> None:
+    await _grow(store)
+    queries: list[tuple[dict[str, Any], list[str]]] = [
+        ({"ancestor_thread_id": "r"}, ["d", "c", "b", "a"]),
+        ({"ancestor_thread_id": "b"}, ["d"]),
+        ({"ancestor_thread_id": "d"}, []),
+        ({"ancestor_thread_id": "ghost"}, []),
+        ({"ancestor_thread_id": "r", "parent_thread_id": "a"}, ["c"]),
+        ({"ancestor_thread_id": "r", "prefix": "d"}, ["d"]),
+        ({"ancestor_thread_id": "r", "root": True}, []),
+    ]
+    for query, expected in queries:
+        for limit in (1, 2, 50):
+            assert await all_threads(store, limit=limit, **query) == expected, (query, limit)
+
+
+@check
+async def runs_are_listed_by_what_is_above_their_threads(store: Store) -> None:
+    await _grow(store)
+    await write(store, "c", run=record("run c", "c", status=DONE, agent_id="c:agent"))
+    await write(store, "c", run=record("next", "c", agent_id="d:other"))
+    queries: list[tuple[dict[str, Any], list[str]]] = [
+        ({"ancestor_thread_id": "r"}, ["next", "run d", "run c", "run b", "run a"]),
+        ({"ancestor_thread_id": "a"}, ["next", "run c"]),
+        ({"ancestor_thread_id": "r", "status": RUNNING}, ["next", "run d", "run a"]),
+        ({"ancestor_thread_id": "r", "status": DONE}, ["run c", "run b"]),
+        ({"ancestor_thread_id": "r", "agent_prefix": "d:"}, ["next", "run d"]),
+        ({"ancestor_thread_id": "r", "thread_id": "c"}, ["next", "run c"]),
+        ({"ancestor_thread_id": "ghost"}, []),
+    ]
+    for query, expected in queries:
+        for limit in (1, 2, 50):
+            assert await all_runs(store, limit=limit, **query) == expected, (query, limit)
+
+
+@check
+async def runs_are_listed_by_how_their_agents_name_begins(store: Store) -> None:
+    """Letter by letter: no pattern, and small letters are not capitals."""
+    listed = ("a", "a%", "a_", "ab", "aB", "ä", "b", "a\U0001f600", "A")
+    for number, agent in enumerate(listed):
+        name = f"t{number}"
+        await write(store, name, run=record(f"r{number}", name, agent_id=agent))
+
+    for prefix in ("", "a", "A", "a%", "a_", "ab", "ä", "a\U0001f600", "%", "abc"):
+        expected = [f"r{n}" for n, agent in enumerate(listed) if agent.startswith(prefix)]
+        for limit in (1, 50):
+            found = await all_runs(store, agent_prefix=prefix, limit=limit)
+            assert found == expected[::-1], prefix
+
+
+# -- ending -----------------------------------------------------------------------------------
+
+
+async def _told(store: Store) -> list[tuple[str, str | None]]:
+    """Whom a command tells to end."""
+    commands = await store.load_commands()
+    assert all(command.kind is CommandKind.CANCEL for command in commands)
+    return [(command.thread_id, command.run_id) for command in commands]
+
+
+@check
+async def everything_open_in_a_tree_is_told_to_end_at_once(store: Store) -> None:
+    """Also what is beneath something that has ended; nothing else is told."""
+    await _grow(store)
+
+    told = await store.cancel_tree("r", at_ms=7)
+
+    assert names(told) == ["r", "a", "c", "d"]
+    assert list(told) == [await store.load_thread(name) for name in "racd"]
+    assert sorted(await _told(store)) == [(name, f"run {name}") for name in "acdr"]
+    assert {command.at_ms for command in await store.load_commands()} == {7}
+    await write(store, "c", run=record("run c", "c", status=DONE))
+    assert sorted(await _told(store)) == [(name, f"run {name}") for name in "adr"]
+
+
+@check
+async def a_tree_may_be_told_to_end_from_any_of_its_threads(store: Store) -> None:
+    await _grow(store)
+
+    assert names(await store.cancel_tree("b", at_ms=7)) == ["d"], "it has ended itself"
+    assert names(await store.cancel_tree("a", at_ms=7)) == ["a", "c"]
+    assert sorted(await _told(store)) == [(name, f"run {name}") for name in "acd"]
+
+
+@check
+async def what_was_told_to_end_is_not_told_again(store: Store) -> None:
+    await _grow(store)
+    await store.send(ThreadCommand.cancel("c", "run c", at_ms=1))
+    await store.send(ThreadCommand(thread_id="a", kind=CommandKind.CANCEL, at_ms=1))
+    await store.send(ThreadCommand.cancel("r", "another", at_ms=1))
+
+    for _ in range(2):
+        assert names(await store.cancel_tree("r", at_ms=7)) == ["r", "a", "c", "d"]
+
+    assert [(c.thread_id, c.run_id) for c in await store.load_commands() if c.at_ms == 7] == [
+        ("r", "run r"),
+        ("d", "run d"),
+    ]
+
+
+@check
+async def where_nothing_is_open_nothing_is_told(store: Store) -> None:
+    await _grow(store)
+    for name in "acd":
+        await write(store, name, run=record(f"run {name}", name, status=DONE))
+    before = await everything(store)
+
+    assert list(await store.cancel_tree("a", at_ms=7)) == []
+    assert list(await store.cancel_tree("b", at_ms=7)) == []
+    assert list(await store.cancel_tree("ghost", at_ms=7)) == []
+
+    assert await everything(store) == before
+
+
+# -- asking -----------------------------------------------------------------------------------
+
+
+@check
+async def a_question_is_listed_once_where_it_is_to_be_answered(store: Store) -> None:
+    """Whoever names a thread or a run sees what that one asks. A task asks nothing itself."""
+    call = RunRequestSnapshot(origin=RequestOrigin.INTERNAL, parent_tool_call_id="call")
+    runs: list[tuple[str, str | None, dict[str, Any]]] = [
+        ("root", None, {}),
+        ("mid", "root", {"request": call}),
+        ("leaf", "mid", {"request": call}),
+        ("task", "root", {"agent_id": f"{TASK_AGENT}agent"}),
+        ("beside", "task", {"request": call}),
+        ("started", "root", {}),
+        ("orphan", "ghost", {"request": call}),
+    ]
+    for number, (name, parent, more) in enumerate(runs):
+        run = record(name, name, parent_run_id=parent, status=WAITING, **more)
+        asked = ticket(f"k-{name}", thread_id=name, run_id=name, asked_at=number)
+        await write(store, name, run=run, tickets=() if name == "task" else (asked,))
+    shown = ["k-root", "k-beside", "k-started", "k-orphan"]
+
+    for limit in (1, 2, 50):
+        assert names(await all_tickets(store, limit=limit)) == shown
+        assert names(await all_tickets(store, limit=limit, status=TicketStatus.OPEN)) == shown
+    assert names(await all_tickets(store, run_id="leaf")) == ["k-leaf"]
+    assert names(await all_tickets(store, thread_id="mid")) == ["k-mid"]
+
+    await write(store, "root", run=record("root", "root", status=DONE))
+    assert names(await all_tickets(store, status=TicketStatus.OPEN)) == shown[1:]

@@ -1,0 +1,159 @@
+"""What is written to agents in the background, whoever runs them (03 §2, `child`)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from delegation_kit import Place, Step, T, ended, to
+from delegation_kit import told as answered
+from task_kit import Yard, agent_in_task, boss, over, tasks_in, told, until_told, working
+
+from awaken import Agent, Message, Runtime
+from awaken.ext.background import BackgroundLimits, BackgroundTaskPlugin
+from awaken.ids import UUID7
+from awaken.runtime.inboxes import PAGE, Inboxes
+from awaken.runtime.task_records import KeptTask
+from awaken.stores.memory import MemoryStore
+
+pytestmark = pytest.mark.anyio
+
+HEARD = "{'from': 'boss', 'content': 'deeper'}"
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    return Place(request.param, tmp_path)
+
+
+def write(task_id: str) -> Step:
+    return [("send_message", {"to": {"relation": "child", "name": task_id}, "message": "deeper"})]
+
+
+def crowded(helper: Agent) -> Agent:
+    """An agent that gives another one two tasks, of which one has to wait for its turn, and writes
+    to that one."""
+    plugin = BackgroundTaskPlugin(limits=BackgroundLimits(per_thread=1))
+    steps = [[to(helper.id)], [to(helper.id)], write("bg_1")]
+    return Agent("boss", model=working("boss", *steps), background=[helper], plugins=[plugin])
+
+
+@pytest.mark.parametrize("leave", [False, True])
+async def test_an_agent_that_has_not_begun_reads_what_was_written_to_it(
+    place: Place, leave: bool
+) -> None:
+    """`queued` was told: it is read, also where the process is gone before the agent's turn."""
+    yard = Yard()
+    helper = yard.agent("helper", [("dig", {"n": 1})])
+    agents = [crowded(helper), helper]
+
+    async with place.runtime(agents, on_close="leave" if leave else "cancel") as runtime:
+        await runtime.run("boss", "go", thread=T)
+        await yard.until_begun()
+        assert '"status":"queued"' in (await answered(runtime))[2]
+        if not leave:
+            yard.let_go(1)
+            await until_told(runtime, 2)
+    async with place.runtime(agents) as runtime:
+        yard.let_go(1)
+        await over(runtime)
+        first, second = await tasks_in(runtime)
+        responses = [KeptTask.of(task).task.result["response"] for task in (first, second)]
+        assert not await runtime.store.load_commands(second.thread_id)
+
+    assert responses == ["helper: ", f"helper: bg_1 custom {HEARD}"]
+
+
+async def test_what_is_written_twice_under_one_id_is_read_once(place: Place) -> None:
+    """A crash before the sender's commit sends it again: when it waits, and when it was read."""
+    yard = Yard()
+    helper = yard.agent("helper", [("dig", {"n": 1})], [("dig", {"n": 2})])
+    event = {"kind": "custom", "task_id": "bg_0", "event_type": "x", "payload": "deeper"}
+
+    async with place.runtime([boss(helper), helper]) as runtime:
+        await runtime.run("boss", "go", thread=T)
+        await yard.until_begun()
+        (record,) = await tasks_in(runtime)
+        task, tasks = KeptTask.of(record).task, runtime.engine.tasks
+        child = await agent_in_task(runtime)
+        assert await tasks.write(task, "m1", event)
+        assert await tasks.write(task, "m1", event)
+        yard.let_go(1)
+        await yard.until_begun()
+        assert await tasks.write(task, "m1", event)
+        yard.let_go(2)
+        await ended(runtime, record.run_id)
+        assert await told(runtime, child) == ["bg_0 custom deeper"]
+        assert not await tasks.write(task, "m2", event), "it is over"
+
+
+async def test_a_user_writes_to_an_agent_by_its_task(place: Place) -> None:
+    """`Runtime.send` takes what `Runtime.tasks` shows."""
+    yard = Yard()
+    helper = yard.agent("helper", [("dig", {"n": 1})])
+
+    async with place.runtime([boss(helper), helper]) as runtime:
+        await runtime.run("boss", "go", thread=T)
+        await yard.until_begun()
+        (task,) = await runtime.tasks(T)
+        child = await agent_in_task(runtime)
+        assert await runtime.send(task.id, "deeper")
+        async with asyncio.timeout(5):
+            seen = 0
+            while await runtime.store.load_commands(task.id):
+                seen = await runtime.store.changed(task.id, seen)
+        yard.let_go(1)
+        await ended(runtime, task.id)
+        log = [message.text() for message in await runtime.messages(child)]
+
+    assert "deeper" in log
+
+
+# -- coming twice -----------------------------------------------------------------------------
+
+
+class Counting(MemoryStore):
+    """A store that counts the messages it has read out."""
+
+    read = 0
+
+    async def load_messages(
+        self, thread_id: str, *, after: int = 0, limit: int | None = None
+    ) -> Sequence[Message]:
+        found = await super().load_messages(thread_id, after=after, limit=limit)
+        self.read += len(found)
+        return found
+
+
+async def test_a_log_is_read_once_however_many_messages_come() -> None:
+    """Each part of it, and only as far back as is needed."""
+    store = Counting()
+    inboxes = Inboxes(store)
+    said = [Message.user("x", id=f"user-{n}") for n in range(3 * PAGE)]
+    async with Runtime([Agent("a", model=working("a"))], store=store) as runtime:
+        await runtime.run("a", said, thread=T)
+        store.read = 0
+        for _ in range(50):
+            assert not await inboxes.has(T, UUID7.new())
+        assert await inboxes.has(T, "user-0"), "the first of all"
+        assert store.read == 3 * PAGE + 1
+
+        await runtime.run("a", "more", thread=T)
+        store.read = 0
+        assert not await inboxes.has(T, UUID7.new())
+        assert store.read == 2, "what has come since"
+
+
+async def test_a_log_is_read_back_to_the_time_a_message_is_from() -> None:
+    """An answer that is older by far says that what is above it is older still."""
+    store = Counting()
+    answer = Message.assistant("y", id="00000000-0000-7000-8000-000000000001")
+    said = [*(Message.user("x", id=f"user-{n}") for n in range(3 * PAGE)), answer]
+    async with Runtime([Agent("a", model=working("a"))], store=store) as runtime:
+        await runtime.run("a", [*said, Message.user("z", id="last")], thread=T)
+        store.read = 0
+        assert not await Inboxes(store).has(T, UUID7.new())
+
+    assert store.read == PAGE

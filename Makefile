@@ -4,7 +4,7 @@ BIN := .venv/bin
 PEERS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: run test test-llm check fmt lint type imports deps bench crash lock clean
+.PHONY: run test test-llm docs check fmt lint type imports deps bench crash lock clean
 
 run: .venv/.installed ## watch an agent work
 	@$(BIN)/awaken demo
@@ -12,7 +12,7 @@ run: .venv/.installed ## watch an agent work
 test: .venv/.dev tests/kit/node_modules/.installed ## the whole suite
 	$(BIN)/pytest
 
-check: lint type imports deps test ## what CI runs
+check: lint type imports deps docs test ## what CI runs
 
 .venv/bin/python:
 	@echo "making .venv with $$($(PYTHON) --version)"
@@ -61,6 +61,10 @@ tests/kit/node_modules/.installed: tests/kit/package-lock.json
 	@cd tests/kit && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
+docs: .venv/.dev ## build the documentation into site/
+	$(BIN)/python tools/site_pages.py build/docs
+	$(BIN)/zensical build --clean --strict
+
 bench: .venv/.dev ## PEERS=1 adds other libraries, in a venv of their own
 	$(BIN)/python -m benchmarks $(if $(PEERS),--peers)
 
@@ -74,4 +78,4 @@ lock: .venv/.dev ## resolve constraints.txt again
 	  --output-file constraints.txt pyproject.toml requirements-dev.txt
 
 clean:
-	rm -rf .venv .venv-llm tests/kit/node_modules .pytest_cache .mypy_cache .ruff_cache .import_linter_cache dist
+	rm -rf .venv .venv-llm tests/kit/node_modules .pytest_cache .mypy_cache .ruff_cache .import_linter_cache dist build site .cache

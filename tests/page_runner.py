@@ -6,18 +6,20 @@ ends as any other would. See `page_blocks`.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
+import signal
 import sys
 import tempfile
-import types
+from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 import awaken.front.models
 import awaken.stores.sqlite
-import awaken.testing  # noqa: F401  # imported once, for all blocks
+import awaken.testing
 from awaken.cli.app import cli
 from awaken.cli.app import main as awaken_main
 from awaken.contract.llm import LlmExecutor
@@ -44,52 +46,60 @@ def main() -> None:
 
 def outcome_of(block: dict[str, Any], file: Path) -> dict[str, Any]:
     """Run a block: what it printed, and how it ended."""
+    notes = block["notes"]
     if block["language"] == "python":
-        test = "pytest" in block["notes"]
-        return run(block["notes"], ["pytest" if test else "python", str(file)])
-    printed, status = "", 0
+        return run(notes, ["pytest" if "pytest" in notes else "python", str(file)])
+    shown: dict[str, Any] = {"output": "", "errors": "", "status": 0}
     for words in block["commands"]:
+        environment = {}
+        while "=" in words[0]:  # NAME=value before a command
+            name, _, environment[name] = words.pop(0).partition("=")
         if words[0] == "export":
-            name, _, value = words[1].partition("=")
-            os.environ[name] = value
-        elif "shown" in block["notes"] or words[0] not in ("awaken", "python"):
-            printed += parse(words)
-        else:
-            done = run(block["notes"], words)
-            printed, status = printed + done["output"] + done["errors"], done["status"]
-    return {"output": printed, "errors": "", "status": status}
+            name, _, os.environ[name] = words[1].partition("=")
+        elif words[0] in ("awaken", "python") and "shown" not in notes:
+            done = run(notes, words, environment, terminal=True)
+            shown |= {"output": shown["output"] + done["output"], "status": done["status"]}
+        elif words[0] == "awaken":
+            parse(words)
+    return shown
 
 
-def parse(words: list[str]) -> str:
+def parse(words: list[str]) -> None:
     """Have a command of ours read its options, and do nothing."""
-    if words[0] == "awaken" and len(words) > 1 and not words[1].startswith("-"):
-        command = cli.get_command(cli.make_context("awaken", ["--help"], resilient_parsing=True), words[1])
-        assert command is not None, f"there is no command {words[1]!r}"
-        command.make_context(words[1], words[2:])
-    return ""
+    group = cli.make_context("awaken", [], resilient_parsing=True)
+    command = cli.get_command(group, words[1])
+    assert command is not None, f"there is no command {words[1]!r}"
+    command.make_context(words[1], words[2:])
 
 
-def run(notes: dict[str, str], words: list[str]) -> dict[str, Any]:
-    """Run a program in a process of its own; `words` are those of a shell."""
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+def run(
+    notes: dict[str, str],
+    words: list[str],
+    environment: Mapping[str, str] = MappingProxyType({}),
+    *,
+    terminal: bool = False,
+) -> dict[str, Any]:
+    """Run a program in a process of its own; on a terminal, errors are among what it prints."""
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         child = os.fork()
         if child == 0:
-            for number, file in ((1, out), (2, err)):
-                os.dup2(file.fileno(), number)
+            os.environ.update(environment)
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            os.dup2(out.fileno(), 1)
+            os.dup2((out if terminal else err).fileno(), 2)
             start(notes, words)
-            # As any program: what is left open is complained about.
-            sys.exit()
+            sys.exit()  # ends as any program does, and complains of what is left open
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        texts = []
-        for file in (out, err):
-            file.seek(0)
-            texts.append(file.read().decode())
-    output, errors = texts
-    return {"output": output + ("Killed\n" if status == -9 else ""), "errors": errors, "status": status}
+        out.seek(0)
+        err.seek(0)
+        output, errors = out.read(), err.read()
+    if status == -signal.SIGKILL:
+        output += "Killed\n"
+    return {"output": output, "errors": errors, "status": status}
 
 
 def start(notes: dict[str, str], words: list[str]) -> None:
+    """Be the program that the words name."""
     sys.argv = words[1:]
     if notes.get("models") == "demo":
         stand_in()
@@ -98,15 +108,14 @@ def start(notes: dict[str, str], words: list[str]) -> None:
     if words[0] == "awaken":
         sys.argv = words
         sys.exit(awaken_main())
-    elif words[0] == "pytest":
-        import pytest  # noqa: PLC0415  # only where it is needed
-
-        sys.exit(pytest.main(["-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist", words[1]]))
-    else:
-        program = types.ModuleType("__main__")
-        program.__file__ = words[1]
-        sys.modules["__main__"] = program
-        exec(compile(Path(words[1]).read_bytes(), words[1], "exec"), program.__dict__)
+    if words[0] == "pytest":
+        os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # a reader has hardly any
+        quiet = ["-q", "--rootdir=.", "-p", "no:cacheprovider", "-p", "anyio.pytest_plugin"]
+        sys.exit(import_module("pytest").main([*quiet, words[1]]))
+    program = ModuleType("__main__")
+    program.__file__ = words[1]
+    sys.modules["__main__"] = program
+    exec(compile(Path(words[1]).read_bytes(), words[1], "exec"), program.__dict__)
 
 
 def stand_in() -> None:
@@ -114,13 +123,9 @@ def stand_in() -> None:
 
     def open_model(name: str) -> LlmExecutor:
         provider, _, model = name.partition(":")
-        with contextlib.suppress(KeyError):
-            known = loading._PROVIDERS[provider] if model else loading._COMPLETE[provider]
-            assert hasattr(loading.import_module(known[0]), known[1])
-            name = "demo"
-        return loading.open_model(name)
+        return loading.open_model("demo" if model and provider in loading._PROVIDERS else name)
 
-    awaken.front.models.open_model = open_model
+    vars(awaken.front.models)["open_model"] = open_model
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ def test_a_policy_is_held_within_what_the_model_can_do() -> None:
 
 def test_a_threshold_for_which_there_is_no_room_is_dropped() -> None:
     """02 §7.1: dropped when context less output is 0."""
-    policy = ContextWindowPolicy.of(100_000, compact_at=0.8)
+    policy = ContextWindowPolicy.of(100_000, max_output_tokens=16_384, compact_at=0.8)
 
     assert clamped(policy, 16_384, None).autocompact_threshold is None
 
@@ -64,6 +64,7 @@ def test_a_policy_is_made_by_what_one_wants_to_say() -> None:
 
     assert policy.autocompact_threshold == 30_000
     assert ContextWindowPolicy.of() == ContextWindowPolicy.default()
+    assert ContextWindowPolicy.of(8_000).max_output_tokens == 2_000
     with pytest.raises(ValueError, match="between 0 and 1"):
         ContextWindowPolicy.of(compact_at=80)
 

@@ -284,6 +284,8 @@ async def test_a_stream_that_never_speaks_is_asked_for_again() -> None:
     async with Runtime([Agent("a", model=silent.model)], clock=clock) as runtime:
         run = asyncio.ensure_future(runtime.run("a", "go"))
         await silent.quiet.wait()
+        clock.advance(0.25)
+        await asyncio.sleep(0)
         clock.advance(61)
         await clock.until_sleeping()
         clock.advance(0.2)

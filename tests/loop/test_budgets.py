@@ -117,10 +117,10 @@ async def test_an_estimate_that_was_too_low_is_raised_for_good() -> None:
     account = Account(Budget(tokens=1_000_000))
     purse = Purse(account, "r")
     first = await reserve(purse, "word " * 30)
-    purse.settle(agent(), usage(first * 4), 0)
+    purse.settle(None, usage(first * 4), 0)
 
     second = await reserve(purse, "word " * 30)
-    purse.settle(agent(), usage(first), 0)
+    purse.settle(None, usage(first), 0)
     third = await reserve(purse, "word " * 30)
 
     assert second == pytest.approx(first * 4, rel=0.1)
@@ -172,8 +172,8 @@ async def test_settling_twice_counts_once_and_dropping_after_it_changes_nothing(
     purse = Purse(account, "r")
     await reserve(purse, "hi")
 
-    assert purse.settle(agent(), usage(10, 5), 0) == Amount(tokens=15, steps=1)
-    assert purse.settle(agent(), usage(10, 5), 0) == Amount()
+    assert purse.settle(None, usage(10, 5), 0) == Amount(tokens=15, steps=1)
+    assert purse.settle(None, usage(10, 5), 0) == Amount()
     purse.drop()
 
     assert account.spent == Amount(tokens=15, steps=1)
@@ -201,7 +201,7 @@ async def test_a_run_waits_while_what_others_hold_may_come_back() -> None:
         waiting = group.create_task(reserve(second, "hi"))
         await asyncio.sleep(0)
         assert not waiting.done()
-        first.settle(agent(), usage(100, 50), 0)
+        first.settle(None, usage(100, 50), 0)
 
     assert second.max_output is not None
     assert second.max_output <= 1_850
@@ -214,7 +214,7 @@ async def test_a_run_that_waits_in_vain_is_told() -> None:
     async with asyncio.timeout(5):
         waiting = asyncio.ensure_future(reserve(second, "hi"))
         await asyncio.sleep(0)
-        first.settle(agent(), usage(1_000, 990), 0)
+        first.settle(None, usage(1_000, 990), 0)
         with pytest.raises(BudgetExhausted, match="has 10 left"):
             await waiting
 
@@ -244,7 +244,7 @@ async def test_whoever_waited_goes_before_whoever_has_just_had_its_turn() -> Non
             await reserve(purse, "hi", asked=59_000)
             turns.append(name)
             await asyncio.sleep(0)
-            purse.settle(agent(), usage(100, 100), 0)
+            purse.settle(None, usage(100, 100), 0)
 
     async with asyncio.timeout(5), asyncio.TaskGroup() as group:
         for name in "abc":

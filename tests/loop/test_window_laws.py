@@ -77,7 +77,8 @@ class Thread:
             self.live.append(Message.assistant_with_tool_calls("", calls))
             self.open = [call.id for call in calls]
         elif what == "result" and self.open:
-            self.live.append(Message.tool(self.open.pop(0), "r " * 800))
+            id = self.open.pop(0)
+            self.live.answer(id, Message.tool(id, "r " * 800))
         elif what == "late result" and self.open:
             id = self.open.pop()
             self.live.answer(id, Message.tool(id, "late " * 300))

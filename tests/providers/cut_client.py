@@ -51,8 +51,7 @@ class Screen:
 
     def __init__(self) -> None:
         self.turns: list[Turn] = []
-        self.reasons: list[str] = []
-        """Why something was taken back."""
+        self.resets = 0
 
     def show(self, event: AgentEvent) -> None:
         match event:
@@ -69,15 +68,21 @@ class Screen:
                 assert written is None or json.loads(written) == event.arguments
                 self.turns[-1].calls[event.id] = event.arguments
             case ToolCallCancel():
-                del self.turns[-1].calls[event.id]
-                self.reasons.append(event.reason)
+                # One that was begun before the screen was switched on is not there.
+                self.turns[-1].calls.pop(event.id, None)
             case StreamReset():
                 self.turns[-1] = Turn()
-                self.reasons.append(event.reason)
+                self.resets += 1
 
 
-def problem_of(log: Iterable[Message], screen: Screen, bookings: Path) -> str | None:
-    """What differs from a conversation nothing happened to, if anything does."""
+def problem_of(
+    log: Sequence[Message], screen: Screen, bookings: Path, *, unseen: int = 0
+) -> str | None:
+    """What differs from a conversation nothing happened to, if anything does.
+
+    Args:
+        unseen: how many turns there were before the screen was switched on.
+    """
     answers = [message for message in log if message.role is Role.ASSISTANT]
     text = "".join(message.text() for message in answers)
     if text != FIRST + FINAL:
@@ -89,8 +94,8 @@ def problem_of(log: Iterable[Message], screen: Screen, bookings: Path) -> str | 
     if made != ["Paris", "Rome"]:
         return f"booked were {made}"
     kept = [Turn(m.text(), {c.id: c.arguments for c in m.tool_calls or ()}) for m in answers]
-    if screen.turns != kept:
-        return f"shown is {screen.turns}, kept {kept}"
+    if screen.turns != kept[unseen:]:
+        return f"shown is {screen.turns}, kept {kept[unseen:]}"
     return _unanswered(log)
 
 

@@ -85,7 +85,7 @@ class Responses:
 class Messages:
     """Anthropic's messages."""
 
-    model = "anthropic:claude-sonnet-4-5"
+    model = "anthropic:claude-opus-5-5"
     path = "/v1/messages"
 
     def open(self, url: str) -> Executor:

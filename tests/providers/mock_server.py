@@ -10,6 +10,8 @@ import asyncio
 import json
 import os
 import re
+import socket
+import struct
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -121,6 +123,7 @@ class Answer:
     Args:
         pieces: the body, each written on its own.
         cut: drop the connection where the body's end would be.
+        reset: the same, rudely: the client is told that nobody is there.
         unframed: a body without a declared end, as some proxies send it: a cut is an end.
         held: after the pieces, keep the connection open until the client leaves it.
     """
@@ -129,6 +132,7 @@ class Answer:
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     cut: bool = False
+    reset: bool = False
     unframed: bool = False
     held: bool = False
 
@@ -207,6 +211,9 @@ class WireServer:
             self.holding.set()
             await reader.read()
             self.left.set()
+        elif answer.reset:
+            now = struct.pack("ii", 1, 0)
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, now)
         elif not (answer.cut or answer.unframed):
             writer.write(b"0\r\n\r\n")
             await writer.drain()

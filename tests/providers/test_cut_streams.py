@@ -1,18 +1,31 @@
-"""Streams cut at every event, of every dialect, through its real SDK: nothing is lost or doubled."""
+"""Streams cut at every event, in every dialect, through its SDK: nothing is lost or doubled."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from itertools import product
 from pathlib import Path
 
 import pytest
 from cut_client import Screen, booker, problem_of
 from cut_dialects import DIALECTS
-from cut_stage import BOTH, CHUNK, END, QUESTION, Cut, Recordings, Stage, fixtures
+from cut_stage import (
+    BOTH,
+    CHUNK,
+    END,
+    QUESTION,
+    Cut,
+    Recordings,
+    Stage,
+    fixtures,
+    has_spoken,
+    parts_asked,
+)
 from mock_server import MockServer
 
 from awaken import Runtime
+from awaken.contract.llm import LlmExecutor
 
 pytestmark = pytest.mark.anyio
 
@@ -26,55 +39,98 @@ def recordings() -> Iterator[Recordings]:
 
 
 class Play:
-    """One runtime, for one conversation after the other."""
+    """Has the same conversation again and again."""
 
-    def __init__(self, runtime: Runtime, stage: Stage, bookings: Path) -> None:
+    def __init__(self, stage: Stage, models: Mapping[str, LlmExecutor], bookings: Path) -> None:
         self.stage = stage
         self.screen = Screen()
-        self._runtime, self._bookings = runtime, bookings
-        self._count = 0
+        self._models, self._bookings = models, bookings
 
     async def run(self, cuts: Cuts) -> str | None:
         """What is wrong with a conversation after all those cuts."""
         self.stage.begin(cuts)
         self.screen = Screen()
         self._bookings.write_text("")
-        self._count += 1
-        thread = f"t{self._count}"
-        async with self._runtime.stream("a", QUESTION, thread=thread) as events:
-            async for event in events:
-                self.screen.show(event.event)
+        agent = booker(self._bookings, list(self._models))
+        async with Runtime([agent], models=self._models) as runtime:
+            async with runtime.stream("a", QUESTION, thread="t") as events:
+                async for event in events:
+                    self.screen.show(event.event)
+            log = await runtime.messages("t")
         if self.stage.problems:
             return self.stage.problems.pop()
-        return problem_of(await self._runtime.messages(thread), self.screen, self._bookings)
+        return problem_of(log, self.screen, self._bookings)
 
 
 @asynccontextmanager
 async def opened(
     recordings: Recordings, folder: Path, *names: str, deserts: bool = False
 ) -> AsyncIterator[Play]:
-    """A runtime whose agent asks a model of each of the dialects, in that order."""
+    """An agent that asks a model of each of the dialects, in that order."""
     async with Stage(recordings, deserts=deserts) as stage:
         models = {DIALECTS[name].model: DIALECTS[name].open(stage.url) for name in names}
-        bookings = folder / "bookings"
-        agent = booker(bookings, list(models))
-        async with Runtime([agent], models=models) as runtime:
-            yield Play(runtime, stage, bookings)
+        yield Play(stage, models, folder / "bookings")
         for model in models.values():
             await model.aclose()
 
 
 @pytest.mark.parametrize("name", DIALECTS)
 @pytest.mark.parametrize("unframed", [False, True], ids=["framed", "unframed"])
-async def test_a_cut_anywhere_changes_nothing(
+async def test_a_cut_anywhere_in_an_answer_with_calls_changes_nothing(
     recordings: Recordings, tmp_path: Path, name: str, unframed: bool
 ) -> None:
-    """02/E3: at every event and in the middle of it, in the first answer and in the last one."""
+    """02/E3: what was said is not said again, a call that was whole is not asked for again."""
+    events = await recordings.events(DIALECTS[name], BOTH)
     async with opened(recordings, tmp_path, name) as play:
         assert await play.run({}) is None
-        for part in (BOTH, END):
-            events = await recordings.events(DIALECTS[name], part)
-            for after in range(len(events) + 1):
-                for torn in (False, True):
-                    cut = Cut(after=after, torn=torn, unframed=unframed)
-                    assert await play.run({part: [cut]}) is None, f"{part}, {cut}"
+        for after, torn in product(range(len(events) + 1), (False, True)):
+            cut = Cut(after=after, torn=torn, unframed=unframed)
+            assert await play.run({BOTH: [cut]}) is None, cut
+            assert [part for _, part, _ in play.stage.asked] == parts_asked(events[:after]), cut
+            assert not (play.screen.resets and has_spoken(events[:after])), cut
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+async def test_a_cut_anywhere_in_the_last_answer_changes_nothing(
+    recordings: Recordings, tmp_path: Path, name: str
+) -> None:
+    events = await recordings.events(DIALECTS[name], END)
+    async with opened(recordings, tmp_path, name) as play:
+        for after, how in product(range(len(events) + 1), ("closed", "unframed", "reset")):
+            cut = Cut(after=after, unframed=how == "unframed", reset=how == "reset")
+            assert await play.run({END: [cut]}) is None, cut
+            assert not (play.screen.resets and has_spoken(events[:after])), cut
+
+
+@pytest.mark.parametrize("name", DIALECTS)
+async def test_what_is_gone_on_with_may_be_cut_again(
+    recordings: Recordings, tmp_path: Path, name: str
+) -> None:
+    events = await recordings.events(DIALECTS[name], BOTH)
+    async with opened(recordings, tmp_path, name) as play:
+        for after in range(len(events) + 1):
+            for again in (after // 2, len(events) - after):
+                cuts = [Cut(after=after), Cut(after=again)]
+                assert await play.run({BOTH: cuts, "call_b": cuts[1:], END: cuts[1:]}) is None, cuts
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("chat", "anthropic"),
+        ("anthropic", "responses"),
+        ("gemini", "chat"),
+        ("responses", "gemini"),
+    ],
+)
+async def test_a_model_of_another_provider_goes_on_where_one_broke_off(
+    recordings: Recordings, tmp_path: Path, first: str, second: str
+) -> None:
+    """02/E7: the first one does not answer again after the cut."""
+    events = await recordings.events(DIALECTS[first], BOTH)
+    async with opened(recordings, tmp_path, first, second, deserts=True) as play:
+        for after in range(1, len(events) + 1):
+            cut = Cut(after=after)
+            assert await play.run({BOTH: [cut]}) is None, cut
+            assert [part for _, part, _ in play.stage.asked] == parts_asked(events[:after]), cut
+            assert {name for name, _, _ in play.stage.asked[1:]} == {second}, cut

@@ -4,34 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 from run_kit import told
 
 from awaken import Agent, Message, Runtime, tool
+from awaken.contract.commits import ThreadCommit
+from awaken.contract.llm import InferenceRequest
 from awaken.contract.threads import ThreadContext
 from awaken.domain.inference import ContextWindowPolicy
-from awaken.domain.message import Role
+from awaken.domain.message import CompactionInterval, MessageMetadata, Role
+from awaken.ext.compaction import COMPACTION, CompactionState
+from awaken.ext.compaction.state import CompactionBoundary
 from awaken.stores.memory import MemoryStore
-from awaken.testing import ScriptedModel, tool_calls_response
+from awaken.testing import FunctionModel, ScriptedModel, tool_calls_response
 from awaken.testing.models import Response
 
 pytestmark = pytest.mark.anyio
 
 
 class Counting(MemoryStore):
-    """Knows how many messages were read at most in one go."""
+    """Knows how many messages were read, at most in one go and altogether."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.most = 0
+        self.most = self.read = 0
 
     async def load_context(
         self, thread_id: str, *, tail: int | None = None
     ) -> ThreadContext | None:
         context = await super().load_context(thread_id, tail=tail)
-        if context is not None:
-            self.most = max(self.most, len(context.messages))
+        self._count(context.messages if context is not None else ())
         return context
+
+    async def load_messages(
+        self, thread_id: str, *, after: int = 0, limit: int | None = None
+    ) -> Sequence[Message]:
+        messages = await super().load_messages(thread_id, after=after, limit=limit)
+        self._count(messages)
+        return messages
+
+    def _count(self, messages: Sequence[Message]) -> None:
+        self.most = max(self.most, len(messages))
+        self.read += len(messages)
 
 
 class Forgetful:
@@ -117,3 +132,136 @@ async def test_a_call_that_waits_is_found_however_far_back_it_is() -> None:
 
     assert result.response == "all paid"
     assert told(forgetful.asked(1))[-10:-5] == [f"tool: paid {n}" for n in range(1, 6)]
+
+
+# -- as much as fits --------------------------------------------------------------------------
+
+
+class Windowed:
+    """An agent with a window of so many tokens, on a thread with so many messages."""
+
+    def __init__(self, tokens: int, min_recent_messages: int = 10) -> None:
+        self.store = Counting()
+        self.requests: list[Sequence[Message]] = []
+        policy = ContextWindowPolicy.of(
+            tokens, max_output_tokens=100, min_recent_messages=min_recent_messages
+        )
+        agent = Agent("a", model=FunctionModel(self._answer), context_policy=policy)
+        self.runtime = Runtime([agent], store=self.store)
+
+    def _answer(self, request: InferenceRequest) -> str:
+        self.requests.append(tuple(request.messages))
+        return "fine"
+
+    async def write(self, messages: Sequence[Message]) -> None:
+        length = len(await self.store.load_messages("t"))
+        self.store.most = self.store.read = 0
+        commit = ThreadCommit(thread_id="t", expected_length=length, messages=tuple(messages))
+        await self.store.commit(commit)
+
+    async def ask(self) -> list[str]:
+        await self.runtime.run("a", "hi", thread="t")
+        return told(self.requests[-1])
+
+
+@pytest.mark.parametrize("count", [10, 300, 20_000])
+async def test_a_window_is_filled_and_no_more_is_read_than_that_takes(count: int) -> None:
+    """Design §1: what a run reads depends on its window, not on the thread."""
+    windowed = Windowed(10_000)
+    await windowed.write([Message.user(f"{n} " + "word " * 20) for n in range(count)])
+
+    shown = await windowed.ask()
+
+    assert len(shown) == min(count + 1, len(shown))
+    assert len(shown) > min(count, 200)
+    assert windowed.store.read <= min(count, 1024) + 8
+    assert shown[-1] == "user: hi"
+
+
+async def test_a_summary_of_all_that_was_not_read_is_enough() -> None:
+    """02 §7.3: on load, nothing before the last summary is wanted."""
+    windowed = Windowed(100_000)
+    covered = CompactionInterval(from_seq=1, to_seq=4_990)
+    summary = msgspec.structs.replace(
+        Message.internal_system("so far"), metadata=MessageMetadata(compaction=covered)
+    )
+    await windowed.write([Message.user(str(n)) for n in range(1, 5001)])
+    await windowed.write([summary])
+
+    shown = await windowed.ask()
+
+    assert shown == ["system: so far", *[f"user: {n}" for n in range(4991, 5001)], "user: hi"]
+    assert windowed.store.read <= 128 + 8
+
+
+async def test_a_thread_is_read_back_to_its_summary() -> None:
+    windowed = Windowed(100_000)
+    covered = CompactionInterval(from_seq=1, to_seq=4_000)
+    summary = msgspec.structs.replace(
+        Message.internal_system("so far"), metadata=MessageMetadata(compaction=covered)
+    )
+    users = [Message.user(str(n)) for n in range(1, 5001)]
+    await windowed.write([*users[:4100], summary, *users[4100:]])
+
+    shown = await windowed.ask()
+
+    assert shown == ["system: so far", *[f"user: {n}" for n in range(4001, 5001)], "user: hi"]
+    assert windowed.store.read <= 1001 + 128
+
+
+async def test_a_summary_that_is_further_back_than_the_window_is_shown_all_the_same() -> None:
+    """02/X2: it stands for all that is not shown."""
+    windowed = Windowed(2_000, min_recent_messages=2)
+    await windowed.write([Message.user(str(n)) for n in range(10)])
+    covered = CompactionInterval(from_seq=1, to_seq=8)
+    summary = msgspec.structs.replace(
+        Message.internal_system("so far"), metadata=MessageMetadata(compaction=covered)
+    )
+    boundary = CompactionBoundary(
+        boundary_message_id="b",
+        summary_message_id=summary.id or "",
+        summary_seq=11,
+        pre_tokens=1,
+        post_tokens=1,
+        at_ms=0,
+    )
+    state = COMPACTION.dump(CompactionState(boundaries=(boundary,)))
+    length = 10
+    await windowed.store.commit(
+        ThreadCommit(
+            thread_id="t",
+            expected_length=length,
+            messages=(summary,),
+            thread_state={COMPACTION.name: state},
+        )
+    )
+    await windowed.write([Message.user("word " * 100) for n in range(500)])
+
+    shown = await windowed.ask()
+
+    assert shown[0] == "system: so far"
+    assert shown[-1] == "user: hi"
+
+
+async def test_system_messages_at_the_beginning_are_shown_however_long_the_thread_is() -> None:
+    """02 §7.1: keep all leading system messages."""
+    windowed = Windowed(2_000, min_recent_messages=2)
+    await windowed.write([Message.system("one"), Message.system("two")])
+    await windowed.write([Message.user("word " * 100) for _ in range(1000)])
+
+    shown = await windowed.ask()
+
+    assert shown[:2] == ["system: one", "system: two"]
+    assert windowed.store.read < 200
+
+
+async def test_the_first_request_of_a_run_is_cut_where_the_last_one_was() -> None:
+    """02/DB-29: what a provider has in its cache is of use to the next run."""
+    windowed = Windowed(2_000, min_recent_messages=2)
+    await windowed.write([Message.user("word " * 50) for _ in range(200)])
+    for _ in range(3):
+        await windowed.ask()
+
+    first, second, third = windowed.requests
+    assert second[: len(first)] == first
+    assert third[: len(second)] == second

@@ -11,11 +11,8 @@ import pytest
 from awaken.clock import SYSTEM_CLOCK
 from awaken.codec import Json
 from awaken.contract.budget import Account
-from awaken.contract.commits import ThreadCommit
 from awaken.contract.profile import ProfileEntry, ProfileOwner
 from awaken.domain.budget import Amount, Budget, Spending
-from awaken.domain.lifecycle import RunStatus
-from awaken.domain.run import RunRecord
 from awaken.errors import BudgetExhausted
 from awaken.runtime.book import TreeBook
 from awaken.stores.memory import MemoryStore
@@ -75,8 +72,6 @@ class Tree:
         self.processes = [Process(self) for _ in range(3)]
 
     async def play(self) -> None:
-        for name in ABOVE:
-            await self.record(name, RunStatus.RUNNING)
         async with asyncio.TaskGroup() as group:
             for name in ABOVE:
                 group.create_task(self.live(name))
@@ -92,18 +87,9 @@ class Tree:
             await account.tell(leaves=True)
             account.pause()
             if name != "root" and self.random.random() < self.ends:
-                # Those beneath it may go on.
-                self.ended += 1
-                await self.record(name, RunStatus.DONE)
-                await account.close()
+                self.ended += 1  # those beneath it may go on
                 return
             await self.slow.wait()
-
-    async def record(self, name: str, status: RunStatus) -> None:
-        run = RunRecord(
-            run_id=name, thread_id=name, agent_id="a", status=status, created_at=1, updated_at=1
-        )
-        await self.store.commit(ThreadCommit(thread_id=name, expected_length=0, run=run))
 
     async def work(self, name: str, account: Account) -> None:
         for _ in range(self.random.randrange(6)):

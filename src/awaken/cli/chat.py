@@ -32,10 +32,14 @@ HELP = """\
   /quit      leave (Ctrl-D does, too)
   Ctrl-C stops an answer; at the prompt, it leaves."""
 
-WELCOME = """\
+_DEMO = """\
 This is the built-in demo agent: it understands nothing, but its runtime is real.
 Try “calculate 12 * (3 + 4)”, or “count words "the quick brown fox"”.
 Your own agent: awaken chat module:agent"""
+_LOCAL = """\
+This is a small language model on this machine: no key, no network. It chats, and keeps to a JSON
+schema, but it calls no tools and knows little. Another: awaken chat --model openai:gpt-5-mini"""
+_WELCOMES = {"demo": _DEMO, "local": _LOCAL}
 
 
 @click.command()
@@ -76,7 +80,7 @@ def chat(
                 back=back,
                 stays=False,
             )
-            room.welcome(conversation, built_in=not target)
+            room.welcome(conversation, "" if target else _WELCOMES.get(model or "demo", ""))
             code = await room.talk(conversation)
             await recovered(runtime)
             return code
@@ -92,11 +96,11 @@ class Room:
         self.transcript = Transcript(console, back)
         self._back = back
 
-    def welcome(self, conversation: Conversation, *, built_in: bool) -> None:
+    def welcome(self, conversation: Conversation, words: str) -> None:
         agent, thread = one_line(conversation.agent or ""), one_line(conversation.thread)
         self._say(f"Talking with {agent} in thread {thread}. /help for help, /quit to leave.")
-        if built_in:
-            self._say(WELCOME)
+        if words:
+            self._say(words)
 
     async def talk(self, conversation: Conversation) -> Exit:
         """Take turns until somebody leaves."""

@@ -200,6 +200,7 @@ def _run(
         ("agent", agent_of(run)),
         ("state", standing(run, left_behind)),
         ("took", f"{count(run.steps, 'step')}, {run.input_tokens + run.output_tokens:,} tokens"),
+        ("cost", f"{run.cost:,.4g}" if run.cost is not None else ""),
         ("spent", spent),
         ("begun", ago(now_ms, run.created_at * 1_000)),
         ("ended", ago(now_ms, run.finished_at * 1_000) if run.finished_at else ""),

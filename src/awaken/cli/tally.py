@@ -81,6 +81,7 @@ class Tally:
         self.durable = 0
         self.steps = 0
         self.tokens = 0
+        self.cost: float | None = None
         self.calls: list[Call] = []
         self.thread = ""
         self.agent: str | None = None
@@ -146,10 +147,16 @@ class Tally:
         self._last_at_ms = max(self._last_at_ms, told.at_ms)
         if self._began_at_ms is None:
             self._began_at_ms = told.at_ms
-        if isinstance(told.event, InferenceComplete) and (usage := told.event.usage) is not None:
-            self.tokens += (usage.prompt_tokens or 0) + (usage.completion_tokens or 0)
+        if isinstance(told.event, InferenceComplete):
+            self._add_cost(told.event)
         if self.is_own(told):
             self._add_own(told)
+
+    def _add_cost(self, answered: InferenceComplete) -> None:
+        if (usage := answered.usage) is not None:
+            self.tokens += (usage.prompt_tokens or 0) + (usage.completion_tokens or 0)
+        if answered.cost is not None:
+            self.cost = (self.cost or 0.0) + answered.cost
 
     def _add_own(self, told: RunEvent) -> None:
         self.events += 1

@@ -70,6 +70,8 @@ def summary(tally: Tally, way_back: WayBack | None) -> str:
         count(tally.tokens, "token"),
         seconds(tally.took_ms),
     ]
+    if tally.cost is not None:
+        parts.insert(3, f"cost {tally.cost:,.4g}")
     # A script answers in no time; a person's thinking should not look like the agent's.
     if tally.waited_ms >= 100:
         parts[-1] += f", {seconds(tally.waited_ms)} of it waiting for an answer"

@@ -57,6 +57,7 @@ class StreamAccumulator:
     __slots__ = (
         "_blocks",
         "_calls",
+        "_carried",
         "_open",
         "_past",
         "_stop",
@@ -75,14 +76,19 @@ class StreamAccumulator:
         self._usage: TokenUsage | None = None
         self._used: TokenUsage | None = None
         self._stop: StopReason | None = None
-        self._past = 0
+        self._past = self._carried = 0
 
     @property
     def progress(self) -> int:
         """Grows with whatever comes."""
-        written = sum(1 + len(call.pieces) for call in self._calls)
-        ends = (self._usage is not None) + (self._stop is not None)
-        return self._past + len(self._text) + len(self._thinking) + written + ends
+        progress = self._past + len(self._text) + len(self._thinking)
+        if self._usage is not None:
+            progress += 1
+        if self._stop is not None:
+            progress += 1
+        for call in self._calls:
+            progress += 1 + len(call.pieces)
+        return progress
 
     @property
     def size_of_calls(self) -> int:
@@ -132,7 +138,7 @@ class StreamAccumulator:
         return StreamResult(
             content=self._content(),
             tool_calls=tuple(calls),
-            usage=_sum(self._used, self._usage),
+            usage=total_usage(self._used, self._usage),
             stop_reason=self._stop,
             has_incomplete_tool_calls=len(calls) < len(self._calls),
         )
@@ -141,7 +147,7 @@ class StreamAccumulator:
         """What the user saw before the run was cancelled: the text, and no calls."""
         return StreamResult(
             content=self._content(),
-            usage=_sum(self._used, self._usage),
+            usage=total_usage(self._used, self._usage),
             stop_reason=StopReason.END_TURN,
         )
 
@@ -201,8 +207,9 @@ class StreamAccumulator:
     def next_stream(self) -> None:
         """The stream after this one takes up where it broke off; half a thought is no use to it."""
         before = self.progress
-        self._used, self._usage = _sum(self._used, self._usage), None
+        self._used, self._usage = total_usage(self._used, self._usage), None
         self._stop, self._thinking = None, []
+        self._carried = len(self._text)
         self._past += before - self.progress
 
     def forget(self) -> None:
@@ -249,10 +256,12 @@ class StreamAccumulator:
         if text := clean_text("".join(self._text)):
             self._blocks.append(Text(text=text))
         self._past += len(self._text)
-        self._text = []
+        self._text, self._carried = [], 0
 
     def _close_reasoning(self, event: ReasoningDone) -> None:
-        self._close_block()
+        # A text that broke off stays one, though the model thinks before it goes on with it.
+        if len(self._text) > self._carried:
+            self._close_block()
         self._blocks.append(
             Thinking(
                 thinking=clean_text("".join(self._thinking)),
@@ -294,7 +303,7 @@ def _merged(old: TokenUsage | None, new: TokenUsage) -> TokenUsage:
     return TokenUsage(**fields)
 
 
-def _sum(one: TokenUsage | None, other: TokenUsage | None) -> TokenUsage | None:
+def total_usage(one: TokenUsage | None, other: TokenUsage | None) -> TokenUsage | None:
     """What two streams took together, as far as they say."""
     if one is None or other is None:
         return one or other

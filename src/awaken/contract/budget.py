@@ -46,14 +46,6 @@ class Book(Protocol):
         """
         ...
 
-    async def close(self, part: Account) -> None:
-        """A part is over; the last one takes the book along.
-
-        Raises:
-            StoreError: that could not be told.
-        """
-        ...
-
 
 class Account:
     """What one run may use up, within what the runs above it may.
@@ -384,16 +376,6 @@ class Account:
             await book.tell()
         if leaves:
             self.is_here = False
-
-    async def close(self) -> None:
-        """The run is over; so is the part of the tree that it is the top of.
-
-        Raises:
-            StoreError: the others could not be told.
-        """
-        book = self.root.book
-        if book is not None and self.is_part:
-            await book.close(self)
 
     # -- time ---------------------------------------------------------------------------------
 

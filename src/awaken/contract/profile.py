@@ -113,6 +113,7 @@ class ProfileAccess:
         return value, entry.version
 
     async def write(self, key: ProfileKey[V], value: V, instance: str = StateScope.GLOBAL) -> None:
+        """Set the entry, whatever it was."""
         owner, name = self._address(key, instance)
         await self._store.set(owner, name, to_json(value))
 

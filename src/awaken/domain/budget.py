@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from awaken.domain.inference import TokenUsage
 from awaken.domain.value import Value
 
 BUDGET_LIMIT = "budget:limit"
@@ -16,15 +17,31 @@ BUDGET_LIMIT = "budget:limit"
 
 
 class Price(Value, frozen=True, kw_only=True):
-    """What a model costs, per million tokens, in whatever money the budgets count."""
+    """What a model costs, per million tokens, in whatever money the budgets count.
+
+    Tokens read from a provider's cache, or written to it, cost as much as others if not said.
+    """
 
     input: float
     output: float
+    cache_read: float | None = None
+    cache_write: float | None = None
 
     def __post_init__(self) -> None:
-        for price in (self.input, self.output):
-            if not 0 <= price < math.inf:
+        for price in (self.input, self.output, self.cache_read, self.cache_write):
+            if price is not None and not 0 <= price < math.inf:
                 raise ValueError(f"a price is 0 or more, not {price!r}")
+
+    def of_usage(self, usage: TokenUsage) -> float:
+        """What an answer cost; `prompt_tokens` are all that were read, cached ones too."""
+        read, written = usage.cache_read_tokens or 0, usage.cache_creation_tokens or 0
+        cached = 0.0
+        if self.cache_read is not None:
+            cached += read * (self.cache_read - self.input)
+        if self.cache_write is not None:
+            cached += written * (self.cache_write - self.input)
+        whole = self.of(max(0, usage.prompt_tokens or 0), max(0, usage.completion_tokens or 0))
+        return max(0.0, whole + cached / 1_000_000)
 
     def of(self, input_tokens: float, output_tokens: float) -> float:
         return (input_tokens * self.input + output_tokens * self.output) / 1_000_000

@@ -128,10 +128,11 @@ class StreamReset(Event, frozen=True, kw_only=True):
 
 
 class InferenceComplete(Event, frozen=True, kw_only=True):
-    """The model answered."""
+    """The model answered; `cost` is there if its price is known."""
 
     model: str
     usage: TokenUsage | None = None
+    cost: float | None = None
     duration_ms: int
 
 

@@ -143,7 +143,7 @@ class ContextWindowPolicy(Value, frozen=True, kw_only=True):
         max_context_tokens: int = 200_000,
         *,
         compact_at: float | None = None,
-        max_output_tokens: int = 16_384,
+        max_output_tokens: int | None = None,
         min_recent_messages: int = 10,
         enable_prompt_cache: bool = True,
         max_messages: int | None = None,
@@ -153,13 +153,17 @@ class ContextWindowPolicy(Value, frozen=True, kw_only=True):
         Args:
             compact_at: how full the window is when a summary is made of old messages, as a share
                 of what is left when the answer is set aside; never, if absent.
+            max_output_tokens: what is set aside for an answer; 16,384 tokens, or a quarter of a
+                small window.
 
         Raises:
             ValueError: the share is not between 0 and 1.
         """
         if compact_at is not None and not 0 < compact_at <= 1:
             raise ValueError(f"compact_at is a share between 0 and 1, not {compact_at}")
-        output = min(max_output_tokens, max_context_tokens)
+        output = max_output_tokens
+        if output is None:
+            output = min(16_384, max_context_tokens // 4)
         threshold = None if compact_at is None else int((max_context_tokens - output) * compact_at)
         return cls(
             max_context_tokens=max_context_tokens,

@@ -177,6 +177,10 @@ class RunRecord(Value, frozen=True, kw_only=True):
     steps: int = msgspec.field(default_factory=int)
     input_tokens: int = msgspec.field(default_factory=int)
     output_tokens: int = msgspec.field(default_factory=int)
+    cache_read_tokens: int = 0
+    cache_creation_tokens: int = 0
+    thinking_tokens: int = 0
+    cost: float | None = None
     state: PersistedState | None = nullable()
     revision: int = 0
     agent_fingerprint: str | None = None

@@ -314,6 +314,8 @@ class ModelSpec(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     knowledge_cutoff: str | None = None
     input_price: float | None = None
     output_price: float | None = None
+    cache_read_price: float | None = None
+    cache_write_price: float | None = None
 
     def __post_init__(self) -> None:
         cutoff = self.knowledge_cutoff

@@ -187,6 +187,7 @@ class ToolCallResume(Value, frozen=True, kw_only=True):
         digest: str | None = None,
         id: str = "",
     ) -> Self:
+        """No; the model is told the reason."""
         return cls(decision_id=id, action=ResumeAction.CANCEL, reason=reason, by=by, digest=digest)
 
 

@@ -105,6 +105,7 @@ class Archive:
         return key.load(stored[key.name]) if key.name in stored else key.initial()
 
     async def find_run(self, run_id: str) -> RunRecord | None:
+        """The record of a run, with the state it left."""
         return await self._store.load_run(run_id)
 
     async def list_runs(self, query: RunQuery | None = None) -> Page[RunRecord]:

@@ -160,7 +160,11 @@ class Models:
         )
         if price is not None:
             known = msgspec.structs.replace(
-                known, input_price=price.input, output_price=price.output
+                known,
+                input_price=price.input,
+                output_price=price.output,
+                cache_read_price=price.cache_read,
+                cache_write_price=price.cache_write,
             )
         return msgspec.structs.replace(known, provider_id=name)
 

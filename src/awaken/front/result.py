@@ -50,8 +50,8 @@ class RunResult(Value, frozen=True, kw_only=True):
 
     A `waiting` one is not over: it goes on when somebody has answered its `tickets`, or, if there
     are none, by itself when a task it has started in the background tells it something. `usage` is
-    what the run's own models took. `spent` is what the run and all it started have used up of their
-    budget; nothing if it has none.
+    what the run's own models took, `cost` what that costs, as far as their prices are known.
+    `spent` is what the run and all it started have used up of their budget; nothing if it has none.
     """
 
     thread_id: str
@@ -60,6 +60,7 @@ class RunResult(Value, frozen=True, kw_only=True):
     termination: TerminationReason
     steps: int
     usage: TokenUsage
+    cost: float | None = None
     tickets: tuple[RunWaitingTicket, ...] = ()
     waiting: bool = False
     spent: Amount | None = None
@@ -108,11 +109,8 @@ class RunResult(Value, frozen=True, kw_only=True):
             response=result.response,
             termination=result.termination,
             steps=result.steps,
-            usage=TokenUsage(
-                prompt_tokens=result.input_tokens,
-                completion_tokens=result.output_tokens,
-                total_tokens=result.input_tokens + result.output_tokens,
-            ),
+            usage=_usage(result),
+            cost=result.cost,
             tickets=result.tickets,
             waiting=result.waits,
             spent=result.spent,
@@ -130,13 +128,21 @@ class RunResult(Value, frozen=True, kw_only=True):
             response=record.final_output or "",
             termination=record.termination_reason or SUSPENDED_END,
             steps=record.steps,
-            usage=TokenUsage(
-                prompt_tokens=record.input_tokens,
-                completion_tokens=record.output_tokens,
-                total_tokens=record.input_tokens + record.output_tokens,
-            ),
+            usage=_usage(record),
+            cost=record.cost,
             tickets=waiting.tickets if waiting is not None else (),
             waiting=waiting is not None,
             spent=SPENDING.load(kept).spent if kept is not None else None,
             shape=shapes.get(record.agent_id),
         )
+
+
+def _usage(took: AgentRunResult | RunRecord) -> TokenUsage:
+    return TokenUsage(
+        prompt_tokens=took.input_tokens,
+        completion_tokens=took.output_tokens,
+        total_tokens=took.input_tokens + took.output_tokens,
+        cache_read_tokens=took.cache_read_tokens or None,
+        cache_creation_tokens=took.cache_creation_tokens or None,
+        thinking_tokens=took.thinking_tokens or None,
+    )

@@ -50,7 +50,7 @@ def plan_for(heard: StreamSnapshot) -> Plan:
     """How to go on with what has arrived."""
     if heard.completed_calls:
         return Plan.USE_CALLS
-    if not heard.text:
+    if not heard.text.strip():  # not every provider lets a model have said nothing but blanks
         return Plan.START_OVER
     return Plan.CONTINUE if heard.in_flight_call is None else Plan.DROP_CALL
 
@@ -106,11 +106,11 @@ class MendingExecutor:
             InferenceExecutionError: it could not be had.
         """
         asked: InferenceRequest | None = request
-        if not listener.snapshot().is_empty:
+        before = listener.progress
+        if before:
             asked = await self._go_on(request, listener, RESUMED)
         mended = 0
         while asked is not None:
-            before = listener.progress
             try:
                 return await self._inner.drive(asked, listener)
             except InferenceExecutionError as error:
@@ -131,6 +131,7 @@ class MendingExecutor:
                 raise StreamInterrupted(cause, listener.snapshot()) from broken
             if pause:
                 await self._clock.sleep(pause)
+            before = listener.progress
 
     async def _go_on(
         self, request: InferenceRequest, listener: StreamListener, cause: str

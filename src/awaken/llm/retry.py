@@ -23,7 +23,7 @@ from awaken.contract.llm import (
 )
 from awaken.domain.value import Value
 from awaken.llm.breaker import CircuitBreaker
-from awaken.llm.idle import IdleWatch, idle_window
+from awaken.llm.idle import IdleWatch, Watchman, idle_window
 
 MAX_BACKOFF_MS = 8000
 
@@ -88,6 +88,7 @@ class RetryingExecutor:
         self._scope = scope
         self._random = random or Random()
         self._leaves = leaves
+        self._watchman = Watchman(clock)
 
     @property
     def name(self) -> str:
@@ -131,7 +132,7 @@ class RetryingExecutor:
         window = idle_window(self._policy.stream_idle_timeout_secs, request)
         while True:
             try:
-                with self._admission(model), IdleWatch(window, listener, self._clock):
+                with self._admission(model), IdleWatch(self._watchman, listener, window):
                     return await listener.listen(self._ask(request))
             except StreamInterrupted:
                 raise

@@ -390,8 +390,9 @@ async def invoke(run: LiveRun, turn: Turn, index: int, snapshot: Snapshot) -> To
     mark = CURRENT_CALL.set(ctx) if ctx.services else None
     try:
         output = await execute_tool(run.agent.tools, call, ctx)
-        if was_cut_short(output.result) and must_run_once(run, call.name):
-            return ToolOutput(unknown_outcome(call.name, output.result.message or ""))
+        result = output.result
+        if result.metadata and was_cut_short(result) and must_run_once(run, call.name):
+            return ToolOutput(unknown_outcome(call.name, result.message or ""))
         return output
     except asyncio.CancelledError as error:
         if is_ours(error):

@@ -94,7 +94,7 @@ class Context:
         window.take(self._run.transcript.items)
         fixed = self._fixed_tokens(tools)
         for entry in context:
-            fixed += self.counter.message(entry.to_message(self._run.ids))
+            fixed += 4 + sum(self.counter.block(block) for block in entry.content)
         room = (policy.max_context_tokens - policy.max_output_tokens) / self.factor
         if window.fit(int(room) - fixed, policy.min_recent_messages):
             self._keep()
@@ -116,22 +116,27 @@ class Context:
     def learn(self, usage: TokenUsage | None) -> None:
         """Take what the provider has counted for what was guessed."""
         counted = usage.prompt_tokens if usage is not None else None
-        if not counted or self._sent < LEAST_LEARNED:
-            return
+        if not counted or self._sent < LEAST_LEARNED or self.agent.env.transforms:
+            return  # nothing was counted, too little, or what plugins have made of it
         factor = min(MOST_FACTOR, max(LEAST_FACTOR, counted / self._sent))
         if abs(factor - self.factor) > FACTOR_STEP * self.factor:
             self.factor = factor
             self._keep()
 
     def harder(self, request: InferenceRequest, error: BaseException | None) -> InferenceRequest:
-        """The same request at half its length, if the model could not take all of it."""
+        """The same request at half its length, if the model could not take all of it and there is
+        something to leave out."""
         if not isinstance(error, ContextOverflow):
             return request
-        # Whatever was guessed, it was too little; the model's answer will tell by how much.
-        self.factor = min(MOST_FACTOR, self.factor * 2)
         tokens = sum(self.counter.message(message) for message in request.messages)
         messages = truncate(request.messages, tokens // 2, counter=self.counter)
-        self._sent += sum(self.counter.message(message) for message in messages) - tokens
+        kept = sum(self.counter.message(message) for message in messages)
+        if kept >= tokens:
+            return request
+        # Whatever was guessed, it was too little; what the model reports will tell by how much.
+        self.factor = min(MOST_FACTOR, self.factor * 2)
+        self._keep()
+        self._sent += kept - tokens
         return msgspec.structs.replace(request, messages=messages)
 
     # -- for a compactor ----------------------------------------------------------------------

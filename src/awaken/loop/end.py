@@ -48,6 +48,7 @@ async def finish(run: LiveRun, end: TerminationReason) -> AgentRunResult:
         steps=record.steps if record else 0,
         input_tokens=run.input_tokens,
         output_tokens=run.output_tokens,
+        **run.took,
         tickets=record.waiting.tickets if record and record.waiting else (),
         waits=record is not None and record.waiting is not None,
         spent=run.budget.counted if run.budget is not None else None,
@@ -99,8 +100,6 @@ async def _commit_end(run: LiveRun, end: TerminationReason) -> None:
     await persist_checkpoint(
         run, termination=end, error_payload=payload, finish=finish, release=release
     )
-    if run.purse is not None and lifecycle.status is RunStatus.DONE:
-        await run.purse.close()
 
 
 def finish_event(run: LiveRun, end: TerminationReason, result: Json) -> RunFinish:

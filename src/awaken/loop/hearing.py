@@ -36,6 +36,7 @@ class Hearing(StreamAccumulator):
         "_looks",
         "_number",
         "_run",
+        "cost",
         "model_id",
         "writing",
     )
@@ -44,6 +45,7 @@ class Hearing(StreamAccumulator):
         super().__init__()
         self._run, self._journal = run, run.journal
         self.model_id: str | None = None
+        self.cost: float | None = None
         self._asked = ""
         self._looks = self._number = 0
         self._kept: tuple[int, dict[str, int]] = (0, {})
@@ -169,7 +171,7 @@ class Hearing(StreamAccumulator):
     def _count(self) -> None:
         """Count what a stream that broke off took."""
         if self._run.purse is not None and self.progress:
-            count(self._run, self)
+            count(self._run, self, self.model_id)
 
 
 async def _close(stream: object) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from awaken.contract.accumulate import total_usage
 from awaken.contract.control import interruptible
 from awaken.contract.llm import InferenceRequest, drive_of
 from awaken.domain.context_message import ContextMessage, place
@@ -18,7 +19,7 @@ from awaken.errors import BudgetExhausted, Cancelled, HookFailed, InferenceFaile
 from awaken.loop.context import Context, context_of
 from awaken.loop.hearing import Hearing
 from awaken.loop.live import LiveRun
-from awaken.loop.spending import count, set_aside
+from awaken.loop.spending import add_costs, count, set_aside
 from awaken.state.runtime_keys import (
     CONTEXT_MESSAGES,
     INFERENCE_OVERRIDE,
@@ -39,6 +40,8 @@ class Answer(msgspec.Struct, gc=False):
     result: StreamResult
     offered: tuple[ToolDescriptor, ...] = ()
     told: InferenceComplete | None = None
+    model: str = ""
+    cost: float | None = None
     cancelled: bool = False
     failure: InferenceFailed | None = None
 
@@ -55,7 +58,7 @@ async def ask_model(run: LiveRun) -> Answer:
     answer = await _stream(run, request)
     if run.agent.spec.context_policy is not None and (window := context_of(run)) is not None:
         request, answer = await _within(run, window, request, answer)
-    retries = 0
+    retries, usage, cost = 0, answer.result.usage, answer.cost
     while (
         not answer.cancelled
         and answer.failure is None
@@ -69,11 +72,15 @@ async def ask_model(run: LiveRun) -> Answer:
         run.transcript.extend(more)
         request = _continued(run, request, more)
         answer = await _stream(run, request)
+        usage = total_usage(usage, answer.result.usage)
+        if answer.cost is not None:
+            cost = answer.cost + (cost or 0.0)
     if run.purse is not None:
         await run.purse.tell()
     answer.told = InferenceComplete(
-        model=request.upstream_model,
-        usage=answer.result.usage,
+        model=answer.model or request.upstream_model,
+        usage=usage,
+        cost=cost,
         duration_ms=int((run.clock.monotonic() - started) * 1000),
     )
     return answer
@@ -206,7 +213,9 @@ async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
     finally:
         if heard.writing is not None:
             await heard.kept(heard.writing)
-    return Answer(_counted(run, heard, heard.finish(), whole=True), request.tools)
+    answer = Answer(_counted(run, heard, heard.finish(), whole=True), request.tools)
+    answer.model, answer.cost = heard.model_id or request.upstream_model, heard.cost
+    return answer
 
 
 def _question(run: LiveRun, request: InferenceRequest) -> str:
@@ -221,8 +230,10 @@ def _counted(run: LiveRun, heard: Hearing, result: StreamResult, *, whole: bool)
     if whole and usage is not None:
         run.input_tokens += max(0, usage.prompt_tokens or 0)
         run.output_tokens += max(0, usage.completion_tokens or 0)
+        if run.agent.prices or usage.cache_read_tokens or usage.thinking_tokens:
+            heard.cost = add_costs(run, usage, heard.model_id)
     if run.purse is not None and (whole or heard.progress):
-        count(run, heard)
+        count(run, heard, heard.model_id)
     return result
 
 

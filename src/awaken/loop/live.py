@@ -52,7 +52,10 @@ log = logging.getLogger("awaken.loop")
 
 
 class AgentRunResult(Value, frozen=True, kw_only=True):
-    """How a run ended; `spent` is what it has used up, with all it started, if it has a budget."""
+    """How a run ended; `spent` is what it has used up, with all it started, if it has a budget.
+
+    `cost` is that of its own models, as far as their prices are known.
+    """
 
     run_id: str
     agent_id: str = ""
@@ -61,9 +64,21 @@ class AgentRunResult(Value, frozen=True, kw_only=True):
     steps: int
     input_tokens: int = 0
     output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_creation_tokens: int = 0
+    thinking_tokens: int = 0
+    cost: float | None = None
     tickets: tuple[RunWaitingTicket, ...] = ()
     waits: bool = False
     spent: Amount | None = None
+
+
+def taken_before(record: RunRecord | None) -> dict[str, Any]:
+    """What a run took before, besides tokens in and out, by the fields of its record."""
+    if record is None:
+        return {}
+    names = ("cache_read_tokens", "cache_creation_tokens", "thinking_tokens", "cost")
+    return {name: value for name in names if (value := getattr(record, name))}
 
 
 class AgentLoopParams(msgspec.Struct, kw_only=True, gc=False):
@@ -176,6 +191,7 @@ class LiveRun:
         "stream",
         "task",
         "token",
+        "took",
         "transcript",
         "window",
     )
@@ -207,6 +223,7 @@ class LiveRun:
         # Counted here too: the lifecycle takes no more steps once a policy has closed it.
         self.steps = params.previous.steps if params.previous else 0
         self.input_tokens = params.previous.input_tokens if params.previous else 0
+        self.took = taken_before(params.previous)
         self.output_tokens = params.previous.output_tokens if params.previous else 0
         self.journal = Journal(
             params.sink,

@@ -7,10 +7,12 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from awaken.codec import dumps
 from awaken.contract.budget import Account, Reservation
 from awaken.contract.control import CancellationToken, interruptible
-from awaken.domain.budget import Amount
+from awaken.domain.budget import Amount, Price
 from awaken.domain.inference import TokenUsage
 from awaken.domain.message import Message, Text, Thinking
 from awaken.errors import BudgetExhausted, StoreError
@@ -121,21 +123,23 @@ class Purse:
 
     # -- after --------------------------------------------------------------------------------
 
-    def settle(self, agent: ResolvedAgent, usage: TokenUsage | None, heard: int) -> Amount:
+    def settle(self, price: Price | None, usage: TokenUsage | None, heard: int) -> Amount:
         """Count what an inference took; where nothing is reported, what was sent and `heard`."""
         reservation, self._reservation = self._reservation, None
         if reservation is None:
             return Amount()
         prompt, output = self._prompt, heard
+        took = TokenUsage(prompt_tokens=prompt, completion_tokens=output)
         # No prompt takes nothing: whoever says so does not know.
         if usage is not None and (usage.prompt_tokens or 0) > 0:
             prompt = usage.prompt_tokens or 0
             if usage.completion_tokens is not None:
                 output = max(0, usage.completion_tokens)
+            took = msgspec.structs.replace(usage, prompt_tokens=prompt, completion_tokens=output)
             self._factor = max(self._factor, prompt * self._factor / self._prompt)
         used = Amount(
             tokens=prompt + output,
-            money=agent.price.of(prompt, output) if agent.price is not None else 0.0,
+            money=price.of_usage(took) if price is not None else 0.0,
             steps=1,
         )
         reservation.settle(used)
@@ -160,13 +164,6 @@ class Purse:
             await self.account.tell(leaves=leaves)
         except StoreError as error:
             log.warning("run %s: what it used up is told later: %s", self._run_id, error)
-
-    async def close(self) -> None:
-        """The run is over."""
-        try:
-            await self.account.close()
-        except StoreError as error:
-            log.warning("run %s: that it is over is not told: %s", self._run_id, error)
 
 
 def estimate(message: Message, *, more: int = 0) -> int:

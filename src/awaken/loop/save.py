@@ -168,6 +168,7 @@ def _next_record(
             input_tokens=run.input_tokens,
             output_tokens=run.output_tokens,
             revision=record.revision + 1,
+            **run.took,
         )
     final = (run.response or None) if termination is not None else None
     waiting = status is _WAITING
@@ -200,6 +201,7 @@ def _next_record(
         input_tokens=run.input_tokens,
         output_tokens=run.output_tokens,
         revision=record.revision + 1,
+        **run.took,
     )
 
 

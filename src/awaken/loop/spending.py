@@ -13,7 +13,8 @@ import msgspec
 
 from awaken.contract.accumulate import StreamAccumulator
 from awaken.contract.budget import Account
-from awaken.domain.budget import BUDGET_LIMIT, Amount, Spending
+from awaken.domain.budget import BUDGET_LIMIT, Amount, Price, Spending
+from awaken.domain.inference import TokenUsage
 from awaken.domain.lifecycle import Stopped, StoppedReason
 from awaken.domain.message import Message, Role
 from awaken.domain.suspension import (
@@ -23,7 +24,7 @@ from awaken.domain.suspension import (
     ToolCallResume,
     ToolCallStatus,
 )
-from awaken.errors import BudgetExhausted, ModelPriceUnknown
+from awaken.errors import BudgetExhausted, ModelPriceUnknown, StorageError, StoreError
 from awaken.loop.complete import ask
 from awaken.loop.live import LiveRun
 from awaken.loop.purse import estimate
@@ -46,22 +47,47 @@ async def set_aside(run: LiveRun, *more: Message) -> None:
     Raises:
         BudgetExhausted: there is not enough left.
         Cancelled: somebody cancelled the run.
+        StorageError: nobody knows what other processes have used up.
     """
     if run.purse is not None:
         asked = run.overrides.max_tokens if run.overrides is not None else None
         messages: Sequence[Message] = run.transcript.view()
         if more:
             messages = [*messages, *more]
-        await run.purse.reserve(run.agent, messages, asked, run.token, run.task)
+        try:
+            await run.purse.reserve(run.agent, messages, asked, run.token, run.task)
+        except StoreError as error:
+            raise StorageError(error) from error
 
 
-def count(run: LiveRun, heard: StreamAccumulator) -> None:
+def count(run: LiveRun, heard: StreamAccumulator, model_id: str | None) -> None:
     """Count what an answer took, as far as it was heard, if the run has a budget."""
     if run.purse is not None:
         answer = heard.this_stream()
         said = Message(role=Role.ASSISTANT, content=answer.content)
         size = estimate(said, more=heard.size_of_calls)
-        note(run, run.purse.settle(run.agent, answer.usage, size))
+        price = price_of(run, model_id)
+        note(run, run.purse.settle(price, answer.usage, size))
+
+
+def add_costs(run: LiveRun, usage: TokenUsage, model_id: str | None) -> float | None:
+    """Add to what the run took besides tokens in and out; what an answer cost, if that is known."""
+    took = run.took
+    for name in ("cache_read_tokens", "cache_creation_tokens", "thinking_tokens"):
+        if more := getattr(usage, name):
+            took[name] = took.get(name, 0) + more
+    price = price_of(run, model_id)
+    if price is None:
+        return None
+    cost = price.of_usage(usage)
+    took["cost"] = took.get("cost", 0.0) + cost
+    return cost
+
+
+def price_of(run: LiveRun, model_id: str | None) -> Price | None:
+    """What the model that answered costs: the agent's own, unless one of its pool is named."""
+    prices = run.agent.prices
+    return prices.get(model_id) if model_id is not None else run.agent.price
 
 
 def note(run: LiveRun, used: Amount) -> None:

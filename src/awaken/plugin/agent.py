@@ -49,7 +49,10 @@ class ResolvedAgent(msgspec.Struct, frozen=True, kw_only=True):
         prices = self.prices.values()
         if len(prices) < 2:
             return next(iter(prices), None)
-        return Price(input=max(p.input for p in prices), output=max(p.output for p in prices))
+        return Price(
+            input=max(max(p.input, p.cache_write or 0) for p in prices),
+            output=max(p.output for p in prices),
+        )
 
     @classmethod
     def new(

@@ -235,7 +235,12 @@ def _least(limits: Iterable[int | None]) -> int | None:
 
 def _price(model: ModelSpec, spec: AgentSpec) -> Price | None:
     if model.input_price is not None and model.output_price is not None:
-        return Price(input=model.input_price, output=model.output_price)
+        return Price(
+            input=model.input_price,
+            output=model.output_price,
+            cache_read=model.cache_read_price,
+            cache_write=model.cache_write_price,
+        )
     if spec.budget is not None and spec.budget.money is not None:
         raise ModelPriceUnknown(model.id, spec.id)
     return None

@@ -23,7 +23,6 @@ LOOK_AGAIN = 0.2
 
 _OWNER = ProfileOwner()
 _NOTHING = Amount()
-_replace = msgspec.structs.replace
 
 
 class Entry(Value, frozen=True, kw_only=True):
@@ -33,7 +32,6 @@ class Entry(Value, frozen=True, kw_only=True):
     runs: tuple[str, ...]
     known: Spending = Spending()
     aside: Amount = _NOTHING
-    is_over: bool = False
 
 
 class TreeBook:
@@ -48,7 +46,7 @@ class TreeBook:
     ) -> None:
         self._store = store
         self._clock = clock
-        self._root, self._key = root, f"budget:{root}"
+        self._key = f"budget:{root}"
         self._accounts = accounts
         self._parts: WeakValueDictionary[str, Account] = WeakValueDictionary()
         self._entries: dict[str, Entry] = {}
@@ -92,34 +90,13 @@ class TreeBook:
         async with self._writing:
             await self._read()
             freed = {
-                name: _replace(told, aside=_NOTHING)
+                name: msgspec.structs.replace(told, aside=_NOTHING)
                 for name, told in self._entries.items()
                 if await self._is_gone(told)
             }
             if freed:
                 await self._write({**self._entries, **freed})
                 await self._read()
-
-    async def close(self, part: Account) -> None:
-        """A part is over; the last one takes the book along."""
-        async with self._writing:
-            while True:
-                await self._know()
-                entries = self._now()
-                if (told := entries.get(part.name)) is not None:
-                    entries[part.name] = _replace(told, aside=_NOTHING, is_over=True)
-                if await self._write(entries):
-                    break
-            if all(told.is_over for told in entries.values()) and await self._is_done(entries):
-                await self._store.profiles.delete(_OWNER, self._key)
-                self._version = None
-
-    async def _is_done(self, entries: Mapping[str, Entry]) -> bool:
-        """Whether the root, which may have ended before there was anything to tell, is over."""
-        if self._root in entries:
-            return True
-        run = await self._store.load_run(self._root)
-        return run is None or run.status is RunStatus.DONE
 
     # -- reading ------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from awaken.plugin.agent import ResolvedAgent, ResolvedBackendAgent, ResolvedExe
 from awaken.runtime.opening import wants_whole_log
 from awaken.runtime.prepare import choose_agent
 from awaken.runtime.request import RunRequest
+from awaken.state.context_keys import CONTEXT_WINDOW
 
 _replace = msgspec.structs.replace
 
@@ -58,8 +59,8 @@ async def read_thread(
         piece = await store.load_messages(request.thread_id, after=skipped, limit=more)
         context = _replace(context, messages=[*piece, *context.messages], skipped=skipped)
     if context.skipped and wish.is_limited:
-        leading = await _leading(store, context)
-        context = _replace(context, leading=leading)
+        most = MOST_LEADING if wish.most is None else min(wish.most, MOST_LEADING)
+        context = _replace(context, leading=await _leading(store, context, most))
     return agent, context
 
 
@@ -72,14 +73,15 @@ class _Wish:
 
     def __init__(self, agent: ResolvedExecution) -> None:
         policy = agent.spec.context_policy
-        self._most = policy.max_messages if policy is not None else None
+        self.most = policy.max_messages if policy is not None else None
         self._room: int | None = None
         if isinstance(agent, ResolvedAgent):
             if (held := policy_of(agent)) is not None:
                 self._room, self._counter = held.max_context_tokens, counter_of(agent)
         elif not wants_whole_log(agent):
-            self._most = 1
-        self._seen = self._tokens = self._covered = 0
+            self.most = 1
+        self._seen = self._covered = 0
+        self._tokens = 0.0
 
     @property
     def is_limited(self) -> bool:
@@ -90,30 +92,32 @@ class _Wish:
     def first(self) -> int | None:
         """How many of the last messages to read at first; all without a limit."""
         if self._room is None:
-            return self._most
-        return FIRST_PIECE if self._most is None else min(self._most, FIRST_PIECE)
+            return self.most
+        return FIRST_PIECE if self.most is None else min(self.most, FIRST_PIECE)
 
     def more(self, context: ThreadContext) -> int:
         """How many more messages to read, from before those that were."""
         skipped, read = context.skipped, len(context.messages)
         if skipped == 0 or self.first is None:
             return skipped
-        self._look(context.messages[: read - self._seen])
+        self._look(context, context.messages[: read - self._seen])
         self._seen = read
         if not _has_open_turn(context):
             return min(skipped, max(read, self.first))
-        most = skipped if self._most is None else min(skipped, self._most - read)
+        most = skipped if self.most is None else min(skipped, self.most - read)
         if self._room is not None:
             if self._tokens >= self._room:
                 return 0
             most = min(most, skipped - self._covered)
         return max(0, min(most, max(read, self.first)))
 
-    def _look(self, messages: Sequence[Message]) -> None:
+    def _look(self, context: ThreadContext, messages: Sequence[Message]) -> None:
         if self._room is None:
             return
+        known = context.thread_state.extensions.get(CONTEXT_WINDOW.name)
+        factor = CONTEXT_WINDOW.load(known).factor if known is not None else 1.0
         for message in messages:
-            self._tokens += self._counter.message(shortened(message))
+            self._tokens += self._counter.message(shortened(message)) * factor
             if message.metadata is not None and message.metadata.compaction is not None:
                 self._covered = max(self._covered, message.metadata.compaction.to_seq)
 
@@ -126,10 +130,10 @@ def _has_open_turn(context: ThreadContext) -> bool:
     return any(message.tool_calls for message in context.messages)
 
 
-async def _leading(store: Store, context: ThreadContext) -> Sequence[Message]:
+async def _leading(store: Store, context: ThreadContext, most: int) -> Sequence[Message]:
     """The system messages a thread begins with, and its last summary, if they were not read."""
     thread_id, skipped = context.thread.id, context.skipped
-    begins = await store.load_messages(thread_id, after=0, limit=min(skipped, MOST_LEADING))
+    begins = await store.load_messages(thread_id, after=0, limit=min(skipped, most))
     found = list(takewhile(lambda message: message.role is Role.SYSTEM, begins))
     known = context.thread_state.extensions.get(COMPACTION.name)
     seq = COMPACTION.load(known).last_summary_seq if known is not None else None

@@ -116,6 +116,7 @@ RUN_LIFECYCLE: StateKey[RunLifecycleState, LifecycleUpdate] = StateKey(
     apply=_lifecycle,
     decode=_read_lifecycle,
 )
+"""How the run stands. A hook ends the run by updating it with `Done`."""
 
 
 # -- tool calls -------------------------------------------------------------------------------

@@ -57,7 +57,7 @@ def cut_short(tool: str, error: ToolError, mark: str) -> ToolOutput:
 
 def was_cut_short(result: ToolResult) -> bool:
     """Whether a call was ended before it had answered: it may have taken effect."""
-    return bool(result.metadata) and not _CUT_SHORT.isdisjoint(result.metadata)
+    return not _CUT_SHORT.isdisjoint(result.metadata)
 
 
 def to_data(value: Any) -> Json:

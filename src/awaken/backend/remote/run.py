@@ -327,8 +327,6 @@ class RemoteRun:
         if self._purse is not None:
             await self._purse.tell(leaves=release)
         await self._commit(said, record, kept, release=release)
-        if self._purse is not None and status is RunStatus.DONE:
-            await self._purse.close()
         return AgentRunResult(
             run_id=self.identity.run_id,
             agent_id=self.identity.agent_id,

@@ -56,14 +56,15 @@ class HandoffInputPlugin:
         """The messages of a request, with what is to be seen in the place of what was before."""
         if not self._before:
             return messages
-        before = {id(message) for message in self._before}
-        there = {id(message) for message in messages if id(message) in before}
-        # What another transform has left out stays out; what a filter has made up is new.
-        shown = [m for m in self._shown if id(m) in there or id(m) not in before]
-        place = next((i for i, m in enumerate(messages) if id(m) in before), None)
+        # By their names: a window may show a message shorter than it is.
+        before = {message.id for message in self._before}
+        there = {message.id for message in messages if message.id in before}
+        # What somebody else has left out stays out; what a filter has made up is new.
+        shown = [m for m in self._shown if m.id in there or m.id not in before]
+        place = next((i for i, m in enumerate(messages) if m.id in before), None)
         if place is None:
             return messages
-        rest = [m for m in messages[place:] if id(m) not in before]
+        rest = [m for m in messages[place:] if m.id not in before]
         return [*messages[:place], *_paired(shown), *rest]
 
 

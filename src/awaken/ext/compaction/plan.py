@@ -1,0 +1,111 @@
+"""What of a conversation is summarised. Pure: messages in, a plan out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from awaken.codec import dumps_text
+from awaken.domain.estimate import TokenCounter
+from awaken.domain.message import Message, Role, Visibility
+from awaken.domain.transcript import is_summary
+from awaken.domain.window import shortened
+
+LEAST_TOKENS = 1024
+"""Less than this is not worth a summary."""
+
+OPENING, CLOSING = "<conversation-summary>", "</conversation-summary>"
+LEFT_OUT = "[Earlier messages are left out]"
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """All up to a message is to be summarised: what the summariser reads of it, and how many tokens
+    that takes now. `previous` is the summary it begins with, if it does."""
+
+    boundary_message_id: str
+    previous: str | None
+    lines: tuple[str, ...]
+    tokens: int
+
+    def transcript(self, most: int) -> str:
+        """What the summariser reads: the last lines, so many characters of them at most."""
+        kept: list[str] = []
+        for line in reversed(self.lines):
+            most -= len(line) + 1
+            if most < 0:
+                kept.append(LEFT_OUT)
+                break
+            kept.append(line)
+        return "\n".join(reversed(kept))
+
+
+def plan(messages: Sequence[Message], suffix: int, counter: TokenCounter) -> Plan | None:
+    """What to summarise so that the last messages, `suffix` of them, and all since the user's last
+    one stay as they are; nothing if that is not worth it."""
+    first = 0
+    while first < len(messages) and _stays(messages[first]):
+        first += 1
+    previous = None
+    if first < len(messages) and is_summary(messages[first]):
+        previous = summary_text(messages[first])
+    start = first + 1 if previous is not None else first
+    user = _last_user(messages)
+    last = safe_boundary(messages, start, min(len(messages) - suffix, user))
+    if last is None:
+        return None
+    covered, boundary = messages[start : last + 1], messages[last].id
+    tokens = sum(counter.message(message) for message in covered)
+    lines = tuple(line for message in covered for line in _lines(message))
+    if not boundary or tokens < LEAST_TOKENS or not lines:
+        return None
+    return Plan(boundary_message_id=boundary, previous=previous, lines=lines, tokens=tokens)
+
+
+def safe_boundary(messages: Sequence[Message], start: int, stop: int) -> int | None:
+    """The last place before `stop` behind which no call is open and no result follows."""
+    found: int | None = None
+    open_calls: list[str] = []
+    for index in range(start, max(start, stop)):
+        message = messages[index]
+        open_calls += [call.id for call in message.tool_calls or ()]
+        if message.role is Role.TOOL and message.tool_call_id in open_calls:
+            open_calls.remove(message.tool_call_id)
+        follows = messages[index + 1] if index + 1 < len(messages) else None
+        if not open_calls and (follows is None or follows.role is not Role.TOOL):
+            found = index
+    return found
+
+
+def _stays(message: Message) -> bool:
+    """Whether it is a system message that stays where it is: any but a summary."""
+    return message.role is Role.SYSTEM and not is_summary(message)
+
+
+def _last_user(messages: Sequence[Message]) -> int:
+    backwards = range(len(messages) - 1, -1, -1)
+    return next((i for i in backwards if messages[i].is_visible_user()), len(messages))
+
+
+def _lines(message: Message) -> list[str]:
+    """A message as the summariser reads it; what is internal it does not."""
+    if message.visibility is Visibility.INTERNAL:
+        return []
+    said = shortened(message).text()
+    name = message.role.value.capitalize()
+    lines = [f"[{name}]: {said}"] if said.strip() else []
+    calls = message.tool_calls or ()
+    return lines + [f"[{name} calls]: {c.name}({dumps_text(c.arguments)})" for c in calls]
+
+
+# -- summaries in the log ---------------------------------------------------------------------
+
+
+def summary_message(text: str, id: str) -> Message:
+    """A summary as the model reads it."""
+    return Message.internal_system(f"{OPENING}\n{text}\n{CLOSING}", id=id)
+
+
+def summary_text(message: Message) -> str:
+    """What a summary says."""
+    return message.text().removeprefix(OPENING).removesuffix(CLOSING).strip("\n")

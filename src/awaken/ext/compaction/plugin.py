@@ -1,0 +1,149 @@
+"""The plugin: when a conversation gets long, its beginning is shown as a summary."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from awaken.errors import KeyDecode
+from awaken.ext.compaction.config import SECTION, CompactionConfig, section_schema
+from awaken.ext.compaction.plan import plan, summary_message
+from awaken.ext.compaction.state import (
+    COMPACTION,
+    Begin,
+    CompactionBoundary,
+    CompactionMishap,
+    Complete,
+    Fail,
+    Forget,
+    InFlight,
+    Skip,
+)
+from awaken.ext.compaction.summary import Job, Jobs, summarise
+from awaken.plugin.compactor import Compactor, Talk
+from awaken.plugin.hook import ConfigSchema
+from awaken.plugin.registrar import Registrar
+
+COMPACTION_PLUGIN_ID = "context_compaction"
+
+STARTED = "compaction.started"
+COMPACTED = "context.compacted"
+FAILED = "context.compaction_failed"
+SKIPPED = "compaction.skipped"
+
+MIN_SAVINGS = "min_savings_ratio"
+
+log = logging.getLogger("awaken.compaction")
+
+
+class CompactionPlugin:
+    """Has summaries made beside runs, and swaps them in between two steps.
+
+    No run waits for one; a run that ends first leaves it to the next run of its thread. The model
+    is told nothing but the summary, and the thread keeps every message. One plugin serves all
+    agents of a runtime.
+    """
+
+    id = COMPACTION_PLUGIN_ID
+
+    def __init__(self) -> None:
+        self._jobs = Jobs()
+
+    def register(self, registrar: Registrar) -> None:
+        registrar.key(COMPACTION)
+        registrar.service(Compactor, self)  # type: ignore[type-abstract]  # only a name to be found by
+
+    def config_schemas(self) -> Sequence[ConfigSchema]:
+        return [ConfigSchema(key=SECTION, json_schema=section_schema())]
+
+    async def close(self, *, leave: bool = False) -> None:
+        """Give up what is under way: the next run of each thread begins anew."""
+        await self._jobs.close()
+
+    def tend(self, talk: Talk) -> None:
+        """Swap in a summary that is there, or have one made if it is time."""
+        state = talk.store.read(COMPACTION)
+        if state is not None and state.in_flight is not None:
+            job = self._jobs.find(talk.identity.thread_id, state.in_flight.task_id)
+            if job is None:
+                # The process that made it is gone, or is another one.
+                talk.store.update(COMPACTION, Forget(task_id=state.in_flight.task_id))
+            elif not job.future.done():
+                return
+            else:
+                self._take(talk, job)
+        threshold = talk.policy.autocompact_threshold
+        if threshold is not None and talk.tokens() >= threshold and talk.is_new_turn():
+            self._begin(talk)
+
+    # -- beginning ----------------------------------------------------------------------------
+
+    def _begin(self, talk: Talk) -> None:
+        config = _config(talk)
+        if config.mode == "off":
+            return
+        found = plan(talk.messages(), config.suffix(talk.policy), talk.counter)
+        if found is None:
+            return
+        thread_id, task_id = talk.identity.thread_id, talk.ids.new()
+        flight = InFlight(
+            task_id=task_id,
+            boundary_message_id=found.boundary_message_id,
+            started_at_ms=talk.clock.now_ms(),
+        )
+        talk.store.update(COMPACTION, Begin(flight=flight))
+        self._jobs.start(thread_id, task_id, found, summarise(talk, found, config))
+        about = {"boundary_message_id": found.boundary_message_id, "tokens": found.tokens}
+        talk.tell(STARTED, task_id, about)
+
+    # -- taking in ----------------------------------------------------------------------------
+
+    def _take(self, talk: Talk, job: Job) -> None:
+        self._jobs.drop(talk.identity.thread_id)
+        outcome = job.future.result()
+        about = {"boundary_message_id": job.boundary_message_id}
+        if outcome.error is not None:
+            log.warning("thread %s: no summary: %s", talk.identity.thread_id, outcome.error)
+            talk.store.update(COMPACTION, Fail(mishap=_mishap(talk, job, outcome.error)))
+            return talk.tell(FAILED, job.task_id, {**about, "error": outcome.error})
+        summary = summary_message(outcome.text, talk.ids.new())
+        before, after = job.tokens, talk.counter.message(summary)
+        savings = 1 - after / before
+        if savings < _config(talk).min_savings_ratio:
+            talk.store.update(COMPACTION, Skip(mishap=_mishap(talk, job, MIN_SAVINGS)))
+            ppm = int(savings * 1_000_000)
+            told = {**about, "reason": MIN_SAVINGS, "savings_ppm": ppm}
+            return talk.tell(SKIPPED, job.task_id, told)
+        folded = talk.fold(job.boundary_message_id, summary)
+        if folded is None:
+            talk.store.update(COMPACTION, Forget(task_id=job.task_id))
+            return None
+        boundary = CompactionBoundary(
+            boundary_message_id=job.boundary_message_id,
+            summary_message_id=summary.id or "",
+            summary_seq=folded.seq,
+            pre_tokens=before,
+            post_tokens=after,
+            at_ms=talk.clock.now_ms(),
+        )
+        talk.store.update(COMPACTION, Complete(task_id=job.task_id, boundary=boundary))
+        told = {**about, "summary_message_id": summary.id, "pre_tokens": before}
+        return talk.tell(COMPACTED, job.task_id, {**told, "post_tokens": after})
+
+
+def _config(talk: Talk) -> CompactionConfig:
+    """The section of the agent that speaks; its schema was looked at when it was resolved."""
+    try:
+        return talk.spec.config(SECTION, CompactionConfig)
+    except KeyDecode:
+        log.exception("agent %r: section %r is not used", talk.spec.id, SECTION)
+        return CompactionConfig()
+
+
+def _mishap(talk: Talk, job: Job, reason: str) -> CompactionMishap:
+    return CompactionMishap(
+        task_id=job.task_id,
+        boundary_message_id=job.boundary_message_id,
+        reason=reason,
+        at_ms=talk.clock.now_ms(),
+    )

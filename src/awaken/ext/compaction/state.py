@@ -1,0 +1,125 @@
+"""What is kept of a thread's summaries: those that were made, and the one under way."""
+
+from __future__ import annotations
+
+import msgspec
+
+from awaken.domain.value import Value
+from awaken.state.key import Scope, StateKey
+
+KEPT = 16
+"""How many summaries, failures and refusals are remembered; the others are only counted."""
+
+_replace = msgspec.structs.replace
+
+
+class InFlight(Value, frozen=True, kw_only=True):
+    """A summary that is being made, of all up to a message."""
+
+    task_id: str
+    boundary_message_id: str
+    started_at_ms: int
+
+
+class CompactionBoundary(Value, frozen=True, kw_only=True):
+    """A summary that stands in the log, at `summary_seq`, for all up to a message."""
+
+    boundary_message_id: str
+    summary_message_id: str
+    summary_seq: int | None = None
+    pre_tokens: int
+    post_tokens: int
+    at_ms: int
+
+
+class CompactionMishap(Value, frozen=True, kw_only=True):
+    """A summary that could not be made, or was not worth it, and why."""
+
+    task_id: str
+    boundary_message_id: str
+    reason: str
+    at_ms: int
+
+
+class CompactionState(Value, frozen=True, kw_only=True):
+    """The last of each; `total_compactions` counts all that were swapped in."""
+
+    boundaries: tuple[CompactionBoundary, ...] = ()
+    failures: tuple[CompactionMishap, ...] = ()
+    skipped: tuple[CompactionMishap, ...] = ()
+    total_compactions: int = 0
+    in_flight: InFlight | None = None
+
+    @property
+    def last_summary_seq(self) -> int | None:
+        """Where the last summary stands in the log."""
+        return self.boundaries[-1].summary_seq if self.boundaries else None
+
+    def is_about(self, task_id: str) -> bool:
+        """Whether that is the summary being made."""
+        return self.in_flight is not None and self.in_flight.task_id == task_id
+
+
+# -- updates ----------------------------------------------------------------------------------
+
+
+class Begin(Value, frozen=True, kw_only=True, tag="begin", tag_field="type"):
+    """A summary is being made; refused while another one is."""
+
+    flight: InFlight
+
+
+class Complete(Value, frozen=True, kw_only=True, tag="complete", tag_field="type"):
+    """It stands in the log."""
+
+    task_id: str
+    boundary: CompactionBoundary
+
+
+class Fail(Value, frozen=True, kw_only=True, tag="fail", tag_field="type"):
+    """It could not be made."""
+
+    mishap: CompactionMishap
+
+
+class Skip(Value, frozen=True, kw_only=True, tag="skip", tag_field="type"):
+    """It was made, and is not worth having."""
+
+    mishap: CompactionMishap
+
+
+class Forget(Value, frozen=True, kw_only=True, tag="forget", tag_field="type"):
+    """Nothing will come of it: who made it is gone, or what it is about."""
+
+    task_id: str
+
+
+CompactionUpdate = Begin | Complete | Fail | Skip | Forget
+
+
+def _apply(state: CompactionState, update: CompactionUpdate) -> CompactionState:
+    """The next state; what is said of any other than the one under way changes nothing."""
+    if isinstance(update, Begin):
+        return state if state.in_flight else _replace(state, in_flight=update.flight)
+    about = update.mishap.task_id if isinstance(update, Fail | Skip) else update.task_id
+    if not state.is_about(about):
+        return state
+    state = _replace(state, in_flight=None)
+    match update:
+        case Complete(boundary=boundary):
+            return _replace(
+                state,
+                boundaries=(*state.boundaries, boundary)[-KEPT:],
+                total_compactions=state.total_compactions + 1,
+            )
+        case Fail(mishap=mishap):
+            return _replace(state, failures=(*state.failures, mishap)[-KEPT:])
+        case Skip(mishap=mishap):
+            return _replace(state, skipped=(*state.skipped, mishap)[-KEPT:])
+        case _:
+            return state
+
+
+COMPACTION: StateKey[CompactionState, CompactionUpdate] = StateKey(
+    "__context_compaction", initial=CompactionState, apply=_apply, scope=Scope.THREAD
+)

@@ -1,0 +1,74 @@
+"""The reference is made from the code, and leaves out nothing that is public."""
+
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import awaken
+import awaken.testing
+from awaken.cli.app import cli
+from awaken.domain import event
+from page_blocks import HOME
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All pages of the site, as they are built from."""
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-W", "error", HOME / "tools" / "site_pages.py", folder],
+        capture_output=True,
+        encoding="utf-8",
+        timeout=50,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def headings(site: Path, page: str) -> list[str]:
+    text = (site / "reference" / f"{page}.md").read_text()
+    return re.findall(r"^## (.+)$", text, re.MULTILINE)
+
+
+def test_every_public_name_is_in_the_index_and_says_what_it_is(site: Path) -> None:
+    index = (site / "reference" / "index.md").read_text()
+    rows = re.findall(r"^\| \[`(\w+)`\]\((\w+)\.md#(\w+)\) \| (.+) \|$", index, re.MULTILINE)
+    assert {name for name, *_ in rows} == set(awaken.__all__)
+    for name, page, anchor, about in rows:
+        assert anchor in [heading.lower() for heading in headings(site, page)], name
+        assert about.strip(), name
+
+
+def test_what_users_call_has_a_docstring() -> None:
+    for kind in (awaken.Agent, awaken.Runtime, awaken.Registrar, awaken.StateKey):
+        for name, member in inspect.getmembers(kind):
+            if not name.startswith("_") and (callable(member) or isinstance(member, property)):
+                assert member.__doc__, f"{kind.__name__}.{name}"
+
+
+def test_every_event_command_error_and_helper_has_its_place(site: Path) -> None:
+    events = {kind.__name__ for kind in event.Event.__subclasses__()}
+    assert events <= set(headings(site, "events"))
+    assert set(cli.commands) == set(headings(site, "cli"))
+    assert {"AwakenError", "ConfigError", "RateLimited", "ToolError"} <= set(
+        headings(site, "errors")
+    )
+    assert set(awaken.testing.__all__) <= set(headings(site, "testing"))
+
+
+def test_nothing_of_this_very_process_is_in_the_reference(site: Path) -> None:
+    for page in (site / "reference").glob("*.md"):
+        assert " at 0x" not in page.read_text(), page.name
+
+
+def test_examples_have_pages_and_links_lead_there(site: Path) -> None:
+    examples = {path.stem for path in (HOME / "examples").glob("*.py")}
+    assert {path.stem for path in (site / "examples").glob("*.md")} == {*examples, "index"}
+    assert "](../examples/streaming_web.md)" in (site / "tutorial" / "4-streaming.md").read_text()
+    for page in site.rglob("*.md"):
+        assert not re.search(r"\]\([^)]*\.py\)", page.read_text()), page

@@ -1,0 +1,12 @@
+"""The tutorial, from its first page to its last: every block runs and prints what it says."""
+
+import pytest
+
+from page_blocks import Block, blocks_to_run, check_block
+
+BLOCKS = blocks_to_run("docs/tutorial/*.md", "docs/index.md")
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=str)
+def test_a_block_runs_and_prints_what_it_says(block: Block) -> None:
+    check_block(block)

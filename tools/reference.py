@@ -1,0 +1,408 @@
+"""The reference, as pages of Markdown: what the code says of itself, by `inspect` and nothing else.
+
+`PAGES` says which names stand where. All of `awaken.__all__` does: a name that is left out is an
+error.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+import click
+import msgspec
+
+import awaken
+from awaken.cli.app import cli
+from awaken.domain import event
+
+WIDTH = 96
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some names of a module; all that it exports, or defines, if none are given."""
+
+    module: str
+    names: str = ""
+
+    def items(self) -> Iterator[tuple[str, Any]]:
+        module = import_module(self.module)
+        for name in self.names.split() or exported(module):
+            yield name, getattr(module, name)
+
+
+PAGES: Mapping[str, tuple[str, str, tuple[Part, ...]]] = {
+    "front": (
+        "Agents and runtime",
+        "The front door.",
+        (
+            Part("awaken", "Agent RemoteAgent Runtime RunResult"),
+            Part("awaken.front", "RunStream RecoveredRun"),
+            Part("awaken.front.tasks", "BackgroundTask"),
+            Part("awaken", "Budget Price RunRequest CancellationToken"),
+            Part("awaken.domain.receipt"),
+            Part("awaken.ext.handoff", "Handoff"),
+            Part("awaken.ext.background", "BackgroundTaskPlugin BackgroundLimits"),
+            Part("awaken.front.replay"),
+        ),
+    ),
+    "tools": (
+        "Tools",
+        "What a model may call.",
+        (
+            Part("awaken", "tool TypedTool FrontEndTool ToolCallContext ToolOutput ToolResult"),
+            Part("awaken", "ToolError ToolDescriptor ToolCall"),
+            Part("awaken.contract.tool", "ToolTraits"),
+            Part("awaken.domain.recovery", "ToolEffect Recover"),
+            Part("awaken.tool", "FunctionTool"),
+        ),
+    ),
+    "plugins": (
+        "State and plugins",
+        "Typed state, and behaviour at every phase of a run.",
+        (
+            Part("awaken", "StateKey Merge Scope ProfileKey Command Done RUN_LIFECYCLE Phase"),
+            Part("awaken", "PhaseContext Plugin Registrar Block SetResult Suspend SuspendTicket"),
+            Part("awaken", "ToolCallResume ContextMessage"),
+            Part("awaken.domain.intercept", "Allow AuditOnly Deny ReplaceResult ToolPolicyContext"),
+            Part("awaken.contract.profile", "ProfileAccess"),
+        ),
+    ),
+    "models": (
+        "Models",
+        "Providers, pools, and what is asked of a model.",
+        (
+            Part("awaken.llm.openai", "OpenAIResponses OpenAIChat AzureChat ChatDialect"),
+            Part("awaken.llm.openai.connection", "ConnectionOptions"),
+            Part("awaken.llm.anthropic", "AnthropicMessages BedrockMessages VertexMessages"),
+            Part("awaken.llm.google", "GoogleGemini"),
+            Part("awaken.llm.local", "LocalModel"),
+            Part("awaken.llm.demo", "DemoModel"),
+            Part("awaken.llm.retry", "LlmRetryPolicy"),
+            Part("awaken.domain.pool"),
+            Part("awaken", "InferenceOverride"),
+            Part("awaken.domain.inference", "ContextWindowPolicy TokenUsage StopReason"),
+            Part("awaken.contract.llm"),
+        ),
+    ),
+    "data": (
+        "Data",
+        "Frozen values: messages, specifications, records, and how a run ends.",
+        (
+            Part("awaken", "Message AgentSpec RedactedString"),
+            Part("awaken.domain.message"),
+            Part("awaken.domain.spec"),
+            Part("awaken.domain.lifecycle"),
+            Part("awaken.domain.run"),
+            Part("awaken.domain.thread"),
+            Part("awaken.domain.ticket"),
+            Part("awaken.contract.threads", "RunQuery ThreadQuery TicketQuery Page Freed"),
+        ),
+    ),
+    "events": (
+        "Events",
+        "What a run tells the world. Durable ones have a `seq`, and are committed together with "
+        "what they tell; the others are for whoever listens.",
+        (Part("awaken", "RunEvent"), Part("awaken.domain.event")),
+    ),
+    "protocols": (
+        "Protocols to implement",
+        "What others may bring: models, tools, stores, backends, listeners, clocks.",
+        (
+            Part("awaken.contract.llm", "LlmExecutor DrivesStreams"),
+            Part("awaken.contract.tool", "Tool AsksFirst"),
+            Part("awaken.contract.store", "Store"),
+            Part("awaken.contract.commits"),
+            Part("awaken.contract.threads", "Threads"),
+            Part("awaken.contract.commands"),
+            Part("awaken.contract.profile", "ProfileStore"),
+            Part("awaken.contract.backend", "ExecutionBackend ExecutionBackendFactory"),
+            Part("awaken.contract.events", "EventSink"),
+            Part("awaken.plugin.hook"),
+            Part("awaken.clock", "Clock Timer"),
+            Part("awaken.ids", "Ids"),
+        ),
+    ),
+    "backend": ("Backends", "Where a run executes.", (Part("awaken.backend"),)),
+    "testing": (
+        "Testing",
+        "For tests of agents, tools, stores and backends.",
+        (
+            Part("awaken.testing", "ScriptedModel FunctionModel text_response tool_call_response"),
+            Part("awaken.testing"),
+            Part("awaken.testing.conformance"),
+            Part("awaken.testing.chaos"),
+        ),
+    ),
+}
+
+
+def reference_pages() -> dict[str, str]:
+    """All pages of the reference, by name.
+
+    Raises:
+        LookupError: a public name stands nowhere.
+    """
+    found: dict[str, str] = {}
+    pages: dict[str, str] = {}
+    for page, (title, about, parts) in PAGES.items():
+        sections, seen = [], set[str]()
+        for part in parts:
+            for name, thing in part.items():
+                if name.lower() in seen or (is_error(thing) and name not in part.names):
+                    continue  # errors have a page of their own
+                seen.add(name.lower())
+                sections.append(section(name, thing, part.module))
+                if getattr(awaken, name, None) is thing:
+                    found.setdefault(name, f"{page}.md#{name.lower()}")
+        pages[page] = f"# {title}\n\n{about}\n\n" + "\n".join(sections)
+    pages["errors"] = errors_page()
+    pages["cli"] = cli_page()
+    found["AwakenError"] = "errors.md#awakenerror"
+    pages["index"] = index_page(found)
+    return pages
+
+
+def index_page(found: Mapping[str, str]) -> str:
+    missing = sorted(set(awaken.__all__) - found.keys())
+    if missing:
+        raise LookupError(f"the reference has no place for {', '.join(missing)}: add them to PAGES")
+    lines = [
+        "# Reference",
+        "",
+        "Everything in `from awaken import …`:",
+        "",
+        "| name | |",
+        "|---|---|",
+    ]
+    for name in sorted(awaken.__all__, key=str.lower):
+        lines.append(f"| [`{name}`]({found[name]}) | {first_line(name)} |")
+    lines += ["", "And further in:", ""]
+    for page, (title, about, _) in PAGES.items():
+        lines.append(f"- [{title}]({page}.md): {about}")
+    lines.append("- [Errors](errors.md): one tree; `AwakenError` catches all.")
+    lines.append("- [The command line](cli.md): every command and option.")
+    return "\n".join(lines) + "\n"
+
+
+def errors_page() -> str:
+    """The tree as it is drawn, and all of its classes, wherever they are defined."""
+    errors = import_module("awaken.errors")
+    for part in (part for _, _, parts in PAGES.values() for part in parts):
+        import_module(part.module)
+    classes = sorted(subclasses(awaken.AwakenError), key=lambda kind: kind.__name__.lower())
+    drawn = inspect.cleandoc(errors.__doc__ or "").partition("\n\n")
+    sections = [section(kind.__name__, kind, kind.__module__) for kind in classes]
+    return f"# Errors\n\n{drawn[0]}\n\n```text\n{drawn[2]}\n```\n\n" + "\n".join(sections)
+
+
+def subclasses(kind: type) -> set[type]:
+    kinds: list[type] = kind.__subclasses__()
+    beneath = {each for sub in kinds for each in subclasses(sub)}
+    return {kind, *beneath} if kind.__module__.startswith("awaken.") else beneath
+
+
+def cli_page() -> str:
+    lines = ["# The command line", ""]
+    context = click.Context(cli, info_name="awaken", max_content_width=WIDTH, terminal_width=WIDTH)
+    lines += ["```text", cli.get_help(context), "```", ""]
+    for name in cli.list_commands(context):
+        command = cli.commands[name]
+        inner = click.Context(command, info_name=name, parent=context)
+        lines += [f"## {name}", "", "```text", command.get_help(inner), "```", ""]
+    return "\n".join(lines)
+
+
+# -- one name ---------------------------------------------------------------------------------
+
+
+def section(name: str, thing: Any, module: str) -> str:
+    """What there is to say of one name."""
+    where = f"<small>`{module}`</small>\n"
+    if isinstance(thing, type):
+        return f"## {name}\n\n{where}\n{of_class(thing)}"
+    if inspect.isfunction(thing):
+        return f"## {name}\n\n{where}\n{code(signature(name, thing))}\n{prose(thing.__doc__)}"
+    return f"## {name}\n\n{where}\n{code(f'{name} = {thing!r}')}\n{prose(said_of(module, name))}"
+
+
+def of_class(kind: type) -> str:
+    parts = [code(declaration(kind)), prose(kind.__doc__)]
+    if issubclass(kind, event.Event):
+        parts.insert(1, "*Durable.*\n" if issubclass(kind, event.DURABLE) else "*Transient.*\n")
+    bare: list[str] = []
+    for name, member in members(kind):
+        what = member.fget if isinstance(member, property) else member
+        shown = name if isinstance(member, property) else signature(name, what, bound=True)
+        if what.__doc__:
+            parts.append(f"### {kind.__name__}.{name}\n\n{code(shown)}\n{prose(what.__doc__)}")
+        else:
+            bare.append(shown)  # its name says it all
+    if bare:
+        heading = "Further members:" if len(parts) > 2 else "Members:"
+        parts.append(f"{heading}\n\n" + code("\n".join(bare)))
+    return "\n".join(parts)
+
+
+def declaration(kind: type) -> str:
+    """How a class is made: its fields, its members, or its arguments."""
+    if issubclass(kind, Enum):
+        return "\n".join(
+            [f"class {kind.__name__}:", *(f"    {m.name} = {m.value!r}" for m in kind)]
+        )
+    if issubclass(kind, msgspec.Struct):
+        return "\n".join([f"class {kind.__name__}:", *map(field, own_fields(kind))])
+    if getattr(kind, "_is_protocol", False) or "__init__" not in vars(kind):
+        return f"class {kind.__name__}"
+    return signature(f"class {kind.__name__}", kind.__init__, bound=True).removesuffix(" -> None")
+
+
+def own_fields(kind: type[msgspec.Struct]) -> list[tuple[msgspec.structs.FieldInfo, str]]:
+    types: dict[str, Any] = {}
+    for base in reversed(kind.__mro__):
+        types |= vars(base).get("__annotations__", {})
+    return [(each, written(types[each.name])) for each in msgspec.structs.fields(kind)]
+
+
+def field(of: tuple[msgspec.structs.FieldInfo, str]) -> str:
+    info, type_ = of
+    default = ""
+    if info.default is not msgspec.NODEFAULT:
+        default = f" = {value(info.default)}"
+    elif info.default_factory is not msgspec.NODEFAULT:
+        default = f" = {value(info.default_factory())}"
+    return f"    {info.name}: {type_}{default}"
+
+
+def members(kind: type) -> Iterable[tuple[str, Any]]:
+    """Public methods and properties that are ours, those of the class itself first."""
+    seen: set[str] = set()
+    for base in kind.__mro__:
+        if not base.__module__.startswith("awaken.") or issubclass(base, Enum):
+            continue
+        for name, member in vars(base).items():
+            plain = member.__func__ if isinstance(member, classmethod | staticmethod) else member
+            if name.startswith("_") or name in seen or getattr(kind, name, None) is None:
+                continue
+            if inspect.isfunction(plain) or isinstance(plain, property):
+                seen.add(name)
+                yield name, plain
+
+
+def signature(name: str, fn: Any, *, bound: bool = False) -> str:
+    """A function's head; on several lines if it is long."""
+    sign = inspect.signature(fn)
+    given = list(sign.parameters.values())
+    if bound and given and given[0].name in ("self", "cls"):
+        given = given[1:]
+    starts = inspect.iscoroutinefunction(fn) or inspect.isasyncgenfunction(fn)
+    head = f"async {name}" if starts else name
+    tail = "" if sign.return_annotation is sign.empty else f" -> {written(sign.return_annotation)}"
+    arguments = list(parameters(given))
+    line = f"{head}({', '.join(arguments)}){tail}"
+    if len(line) <= WIDTH:
+        return line
+    return f"{head}(\n" + "".join(f"    {each},\n" for each in arguments) + f"){tail}"
+
+
+def parameters(given: Iterable[inspect.Parameter]) -> Iterator[str]:
+    """Parameters as they are written, with the stars and slashes between them."""
+    before: inspect.Parameter | None = None
+    for each in given:
+        if before is not None and before.kind is each.POSITIONAL_ONLY is not each.kind:
+            yield "/"
+        starred = before is not None and before.kind in (each.KEYWORD_ONLY, each.VAR_POSITIONAL)
+        if each.kind is each.KEYWORD_ONLY and not starred:
+            yield "*"
+        stars = "*" * (each.kind is each.VAR_POSITIONAL) + "**" * (each.kind is each.VAR_KEYWORD)
+        typed = "" if each.annotation is each.empty else f": {written(each.annotation)}"
+        default = "" if each.default is each.empty else f" = {value(each.default)}"
+        yield f"{stars}{each.name}{typed}{default if typed else default.replace(' ', '')}"
+        before = each
+    if before is not None and before.kind is before.POSITIONAL_ONLY:
+        yield "/"
+
+
+def written(annotation: Any) -> str:
+    return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+
+
+def value(of: Any) -> str:
+    """A default as it would be written; dots where it would not."""
+    if isinstance(of, Enum):
+        return f"{type(of).__name__}.{of.name}"
+    return "..." if repr(of).startswith("<") else repr(of)
+
+
+def code(text: str) -> str:
+    return f"```py\n{text}\n```\n"
+
+
+# -- docstrings -------------------------------------------------------------------------------
+
+
+def prose(text: str | None) -> str:
+    """A docstring as Markdown: its sections become lists."""
+    if not text:
+        return ""
+    lines: list[str] = []
+    for block in re.split(r"\n(?=(?:Args|Raises|Returns):\n)", inspect.cleandoc(text)):
+        head, _, rest = block.partition("\n")
+        if head in ("Args:", "Raises:", "Returns:"):
+            items = re.split(r"\n(?=\S)", textwrap.dedent(rest).split("\n\n")[0])
+            lines += ["", f"**{head.removesuffix(':')}**", "", *map(item, items)]
+        else:
+            lines.append(block)
+    return "\n".join(lines).strip() + "\n"
+
+
+def item(text: str) -> str:
+    names, colon, about = " ".join(text.split()).partition(": ")
+    return f"- `{names}`: {about}" if colon else f"- {names}"
+
+
+def first_line(name: str) -> str:
+    thing = getattr(awaken, name)
+    text = inspect.getdoc(thing) if callable(thing) else said_of("awaken", name)
+    return " ".join((text or "").partition("\n\n")[0].split()).replace("|", "\\|")
+
+
+def said_of(module: str, name: str) -> str | None:
+    """The text that stands beneath an assignment, wherever the name was imported from."""
+    tree = ast.parse(inspect.getsource(import_module(module)))
+    for node, after in zip(tree.body, tree.body[1:], strict=False):
+        if isinstance(node, ast.ImportFrom) and name in [alias.name for alias in node.names]:
+            return said_of(node.module or "", name)
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        names = [target.id for target in targets if isinstance(target, ast.Name)]
+        text = after.value if isinstance(after, ast.Expr) else None
+        if name in names and isinstance(text, ast.Constant):
+            return str(text.value)
+    return None
+
+
+def exported(module: ModuleType) -> list[str]:
+    """What a module exports, or else its own public classes, in their order."""
+    names: list[str] | None = getattr(module, "__all__", None)
+    if names is not None:
+        return names
+    return [
+        name
+        for name, thing in vars(module).items()
+        if isinstance(thing, type)
+        and thing.__module__ == module.__name__
+        and not name.startswith("_")
+    ]
+
+
+def is_error(thing: Any) -> bool:
+    return isinstance(thing, type) and issubclass(thing, BaseException)

@@ -11,8 +11,9 @@ from background_kit import Bench, call, call_context, settle
 
 from awaken import tool
 from awaken.contract.background import PersistedTaskMeta, TaskStatus
-from awaken.contract.tool import Tool
+from awaken.contract.tool import Tool, ToolOutput
 from awaken.domain.recovery import ToolEffect
+from awaken.domain.tool import ToolError
 from awaken.ext.background import (
     BackgroundLimits,
     BackgroundTaskManager,
@@ -21,6 +22,7 @@ from awaken.ext.background import (
     background,
 )
 from awaken.ext.background.records import ORPHANED
+from awaken.tool.answer import WORKER_DIED, cut_short
 
 pytestmark = pytest.mark.anyio
 
@@ -151,6 +153,21 @@ async def test_so_does_the_tools_own_timeout() -> None:
 
     record = bench.record("bg_0")
     assert record.error == f"Timeout: no answer within 0.001 seconds; {UNKNOWN}"
+    assert record.outcome_unknown
+
+
+async def test_so_does_the_death_of_its_worker_process() -> None:
+    bench = Bench()
+
+    @tool(name="job")
+    async def dying() -> ToolOutput:
+        return cut_short("job", ToolError.execution_failed("the worker died"), WORKER_DIED)
+
+    await start(bench, dying)
+    await bench.ended("bg_0")
+
+    record = bench.record("bg_0")
+    assert record.error == f"Execution failed: the worker died; {UNKNOWN}"
     assert record.outcome_unknown
 
 

@@ -12,6 +12,7 @@ import asyncio
 import json
 import os
 import sys
+import traceback
 from importlib import import_module
 from pathlib import Path
 
@@ -52,8 +53,10 @@ def fork(dialect: str, url: str, folder: str) -> None:
     if not process:
         try:
             asyncio.run(main(dialect, url, Path(folder)))
+        except BaseException:
+            traceback.print_exc()
         finally:
-            os._exit(1)  # none is to come so far
+            os._exit(1)  # it was to be killed
     print(process, flush=True)
     os.waitpid(process, 0)
     print("dead", flush=True)

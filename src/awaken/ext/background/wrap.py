@@ -43,11 +43,11 @@ from awaken.ext.background.task import TaskContext, TaskResult
 from awaken.plugin.agent import ResolvedAgent
 from awaken.state.snapshot import Snapshot
 from awaken.tool import execute_tool
+from awaken.tool.answer import was_cut_short
 from awaken.tool.execute import checks_itself
 
 log = logging.getLogger("awaken.background")
 
-_TIMED_OUT = "timed_out"
 _TOLD = "Runs in the background: the call returns a task id at once, the result follows later."
 
 
@@ -282,7 +282,7 @@ def _task_result(output: ToolOutput) -> TaskResult:
     if result.status is ToolStatus.PENDING:
         return TaskResult.failed("the tool asks for a decision, which nobody can give it here")
     if result.status is ToolStatus.ERROR:
-        return TaskResult.failed(result.model_text(), cut_short=_TIMED_OUT in result.metadata)
+        return TaskResult.failed(result.model_text(), cut_short=was_cut_short(result))
     if output.command:
         log.warning(
             "what tool %r changes in the state is refused: it ran in the background",

@@ -1,4 +1,5 @@
-# Everything runs from a .venv in this folder, made on first use. Needs python3 (3.11+), make and git.
+# Everything runs from a .venv in this folder, made on first use. Needs python3 (3.11+), make and git,
+# and for the tests Node with npm.
 PYTHON ?= python3
 BIN := .venv/bin
 PEERS ?=

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 from awaken.contract.accumulate import StreamAccumulator
 from awaken.contract.llm import LlmStreamEvent
@@ -23,6 +23,7 @@ from awaken.loop.spending import count, set_aside
 
 KEPT_AT_LOOK = 4
 """At every which look what has come of an answer is kept: about once a second."""
+_NOTHING_KEPT: tuple[int, Mapping[str, int]] = (0, {})
 _FORWARDED = frozenset({TextDelta, ReasoningDelta, ToolCallStart, ToolCallDelta})
 
 
@@ -48,7 +49,7 @@ class Hearing(StreamAccumulator):
         self.cost: float | None = None
         self._asked = ""
         self._looks = self._number = 0
-        self._kept: tuple[int, dict[str, int]] = (0, {})
+        self._kept = _NOTHING_KEPT
         self.writing: asyncio.Future[None] | None = None
 
     async def listen(self, stream: AsyncIterator[LlmStreamEvent]) -> None:
@@ -112,7 +113,7 @@ class Hearing(StreamAccumulator):
             self.writing = asyncio.ensure_future(self._journal.keep_piece(piece))
 
     def _piece(self) -> StreamPiece | None:
-        said, written = self._kept if self._number else (0, {})
+        said, written = self._kept if self._number else _NOTHING_KEPT
         text, calls = self.snapshot().text, self.written_calls()
         self._kept = (len(text), {id: len(arguments) for id, _, arguments in calls})
         news = [

@@ -15,6 +15,7 @@ from awaken.loop.live import LiveRun
 from awaken.state.runtime_keys import OUTPUT_TRIES
 
 OUTPUT_INVALID = "output_invalid"
+DOES_NOT_FIT = "Your answer does not fit: "
 
 
 def check_answer(run: LiveRun) -> TerminationReason | None:
@@ -29,7 +30,7 @@ def check_answer(run: LiveRun) -> TerminationReason | None:
     if tries >= run.agent.spec.max_output_retries:
         return Stopped(value=StoppedReason(code=OUTPUT_INVALID, detail=problem))
     run.store.update(OUTPUT_TRIES, tries + 1)
-    again = f"Your answer does not fit: {problem}. Give the whole answer again, corrected."
+    again = f"{DOES_NOT_FIT}{problem}. Give the whole answer again, corrected."
     run.transcript.append(Message.internal_user(again, id=run.ids.new()))
     return None
 

@@ -28,7 +28,7 @@ from awaken.state.runtime_keys import (
     ClearFilter,
 )
 
-_CONTINUE = (
+CONTINUE = (
     "Your answer was cut off because it reached the output limit. Go on exactly where it stopped, "
     "without repeating anything, and in smaller pieces."
 )
@@ -239,7 +239,7 @@ def _counted(run: LiveRun, heard: Hearing, result: StreamResult, *, whole: bool)
 
 def _to_go_on(run: LiveRun, cut: StreamResult) -> list[Message]:
     """The piece that came and a word to go on."""
-    said = [Message.internal_user(_CONTINUE, id=run.ids.new())]
+    said = [Message.internal_user(CONTINUE, id=run.ids.new())]
     if cut.content:
         piece = Message(
             id=run.ids.new(), role=Role.ASSISTANT, content=cut.content, metadata=run.metadata

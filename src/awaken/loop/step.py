@@ -26,7 +26,7 @@ _BEFORE_THE_MODEL = (Phase.STEP_START, Phase.BEFORE_INFERENCE)
 _AFTER_INFERENCE = Phase.AFTER_INFERENCE
 _ASSISTANT = Role.ASSISTANT
 
-_MALFORMED = (
+MALFORMED = (
     "Some tool calls in your last answer were not valid JSON and were not executed. "
     "Issue them again, one at a time and with complete arguments."
 )
@@ -111,11 +111,11 @@ async def _act(run: LiveRun, answer: Answer) -> Outcome | TerminationReason:
     if not result.tool_calls:
         if not garbled:
             return Outcome.NATURAL_END
-        run.transcript.append(Message.internal_user(_MALFORMED, id=run.ids.new()))
+        run.transcript.append(Message.internal_user(MALFORMED, id=run.ids.new()))
         return Outcome.CONTINUE
     turn = await run_calls(run, run.message_id, result.tool_calls)
     if result.has_incomplete_tool_calls:
-        run.transcript.append(Message.internal_user(_MALFORMED, id=run.ids.new()))
+        run.transcript.append(Message.internal_user(MALFORMED, id=run.ids.new()))
     run.check_token()
     if turn.blocked is not None:
         return Blocked(value=turn.blocked)

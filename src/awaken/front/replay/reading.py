@@ -22,8 +22,8 @@ from awaken.ext.handoff.plugin import HANDOFF_TOOL
 from awaken.front.replay.parts import Approval, RecordedCall, Turn
 from awaken.front.replay.recording import INFERENCE_FAILED, Recording
 from awaken.front.result import RunResult
-from awaken.loop.infer import _CONTINUE
-from awaken.loop.step import _MALFORMED
+from awaken.loop.infer import CONTINUE
+from awaken.loop.step import MALFORMED
 from awaken.runtime.task_records import is_task
 
 _PAGE = 1_000
@@ -242,10 +242,10 @@ class _Reader:
     def _said(self, message: Message) -> None:
         last = self._drafts[-1] if self._drafts else None
         words = message.text() if message.visibility is Visibility.INTERNAL else ""
-        if words == _CONTINUE:
+        if words == CONTINUE:
             if last is None or not last.cut_off or last.news:
                 self._drafts.append(_Draft(cut_off=True, garbled=True))
-        elif words == _MALFORMED:
+        elif words == MALFORMED:
             self._garbled += 1
         else:
             (last.news if last is not None else self.early).append(message)

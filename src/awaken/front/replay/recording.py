@@ -16,11 +16,10 @@ from awaken.domain.lifecycle import (
 from awaken.domain.message import Message, ToolCall, Visibility
 from awaken.domain.tool import ToolDescriptor
 from awaken.front.replay.parts import Approval, RecordedCall, Scene, Turn
+from awaken.loop.answer import DOES_NOT_FIT
 from awaken.testing.models import Response, stream_of
 
 INFERENCE_FAILED = "inference failed: "
-DOES_NOT_FIT = "Your answer does not fit: "
-"""How an agent whose answers have a shape begins what it says to its model about one without."""
 NOT_KEPT = "not_kept"
 """The name, and id, of a call that stopped a run: it was never made, so the log has none of it."""
 

@@ -5,7 +5,7 @@ BIN := .venv/bin
 PEERS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: run test test-llm docs check fmt lint type imports deps bench crash lock clean
+.PHONY: run test test-llm docs check fmt lint type imports deps bench bench-providers crash lock clean
 
 run: .venv/.installed ## watch an agent work
 	@$(BIN)/awaken demo
@@ -68,6 +68,9 @@ docs: .venv/.dev ## build the documentation into site/
 
 bench: .venv/.dev ## PEERS=1 adds other libraries, in a venv of their own
 	$(BIN)/python -m benchmarks $(if $(PEERS),--peers)
+
+bench-providers: .venv/.dev ## what our adapters take beside the SDKs themselves
+	$(BIN)/python -m benchmarks.providers
 
 crash: .venv/.dev ## kill at every point, recover, and look; minutes
 	$(BIN)/python tests/recovery/thread_fight.py

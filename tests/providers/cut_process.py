@@ -1,9 +1,9 @@
 """Processes that ask a model and are killed while it answers.
 
-It reads one line of JSON for each process: the `dialect`, the `url` of the
-stage, a new `folder` to work in. It says the process's id, "kept" whenever all that has come of an
-answer is on disk, and "dead" once the process is. They are forks, since to load the SDKs takes far
-longer than all the rest.
+It reads one line of JSON for each process: the `dialect`, the `url` of the stage, a new `folder` to
+work in. It says the process's id, "kept" whenever all that has come of an answer is on disk, and
+"dead" once the process is. They are forks, since to load the SDKs takes far longer than all the
+rest.
 """
 
 from __future__ import annotations

@@ -90,9 +90,9 @@ class Play:
         self.stage = stage
         self._dialect, self._model, self._first = dialect, model, first
 
-    async def run(self, folder: Path, part: str, cut: Cut, *, spoken: bool) -> str | None:
+    async def run(self, folder: Path, part: str, *cuts: Cut, spoken: bool) -> str | None:
         """What is wrong with a conversation whose process was killed in the middle of an answer."""
-        self.stage.begin({part: [cut]})
+        self.stage.begin({part: cuts})
         process = await self._first.start(self._dialect, self.stage.url, folder)
         await self.stage.holding.wait()
         if spoken:
@@ -152,3 +152,20 @@ async def test_a_kill_in_the_last_answer_changes_nothing(
             assert await play.run(tmp_path / f"{after}", END, cut, spoken=spoken) is None, cut
             assert [part for _, part, _ in play.stage.asked] == [BOTH, END, END], cut
             assert (play.stage.asked[-1][2] > 0) == spoken, cut
+
+
+@pytest.mark.parametrize("dialect", ["chat", "anthropic"])
+async def test_a_kill_after_a_cut_changes_nothing(
+    recordings: Recordings, processes: Nursery, tmp_path: Path, dialect: str
+) -> None:
+    """What came before the cut is kept with what came after it."""
+    events = await recordings.events(DIALECTS[dialect], BOTH)
+    begun = next(i for i in range(len(events)) if has_spoken(events[:i]))
+    async with opened(recordings, processes, dialect) as play:
+        for after in (1, len(events) // 2, len(events) - begun):
+            cuts = Cut(after=begun), Cut(after=after, held=True)
+            assert await play.run(tmp_path / f"{after}", BOTH, *cuts, spoken=True) is None, cuts
+            first, *again = (said for _, part, said in play.stage.asked if part == BOTH)
+            assert first == 0, cuts
+            assert again, cuts
+            assert min(again) > 0, cuts

@@ -211,7 +211,7 @@ class ServiceBackend(ExecutionBackend):
         task = known.task
         if known.sending is not None:
             found = self._service.find(identity.thread_id, known.sending)
-            task = found.id if found is not None else None
+            task = found.id if found is not None else known.task
         if task is not None:
             self._switch.reach("before a remote task is cancelled")
             self._service.cancel(task)

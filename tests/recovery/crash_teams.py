@@ -286,8 +286,15 @@ MESSAGES = (
 # -- agents elsewhere -------------------------------------------------------------------------
 
 
-def _far(name: str, *texts: str, runs: int = 1, cancelled: Cancelled = Cancelled.NEVER) -> Scenario:
+def _far(
+    name: str,
+    *texts: str,
+    runs: int = 1,
+    cancelled: Cancelled = Cancelled.NEVER,
+    answered: Answered = Answered.BY_ITSELF,
+) -> Scenario:
     return Scenario(
+        answered=answered,
         name=name,
         team={"far": Far()},
         said=tuple(Said(text=text, agent="far") for text in texts),
@@ -303,7 +310,13 @@ REMOTE = (
     _far("remote-fails", "Do it, and fail."),
     _far("remote-cancelled", "Do it for ever.", cancelled=Cancelled.LIVE),
     _far("remote-cancelled-when-orphaned", "Do it.", cancelled=Cancelled.LATER),
-    _far("remote-cancelled-while-it-waits", "Do it, and ask.", cancelled=Cancelled.LATER),
+    _far(
+        "remote-cancelled-while-it-waits",
+        "Do it, and ask.",
+        cancelled=Cancelled.LATER,
+        answered=Answered.ELSEWHERE,
+    ),
+    _far("remote-cancelled-with-an-answer", "Do it, and ask.", cancelled=Cancelled.LATER),
     Scenario(
         name="remote-delegate",
         main=Part([[to("far"), LOOK], *SHIP], delegates=("far",)),

@@ -531,6 +531,20 @@ async def test_abort_waits_a_moment_for_a_message_that_is_on_its_way(
     assert task["status"]["state"] == "TASK_STATE_CANCELED"
 
 
+async def test_abort_cancels_a_task_whose_answer_never_left(
+    agent: RunningAgent, thread: str
+) -> None:
+    """03/DB-14: the message is nowhere, and the task it was to answer waits still."""
+    waiting = await backend_for(agent.base).execute_root(root(thread, "ask Well?"))
+    kept, clock = Kept(crash_after=1), FakeClock(auto=True)
+    answer = root(thread, "Blue.", kept=kept, state=waiting.state, continued=True)
+    with pytest.raises(Crash):
+        await backend_for(agent.base).execute_root(answer)
+    await backend_for(agent.base, clock=clock).abort(abort(thread, kept.state))
+    (task,) = agent.tasks(thread)
+    assert task["status"]["state"] == "TASK_STATE_CANCELED"
+
+
 async def test_abort_of_what_is_over_or_never_was_does_nothing(
     agent: RunningAgent, thread: str
 ) -> None:

@@ -118,9 +118,10 @@ async def stop_task(client: A2aClient, task: RemoteTask, clock: Clock) -> Task |
                 break
             await clock.sleep(pause)
             found = await find_task(client, task.sending, task.context_id is not None)
-        if found is ABSENT:
+        # One that never arrived leaves the task it was to answer, if any, waiting for it.
+        task_id = task.sending.task_id if found is ABSENT else found.id
+        if task_id is None:
             return None
-        task_id = found.id
     assert task_id is not None, "a task that may run is known by its id, or on its way"
     try:
         stopped = await client.cancel_task(task_id)

@@ -82,7 +82,8 @@ class Listener(StreamAccumulator):
     def asking(self, model_id: str) -> None:
         self.asked.append(model_id)
 
-    def look(self) -> None: ...
+    def look(self) -> bool:
+        return False
 
     async def listen(self, stream: AsyncIterator[LlmStreamEvent]) -> None:
         async for event in stream:
@@ -97,8 +98,10 @@ class Listener(StreamAccumulator):
     async def start_over(self, cause: str) -> None:
         self.forget()
 
-    async def can_afford(self, more: Sequence[Message]) -> bool:
-        return True
+    async def afford(
+        self, request: InferenceRequest, more: Sequence[Message]
+    ) -> InferenceRequest | None:
+        return request
 
 
 class Pool:

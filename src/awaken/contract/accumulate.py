@@ -151,6 +151,16 @@ class StreamAccumulator:
             stop_reason=StopReason.END_TURN,
         )
 
+    @property
+    def is_mended(self) -> bool:
+        """Whether more than one stream was heard, of which the earlier ones took something."""
+        return self._used is not None
+
+    @property
+    def usage(self) -> TokenUsage | None:
+        """What the stream that is heard now took."""
+        return self._usage
+
     def this_stream(self) -> StreamResult:
         """What the stream that is heard now took, and all that came, half-written calls too."""
         calls = [ToolCall(id=c.id, name=c.name, arguments=c.written()) for c in self._calls]
@@ -175,6 +185,7 @@ class StreamAccumulator:
             text="".join([b.text for b in self._blocks if isinstance(b, Text)] + self._text),
             completed_calls=tuple(completed),
             in_flight_call=in_flight,
+            ended=self._stop is not None,
         )
 
     # -- when a stream has broken off ---------------------------------------------------------
@@ -221,9 +232,10 @@ class StreamAccumulator:
 
     def _is_whole(self, call: _Call) -> bool:
         """Whether all of a call has come: what opened is closed, or something came after it."""
-        written = call.written().strip()
-        closed = written.endswith(("}", "]")) or call is not self._calls[-1]
-        return bool(call.name and written and closed) and call.arguments() is not _BROKEN
+        written, is_last = call.written().strip(), call is self._calls[-1]
+        if not call.name or (is_last and not written.endswith(("}", "]"))):
+            return False
+        return call.arguments() is not _BROKEN
 
     # -- pieces -------------------------------------------------------------------------------
 

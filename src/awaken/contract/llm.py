@@ -113,15 +113,13 @@ class LlmExecutor(Protocol):
 
 
 class StreamSnapshot(Value, frozen=True, kw_only=True):
-    """What has arrived of an answer: its text, calls that are whole, and one that is not."""
+    """What has arrived of an answer: its text, calls that are whole, and one that is not; whether
+    the model has said that this is all."""
 
     text: str = ""
     completed_calls: tuple[tuple[str, str, str], ...] = ()
     in_flight_call: tuple[str, str, str] | None = None
-
-    @property
-    def is_empty(self) -> bool:
-        return not (self.text or self.completed_calls or self.in_flight_call)
+    ended: bool = False
 
 
 class StreamListener(Protocol):
@@ -140,8 +138,9 @@ class StreamListener(Protocol):
         """The next stream is that of a certain model of a pool."""
         ...
 
-    def look(self) -> None:
-        """Called every now and then while a stream lasts."""
+    def look(self) -> bool:
+        """Called every now and then while a stream lasts; whether it is not the model that is
+        waited for."""
         ...
 
     def snapshot(self) -> StreamSnapshot:
@@ -160,8 +159,11 @@ class StreamListener(Protocol):
         """The next stream is the whole answer."""
         ...
 
-    async def can_afford(self, more: Sequence[Message]) -> bool:
-        """Whether one more stream may be asked for, with more in its request."""
+    async def afford(
+        self, request: InferenceRequest, more: Sequence[Message]
+    ) -> InferenceRequest | None:
+        """One more request, with so much more in it than the last, as long as it may be; nothing if
+        there is not enough left for it."""
         ...
 
 

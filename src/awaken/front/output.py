@@ -17,6 +17,8 @@ from awaken.tool.schema import inlined_schema
 from awaken.tool.signature import REQUIRED, Parameter
 
 _VALUE = "value"
+_FENCE = re.compile(r"```(?:json)?\s*\n(.*)\n\s*```", re.DOTALL)
+"""How models like to write JSON that nobody asked to be marked as such."""
 
 
 class OutputType:
@@ -45,6 +47,8 @@ class OutputType:
         Raises:
             ValueError: it does not fit; says where, and what was expected.
         """
+        if fenced := _FENCE.fullmatch(text.strip()):
+            text = fenced[1]
         try:
             value = loads(text)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:

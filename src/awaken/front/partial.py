@@ -63,7 +63,7 @@ class PartialJson:
         for candidate in self._candidates(text):
             try:
                 return loads(candidate + ends)
-            except (msgspec.DecodeError, UnicodeError):
+            except (msgspec.DecodeError, UnicodeError, RecursionError):
                 continue
         return None
 

@@ -63,12 +63,22 @@ class IdleWatch:
         StreamInterrupted: nothing came for too long.
     """
 
-    __slots__ = ("_before", "_listener", "_seen", "_since", "_task", "_watches", "_window")
+    __slots__ = (
+        "_before",
+        "_listener",
+        "_seen",
+        "_since",
+        "_stalled",
+        "_task",
+        "_watches",
+        "_window",
+    )
 
     def __init__(self, watchman: Watchman, listener: StreamListener, window: float) -> None:
         self._listener, self._window = listener, window
-        self._seen = self._before = -1
-        self._task = asyncio.current_task()
+        self._seen, self._stalled = -1, False
+        self._task = task = asyncio.current_task()
+        self._before = task.cancelling() if task is not None else 0
         self._watches = watchman.watches
         self._watches[self] = None
         watchman.begin()
@@ -78,14 +88,15 @@ class IdleWatch:
 
     def look(self, now: float) -> None:
         """Note what came, and cut the block short if that was too long ago."""
-        self._listener.look()
+        waits_for_others = self._listener.look()
         progress, task = self._listener.progress, self._task
-        if progress != self._seen:
+        if progress != self._seen or waits_for_others:
             self._seen, self._since = progress, now
         elif self._window and now - self._since >= self._window and task is not None:
             self._watches.pop(self, None)
-            self._before = task.cancelling()
-            task.cancel()
+            if task.cancelling() == self._before:  # else it is about to end
+                self._stalled = True
+                task.cancel()
 
     def __exit__(
         self,
@@ -94,7 +105,7 @@ class IdleWatch:
         trace: TracebackType | None,
     ) -> None:
         self._watches.pop(self, None)
-        if self._before < 0 or self._task is None:
+        if not self._stalled or self._task is None:
             return
         mine_alone = self._task.uncancel() <= self._before
         # Somebody else may have cancelled the task as well: then it is to end.

@@ -106,10 +106,11 @@ class MendingExecutor:
             InferenceExecutionError: it could not be had.
         """
         asked: InferenceRequest | None = request
-        before = listener.progress
+        before, mended = listener.progress, 0
         if before:
             asked = await self._go_on(request, listener, RESUMED)
-        mended = 0
+            if asked is not None:
+                asked = await self._afford(request, asked, listener, StreamInterrupted(RESUMED))
         while asked is not None:
             try:
                 return await self._inner.drive(asked, listener)
@@ -117,6 +118,8 @@ class MendingExecutor:
                 cause = cause_of(error)
                 if cause is None or (listener.progress == before and cause != STALLED):
                     raise
+                if listener.snapshot().ended:
+                    return  # it broke off after its last word
                 if mended >= self._policy.max_stream_retries:
                     raise StreamInterrupted(cause, listener.snapshot()) from error
                 pause = STALL_PAUSE
@@ -127,18 +130,37 @@ class MendingExecutor:
             mended += 1
             if asked is None:
                 return
-            if not await listener.can_afford(asked.messages[len(request.messages) :]):
-                raise StreamInterrupted(cause, listener.snapshot()) from broken
+            asked = await self._afford(request, asked, listener, broken)
             if pause:
                 await self._clock.sleep(pause)
             before = listener.progress
+
+    async def _afford(
+        self,
+        first: InferenceRequest,
+        asked: InferenceRequest,
+        listener: StreamListener,
+        why: InferenceExecutionError,
+    ) -> InferenceRequest:
+        """
+        Raises:
+            StreamInterrupted: there is not enough left to ask again.
+        """
+        allowed = await listener.afford(asked, asked.messages[len(first.messages) :])
+        if allowed is None:
+            raise StreamInterrupted(cause_of(why) or str(why), listener.snapshot()) from why
+        return allowed
 
     async def _go_on(
         self, request: InferenceRequest, listener: StreamListener, cause: str
     ) -> InferenceRequest | None:
         """The request to go on with; none if the answer is whole as it is."""
         heard = listener.snapshot()
-        match plan_for(heard):
+        plan = plan_for(heard)
+        if request.output is not None and plan is not Plan.USE_CALLS:
+            # A model that has to write an object writes a whole one.
+            plan = Plan.START_OVER
+        match plan:
             case Plan.USE_CALLS:
                 await listener.settle(cause)
                 return None

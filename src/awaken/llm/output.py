@@ -75,7 +75,7 @@ class _Reading:
     def __init__(self, name: str) -> None:
         self._name = name
         self._ids: set[str] = set()
-        self._others = False
+        self._others = self._written = False
 
     def read(self, event: LlmStreamEvent) -> tuple[LlmStreamEvent, ...]:
         match event:
@@ -87,11 +87,13 @@ class _Reading:
                 self._ids.add(id)
                 return (ContentBlockStop(),)
             case ToolCallDelta(id=id, args_delta=delta) if id in self._ids:
+                self._written = self._written or bool(delta)
                 return (TextDelta(delta=delta),) if delta else ()
             case ToolCallSigned(id=id) if id in self._ids:
                 return ()
             case Stop(reason=StopReason.TOOL_USE) if self._ids and not self._others:
-                return (Stop(reason=StopReason.END_TURN),)
+                end = Stop(reason=StopReason.END_TURN)
+                return (end,) if self._written else (TextDelta(delta="{}"), end)
             case _:
                 return (event,)
 

@@ -23,7 +23,7 @@ from awaken.contract.llm import (
 )
 from awaken.domain.value import Value
 from awaken.llm.breaker import CircuitBreaker
-from awaken.llm.idle import IdleWatch, Watchman, idle_window
+from awaken.llm.idle import STALLED, IdleWatch, Watchman, idle_window
 
 MAX_BACKOFF_MS = 8000
 
@@ -134,10 +134,11 @@ class RetryingExecutor:
             try:
                 with self._admission(model), IdleWatch(self._watchman, listener, window):
                     return await listener.listen(self._ask(request))
-            except StreamInterrupted:
-                raise
             except InferenceExecutionError as error:
-                if listener.progress != before or not self._may_ask_again(model, attempt, error):
+                stalled = isinstance(error, StreamInterrupted) and error.cause == STALLED
+                if stalled or listener.progress != before:
+                    raise
+                if not self._may_ask_again(model, attempt, error):
                     raise
                 delay = self._policy.delay(attempt, error, self._random)
             attempt += 1

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from awaken.contract.accumulate import StreamAccumulator
-from awaken.contract.llm import LlmStreamEvent
+from awaken.contract.llm import InferenceRequest, LlmStreamEvent
 from awaken.contract.streams import StreamPiece
 from awaken.domain.event import (
     ReasoningDelta,
@@ -19,7 +19,7 @@ from awaken.domain.event import (
 from awaken.domain.message import Message
 from awaken.errors import BudgetExhausted
 from awaken.loop.live import LiveRun
-from awaken.loop.spending import count, set_aside
+from awaken.loop.spending import add_costs, at_most, count, set_aside
 
 KEPT_AT_LOOK = 4
 """At every which look what has come of an answer is kept: about once a second."""
@@ -36,6 +36,7 @@ class Hearing(StreamAccumulator):
         "_kept",
         "_looks",
         "_number",
+        "_passing_on",
         "_run",
         "cost",
         "model_id",
@@ -49,6 +50,7 @@ class Hearing(StreamAccumulator):
         self.cost: float | None = None
         self._asked = ""
         self._looks = self._number = 0
+        self._passing_on = False
         self._kept = _NOTHING_KEPT
         self.writing: asyncio.Future[None] | None = None
 
@@ -71,7 +73,9 @@ class Hearing(StreamAccumulator):
         async for event in stream:
             push(event)
             if type(event) in _FORWARDED and journal.live:
+                self._passing_on = True
                 await journal.send(journal.envelope(event))  # type: ignore[arg-type]  # the forwarded ones are events
+                self._passing_on = False
 
     def asking(self, model_id: str) -> None:
         """The next stream is that of a certain model of a pool."""
@@ -88,6 +92,8 @@ class Hearing(StreamAccumulator):
         self._journal.ends_stream = True
         if any((p.run_id, p.asked) != (self._run.identity.run_id, asked) for p in pieces):
             return
+        if [piece.number for piece in pieces] != list(range(1, len(pieces) + 1)):
+            return
         calls: dict[str, tuple[str, str]] = {}
         for id, name, written in (call for piece in pieces for call in piece.calls):
             calls[id] = (name, calls.get(id, ("", ""))[1] + written)
@@ -97,11 +103,12 @@ class Hearing(StreamAccumulator):
             # Whoever listens now has heard nothing yet.
             await self._journal.tell(TextDelta(delta=text))
 
-    def look(self) -> None:
-        """Called every now and then while a stream lasts."""
+    def look(self) -> bool:
+        """Called every now and then while a stream lasts; whether a client is waited for."""
         self._looks += 1
         if self._looks % KEPT_AT_LOOK == 0 and self._journal.keeps_pieces:
             self._keep()
+        return self._passing_on
 
     def _keep(self) -> None:
         """Have what has come since the last time kept, unless that is still under way."""
@@ -110,7 +117,11 @@ class Hearing(StreamAccumulator):
         piece = self._piece()
         if piece is not None:
             self._number = piece.number
-            self.writing = asyncio.ensure_future(self._journal.keep_piece(piece))
+            self.writing = asyncio.ensure_future(self._write(piece))
+
+    async def _write(self, piece: StreamPiece) -> None:
+        if not await self._journal.keep_piece(piece):
+            self._number = 0  # from the beginning again: there must be no hole in it
 
     def _piece(self) -> StreamPiece | None:
         said, written = self._kept if self._number else _NOTHING_KEPT
@@ -157,13 +168,15 @@ class Hearing(StreamAccumulator):
         self.forget()
         self._number = 0
 
-    async def can_afford(self, more: Sequence[Message]) -> bool:
-        """Set aside what one more stream may take; false if there is not so much left."""
+    async def afford(
+        self, request: InferenceRequest, more: Sequence[Message]
+    ) -> InferenceRequest | None:
+        """Set aside what one more stream may take, and ask for no more than that."""
         try:
             await set_aside(self._run, *more)
         except BudgetExhausted:
-            return False
-        return True
+            return None
+        return at_most(self._run, request)
 
     async def _drop_calls(self, cause: str) -> None:
         for id, name in self.drop_unfinished():
@@ -171,8 +184,16 @@ class Hearing(StreamAccumulator):
 
     def _count(self) -> None:
         """Count what a stream that broke off took."""
+        self.add_costs()
         if self._run.purse is not None and self.progress:
             count(self._run, self, self.model_id)
+
+    def add_costs(self) -> None:
+        """Add what the stream took to what the run took, as far as it says."""
+        if self.usage is not None:
+            cost = add_costs(self._run, self.usage, self.model_id)
+            if cost is not None:
+                self.cost = cost + (self.cost or 0.0)
 
 
 async def _close(stream: object) -> None:

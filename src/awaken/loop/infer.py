@@ -19,7 +19,7 @@ from awaken.errors import BudgetExhausted, Cancelled, HookFailed, InferenceFaile
 from awaken.loop.context import Context, context_of
 from awaken.loop.hearing import Hearing
 from awaken.loop.live import LiveRun
-from awaken.loop.spending import add_costs, count, set_aside
+from awaken.loop.spending import at_most, count, set_aside
 from awaken.state.runtime_keys import (
     CONTEXT_MESSAGES,
     INFERENCE_OVERRIDE,
@@ -42,6 +42,7 @@ class Answer(msgspec.Struct, gc=False):
     told: InferenceComplete | None = None
     model: str = ""
     cost: float | None = None
+    mended: bool = False
     cancelled: bool = False
     failure: InferenceFailed | None = None
 
@@ -94,7 +95,8 @@ async def _within(
         shorter = window.harder(request, answer.failure.__cause__)
         if shorter is not request:
             request, answer = shorter, await _stream(run, shorter)
-    window.learn(answer.result.usage)
+    if not answer.mended:
+        window.learn(answer.result.usage)
     return request, answer
 
 
@@ -215,6 +217,7 @@ async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
             await heard.kept(heard.writing)
     answer = Answer(_counted(run, heard, heard.finish(), whole=True), request.tools)
     answer.model, answer.cost = heard.model_id or request.upstream_model, heard.cost
+    answer.mended = heard.is_mended
     return answer
 
 
@@ -226,12 +229,7 @@ def _question(run: LiveRun, request: InferenceRequest) -> str:
 
 def _counted(run: LiveRun, heard: Hearing, result: StreamResult, *, whole: bool) -> StreamResult:
     """The answer, once what it took is counted; of one that broke off, what was heard."""
-    usage = result.usage
-    if whole and usage is not None:
-        run.input_tokens += max(0, usage.prompt_tokens or 0)
-        run.output_tokens += max(0, usage.completion_tokens or 0)
-        if run.agent.prices or usage.cache_read_tokens or usage.thinking_tokens:
-            heard.cost = add_costs(run, usage, heard.model_id)
+    heard.add_costs()
     if run.purse is not None and (whole or heard.progress):
         count(run, heard, heard.model_id)
     return result
@@ -252,8 +250,5 @@ def _continued(
     run: LiveRun, request: InferenceRequest, more: Sequence[Message]
 ) -> InferenceRequest:
     """The same request with more in it, for as long an answer as was set aside this time."""
-    overrides, most = request.overrides, run.purse.max_output if run.purse is not None else None
-    if most is not None:
-        overrides = _at_most(overrides or InferenceOverride(), most)
     messages = [*request.messages, *more]
-    return msgspec.structs.replace(request, messages=messages, overrides=overrides)
+    return at_most(run, msgspec.structs.replace(request, messages=messages))

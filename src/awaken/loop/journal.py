@@ -245,18 +245,20 @@ class Journal:
         """Whether pieces of an answer can be kept, and would outlive this process."""
         return self._commits is not None and not self._immediate and self.fence is not None
 
-    async def keep_piece(self, piece: StreamPiece) -> None:
+    async def keep_piece(self, piece: StreamPiece) -> bool:
         """Keep a piece of an answer that is still being written; the next commit drops them all.
 
-        That it fails is only worth a warning: the answer is asked for again then.
+        That it fails is only worth a warning: more of the answer is asked for again then.
         """
         if self._commits is None or self.fence is None:
-            return
+            return False
         self.ends_stream = True
         try:
             await self._commits.keep_piece(self.fence, piece)
         except Exception as error:
             log.warning("a piece of run %s could not be kept: %s", self._run, error)
+            return False
+        return True
 
     async def settled(self) -> None:
         """Wait for the commit that is under way, if there is one.

@@ -69,6 +69,7 @@ class Purse:
             BudgetExhausted: there is not enough left.
             Cancelled: somebody cancelled the run.
         """
+        self.drop()  # of a stream of which nothing came
         self._prompt = self._estimate(agent, messages)
         await self.account.let_others_go_first()
         while True:

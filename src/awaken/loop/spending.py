@@ -13,8 +13,9 @@ import msgspec
 
 from awaken.contract.accumulate import StreamAccumulator
 from awaken.contract.budget import Account
+from awaken.contract.llm import InferenceRequest
 from awaken.domain.budget import BUDGET_LIMIT, Amount, Price, Spending
-from awaken.domain.inference import TokenUsage
+from awaken.domain.inference import InferenceOverride, TokenUsage
 from awaken.domain.lifecycle import Stopped, StoppedReason
 from awaken.domain.message import Message, Role
 from awaken.domain.suspension import (
@@ -60,6 +61,19 @@ async def set_aside(run: LiveRun, *more: Message) -> None:
             raise StorageError(error) from error
 
 
+def at_most(run: LiveRun, request: InferenceRequest) -> InferenceRequest:
+    """The same request, for an answer no longer than what was set aside for it."""
+    most = run.purse.max_output if run.purse is not None else None
+    if most is None:
+        return request
+    overrides = request.overrides or InferenceOverride()
+    asked = overrides.max_tokens
+    limited = msgspec.structs.replace(
+        overrides, max_tokens=most if asked is None else min(most, asked)
+    )
+    return msgspec.structs.replace(request, overrides=limited)
+
+
 def count(run: LiveRun, heard: StreamAccumulator, model_id: str | None) -> None:
     """Count what an answer took, as far as it was heard, if the run has a budget."""
     if run.purse is not None:
@@ -71,7 +85,16 @@ def count(run: LiveRun, heard: StreamAccumulator, model_id: str | None) -> None:
 
 
 def add_costs(run: LiveRun, usage: TokenUsage, model_id: str | None) -> float | None:
-    """Add to what the run took besides tokens in and out; what an answer cost, if that is known."""
+    """Add to what the run took; what an answer cost, if that is known."""
+    run.input_tokens += max(0, usage.prompt_tokens or 0)
+    run.output_tokens += max(0, usage.completion_tokens or 0)
+    if not (
+        run.agent.prices
+        or usage.cache_read_tokens
+        or usage.cache_creation_tokens
+        or usage.thinking_tokens
+    ):
+        return None
     took = run.took
     for name in ("cache_read_tokens", "cache_creation_tokens", "thinking_tokens"):
         if more := getattr(usage, name):

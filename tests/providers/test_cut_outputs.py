@@ -12,6 +12,7 @@ from mock_server import Answer, MockServer, WireServer
 
 from awaken import Agent, Runtime
 from awaken.contract.llm import StreamSnapshot
+from awaken.domain.message import Text
 from awaken.llm.mend import Plan, plan_for
 
 pytestmark = pytest.mark.anyio
@@ -37,24 +38,28 @@ def recordings() -> Iterator[Recordings]:
 
 
 @pytest.mark.parametrize("name", ["responses", "anthropic", "gemini"])
-async def test_an_answer_with_a_shape_is_one_text_though_the_model_thought_again(
-    recordings: Recordings, name: str
+@pytest.mark.parametrize(("shape", "second"), [(None, "rest"), (Booking, "whole")])
+async def test_an_answer_is_one_text_though_the_model_thought_again(
+    recordings: Recordings, name: str, shape: type[Booking] | None, second: str
 ) -> None:
+    """Text is gone on with; an object, which models write whole, is written anew."""
     dialect = DIALECTS[name]
     whole = await recordings.answer(dialect, "whole")
     begun = next(i for i, event in enumerate(whole, 1) if b"Par" in event)
     answers = [
         Cut(after=begun).answer(whole),
-        Answer(pieces=await recordings.answer(dialect, "rest")),
+        Answer(pieces=await recordings.answer(dialect, second)),
     ]
     async with WireServer(answers) as server:
         model = dialect.open(server.url)
         retry = {"retry": {"backoff_base_ms": 0}}
-        agent = Agent("a", model=dialect.model, output=Booking, sections=retry)
+        agent = Agent("a", model=dialect.model, output=shape, sections=retry)
         async with Runtime([agent], models={dialect.model: model}) as runtime:
-            result = await runtime.run("a", "Two nights in Paris.")
+            result = await runtime.run("a", "Two nights in Paris.", thread="t")
+            said = (await runtime.messages("t"))[-1]
         await model.aclose()
-    assert result.output == Booking("Paris", 2)
+    assert [block.text for block in said.content if isinstance(block, Text)] == [TEXT]
+    assert shape is None or result.output == Booking("Paris", 2)
     assert len(server.requests) == 2
 
 

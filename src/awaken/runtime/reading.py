@@ -131,7 +131,8 @@ def _has_open_turn(context: ThreadContext) -> bool:
 
 
 async def _leading(store: Store, context: ThreadContext, most: int) -> Sequence[Message]:
-    """The system messages a thread begins with, and its last summary, if they were not read."""
+    """The system messages a thread begins with, its last summary, and what the run that is open was
+    asked, if they were not read."""
     thread_id, skipped = context.thread.id, context.skipped
     begins = await store.load_messages(thread_id, after=0, limit=min(skipped, most))
     found = list(takewhile(lambda message: message.role is Role.SYSTEM, begins))
@@ -139,7 +140,18 @@ async def _leading(store: Store, context: ThreadContext, most: int) -> Sequence[
     seq = COMPACTION.load(known).last_summary_seq if known is not None else None
     if seq is not None and len(found) < seq <= skipped:
         found += await store.load_messages(thread_id, after=seq - 1, limit=1)
+    asked = _last_asked(context)
+    if asked is not None and max(len(found), seq or 0) < asked <= skipped:
+        found += await store.load_messages(thread_id, after=asked - 1, limit=1)
     return found
+
+
+def _last_asked(context: ThreadContext) -> int | None:
+    """The place of the last message the run that is open was given."""
+    run = context.open_run
+    if run is None or run.status is RunStatus.DONE or run.input is None or run.input.range is None:
+        return None
+    return run.input.range.to_seq
 
 
 def resolve(resolver: ExecutionResolver, agent_id: str) -> ResolvedExecution:

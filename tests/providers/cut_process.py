@@ -32,11 +32,12 @@ class Telling(hearing.Hearing):
 
     __slots__ = ()
 
-    def look(self) -> None:
+    def look(self) -> bool:
         known, quiet = self._number, self.writing is not None and self.writing.done()
-        super().look()
+        waits = super().look()
         if quiet and self._number == known:
             print("kept", flush=True)
+        return waits
 
 
 async def main(dialect: str, url: str, folder: Path) -> None:

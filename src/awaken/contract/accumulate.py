@@ -156,11 +156,6 @@ class StreamAccumulator:
         """Whether more than one stream was heard, of which the earlier ones took something."""
         return self._used is not None
 
-    @property
-    def usage(self) -> TokenUsage | None:
-        """What the stream that is heard now took."""
-        return self._usage
-
     def this_stream(self) -> StreamResult:
         """What the stream that is heard now took, and all that came, half-written calls too."""
         calls = [ToolCall(id=c.id, name=c.name, arguments=c.written()) for c in self._calls]

@@ -40,21 +40,22 @@ class ModelStack:
         except KeyDecode as error:
             raise InvalidPluginConfig("retry", "retry", error) from error
         if pool is None:
-            inner = self._one(models[0][0], models[0][1], policy)
+            inner = self._one(spec, models[0], policy)
         else:
-            members = [self._member(model, provider, policy, pool) for model, provider in models]
+            members = [self._member(spec, each, policy, pool) for each in models]
             inner = PoolExecutor(pool, members, clock=self._clock)
         return MendingExecutor(inner, policy, clock=self._clock)
 
     def _one(
         self,
-        model: ModelSpec,
-        provider: LlmExecutor,
+        spec: AgentSpec,
+        named: ModelAndProvider,
         policy: LlmRetryPolicy,
         pool: ModelPoolSpec | None = None,
     ) -> DrivingExecutor:
+        model, provider = named
         retrying = RetryingExecutor(
-            OutputTool(provider),
+            OutputTool(provider) if spec.output is not None else provider,
             policy,
             clock=self._clock,
             breaker=self._breaker,
@@ -65,13 +66,14 @@ class ModelStack:
         return ModalityGuard(retrying, model.id, reads) if reads else retrying
 
     def _member(
-        self, model: ModelSpec, provider: LlmExecutor, policy: LlmRetryPolicy, pool: ModelPoolSpec
+        self, spec: AgentSpec, named: ModelAndProvider, policy: LlmRetryPolicy, pool: ModelPoolSpec
     ) -> PoolMember:
+        model = named[0]
         circuit = f"{model.id}/{model.upstream_model}"
         return PoolMember(
             model_id=model.id,
             upstream_model=model.upstream_model,
-            executor=self._one(model, provider, policy, pool),
+            executor=self._one(spec, named, policy, pool),
             is_available=partial(self._breaker.is_available, circuit),
         )
 

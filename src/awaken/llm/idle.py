@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import re
-from types import TracebackType
+from typing import Any
 
 from awaken.clock import Clock
 from awaken.contract.llm import InferenceRequest, StreamInterrupted, StreamListener
@@ -30,84 +30,61 @@ def _thinks(upstream_model: str) -> bool:
 
 
 class Watchman:
-    """Looks after all streams of an executor, every now and then, as long as there are any.
+    """Cuts streams short of which nothing has come for a whole window.
 
-    Nothing is done for each piece that comes, and next to nothing for a stream that is soon over.
+    It looks after all streams of an executor every now and then, as long as there are any: nothing
+    is done for each piece that comes, and next to nothing for a stream that is soon over.
     """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._loop: asyncio.AbstractEventLoop | None = None
-        self.watches: dict[IdleWatch, None] = {}
+        self._streams: dict[StreamListener, tuple[asyncio.Task[Any] | None, float]] = {}
+        self._heard: dict[StreamListener, tuple[int, float]] = {}
+        self._cut: dict[StreamListener, int] = {}
 
-    def begin(self) -> None:
-        """See to it that somebody looks; in another event loop that has to begin anew."""
+    def begin(self, listener: StreamListener, window: float) -> None:
+        """Look after the stream the current task is about to listen to."""
         loop = asyncio.get_running_loop()
+        self._streams[listener] = asyncio.current_task(loop), window
         if self._loop is not loop:
             self._loop = loop
             self._clock.call_later(LOOK_EVERY, self._look)
 
+    def end(self, listener: StreamListener) -> None:
+        """The stream is over, one way or another."""
+        self._streams.pop(listener, None)
+        if self._heard:
+            self._heard.pop(listener, None)
+
+    def raise_if_cut(self, listener: StreamListener) -> None:
+        """
+        Raises:
+            StreamInterrupted: the task was cancelled here, and by nobody else.
+        """
+        before, task = self._cut.pop(listener, None), asyncio.current_task()
+        if before is not None and task is not None and task.uncancel() <= before:
+            raise StreamInterrupted(STALLED, listener.snapshot()) from None
+
     def _look(self) -> None:
         self._loop = None
-        if self.watches:
-            now = self._clock.monotonic()
-            for watch in tuple(self.watches):
-                watch.look(now)
-            self.begin()
-
-
-class IdleWatch:
-    """Cuts the block short when its listener has heard nothing for a whole window.
-
-    Raises:
-        StreamInterrupted: nothing came for too long.
-    """
-
-    __slots__ = (
-        "_before",
-        "_listener",
-        "_seen",
-        "_since",
-        "_stalled",
-        "_task",
-        "_watches",
-        "_window",
-    )
-
-    def __init__(self, watchman: Watchman, listener: StreamListener, window: float) -> None:
-        self._listener, self._window = listener, window
-        self._seen, self._stalled = -1, False
-        self._task = task = asyncio.current_task()
-        self._before = task.cancelling() if task is not None else 0
-        self._watches = watchman.watches
-        self._watches[self] = None
-        watchman.begin()
-
-    def __enter__(self) -> None:
-        return
-
-    def look(self, now: float) -> None:
-        """Note what came, and cut the block short if that was too long ago."""
-        waits_for_others = self._listener.look()
-        progress, task = self._listener.progress, self._task
-        if progress != self._seen or waits_for_others:
-            self._seen, self._since = progress, now
-        elif self._window and now - self._since >= self._window and task is not None:
-            self._watches.pop(self, None)
-            if task.cancelling() == self._before:  # else it is about to end
-                self._stalled = True
-                task.cancel()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._watches.pop(self, None)
-        if not self._stalled or self._task is None:
+        if not self._streams:
             return
-        mine_alone = self._task.uncancel() <= self._before
-        # Somebody else may have cancelled the task as well: then it is to end.
-        if mine_alone and kind is not None and issubclass(kind, asyncio.CancelledError):
-            raise StreamInterrupted(STALLED, self._listener.snapshot()) from None
+        now = self._clock.monotonic()
+        for listener, (task, window) in tuple(self._streams.items()):
+            self._look_at(listener, task, window, now)
+        self._loop = asyncio.get_running_loop()
+        self._clock.call_later(LOOK_EVERY, self._look)
+
+    def _look_at(
+        self, listener: StreamListener, task: asyncio.Task[Any] | None, window: float, now: float
+    ) -> None:
+        waits_for_others = listener.look()
+        seen, since = self._heard.get(listener, (-1, now))
+        if waits_for_others or listener.progress != seen:
+            self._heard[listener] = listener.progress, now
+        # A task that is being cancelled already is about to end.
+        elif window and now - since >= window and task is not None and not task.cancelling():
+            self._cut[listener] = task.cancelling()
+            self.end(listener)
+            task.cancel()

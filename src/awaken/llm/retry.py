@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, nullcontext
 from random import Random
@@ -23,7 +24,7 @@ from awaken.contract.llm import (
 )
 from awaken.domain.value import Value
 from awaken.llm.breaker import CircuitBreaker
-from awaken.llm.idle import STALLED, IdleWatch, Watchman, idle_window
+from awaken.llm.idle import STALLED, Watchman, idle_window
 
 MAX_BACKOFF_MS = 8000
 
@@ -130,10 +131,18 @@ class RetryingExecutor:
         """
         model, attempt, before = self._circuit(request), 0, listener.progress
         window = idle_window(self._policy.stream_idle_timeout_secs, request)
+        watchman = self._watchman
         while True:
             try:
-                with self._admission(model), IdleWatch(self._watchman, listener, window):
-                    return await listener.listen(self._ask(request))
+                with self._admission(model):
+                    watchman.begin(listener, window)
+                    try:
+                        return await listener.listen(self._ask(request))
+                    except asyncio.CancelledError:
+                        watchman.raise_if_cut(listener)
+                        raise
+                    finally:
+                        watchman.end(listener)
             except InferenceExecutionError as error:
                 stalled = isinstance(error, StreamInterrupted) and error.cause == STALLED
                 if stalled or listener.progress != before:

@@ -190,10 +190,12 @@ class Hearing(StreamAccumulator):
 
     def add_costs(self) -> None:
         """Add what the stream took to what the run took, as far as it says."""
-        if self.usage is not None:
-            cost = add_costs(self._run, self.usage, self.model_id)
-            if cost is not None:
-                self.cost = cost + (self.cost or 0.0)
+        usage = self._usage
+        if usage is None:
+            return
+        cost = add_costs(self._run, usage, self.model_id)
+        if cost is not None:
+            self.cost = cost + (self.cost or 0.0)
 
 
 async def _close(stream: object) -> None:

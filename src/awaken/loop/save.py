@@ -94,6 +94,8 @@ async def persist_checkpoint(
     lifecycle = run.store.read(RUN_LIFECYCLE) or RunLifecycleState()
     messages, source, output = _own_messages(run, lifecycle)
     record = _next_record(run, lifecycle, source, output, termination, error_payload)
+    if run.took:
+        record = _replace(record, **run.took)
     if finish is not None:
         run.journal.note(finish)
     run.record = record
@@ -168,7 +170,6 @@ def _next_record(
             input_tokens=run.input_tokens,
             output_tokens=run.output_tokens,
             revision=record.revision + 1,
-            **run.took,
         )
     final = (run.response or None) if termination is not None else None
     waiting = status is _WAITING
@@ -201,7 +202,6 @@ def _next_record(
         input_tokens=run.input_tokens,
         output_tokens=run.output_tokens,
         revision=record.revision + 1,
-        **run.took,
     )
 
 

@@ -86,8 +86,8 @@ def count(run: LiveRun, heard: StreamAccumulator, model_id: str | None) -> None:
 
 def add_costs(run: LiveRun, usage: TokenUsage, model_id: str | None) -> float | None:
     """Add to what the run took; what an answer cost, if that is known."""
-    run.input_tokens += max(0, usage.prompt_tokens or 0)
-    run.output_tokens += max(0, usage.completion_tokens or 0)
+    run.input_tokens += usage.prompt_tokens or 0
+    run.output_tokens += usage.completion_tokens or 0
     if not (
         run.agent.prices
         or usage.cache_read_tokens

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import zip_longest
 from typing import Any, Literal
 
@@ -11,9 +11,21 @@ import msgspec
 
 from awaken.domain.inference import TokenUsage
 from awaken.domain.value import Value
+from awaken.errors import BudgetExhausted
 
 BUDGET_LIMIT = "budget:limit"
 """The action of a ticket that asks whether a run may use up more."""
+
+
+def question_of(error: BudgetExhausted) -> dict[str, Any]:
+    """What somebody is asked who may allow more."""
+    return {
+        "limit": error.name,
+        "amount": error.limit,
+        "left": error.left,
+        "wanted": error.wanted,
+        "level": error.level,
+    }
 
 
 class Price(Value, frozen=True, kw_only=True):
@@ -31,6 +43,16 @@ class Price(Value, frozen=True, kw_only=True):
         for price in (self.input, self.output, self.cache_read, self.cache_write):
             if price is not None and not 0 <= price < math.inf:
                 raise ValueError(f"a price is 0 or more, not {price!r}")
+
+    @classmethod
+    def highest(cls, prices: Collection[Price]) -> Price | None:
+        """What one of several models may cost at most; nothing if no price is known."""
+        if len(prices) < 2:
+            return next(iter(prices), None)
+        return cls(
+            input=max(max(price.input, price.cache_write or 0) for price in prices),
+            output=max(price.output for price in prices),
+        )
 
     def of_usage(self, usage: TokenUsage) -> float:
         """What an answer cost; `prompt_tokens` are all that were read, cached ones too."""

@@ -9,9 +9,7 @@ from awaken.contract.llm import (
     InferenceRequest,
     InvalidRequest,
     LlmStreamEvent,
-    ModelAbilities,
     StreamListener,
-    abilities_of,
 )
 from awaken.domain.message import (
     Audio,
@@ -24,11 +22,12 @@ from awaken.domain.message import (
     UrlSource,
     Video,
 )
+from awaken.llm.around import Around
 
 _PLAIN = {Image: "Image", Audio: "Audio", Video: "Video"}
 
 
-class ModalityGuard:
+class ModalityGuard(Around[DrivingExecutor]):
     """Another executor that is only asked what its model can read.
 
     Args:
@@ -36,16 +35,9 @@ class ModalityGuard:
     """
 
     def __init__(self, inner: DrivingExecutor, model_id: str, reads: Sequence[str]) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._model_id = model_id
         self._reads = frozenset(kind.lower() for kind in reads)
-
-    @property
-    def name(self) -> str:
-        return self._inner.name
-
-    def abilities(self, upstream_model: str) -> ModelAbilities:
-        return abilities_of(self._inner, upstream_model)
 
     def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
         self._check(request)

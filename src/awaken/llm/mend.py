@@ -15,13 +15,12 @@ from awaken.contract.llm import (
     InferenceExecutionError,
     InferenceRequest,
     LlmStreamEvent,
-    ModelAbilities,
     StreamInterrupted,
     StreamListener,
     StreamSnapshot,
-    abilities_of,
 )
 from awaken.domain.message import Message
+from awaken.llm.around import Around
 from awaken.llm.idle import STALLED
 from awaken.llm.retry import LlmRetryPolicy
 
@@ -69,7 +68,7 @@ def cause_of(error: InferenceExecutionError) -> str | None:
     return "provider 503 mid-stream"
 
 
-class MendingExecutor:
+class MendingExecutor(Around[DrivingExecutor]):
     """Another executor whose broken streams are gone on with.
 
     Whoever is asked next, the same model or another one of a pool, gets what was said so far.
@@ -82,17 +81,10 @@ class MendingExecutor:
         clock: Clock = SYSTEM_CLOCK,
         random: Random | None = None,
     ) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._policy = policy
         self._clock = clock
         self._random = random or Random()
-
-    @property
-    def name(self) -> str:
-        return self._inner.name
-
-    def abilities(self, upstream_model: str) -> ModelAbilities:
-        return abilities_of(self._inner, upstream_model)
 
     def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
         """The answer as it comes: whoever reads it like this mends nothing."""

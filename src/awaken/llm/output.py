@@ -14,15 +14,14 @@ from awaken.contract.llm import (
     InferenceRequest,
     LlmExecutor,
     LlmStreamEvent,
-    ModelAbilities,
     Stop,
     ToolCallSigned,
-    abilities_of,
 )
 from awaken.domain.event import TextDelta, ToolCallDelta, ToolCallStart
 from awaken.domain.inference import StopReason
 from awaken.domain.output import OutputFormat
 from awaken.domain.tool import ToolDescriptor
+from awaken.llm.around import Around
 
 OUTPUT_TOOL = "final_answer"
 _DESCRIPTION = (
@@ -31,18 +30,8 @@ _DESCRIPTION = (
 )
 
 
-class OutputTool:
+class OutputTool(Around[LlmExecutor]):
     """Another executor that offers the shape of an answer as a tool, where its model needs that."""
-
-    def __init__(self, inner: LlmExecutor) -> None:
-        self._inner = inner
-
-    @property
-    def name(self) -> str:
-        return self._inner.name
-
-    def abilities(self, upstream_model: str) -> ModelAbilities:
-        return abilities_of(self._inner, upstream_model)
 
     def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
         output = request.output

@@ -16,13 +16,12 @@ from awaken.contract.llm import (
     InferenceRequest,
     LlmExecutor,
     LlmStreamEvent,
-    ModelAbilities,
     Overloaded,
     StreamInterrupted,
     StreamListener,
-    abilities_of,
 )
 from awaken.domain.value import Value
+from awaken.llm.around import Around
 from awaken.llm.breaker import CircuitBreaker
 from awaken.llm.idle import STALLED, Watchman, idle_window
 
@@ -61,7 +60,7 @@ class LlmRetryPolicy(Value, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return max(backoff, error.retry_after or 0.0)
 
 
-class RetryingExecutor:
+class RetryingExecutor(Around[LlmExecutor]):
     """Another executor whose streams are opened again when opening them fails.
 
     Circuits are counted for each upstream model of a `scope`, such as the provider's id.
@@ -82,7 +81,7 @@ class RetryingExecutor:
         random: Random | None = None,
         leaves: Callable[[InferenceExecutionError], bool] | None = None,
     ) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._policy = policy
         self._clock = clock
         self._breaker = breaker
@@ -90,13 +89,6 @@ class RetryingExecutor:
         self._random = random or Random()
         self._leaves = leaves
         self._watchman = Watchman(clock)
-
-    @property
-    def name(self) -> str:
-        return self._inner.name
-
-    def abilities(self, upstream_model: str) -> ModelAbilities:
-        return abilities_of(self._inner, upstream_model)
 
     async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
         model, attempt, opened = self._circuit(request), 0, False

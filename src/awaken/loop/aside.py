@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 import msgspec
 
 from awaken.contract.accumulate import StreamAccumulator
@@ -34,7 +32,7 @@ async def ask_aside(
         InferenceExecutionError: it could not be had.
     """
     model = _model(run, agent, model_id)
-    price = _most(model.prices.values())
+    price = Price.highest(model.prices.values())
     asked = msgspec.structs.replace(request, upstream_model=model.upstream_model)
     prompt = sum(estimate(message) for message in asked.messages) + estimate(
         Message(role=Role.SYSTEM, content=asked.system)
@@ -86,13 +84,6 @@ async def _set_aside(
     while (reservation := await account.set_aside(run.identity.run_id, wanted)) is None:
         pass  # others have set something aside meanwhile: there may be enough all the same
     return reservation
-
-
-def _most(prices: Collection[Price]) -> Price | None:
-    """What one of several models may cost at most."""
-    if not prices:
-        return None
-    return Price(input=max(p.input for p in prices), output=max(p.output for p in prices))
 
 
 async def _listen(

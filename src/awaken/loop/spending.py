@@ -14,7 +14,7 @@ import msgspec
 from awaken.contract.accumulate import StreamAccumulator
 from awaken.contract.budget import Account
 from awaken.contract.llm import InferenceRequest
-from awaken.domain.budget import BUDGET_LIMIT, Amount, Price, Spending
+from awaken.domain.budget import BUDGET_LIMIT, Amount, Price, Spending, question_of
 from awaken.domain.inference import InferenceOverride, TokenUsage
 from awaken.domain.lifecycle import Stopped, StoppedReason
 from awaken.domain.message import Message, Role
@@ -168,13 +168,7 @@ def stopped(error: BudgetExhausted) -> Stopped:
 def ask_for_more(run: LiveRun, error: BudgetExhausted) -> None:
     """Put a question of the run itself: may it use up more?"""
     id = _new_id(run)
-    asked = {
-        "limit": error.name,
-        "amount": error.limit,
-        "left": error.left,
-        "wanted": error.wanted,
-        "level": error.level,
-    }
+    asked = question_of(error)
     ticket = SuspendTicket(
         suspension=Suspension(
             id=id, action=BUDGET_LIMIT, message=f"{error}. Allow more?", parameters=asked

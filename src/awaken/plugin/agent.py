@@ -46,13 +46,7 @@ class ResolvedAgent(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def price(self) -> Price | None:
         """What its model costs; the most one of its models may cost, of several."""
-        prices = self.prices.values()
-        if len(prices) < 2:
-            return next(iter(prices), None)
-        return Price(
-            input=max(max(p.input, p.cache_write or 0) for p in prices),
-            output=max(p.output for p in prices),
-        )
+        return Price.highest(self.prices.values())
 
     @classmethod
     def new(

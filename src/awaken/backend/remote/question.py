@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from awaken.codec import Json
-from awaken.domain.budget import BUDGET_LIMIT
+from awaken.domain.budget import BUDGET_LIMIT, question_of
 from awaken.domain.identity import RunIdentity
 from awaken.domain.run import RunRecord, RunWaitingTicket, WaitingReason
 from awaken.domain.suspension import ToolCallResumeMode
@@ -40,20 +40,13 @@ def budget_question(
     identity: RunIdentity, revision: int, error: BudgetExhausted, at_ms: int
 ) -> Ticket:
     """Whether a run may use up more."""
-    asked = {
-        "limit": error.name,
-        "amount": error.limit,
-        "left": error.left,
-        "wanted": error.wanted,
-        "level": error.level,
-    }
     return _ticket(
         identity.run_id,
         identity.thread_id,
         revision,
         at_ms,
         tool_name="budget",
-        arguments=asked,
+        arguments=question_of(error),
         reason=BUDGET_LIMIT,
         message=f"{error}. Allow more?",
     )

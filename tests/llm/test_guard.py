@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 
+from awaken.contract.listener import Listener
 from awaken.contract.llm import InferenceRequest, InvalidRequest
 from awaken.domain.message import (
     Audio,
@@ -42,11 +41,7 @@ def guarded(*reads: str) -> tuple[ModalityGuard, ScriptedModel]:
 
 async def ask(guard: ModalityGuard, *content: ContentBlock) -> None:
     messages = [Message.user("look"), Message.user_with_content([Text(text="at"), *content])]
-    stream: AsyncIterator[object] = guard.execute_stream(
-        InferenceRequest(upstream_model="m", messages=messages)
-    )
-    async for _ in stream:
-        pass
+    await guard.drive(InferenceRequest(upstream_model="m", messages=messages), Listener())
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ from awaken.domain.event import (
     ToolCallStart,
 )
 from awaken.domain.inference import StopReason, TokenUsage
-from awaken.domain.lifecycle import CANCELLED
+from awaken.domain.lifecycle import CANCELLED, Stopped
 from awaken.domain.message import Role
 from awaken.errors import InferenceFailed
 from awaken.llm.mend import Plan, cause_of, plan_for
@@ -230,11 +230,24 @@ async def test_a_stream_that_cannot_be_paid_again_ends_with_what_was_said() -> N
     heard = Heard([*text("x" * 4000), CUT], [*text("more"), END])
     agent = Agent("a", model=heard.model)
     async with Runtime([agent], clock=heard.clock) as runtime:
-        with pytest.raises(InferenceFailed, match="stream interrupted"):
-            await runtime.run("a", "go", thread="t", budget=Budget(tokens=1100))
+        result = await runtime.run("a", "go", thread="t", budget=Budget(tokens=1100))
         log = await runtime.messages("t")
+    assert isinstance(result.termination, Stopped)
+    assert result.termination.value.code == "budget"
     assert heard.model.calls == 1
     assert log[-1].text().startswith("xxx")
+
+
+async def test_one_that_cannot_be_paid_again_asks_and_goes_on_once_it_may() -> None:
+    heard = Heard([*text("x" * 4000), CUT], [*text("more"), END])
+    agent = Agent("a", model=heard.model, budget=Budget(tokens=1100, at_limit="ask"))
+    async with Runtime([agent], clock=heard.clock) as runtime:
+        waiting = await runtime.run("a", "go", thread="t")
+        assert waiting.suspended
+        result = await runtime.run(thread="t", answers={waiting.tickets[0].ticket_id: True})
+        log = await runtime.messages("t")
+    assert result.response == "more"
+    assert [m.text()[:4] for m in log if m.role is Role.ASSISTANT] == ["xxxx", "more"]
 
 
 # -- silence ----------------------------------------------------------------------------------

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
 import pytest
 
 from awaken.codec import from_json
-from awaken.contract.accumulate import StreamAccumulator
+from awaken.contract.listener import Listener
 from awaken.contract.llm import (
     AllModelsUnavailable,
     InferenceExecutionError,
@@ -29,7 +29,6 @@ from awaken.contract.llm import (
 )
 from awaken.domain.event import TextDelta
 from awaken.domain.inference import StopReason
-from awaken.domain.message import Message
 from awaken.domain.pool import ModelPoolSpec, PoolHome, PoolRole, StickyScope
 from awaken.llm.breaker import CircuitBreaker
 from awaken.llm.mend import MendingExecutor
@@ -70,38 +69,6 @@ class Model:
             raise due
         yield TextDelta(delta=self.name)
         yield Stop(reason=StopReason.END_TURN)
-
-
-class Listener(StreamAccumulator):
-    """Reads answers as the loop does, and remembers who was asked."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.asked: list[str] = []
-
-    def asking(self, model_id: str) -> None:
-        self.asked.append(model_id)
-
-    def look(self) -> bool:
-        return False
-
-    async def listen(self, stream: AsyncIterator[LlmStreamEvent]) -> None:
-        async for event in stream:
-            self.push(event)
-
-    async def settle(self, cause: str) -> None:
-        self.end_with_calls()
-
-    async def go_on(self, cause: str) -> None:
-        self.next_stream()
-
-    async def start_over(self, cause: str) -> None:
-        self.forget()
-
-    async def afford(
-        self, request: InferenceRequest, more: Sequence[Message]
-    ) -> InferenceRequest | None:
-        return request
 
 
 class Pool:

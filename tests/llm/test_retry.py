@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from awaken.codec import from_json
+from awaken.contract.listener import Listener
 from awaken.contract.llm import (
     InferenceExecutionError,
     InferenceRequest,
@@ -30,15 +31,10 @@ pytestmark = pytest.mark.anyio
 REQUEST = InferenceRequest(upstream_model="m", messages=())
 
 
-async def collect(executor: RetryingExecutor, into: list[LlmStreamEvent]) -> None:
-    async for event in executor.execute_stream(REQUEST):
-        into.append(event)
-
-
-async def drain(executor: RetryingExecutor, request: InferenceRequest = REQUEST) -> str:
-    return "".join(
-        [e.delta async for e in executor.execute_stream(request) if isinstance(e, TextDelta)]
-    )
+async def drain(executor: RetryingExecutor, listener: Listener | None = None) -> str:
+    listener = listener or Listener(asyncio.current_task())
+    await executor.drive(REQUEST, listener)
+    return listener.snapshot().text
 
 
 # -- the policy -------------------------------------------------------------------------------
@@ -125,11 +121,11 @@ async def test_no_retries_is_one_call() -> None:
 async def test_after_the_first_event_errors_pass_through_unchanged() -> None:
     broken = StreamInterrupted("connection reset")
     model = ScriptedModel([[TextDelta(delta="hal"), broken], "never"])
-    seen: list[LlmStreamEvent] = []
+    listener = Listener()
     with pytest.raises(StreamInterrupted) as caught:
-        await collect(RetryingExecutor(model, LlmRetryPolicy(), FakeClock()), seen)
+        await drain(RetryingExecutor(model, LlmRetryPolicy(), FakeClock()), listener)
     assert caught.value is broken
-    assert seen == [TextDelta(delta="hal")]
+    assert listener.snapshot().text == "hal"
     assert model.calls == 1
 
 
@@ -145,6 +141,21 @@ async def test_cancelling_the_task_interrupts_the_wait() -> None:
     assert clock.sleeping == 0
 
 
+async def leave_early(executor: RetryingExecutor) -> None:
+    """Stop listening once something has come."""
+    begun = asyncio.Event()
+
+    class Hearing(Listener):
+        def push(self, event: LlmStreamEvent) -> None:
+            begun.set()
+
+    listening = asyncio.ensure_future(executor.drive(REQUEST, Hearing()))
+    await begun.wait()
+    listening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await listening
+
+
 async def test_leaving_a_stream_early_closes_the_one_inside() -> None:
     closed: list[bool] = []
 
@@ -152,14 +163,13 @@ async def test_leaving_a_stream_early_closes_the_one_inside() -> None:
         try:
             while True:
                 yield TextDelta(delta="x")
+                await asyncio.sleep(0)
         finally:
             closed.append(True)
 
     executor = RetryingExecutor(FunctionModel(endless), LlmRetryPolicy(), FakeClock())
     assert executor.name == "function"
-    stream = executor.execute_stream(REQUEST)
-    await anext(stream)
-    await stream.aclose()  # type: ignore[attr-defined]  # ours is a generator
+    await leave_early(executor)
     assert closed == [True]
 
 
@@ -203,11 +213,12 @@ async def test_a_stream_is_judged_at_its_end() -> None:
 async def test_an_abandoned_stream_is_no_failure() -> None:
     clock = FakeClock()
     breaker = CircuitBreaker(threshold=1, clock=clock)
-    stream = RetryingExecutor(
-        ScriptedModel(["hello"]), LlmRetryPolicy(), clock, breaker
-    ).execute_stream(REQUEST)
-    await anext(stream)
-    await stream.aclose()  # type: ignore[attr-defined]  # ours is a generator
+
+    async def slow(request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
+        yield TextDelta(delta="hello")
+        await asyncio.Event().wait()
+
+    await leave_early(RetryingExecutor(FunctionModel(slow), LlmRetryPolicy(), clock, breaker))
     assert breaker.is_available("m")
 
 

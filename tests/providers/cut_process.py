@@ -21,23 +21,21 @@ from cut_dialects import DIALECTS
 from cut_stage import QUESTION
 
 from awaken import Runtime
+from awaken.contract.accumulate import StreamAccumulator
 from awaken.llm import idle
-from awaken.loop import hearing
+from awaken.loop import pieces
 
 SDKS = ("openai", "anthropic", "google.genai", "awaken.stores.sqlite")
 
 
-class Telling(hearing.Hearing):
+class Telling(pieces.Pieces):
     """Says so when nothing has come since the last piece was kept."""
 
-    __slots__ = ()
-
-    def look(self) -> bool:
-        known, quiet = self._number, self.writing is not None and self.writing.done()
-        waits = super().look()
+    def look(self, heard: StreamAccumulator) -> None:
+        known, quiet = self._number, self._writing is not None and self._writing.done()
+        super().look(heard)
         if quiet and self._number == known:
             print("kept", flush=True)
-        return waits
 
 
 async def main(dialect: str, url: str, folder: Path) -> None:
@@ -66,7 +64,7 @@ def fork(dialect: str, url: str, folder: str) -> None:
 if __name__ == "__main__":
     for sdk in SDKS:
         import_module(sdk)
-    idle.LOOK_EVERY, hearing.KEPT_AT_LOOK = 0.05, 1
-    import_module("awaken.loop.infer").Hearing = Telling  # type: ignore[attr-defined]
+    idle.LOOK_EVERY, pieces.KEPT_AT_LOOK = 0.05, 1
+    import_module("awaken.loop.hearing").Pieces = Telling  # type: ignore[attr-defined]
     for line in sys.stdin:
         fork(**json.loads(line))

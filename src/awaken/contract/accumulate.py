@@ -55,6 +55,7 @@ class StreamAccumulator:
     """
 
     __slots__ = (
+        "_begun_at",
         "_blocks",
         "_calls",
         "_carried",
@@ -65,6 +66,7 @@ class StreamAccumulator:
         "_thinking",
         "_usage",
         "_used",
+        "restored",
     )
 
     def __init__(self) -> None:
@@ -76,7 +78,8 @@ class StreamAccumulator:
         self._usage: TokenUsage | None = None
         self._used: TokenUsage | None = None
         self._stop: StopReason | None = None
-        self._past = self._carried = 0
+        self._past = self._carried = self._begun_at = 0
+        self.restored = False
 
     @property
     def progress(self) -> int:
@@ -89,6 +92,11 @@ class StreamAccumulator:
         for call in self._calls:
             progress += 1 + len(call.pieces)
         return progress
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing has come of the stream that is heard now."""
+        return self.progress == self._begun_at
 
     @property
     def size_of_calls(self) -> int:
@@ -187,6 +195,7 @@ class StreamAccumulator:
 
     def restore(self, text: str, calls: Iterable[tuple[str, str, str]]) -> None:
         """Begin with what somebody else had heard."""
+        self.restored = True
         if text:
             self._text = [text]
         for id, name, written in calls:
@@ -217,6 +226,7 @@ class StreamAccumulator:
         self._stop, self._thinking = None, []
         self._carried = len(self._text)
         self._past += before - self.progress
+        self._begun_at = before
 
     def forget(self) -> None:
         """Nothing of it is kept, but what it took."""
@@ -224,6 +234,7 @@ class StreamAccumulator:
         self._text, self._blocks, self._calls, self._open = [], [], [], {}
         self.next_stream()
         self._past += before - self.progress
+        self._begun_at = before
 
     def _is_whole(self, call: _Call) -> bool:
         """Whether all of a call has come: what opened is closed, or something came after it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import ClassVar, Protocol
 
 import msgspec
@@ -122,81 +122,7 @@ class StreamSnapshot(Value, frozen=True, kw_only=True):
     ended: bool = False
 
 
-class StreamListener(Protocol):
-    """Reads the streams of one answer: usually one, more where one broke off."""
-
-    @property
-    def progress(self) -> int:
-        """Grows with whatever comes."""
-        ...
-
-    async def listen(self, stream: AsyncIterator[LlmStreamEvent]) -> None:
-        """Read a stream to its end, or close it."""
-        ...
-
-    def asking(self, model_id: str) -> None:
-        """The next stream is that of a certain model of a pool."""
-        ...
-
-    def look(self) -> bool:
-        """Called every now and then while a stream lasts; whether it is not the model that is
-        waited for."""
-        ...
-
-    def snapshot(self) -> StreamSnapshot:
-        """What has arrived, of all streams so far."""
-        ...
-
-    async def settle(self, cause: str) -> None:
-        """No more will come: the calls that are whole are the answer."""
-        ...
-
-    async def go_on(self, cause: str) -> None:
-        """The next stream goes on after the text; a call that is not whole is dropped."""
-        ...
-
-    async def start_over(self, cause: str) -> None:
-        """The next stream is the whole answer."""
-        ...
-
-    async def afford(
-        self, request: InferenceRequest, more: Sequence[Message]
-    ) -> InferenceRequest | None:
-        """One more request, with so much more in it than the last, as long as it may be; nothing if
-        there is not enough left for it."""
-        ...
-
-
-Drive = Callable[[InferenceRequest, StreamListener], Awaitable[None]]
-
-
-class DrivesStreams(Protocol):
-    """An executor that opens streams, again if need be, and leaves the reading to its caller.
-
-    Between a model and its reader there is then nobody who takes up every single piece.
-    """
-
-    async def drive(self, request: InferenceRequest, listener: StreamListener) -> None:
-        """Have an answer listened to, asked for as often as that takes.
-
-        Raises:
-            InferenceExecutionError: it could not be had.
-        """
-        ...
-
-
-class DrivingExecutor(LlmExecutor, DrivesStreams, Protocol):
-    """An executor that does both."""
-
-
-def drive_of(executor: LlmExecutor) -> Drive | None:
-    """How an executor drives streams, if it does; see `DrivesStreams`."""
-    # Asked once a step: to look whether it fits the protocol would take longer than all the rest.
-    drive: Drive | None = getattr(executor, "drive", None)
-    return drive
-
-
-def abilities_of(executor: LlmExecutor, upstream_model: str) -> ModelAbilities:
+def abilities_of(executor: object, upstream_model: str) -> ModelAbilities:
     """What an executor says a model can do, if it has `abilities(upstream_model)` to say it."""
     says: Callable[[str], ModelAbilities] | None = getattr(executor, "abilities", None)
     return says(upstream_model) if says is not None else ModelAbilities()

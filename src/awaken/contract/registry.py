@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from awaken.contract.llm import LlmExecutor
+from awaken.contract.listener import Asked
 from awaken.domain.budget import Price
 from awaken.domain.spec import AgentSpec
 
@@ -40,7 +40,7 @@ class ResolvedModel(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     upstream_model: str
-    executor: LlmExecutor
+    executor: Asked
     prices: Mapping[str, Price] = msgspec.field(default_factory=dict)
     context_window: int | None = None
     max_output_tokens: int | None = None

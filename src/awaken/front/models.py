@@ -9,7 +9,8 @@ from functools import partial
 import msgspec
 
 from awaken.clock import Clock
-from awaken.contract.llm import DrivingExecutor, LlmExecutor
+from awaken.contract.listener import DrivesStreams
+from awaken.contract.llm import LlmExecutor
 from awaken.domain.budget import Price
 from awaken.domain.pool import ModelPoolSpec, PoolHome, PoolMemberSpec, PoolRouting
 from awaken.domain.spec import AgentSpec, ModelSpec
@@ -34,7 +35,7 @@ class ModelStack:
 
     def __call__(
         self, spec: AgentSpec, models: Sequence[ModelAndProvider], pool: ModelPoolSpec | None
-    ) -> LlmExecutor:
+    ) -> DrivesStreams:
         try:
             policy = spec.config("retry", LlmRetryPolicy)
         except KeyDecode as error:
@@ -52,7 +53,7 @@ class ModelStack:
         named: ModelAndProvider,
         policy: LlmRetryPolicy,
         pool: ModelPoolSpec | None = None,
-    ) -> DrivingExecutor:
+    ) -> DrivesStreams:
         model, provider = named
         retrying = RetryingExecutor(
             OutputTool(provider) if spec.output is not None else provider,

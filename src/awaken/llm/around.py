@@ -1,16 +1,17 @@
-"""An executor around another: what it is called and what it can do is the inner one's."""
+"""What stands before another executor: what it is called and can do is the inner one's."""
 
 from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-from awaken.contract.llm import LlmExecutor, ModelAbilities, abilities_of
+from awaken.contract.listener import Asked
+from awaken.contract.llm import ModelAbilities, abilities_of
 
-E = TypeVar("E", bound=LlmExecutor)
+E = TypeVar("E", bound=Asked)
 
 
 class Around(Generic[E]):
-    """The base of executors that wrap one."""
+    """The base of all that wraps an executor."""
 
     def __init__(self, inner: E) -> None:
         self._inner = inner

@@ -22,14 +22,14 @@ class CircuitOpen(ProviderError):
 class _Circuit:
     """What is known of one model: closed without `retry_at`, else open until then.
 
-    `era` changes with every change of state, so that a call admitted before it is not mistaken
-    for news about what came after.
+    `admission` is another one after every change of state, so that a call admitted before it is not
+    mistaken for news about what came after.
     """
 
-    __slots__ = ("era", "failures", "retry_at")
+    __slots__ = ("admission", "failures", "retry_at")
 
-    def __init__(self) -> None:
-        self.era = 0
+    def __init__(self, breaker: CircuitBreaker) -> None:
+        self.admission = Admission(breaker, self)
         self.failures = 0
         self.retry_at: float | None = None
 
@@ -66,17 +66,15 @@ class CircuitBreaker:
         """
         circuit = self._circuits.get(model)
         if circuit is None:
-            circuit = self._circuits[model] = _Circuit()
+            circuit = self._circuits[model] = _Circuit(self)
         if circuit.retry_at is not None:
             if not self.is_available(model):
                 raise CircuitOpen(model)
             self._open(circuit)
-        return Admission(self, circuit)
+        return circuit.admission
 
-    def _settle(self, circuit: _Circuit, era: int, error: BaseException | None) -> None:
+    def _settle(self, circuit: _Circuit, error: BaseException | None) -> None:
         """Learn from how a call ended."""
-        if era != circuit.era:
-            return
         probing = circuit.retry_at is not None
         if isinstance(error, InferenceExecutionError) and error.retryable:
             circuit.failures += 1
@@ -88,13 +86,13 @@ class CircuitBreaker:
             self._open(circuit)
 
     def _open(self, circuit: _Circuit) -> None:
-        circuit.era += 1
+        circuit.admission = Admission(self, circuit)
         circuit.retry_at = self._clock.monotonic() + self._cooldown
 
     def _close(self, circuit: _Circuit) -> None:
         circuit.failures = 0
         if circuit.retry_at is not None:
-            circuit.era += 1
+            circuit.admission = Admission(self, circuit)
             circuit.retry_at = None
 
 
@@ -104,13 +102,12 @@ def _is_answer(error: BaseException) -> bool:
 
 
 class Admission:
-    """One admitted call; leaving the block tells the breaker how it ended."""
+    """Stands for all calls admitted in one state; leaving the block tells how one ended."""
 
-    __slots__ = ("_breaker", "_circuit", "_era")
+    __slots__ = ("_breaker", "_circuit")
 
     def __init__(self, breaker: CircuitBreaker, circuit: _Circuit) -> None:
         self._breaker, self._circuit = breaker, circuit
-        self._era = circuit.era
 
     def __enter__(self) -> Self:
         return self
@@ -121,4 +118,7 @@ class Admission:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._breaker._settle(self._circuit, self._era, error)
+        circuit = self._circuit
+        is_news = error is not None or circuit.failures > 0 or circuit.retry_at is not None
+        if is_news and circuit.admission is self:
+            self._breaker._settle(circuit, error)

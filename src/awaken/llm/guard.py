@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from awaken.contract.llm import (
-    DrivingExecutor,
-    InferenceRequest,
-    InvalidRequest,
-    LlmStreamEvent,
-    StreamListener,
-)
+from awaken.contract.listener import DrivesStreams, Listener
+from awaken.contract.llm import InferenceRequest, InvalidRequest
 from awaken.domain.message import (
     Audio,
     Base64Source,
@@ -27,23 +22,19 @@ from awaken.llm.around import Around
 _PLAIN = {Image: "Image", Audio: "Audio", Video: "Video"}
 
 
-class ModalityGuard(Around[DrivingExecutor]):
+class ModalityGuard(Around[DrivesStreams]):
     """Another executor that is only asked what its model can read.
 
     Args:
         reads: what the model is declared to read: `text`, `image`, `audio`, `video`, `pdf`.
     """
 
-    def __init__(self, inner: DrivingExecutor, model_id: str, reads: Sequence[str]) -> None:
+    def __init__(self, inner: DrivesStreams, model_id: str, reads: Sequence[str]) -> None:
         super().__init__(inner)
         self._model_id = model_id
         self._reads = frozenset(kind.lower() for kind in reads)
 
-    def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
-        self._check(request)
-        return self._inner.execute_stream(request)
-
-    async def drive(self, request: InferenceRequest, listener: StreamListener) -> None:
+    async def drive(self, request: InferenceRequest, listener: Listener) -> None:
         """
         Raises:
             InvalidRequest: something in it is of a kind the model does not read.

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import functools
 import re
-from typing import Any
 
 from awaken.clock import Clock
-from awaken.contract.llm import InferenceRequest, StreamInterrupted, StreamListener
+from awaken.contract.listener import Listener
+from awaken.contract.llm import InferenceRequest, StreamInterrupted
 
 STALLED = "idle stall"
 LOOK_EVERY = 0.25
 
-_THINKS = re.compile(r"thinking|reasoning|^o[134]", re.IGNORECASE)
+_THINKS = re.compile(r"thinking|reasoning|^o[134]|gpt-5", re.IGNORECASE)
+
+Streams = dict[Listener, InferenceRequest]
 
 
 def idle_window(seconds: float, request: InferenceRequest) -> float:
@@ -36,55 +38,72 @@ class Watchman:
     is done for each piece that comes, and next to nothing for a stream that is soon over.
     """
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._streams: dict[StreamListener, tuple[asyncio.Task[Any] | None, float]] = {}
-        self._heard: dict[StreamListener, tuple[int, float]] = {}
-        self._cut: dict[StreamListener, int] = {}
+    def __init__(self, clock: Clock, seconds: float) -> None:
+        self._clock, self._seconds = clock, seconds
+        self._rounds: dict[asyncio.AbstractEventLoop, _Round] = {}
 
-    def begin(self, listener: StreamListener, window: float) -> None:
-        """Look after the stream the current task is about to listen to."""
+    def streams(self) -> Streams:
+        """The streams that are looked after in this event loop; put one in, and take it out."""
         loop = asyncio.get_running_loop()
-        self._streams[listener] = asyncio.current_task(loop), window
-        if self._loop is not loop:
-            self._loop = loop
-            self._clock.call_later(LOOK_EVERY, self._look)
+        known = self._rounds.get(loop)
+        if known is None:
+            known = self._begin(loop)
+        return known.streams
 
-    def end(self, listener: StreamListener) -> None:
-        """The stream is over, one way or another."""
-        self._streams.pop(listener, None)
-        if self._heard:
-            self._heard.pop(listener, None)
+    def _begin(self, loop: asyncio.AbstractEventLoop) -> _Round:
+        for gone in [each for each in tuple(self._rounds) if each.is_closed()]:
+            self._rounds.pop(gone, None)
+        begun = self._rounds[loop] = _Round()
+        self._clock.call_later(LOOK_EVERY, functools.partial(self._look, loop))
+        return begun
 
-    def raise_if_cut(self, listener: StreamListener) -> None:
+    def raise_if_cut(self, listener: Listener) -> None:
         """
         Raises:
             StreamInterrupted: the task was cancelled here, and by nobody else.
         """
-        before, task = self._cut.pop(listener, None), asyncio.current_task()
+        # Whoever it was: a cancellation from here must not outlive the stream.
+        known, task = self._rounds.get(asyncio.get_running_loop()), listener.task
+        before = known.cut.pop(listener, None) if known is not None else None
         if before is not None and task is not None and task.uncancel() <= before:
             raise StreamInterrupted(STALLED, listener.snapshot()) from None
 
-    def _look(self) -> None:
-        self._loop = None
-        if not self._streams:
-            return
-        now = self._clock.monotonic()
-        for listener, (task, window) in tuple(self._streams.items()):
-            self._look_at(listener, task, window, now)
-        self._loop = asyncio.get_running_loop()
-        self._clock.call_later(LOOK_EVERY, self._look)
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        known = self._rounds[loop]
+        if known.streams or known.cut:
+            known.look(self._clock.monotonic(), self._seconds)
+            self._clock.call_later(LOOK_EVERY, functools.partial(self._look, loop))
+        else:
+            del self._rounds[loop]
 
-    def _look_at(
-        self, listener: StreamListener, task: asyncio.Task[Any] | None, window: float, now: float
-    ) -> None:
-        waits_for_others = listener.look()
-        seen, since = self._heard.get(listener, (-1, now))
-        if waits_for_others or listener.progress != seen:
-            self._heard[listener] = listener.progress, now
+
+class _Round:
+    """The streams of one event loop, what was heard of them and when, and those that were cut."""
+
+    __slots__ = ("cut", "heard", "streams")
+
+    def __init__(self) -> None:
+        self.streams: Streams = {}
+        self.heard: dict[Listener, tuple[int, float]] = {}
+        self.cut: dict[Listener, int] = {}
+
+    def look(self, now: float, seconds: float) -> None:
+        heard: dict[Listener, tuple[int, float]] = {}
+        for listener, request in tuple(self.streams.items()):
+            waits_for_others, progress = listener.look(), listener.progress
+            seen, since = self.heard.get(listener, (-1, now))
+            if waits_for_others or progress != seen:
+                since = now
+            heard[listener] = progress, since
+            window = idle_window(seconds, request)
+            if window and now - since >= window:
+                self._cut_short(listener)
+        self.heard = heard
+
+    def _cut_short(self, listener: Listener) -> None:
+        task = listener.task
         # A task that is being cancelled already is about to end.
-        elif window and now - since >= window and task is not None and not task.cancelling():
-            self._cut[listener] = task.cancelling()
-            self.end(listener)
+        if task is not None and not task.cancelling():
+            self.cut[listener] = task.cancelling()
+            self.streams.pop(listener, None)
             task.cancel()

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator
 from enum import Enum
 from random import Random
 
 import msgspec
 
 from awaken.clock import SYSTEM_CLOCK, Clock
+from awaken.contract.listener import DrivesStreams, Listener
 from awaken.contract.llm import (
-    DrivingExecutor,
     InferenceExecutionError,
     InferenceRequest,
-    LlmStreamEvent,
     StreamInterrupted,
-    StreamListener,
     StreamSnapshot,
 )
 from awaken.domain.message import Message
@@ -68,15 +65,15 @@ def cause_of(error: InferenceExecutionError) -> str | None:
     return "provider 503 mid-stream"
 
 
-class MendingExecutor(Around[DrivingExecutor]):
-    """Another executor whose broken streams are gone on with.
+class MendingExecutor(Around[DrivesStreams]):
+    """Goes on with streams that break off.
 
     Whoever is asked next, the same model or another one of a pool, gets what was said so far.
     """
 
     def __init__(
         self,
-        inner: DrivingExecutor,
+        inner: DrivesStreams,
         policy: LlmRetryPolicy,
         clock: Clock = SYSTEM_CLOCK,
         random: Random | None = None,
@@ -86,29 +83,24 @@ class MendingExecutor(Around[DrivingExecutor]):
         self._clock = clock
         self._random = random or Random()
 
-    def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
-        """The answer as it comes: whoever reads it like this mends nothing."""
-        return self._inner.execute_stream(request)
-
-    async def drive(self, request: InferenceRequest, listener: StreamListener) -> None:
+    async def drive(self, request: InferenceRequest, listener: Listener) -> None:
         """Have an answer listened to, to its end.
 
         Raises:
             StreamInterrupted: it broke off too often.
             InferenceExecutionError: it could not be had.
+            BudgetExhausted: there is not enough left to go on.
         """
         asked: InferenceRequest | None = request
-        before, mended = listener.progress, 0
-        if before:
+        mended = 0
+        if listener.restored:
             asked = await self._go_on(request, listener, RESUMED)
-            if asked is not None:
-                asked = await self._afford(request, asked, listener, StreamInterrupted(RESUMED))
         while asked is not None:
             try:
                 return await self._inner.drive(asked, listener)
             except InferenceExecutionError as error:
                 cause = cause_of(error)
-                if cause is None or (listener.progress == before and cause != STALLED):
+                if cause is None or (listener.is_silent and cause != STALLED):
                     raise
                 if listener.snapshot().ended:
                     return  # it broke off after its last word
@@ -117,36 +109,19 @@ class MendingExecutor(Around[DrivingExecutor]):
                 pause = STALL_PAUSE
                 if cause != STALLED:
                     pause = self._policy.delay(mended, error, self._random)
-                asked = await self._go_on(request, listener, cause)
-                broken = error
+            asked = await self._go_on(request, listener, cause)
             mended += 1
-            if asked is None:
-                return
-            asked = await self._afford(request, asked, listener, broken)
-            if pause:
+            if asked is not None and pause:
                 await self._clock.sleep(pause)
-            before = listener.progress
-
-    async def _afford(
-        self,
-        first: InferenceRequest,
-        asked: InferenceRequest,
-        listener: StreamListener,
-        why: InferenceExecutionError,
-    ) -> InferenceRequest:
-        """
-        Raises:
-            StreamInterrupted: there is not enough left to ask again.
-        """
-        allowed = await listener.afford(asked, asked.messages[len(first.messages) :])
-        if allowed is None:
-            raise StreamInterrupted(cause_of(why) or str(why), listener.snapshot()) from why
-        return allowed
 
     async def _go_on(
-        self, request: InferenceRequest, listener: StreamListener, cause: str
+        self, request: InferenceRequest, listener: Listener, cause: str
     ) -> InferenceRequest | None:
-        """The request to go on with; none if the answer is whole as it is."""
+        """The request to go on with; none if the answer is whole as it is.
+
+        Raises:
+            BudgetExhausted: there is not enough left to ask again.
+        """
         heard = listener.snapshot()
         plan = plan_for(heard)
         if request.output is not None and plan is not Plan.USE_CALLS:
@@ -158,8 +133,9 @@ class MendingExecutor(Around[DrivingExecutor]):
                 return None
             case Plan.START_OVER:
                 await listener.start_over(cause)
-                return request
+                return await listener.afford(request, ())
             case Plan.CONTINUE | Plan.DROP_CALL:
                 await listener.go_on(cause)
         said = (Message.assistant(heard.text), Message.internal_user(GO_ON))
-        return msgspec.structs.replace(request, messages=[*request.messages, *said])
+        longer = msgspec.structs.replace(request, messages=[*request.messages, *said])
+        return await listener.afford(longer, said)

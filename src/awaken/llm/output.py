@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
+from awaken.contract.listener import close
 from awaken.contract.llm import (
     ContentBlockStop,
     InferenceRequest,
@@ -53,9 +54,7 @@ class OutputTool(Around[LlmExecutor]):
                 for heard in reading.read(event):
                     yield heard
         finally:
-            close = getattr(stream, "aclose", None)
-            if close is not None:
-                await close()
+            await close(stream)
 
 
 class _Reading:

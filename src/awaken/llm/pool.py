@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from math import log
 
 import msgspec
 
 from awaken.clock import SYSTEM_CLOCK, Clock
+from awaken.contract.listener import DrivesStreams, Listener
 from awaken.contract.llm import (
     AllModelsUnavailable,
-    DrivingExecutor,
     InferenceExecutionError,
     InferenceRequest,
-    LlmStreamEvent,
     ModelAbilities,
     ModelMissing,
     Overloaded,
     PoolAttemptsExhausted,
     RateLimited,
-    StreamListener,
     Unauthorized,
     abilities_of,
 )
@@ -38,7 +36,7 @@ class PoolMember(msgspec.Struct):
 
     model_id: str
     upstream_model: str
-    executor: DrivingExecutor
+    executor: DrivesStreams
     is_available: Callable[[], bool]
 
 
@@ -98,16 +96,7 @@ class PoolExecutor:
             max_output_tokens=_least([each.max_output_tokens for each in all_of]),
         )
 
-    async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
-        """The answer of the model the conversation is with; whoever reads it like this stays."""
-        session = self._session(request)
-        index = self._choose(self._key(request), session, set())
-        member = self._members[index]
-        asked = msgspec.structs.replace(request, upstream_model=member.upstream_model)
-        async for event in member.executor.execute_stream(asked):
-            yield event
-
-    async def drive(self, request: InferenceRequest, listener: StreamListener) -> None:
+    async def drive(self, request: InferenceRequest, listener: Listener) -> None:
         """Have an answer listened to, whoever gives it.
 
         Raises:
@@ -123,18 +112,17 @@ class PoolExecutor:
             session.in_flight -= 1
 
     async def _drive(
-        self, key: str, session: _Session, request: InferenceRequest, listener: StreamListener
+        self, key: str, session: _Session, request: InferenceRequest, listener: Listener
     ) -> None:
         tried: set[int] = set()
         last: InferenceExecutionError | None = None
-        before = listener.progress
         while True:
             try:
                 index = self._choose(key, session, tried)
             except InferenceExecutionError as error:
                 raise error from last
             member, session.index = self._members[index], index
-            listener.asking(member.model_id)
+            listener.model_id = member.model_id
             asked = msgspec.structs.replace(request, upstream_model=member.upstream_model)
             try:
                 await member.executor.drive(asked, listener)
@@ -148,7 +136,7 @@ class PoolExecutor:
                     raise
                 session.moves += 1
                 tried.add(index)
-                if listener.progress != before:
+                if not listener.is_silent:
                     # Whoever mends the stream asks again; the conversation has moved by then.
                     session.index = self._other(key, tried)
                     raise

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from random import Random
 from typing import Annotated
@@ -11,19 +10,18 @@ from typing import Annotated
 from msgspec import Meta
 
 from awaken.clock import SYSTEM_CLOCK, Clock
+from awaken.contract.listener import Listener
 from awaken.contract.llm import (
     InferenceExecutionError,
     InferenceRequest,
     LlmExecutor,
-    LlmStreamEvent,
     Overloaded,
     StreamInterrupted,
-    StreamListener,
 )
 from awaken.domain.value import Value
 from awaken.llm.around import Around
 from awaken.llm.breaker import CircuitBreaker
-from awaken.llm.idle import STALLED, Watchman, idle_window
+from awaken.llm.idle import STALLED, Watchman
 
 MAX_BACKOFF_MS = 8000
 
@@ -61,14 +59,14 @@ class LlmRetryPolicy(Value, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class RetryingExecutor(Around[LlmExecutor]):
-    """Another executor whose streams are opened again when opening them fails.
+    """Asks a model, and asks it again when opening a stream fails.
 
     Circuits are counted for each upstream model of a `scope`, such as the provider's id.
 
     `leaves` says which errors somebody else will do something about.
 
-    Once an event was passed on, an error is passed on too: mending a broken stream needs the
-    conversation, which the loop has. Waiting ends at once when the task is cancelled.
+    Once something has come of a stream, an error is passed on: going on with it is for somebody who
+    knows what to do with what has come. Waiting ends at once when the task is cancelled.
     """
 
     def __init__(
@@ -88,74 +86,48 @@ class RetryingExecutor(Around[LlmExecutor]):
         self._scope = scope
         self._random = random or Random()
         self._leaves = leaves
-        self._watchman = Watchman(clock)
+        self._watchman = Watchman(clock, policy.stream_idle_timeout_secs)
 
-    async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
-        model, attempt, opened = self._circuit(request), 0, False
-        while True:
-            try:
-                with self._admission(model):
-                    stream = self._ask(request)
-                    drained = False
-                    try:
-                        async for event in stream:
-                            opened = True
-                            yield event
-                        drained = True
-                    finally:
-                        if not drained:
-                            await _close(stream)
-                return
-            except InferenceExecutionError as error:
-                if opened or not self._may_ask_again(model, attempt, error):
-                    raise
-                delay = self._policy.delay(attempt, error, self._random)
-            attempt += 1
-            await self._wait(delay)
-
-    async def drive(self, request: InferenceRequest, listener: StreamListener) -> None:
-        """The same, for a caller who reads the stream itself; one of which nothing comes for too
-        long is cut short.
+    async def drive(self, request: InferenceRequest, listener: Listener) -> None:
+        """Have an answer listened to; one of which nothing comes for too long is cut short.
 
         Raises:
             StreamInterrupted: nothing came for too long.
             InferenceExecutionError: the answer could not be had.
         """
-        model, attempt, before = self._circuit(request), 0, listener.progress
-        window = idle_window(self._policy.stream_idle_timeout_secs, request)
-        watchman = self._watchman
+        model, attempt = self._circuit(request), 0
         while True:
             try:
                 with self._admission(model):
-                    watchman.begin(listener, window)
-                    try:
-                        return await listener.listen(self._ask(request))
-                    except asyncio.CancelledError:
-                        watchman.raise_if_cut(listener)
-                        raise
-                    finally:
-                        watchman.end(listener)
+                    return await self._listen(request, listener)
             except InferenceExecutionError as error:
                 stalled = isinstance(error, StreamInterrupted) and error.cause == STALLED
-                if stalled or listener.progress != before:
+                if stalled or not listener.is_silent:
                     raise
                 if not self._may_ask_again(model, attempt, error):
                     raise
                 delay = self._policy.delay(attempt, error, self._random)
             attempt += 1
-            await self._wait(delay)
+            if delay:
+                await self._clock.sleep(delay)
 
-    def _circuit(self, request: InferenceRequest) -> str:
-        return f"{self._scope}/{request.upstream_model}" if self._scope else request.upstream_model
-
-    def _ask(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
+    async def _listen(self, request: InferenceRequest, listener: Listener) -> None:
         stream = self._inner.execute_stream(request)
         if not hasattr(stream, "__aiter__"):
             raise TypeError(
                 f"execute_stream of model {self._inner.name!r} gave a {type(stream).__name__}: "
                 "write it as an async generator, with yield"
             )
-        return stream
+        streams = self._watchman.streams()
+        streams[listener] = request
+        try:
+            await listener.listen(stream)
+        finally:
+            if streams.pop(listener, None) is None:
+                self._watchman.raise_if_cut(listener)
+
+    def _circuit(self, request: InferenceRequest) -> str:
+        return f"{self._scope}/{request.upstream_model}" if self._scope else request.upstream_model
 
     def _may_ask_again(self, model: str, attempt: int, error: InferenceExecutionError) -> bool:
         if not error.retryable or attempt >= self._policy.max_retries:
@@ -165,16 +137,5 @@ class RetryingExecutor(Around[LlmExecutor]):
         # This very failure may have opened the circuit: it tells more than a refusal.
         return self._breaker is None or self._breaker.is_available(model)
 
-    async def _wait(self, seconds: float) -> None:
-        if seconds:
-            await self._clock.sleep(seconds)
-
     def _admission(self, model: str) -> AbstractContextManager[object]:
         return self._breaker.call(model) if self._breaker is not None else nullcontext()
-
-
-async def _close(stream: AsyncIterator[LlmStreamEvent]) -> None:
-    """Release what the stream holds now; plain iterators hold nothing."""
-    close = getattr(stream, "aclose", None)
-    if close is not None:
-        await close()

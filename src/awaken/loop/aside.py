@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
+
 import msgspec
 
-from awaken.contract.accumulate import StreamAccumulator
 from awaken.contract.budget import Reservation
+from awaken.contract.listener import Listener, drive_of
 from awaken.contract.llm import InferenceRequest
 from awaken.contract.registry import ModelResolver, ResolvedModel
 from awaken.domain.budget import Amount, Price
@@ -32,22 +35,45 @@ async def ask_aside(
         InferenceExecutionError: it could not be had.
     """
     model = _model(run, agent, model_id)
-    price = Price.highest(model.prices.values())
     asked = msgspec.structs.replace(request, upstream_model=model.upstream_model)
-    prompt = sum(estimate(message) for message in asked.messages) + estimate(
-        Message(role=Role.SYSTEM, content=asked.system)
-    )
-    reservation = await _set_aside(run, agent, asked, prompt, price)
-    heard, used = StreamAccumulator(), Amount()
+    heard = _Aside(run, agent, model)
     try:
-        await _listen(model, asked, heard)
+        await drive_of(model.executor)(await heard.afford(asked, ()), heard)
         return heard.finish()
     finally:
-        if reservation is not None:
-            if heard.progress:
-                used = _used(heard.this_stream(), prompt, price)
-            reservation.settle(used)
-            note(run, used)
+        heard.count()
+
+
+class _Aside(Listener):
+    """Pays for what it hears, and tells nobody of it."""
+
+    __slots__ = ("_agent", "_price", "_prompt", "_reservation", "_run")
+
+    def __init__(self, run: LiveRun, agent: ResolvedAgent, model: ResolvedModel) -> None:
+        super().__init__(asyncio.current_task())
+        self._run, self._agent = run, agent
+        self._price = Price.highest(model.prices.values())
+        self._prompt = 0
+        self._reservation: Reservation | None = None
+
+    async def afford(self, request: InferenceRequest, more: Sequence[Message]) -> InferenceRequest:
+        self._prompt = sum(estimate(message) for message in request.messages) + estimate(
+            Message(role=Role.SYSTEM, content=request.system)
+        )
+        self._reservation = await _set_aside(
+            self._run, self._agent, request, self._prompt, self._price
+        )
+        return request
+
+    def count(self, *, whole: bool = False) -> None:
+        reservation, self._reservation = self._reservation, None
+        if reservation is None:
+            return
+        used = Amount()
+        if not self.is_silent:
+            used = _used(self.this_stream(), self._prompt, self._price)
+        reservation.settle(used)
+        note(self._run, used)
 
 
 def _model(run: LiveRun, agent: ResolvedAgent, model_id: str | None) -> ResolvedModel:
@@ -84,19 +110,6 @@ async def _set_aside(
     while (reservation := await account.set_aside(run.identity.run_id, wanted)) is None:
         pass  # others have set something aside meanwhile: there may be enough all the same
     return reservation
-
-
-async def _listen(
-    model: ResolvedModel, request: InferenceRequest, heard: StreamAccumulator
-) -> None:
-    stream = model.executor.execute_stream(request)
-    try:
-        async for event in stream:
-            heard.push(event)
-    finally:
-        close = getattr(stream, "aclose", None)
-        if close is not None:
-            await close()
 
 
 def _used(answer: StreamResult, prompt: int, price: Price | None) -> Amount:

@@ -8,7 +8,8 @@ import msgspec
 
 from awaken.contract.accumulate import total_usage
 from awaken.contract.control import interruptible
-from awaken.contract.llm import InferenceRequest, drive_of
+from awaken.contract.listener import drive_of
+from awaken.contract.llm import InferenceRequest
 from awaken.domain.context_message import ContextMessage, place
 from awaken.domain.event import InferenceComplete
 from awaken.domain.inference import InferenceOverride, StreamResult
@@ -19,7 +20,7 @@ from awaken.errors import BudgetExhausted, Cancelled, HookFailed, InferenceFaile
 from awaken.loop.context import Context, context_of
 from awaken.loop.hearing import Hearing
 from awaken.loop.live import LiveRun
-from awaken.loop.spending import at_most, count, set_aside
+from awaken.loop.spending import at_most, set_aside
 from awaken.state.runtime_keys import (
     CONTEXT_MESSAGES,
     INFERENCE_OVERRIDE,
@@ -44,7 +45,12 @@ class Answer(msgspec.Struct, gc=False):
     cost: float | None = None
     mended: bool = False
     cancelled: bool = False
+    short: BudgetExhausted | None = None
     failure: InferenceFailed | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        return not self.cancelled and self.short is None and self.failure is None
 
 
 async def ask_model(run: LiveRun) -> Answer:
@@ -61,9 +67,8 @@ async def ask_model(run: LiveRun) -> Answer:
         request, answer = await _within(run, window, request, answer)
     retries, usage, cost = 0, answer.result.usage, answer.cost
     while (
-        not answer.cancelled
-        and answer.failure is None
-        and answer.result.needs_truncation_recovery
+        answer.result.needs_truncation_recovery
+        and answer.is_whole
         and retries < run.agent.spec.max_continuation_retries
     ):
         more = _to_go_on(run, answer.result)
@@ -196,28 +201,38 @@ def _offered_tools(run: LiveRun) -> tuple[ToolDescriptor, ...]:
 
 async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
     heard = Hearing(run)
-    executor = run.agent.llm_executor
-    drive = drive_of(executor)
     try:
         if run.stream or run.journal.keeps_pieces:
             await heard.take_up(_question(run, request))
         with interruptible(run.token, run.task):
-            if drive is not None:
-                await drive(request, heard)
-            else:
-                await heard.listen(executor.execute_stream(request))
-    except Cancelled:
-        return Answer(_counted(run, heard, heard.cancelled(), whole=False), cancelled=True)
+            await drive_of(run.agent.llm_executor)(request, heard)
     except Exception as error:
-        failure = InferenceFailed(error)
-        failure.__cause__ = error
-        return Answer(_counted(run, heard, heard.cancelled(), whole=False), failure=failure)
+        heard.count()
+        return _broken_off(heard, error)
     finally:
-        if heard.writing is not None:
-            await heard.kept(heard.writing)
-    answer = Answer(_counted(run, heard, heard.finish(), whole=True), request.tools)
-    answer.model, answer.cost = heard.model_id or request.upstream_model, heard.cost
-    answer.mended = heard.is_mended
+        if heard.pieces is not None:
+            await heard.pieces.settled()
+    heard.count(whole=True)
+    return Answer(
+        heard.finish(),
+        request.tools,
+        model=heard.model_id or request.upstream_model,
+        cost=heard.cost,
+        mended=heard.is_mended,
+    )
+
+
+def _broken_off(heard: Hearing, error: Exception) -> Answer:
+    """What was heard, and why it was not more."""
+    answer = Answer(heard.cancelled(), cost=heard.cost)
+    match error:
+        case Cancelled():
+            answer.cancelled = True
+        case BudgetExhausted():
+            answer.short = error
+        case _:
+            answer.failure = InferenceFailed(error)
+            answer.failure.__cause__ = error
     return answer
 
 
@@ -225,14 +240,6 @@ def _question(run: LiveRun, request: InferenceRequest) -> str:
     """What tells a question from others of the run: whom, and after which message."""
     said = run.transcript.view()
     return f"{request.upstream_model} {said[-1].id if said else None}"
-
-
-def _counted(run: LiveRun, heard: Hearing, result: StreamResult, *, whole: bool) -> StreamResult:
-    """The answer, once what it took is counted; of one that broke off, what was heard."""
-    heard.add_costs()
-    if run.purse is not None and (whole or heard.progress):
-        count(run, heard, heard.model_id)
-    return result
 
 
 def _to_go_on(run: LiveRun, cut: StreamResult) -> list[Message]:

@@ -69,11 +69,16 @@ async def _affords(run: LiveRun) -> Outcome | TerminationReason | None:
     try:
         await set_aside(run)
     except BudgetExhausted as error:
-        if not error.asks:
-            return stopped(error)
-        ask_for_more(run, error)
-        return Outcome.SUSPENDED
+        return _short(run, error)
     return None
+
+
+def _short(run: LiveRun, error: BudgetExhausted) -> Outcome | TerminationReason:
+    """Ask for more, or end."""
+    if not error.asks:
+        return stopped(error)
+    ask_for_more(run, error)
+    return Outcome.SUSPENDED
 
 
 async def _turn(run: LiveRun) -> Outcome | TerminationReason:
@@ -84,12 +89,8 @@ async def _turn(run: LiveRun) -> Outcome | TerminationReason:
             if end := check_termination(run.store):
                 return end
     answer = await ask_model(run)
-    if answer.failure is not None:
-        await _say(run, answer, calls=False)
-        return await _after_failure(run, answer.failure)
-    if answer.cancelled:
-        await _say(run, answer, calls=False)
-        return CANCELLED
+    if not answer.is_whole:
+        return await _break_off(run, answer)
     if run.is_busy(_AFTER_INFERENCE):
         try:
             response = LLMResponse(success=answer.result)
@@ -101,6 +102,14 @@ async def _turn(run: LiveRun) -> Outcome | TerminationReason:
             await _say(run, answer, calls=False)
             return end
     return await _act(run, answer)
+
+
+async def _break_off(run: LiveRun, answer: Answer) -> Outcome | TerminationReason:
+    """Keep what was heard of an answer; what it leads to that there was not more."""
+    await _say(run, answer, calls=False)
+    if answer.failure is not None:
+        return await _after_failure(run, answer.failure)
+    return _short(run, answer.short) if answer.short is not None else CANCELLED
 
 
 async def _act(run: LiveRun, answer: Answer) -> Outcome | TerminationReason:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from awaken.contract.backend import ExecutionBackendFactory, ExecutionBackendFactoryError
+from awaken.contract.listener import Asked
 from awaken.contract.llm import LlmExecutor
 from awaken.contract.registry import ExecutionResolver, ResolvedModel
 from awaken.contract.tool import Tool
@@ -50,7 +51,7 @@ class WrapExecutor(Protocol):
 
     def __call__(
         self, spec: AgentSpec, models: Sequence[ModelAndProvider], pool: ModelPoolSpec | None
-    ) -> LlmExecutor: ...
+    ) -> Asked: ...
 
 
 class RegistryResolver:
@@ -118,7 +119,8 @@ class RegistryResolver:
         pool = self.registries.pools.get(spec.model_id)
         ids = [spec.model_id] if pool is None else [member.model_id for member in pool.members]
         found = [self._model(id, spec) for id in ids]
-        model, executor = found[0]
+        model, provider = found[0]
+        executor: Asked = provider
         if self._wrap_executor is not None:
             executor = self._wrap_executor(spec, found, pool)
         elif pool is not None:

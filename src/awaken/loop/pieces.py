@@ -1,0 +1,90 @@
+"""Keeping what has come of an answer, for another process to go on with."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from awaken.contract.accumulate import StreamAccumulator
+from awaken.contract.streams import StreamPiece
+from awaken.loop.live import LiveRun
+
+KEPT_AT_LOOK = 4
+"""At every which look what has come of an answer is kept: about once a second."""
+_NOTHING_KEPT: tuple[int, Mapping[str, int]] = (0, {})
+
+
+class Pieces:
+    """What is kept of one answer, and what was kept of it by another process."""
+
+    def __init__(self, run: LiveRun, asked: str) -> None:
+        self._run, self._journal, self._asked = run, run.journal, asked
+        self._looks = self._number = 0
+        self._kept = _NOTHING_KEPT
+        self._writing: asyncio.Future[None] | None = None
+
+    def restore(self, heard: StreamAccumulator) -> str:
+        """Begin with what has come of the answer to the same question; the text of it."""
+        pieces, self._run.stream = self._run.stream, ()
+        if not pieces:
+            return ""
+        self._journal.ends_stream = True
+        if not self._is_whole(pieces):
+            return ""
+        calls: dict[str, tuple[str, str]] = {}
+        for id, name, written in (call for piece in pieces for call in piece.calls):
+            calls[id] = (name, calls.get(id, ("", ""))[1] + written)
+        text = "".join(piece.text for piece in pieces)
+        heard.restore(text, [(id, name, written) for id, (name, written) in calls.items()])
+        return text
+
+    def _is_whole(self, pieces: Sequence[StreamPiece]) -> bool:
+        mine = (self._run.identity.run_id, self._asked)
+        return all((piece.run_id, piece.asked) == mine for piece in pieces) and [
+            piece.number for piece in pieces
+        ] == list(range(1, len(pieces) + 1))
+
+    def look(self, heard: StreamAccumulator) -> None:
+        """Have what has come since the last time kept, unless that is still under way."""
+        self._looks += 1
+        if self._looks % KEPT_AT_LOOK or not self._journal.keeps_pieces:
+            return
+        if self._writing is not None and not self._writing.done():
+            return
+        piece = self._next(heard)
+        if piece is not None:
+            self._number = piece.number
+            self._writing = asyncio.ensure_future(self._write(piece))
+
+    def start_over(self) -> None:
+        """What comes next goes on with something else than what was kept."""
+        self._number = 0
+
+    async def _write(self, piece: StreamPiece) -> None:
+        if not await self._journal.keep_piece(piece):
+            self.start_over()  # there must be no hole in it
+
+    def _next(self, heard: StreamAccumulator) -> StreamPiece | None:
+        said, written = self._kept if self._number else _NOTHING_KEPT
+        text, calls = heard.snapshot().text, heard.written_calls()
+        self._kept = (len(text), {id: len(arguments) for id, _, arguments in calls})
+        news = [
+            (id, name, arguments[written.get(id, 0) :])
+            for id, name, arguments in calls
+            if len(arguments) > written.get(id, -1)
+        ]
+        if len(text) == said and not news:
+            return None
+        return StreamPiece(
+            run_id=self._run.identity.run_id,
+            asked=self._asked,
+            number=self._number + 1,
+            text=text[said:],
+            calls=tuple(news),
+            at_ms=self._run.clock.now_ms(),
+        )
+
+    async def settled(self) -> None:
+        """Wait for what is being kept: the next commit, which drops it, comes after it."""
+        if self._writing is not None:
+            await asyncio.wait([self._writing])

@@ -20,7 +20,7 @@ STEPS, INTERVAL = 200, 0.001
 PARTS = {
     "asking the model (`ask_model`)": ("infer.py", "ask_model"),
     "… of that the model itself": ("ours.py", "execute_stream"),
-    "… of that retry and breaker": ("retry.py", "execute_stream"),
+    "… of that retry and breaker": ("retry.py", "drive"),
     "… of that putting the answer together": ("accumulate.py", None),
     "commits, two (`persist_checkpoint`)": ("save.py", "persist_checkpoint"),
     "… of that the memory store": ("commits.py", "commit"),
@@ -49,7 +49,7 @@ class Samples:
             frame = frame.f_back
         # `execute_stream` of the model runs beneath that of the retries: only the inner counts.
         if ("ours.py", "execute_stream") in here:
-            here.discard(("retry.py", "execute_stream"))
+            here.discard(("retry.py", "drive"))
         self.found.update(here)
 
 

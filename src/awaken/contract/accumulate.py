@@ -5,7 +5,8 @@ Pure and synchronous: it runs once for every piece a model sends.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import msgspec
 
@@ -106,31 +107,16 @@ class StreamAccumulator:
 
     def push(self, event: LlmStreamEvent) -> None:
         """Take the next event, in the order of the stream."""
-        # Ordered by how often each kind comes: most of a stream is text.
-        if isinstance(event, TextDelta):
+        if type(event) is TextDelta:  # most of a stream is
             self._text.append(event.delta)
-        elif isinstance(event, ToolCallDelta):
-            self._continue_call(event)
-        elif isinstance(event, ToolCallStart):
-            self._start_call(event)
-        elif isinstance(event, ReasoningDelta):
-            self._thinking.append(event.delta)
-        elif isinstance(event, Usage):
-            self._usage = _merged(self._usage, event.usage)
-        elif isinstance(event, Stop):
-            self._stop = event.reason or self._stop
-        elif isinstance(event, ContentBlockStop):
-            self._close_block()
-        elif isinstance(event, ReasoningDone):
-            self._close_reasoning(event)
-        elif isinstance(event, ToolCallSigned):
-            self._sign_call(event)
-        else:
+            return
+        take = _TAKE.get(type(event))
+        if take is None:
+            *names, last = [kind.__name__ for kind in (TextDelta, *_TAKE)]
             raise TypeError(
-                "a model yields TextDelta, ReasoningDelta, ReasoningDone, ToolCallStart, "
-                "ToolCallDelta, ToolCallSigned, ContentBlockStop, Usage and Stop "
-                f"(awaken.contract.llm), not {event!r}"
+                f"a model yields {', '.join(names)} and {last} (awaken.contract.llm), not {event!r}"
             )
+        take(self, event)
 
     def finish(self) -> StreamResult:
         """The whole answer. Calls whose arguments do not parse are left out, and it says so."""
@@ -245,6 +231,15 @@ class StreamAccumulator:
 
     # -- pieces -------------------------------------------------------------------------------
 
+    def _think(self, event: ReasoningDelta) -> None:
+        self._thinking.append(event.delta)
+
+    def _use(self, event: Usage) -> None:
+        self._usage = _merged(self._usage, event.usage)
+
+    def _end(self, event: Stop) -> None:
+        self._stop = event.reason or self._stop
+
     def _start_call(self, event: ToolCallStart) -> None:
         id = self._unused(event.id) if event.id in self._open else event.id
         call = self._open[event.id] = _Call(id, event.name)
@@ -270,7 +265,7 @@ class StreamAccumulator:
         if call is not None:
             call.signature = event.signature
 
-    def _close_block(self) -> None:
+    def _close_block(self, _: ContentBlockStop | None = None) -> None:
         if text := clean_text("".join(self._text)):
             self._blocks.append(Text(text=text))
         self._past += len(self._text)
@@ -302,6 +297,18 @@ class StreamAccumulator:
         if text := clean_text("".join(self._text)):
             content.append(Text(text=text))
         return tuple(content)
+
+
+_TAKE: dict[type, Callable[[StreamAccumulator, Any], None]] = {
+    ReasoningDelta: StreamAccumulator._think,
+    ReasoningDone: StreamAccumulator._close_reasoning,
+    ToolCallStart: StreamAccumulator._start_call,
+    ToolCallDelta: StreamAccumulator._continue_call,
+    ToolCallSigned: StreamAccumulator._sign_call,
+    ContentBlockStop: StreamAccumulator._close_block,
+    Usage: StreamAccumulator._use,
+    Stop: StreamAccumulator._end,
+}
 
 
 def _merged(old: TokenUsage | None, new: TokenUsage) -> TokenUsage:

@@ -98,7 +98,6 @@ class interruptible:
         "_before",
         "_begun",
         "_delivered",
-        "_given",
         "_handle",
         "_scheduled",
         "_task",
@@ -109,9 +108,8 @@ class interruptible:
         self, token: CancellationToken | None, task: asyncio.Task[Any] | None = None
     ) -> None:
         self._token = token
-        self._given = task
-        self._begun = self._delivered = False
-        self._scheduled: asyncio.Handle | None = None
+        self._task: Any = task
+        self._begun = False
 
     def __enter__(self) -> None:
         token = self._token
@@ -119,16 +117,18 @@ class interruptible:
             return
         if token._cancelled:
             raise Cancelled
-        task = self._given or asyncio.current_task()
-        assert task is not None, "interruptible needs a running task"
-        self._task = task
-        self._before = task.cancelling()
+        if self._task is None:
+            self._task = asyncio.current_task()
+            assert self._task is not None, "interruptible needs a running task"
+        self._before: int = self._task.cancelling()
         token._handles += 1
         self._handle = token._handles
         token._listeners[self._handle] = self._begin
 
     def _begin(self) -> None:
         self._begun = True
+        self._delivered = False
+        self._scheduled: asyncio.Handle | None = None
         loop = self._task.get_loop()
         if asyncio.current_task(loop) is self._task:
             # The block itself is running. Cancelled now, and ending without another await, it
@@ -163,10 +163,11 @@ class interruptible:
     def _withdraw(self) -> bool:
         """Take the cancellation back; false if somebody else cancelled the task as well."""
         if self._delivered:
-            return self._task.uncancel() <= self._before
+            left: int = self._task.uncancel()
+            return left <= self._before
         if self._scheduled is not None:
             self._scheduled.cancel()
-        return self._task.cancelling() <= self._before
+        return bool(self._task.cancelling() <= self._before)
 
 
 class InboxClosed(Exception):

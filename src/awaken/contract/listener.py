@@ -29,6 +29,7 @@ class Listener(StreamAccumulator):
 
     async def listen(self, stream: AsyncIterator[LlmStreamEvent]) -> None:
         """Read a stream to its end, or close it."""
+        check_stream(stream)
         drained = False
         try:
             async for event in stream:
@@ -116,6 +117,18 @@ def drive_of(asked: Asked) -> Drive:
 
 async def _listen(model: Any, request: InferenceRequest, listener: Listener) -> None:
     await listener.listen(model.execute_stream(request))
+
+
+def check_stream(stream: object) -> None:
+    """
+    Raises:
+        TypeError: it is none; what was written as `async def` and has no `yield` gives no stream.
+    """
+    if not hasattr(stream, "__aiter__"):
+        raise TypeError(
+            f"execute_stream of a model gave a {type(stream).__name__}: write it as an async "
+            "generator, with yield"
+        )
 
 
 async def close(stream: object) -> None:

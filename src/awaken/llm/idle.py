@@ -13,7 +13,7 @@ from awaken.contract.llm import InferenceRequest, StreamInterrupted
 STALLED = "idle stall"
 LOOK_EVERY = 0.25
 
-_THINKS = re.compile(r"thinking|reasoning|^o[134]|gpt-5", re.IGNORECASE)
+_THINKS = re.compile(r"thinking|reasoning|^o[134]", re.IGNORECASE)
 
 Streams = dict[Listener, InferenceRequest]
 

@@ -99,7 +99,13 @@ class RetryingExecutor(Around[LlmExecutor]):
         while True:
             try:
                 with self._admission(model):
-                    return await self._listen(request, listener)
+                    streams = self._watchman.streams()
+                    streams[listener] = request
+                    try:
+                        return await listener.listen(self._inner.execute_stream(request))
+                    finally:
+                        if streams.pop(listener, None) is None:
+                            self._watchman.raise_if_cut(listener)
             except InferenceExecutionError as error:
                 stalled = isinstance(error, StreamInterrupted) and error.cause == STALLED
                 if stalled or not listener.is_silent:
@@ -110,21 +116,6 @@ class RetryingExecutor(Around[LlmExecutor]):
             attempt += 1
             if delay:
                 await self._clock.sleep(delay)
-
-    async def _listen(self, request: InferenceRequest, listener: Listener) -> None:
-        stream = self._inner.execute_stream(request)
-        if not hasattr(stream, "__aiter__"):
-            raise TypeError(
-                f"execute_stream of model {self._inner.name!r} gave a {type(stream).__name__}: "
-                "write it as an async generator, with yield"
-            )
-        streams = self._watchman.streams()
-        streams[listener] = request
-        try:
-            await listener.listen(stream)
-        finally:
-            if streams.pop(listener, None) is None:
-                self._watchman.raise_if_cut(listener)
 
     def _circuit(self, request: InferenceRequest) -> str:
         return f"{self._scope}/{request.upstream_model}" if self._scope else request.upstream_model

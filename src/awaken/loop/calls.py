@@ -61,26 +61,21 @@ _TAKES_DECISION = ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT
 log = logging.getLogger("awaken.loop")
 
 
-async def run_calls(run: LiveRun, message_id: str, calls: Sequence[ToolCall]) -> Turn:
-    """Carry out an assistant message's calls.
+async def carry_out(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> None:
+    """Carry out some of a turn's calls.
+
+    The model's answer is committed before anything else happens, with the intents of the calls
+    that start at once.
 
     Raises:
         Cancelled: somebody cancelled the run; open calls were answered so.
         StateError: a hook or gate failed; open calls were answered as interrupted.
     """
-    turn = Turn(message_id, calls, {})
-    await carry_out(run, turn, range(len(calls)))
-    return turn
-
-
-async def carry_out(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> None:
-    """Carry out some of a turn's calls; the same errors.
-
-    The model's answer is committed before anything else happens, with the intents of the calls
-    that start at once.
-    """
     try:
-        await gate_and_execute(run, turn, indexes)
+        if len(indexes) == 1 and not run.agent.env.gates:
+            await _run_alone(run, turn, indexes[0])  # most often it is as simple as this
+        else:
+            await gate_and_execute(run, turn, indexes)
         if turn.suspended or turn.blocked is not None:
             interrupt(run, turn, turn.open_calls())
     except BaseException:
@@ -331,7 +326,7 @@ async def _run_together(run: LiveRun, turn: Turn, batch: Sequence[int]) -> None:
             try:
                 ended.append((index, await invoke(run, turn, index, snapshot)))
             except RunLeft:
-                turn.left.add(index)
+                turn.left |= {index}
             some_ended.set()
 
     async def keep() -> None:

@@ -86,7 +86,7 @@ class Turn:
         self.resumed = resumed
         self.blocked: str | None = None
         self.late = False
-        self.left: set[int] = set()
+        self.left: frozenset[int] = frozenset()
         self.suspended = 0
         self.started: set[int] = set()
         self.writers: dict[str, str] = {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from typing import Any
 
-from awaken.contract.listener import Listener, close
+from awaken.contract.listener import Listener, check_stream, close
 from awaken.contract.llm import InferenceRequest, LlmStreamEvent
 from awaken.domain.event import AgentEvent, ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.domain.message import Message
@@ -40,6 +40,7 @@ class Hearing(Listener):
         return self._forward(stream) if self._run.journal.live else super().listen(stream)
 
     async def _forward(self, stream: AsyncIterator[LlmStreamEvent]) -> None:
+        check_stream(stream)
         push, journal = self.push, self._run.journal
         drained = False
         try:

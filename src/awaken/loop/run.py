@@ -217,10 +217,12 @@ async def _natural_end(run: LiveRun) -> TerminationReason | None:
 def _waits_for_work(run: LiveRun) -> bool:
     """Whether a delegate that is taken up had spoken, and waited for work it started: it is not
     asked again before there is news, and before it has read them."""
+    if run.identity.origin is not RunOrigin.SUBAGENT:
+        return False
     work, said = run.store.read(PENDING_WORK), run.transcript.view()
     is_pending = work is not None and work.has_pending
     has_news = run.inbox is not None and len(run.inbox) > 0
-    if run.identity.origin is not RunOrigin.SUBAGENT or not (is_pending or has_news):
+    if not (is_pending or has_news):
         return False
     last = said[-1] if said else None
     return (

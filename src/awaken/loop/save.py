@@ -117,16 +117,14 @@ def _own_messages(
         )
         return fresh, source or _persisted_input(run), output and _replace(output, message_ids=())
     # From here on every message says who made it, so only the hull has to grow.
-    mine = run.identity.run_id
-    seqs = [
-        seq
-        for seq, message in enumerate(fresh, start=before + 1)
-        if message.metadata is not None and message.metadata.run_id == mine
-    ]
-    output = record.output
-    if seqs:
-        low = output.range.from_seq if output is not None and output.range else seqs[0]
-        hull = MessageSeqRange(from_seq=low, to_seq=seqs[-1])
+    mine, output = run.identity.run_id, record.output
+    low, high, seq = output.range.from_seq if output and output.range else 0, 0, before
+    for message in fresh:
+        seq += 1
+        if message.metadata is not None and message.metadata.run_id == mine:
+            low, high = low or seq, seq
+    if high:
+        hull = MessageSeqRange(from_seq=low, to_seq=high)
         output = RunMessageOutput(thread_id=run.identity.thread_id, range=hull)
     return fresh, record.input, output
 

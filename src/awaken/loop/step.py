@@ -13,7 +13,8 @@ from awaken.domain.message import Message, Role
 from awaken.domain.phase import Phase
 from awaken.domain.spec import ConsecutiveErrors
 from awaken.errors import AwakenError, BudgetExhausted, Cancelled, InferenceFailed
-from awaken.loop.calls import run_calls
+from awaken.loop.calls import carry_out
+from awaken.loop.complete import Turn
 from awaken.loop.context import tend
 from awaken.loop.infer import Answer, ask_model
 from awaken.loop.live import LiveRun
@@ -122,7 +123,8 @@ async def _act(run: LiveRun, answer: Answer) -> Outcome | TerminationReason:
             return Outcome.NATURAL_END
         run.transcript.append(Message.internal_user(MALFORMED, id=run.ids.new()))
         return Outcome.CONTINUE
-    turn = await run_calls(run, run.message_id, result.tool_calls)
+    turn = Turn(run.message_id, result.tool_calls, {})
+    await carry_out(run, turn, range(len(result.tool_calls)))
     if result.has_incomplete_tool_calls:
         run.transcript.append(Message.internal_user(MALFORMED, id=run.ids.new()))
     run.check_token()

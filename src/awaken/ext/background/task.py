@@ -290,8 +290,9 @@ CURRENT_TASK: ContextVar[BackgroundTaskExecutionContext | None] = ContextVar(
 
 def leave_surroundings() -> None:
     """From now on the running code belongs to no task and no call."""
-    CURRENT_TASK.set(None)
-    CURRENT_CALL.set(None)
+    for surrounding in (CURRENT_TASK, CURRENT_CALL):
+        if surrounding.get() is not None:  # to set one is not free
+            surrounding.set(None)
 
 
 def current_background_task_context() -> BackgroundTaskExecutionContext | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -36,12 +37,15 @@ from awaken import (
 )
 from awaken.contract.control import inbox_channel
 from awaken.contract.events import NullEventSink
+from awaken.contract.llm import ContentFiltered
 from awaken.domain.event import (
     InferenceComplete,
     RunFinish,
     RunStart,
     StepEnd,
     StepStart,
+    StreamReset,
+    TextDelta,
     ToolCallDone,
     ToolCallResumed,
 )
@@ -742,6 +746,21 @@ async def test_cutting_off_has_a_budget() -> None:
     assert (result.response, result.termination) == ("piece 2", NATURAL_END)
 
 
+async def test_an_object_that_was_cut_off_is_put_together() -> None:
+    @dataclass
+    class Place:
+        city: str
+        country: str
+
+    model = CheckedModel(truncated_response('{"city": "Tai'), 'pei", "country": "Taiwan"}')
+    stage = Stage(Agent("a", model=model, output=Place))
+
+    result = await stage.run("where?")
+
+    assert result.response == '{"city": "Taipei", "country": "Taiwan"}'
+    assert model.calls == 2
+
+
 async def test_a_call_cut_off_without_a_word_is_asked_for_again() -> None:
     """02 §5.5: incomplete calls alone are a truncation too, and leave no empty message behind."""
     cut = StreamResult(stop_reason=StopReason.MAX_TOKENS, has_incomplete_tool_calls=True)
@@ -751,6 +770,20 @@ async def test_a_call_cut_off_without_a_word_is_asked_for_again() -> None:
     result = await stage.run()
 
     assert result.response == "shorter now"
+
+
+async def test_what_a_filter_stopped_is_not_in_the_conversation() -> None:
+    """Every question after it would be refused for it."""
+    model = ScriptedModel([[TextDelta(delta="how to bui"), ContentFiltered("unsafe")], "hello"])
+    stage = Stage(Agent("a", model=model))
+
+    with pytest.raises(InferenceFailed, match="content filtered: unsafe"):
+        await stage.run("go")
+    result = await stage.run("something else")
+
+    assert result.response == "hello"
+    assert [m.text() for m in await stage.log()] == ["go", "something else", "hello"]
+    assert [e.reason for e in stage.told(StreamReset)] == ["content filtered: unsafe"]
 
 
 async def test_malformed_calls_are_told_to_the_model() -> None:

@@ -76,6 +76,7 @@ async def ask_model(run: LiveRun) -> Answer:
             break
         retries += 1
         run.transcript.extend(more)
+        run.cut_off += more[0].last_text() if answer.result.content else ""
         request = _continued(run, request, more)
         answer = await _stream(run, request)
         usage = total_usage(usage, answer.result.usage)

@@ -157,6 +157,7 @@ class LiveRun:
         "budget",
         "clock",
         "created_at_ms",
+        "cut_off",
         "decisions",
         "delegates",
         "depth",
@@ -248,6 +249,8 @@ class LiveRun:
         self.window: object | None = None
         self.in_step = self.ending = False
         self.message_id = ""
+        # What was said of the step's answer before it reached the output limit, and went on.
+        self.cut_off = ""
         # Until the next step begins, what is said (a late result) belongs to the last one.
         last_step = max(0, self.steps - 1)
         self.metadata = MessageMetadata(run_id=self.identity.run_id, step_index=last_step)
@@ -261,7 +264,7 @@ class LiveRun:
         last = self.transcript.last
         if last is None:
             return ""
-        return last.text() if self.agent.spec.output is None else last.last_text()
+        return last.text() if self.agent.spec.output is None else self.cut_off + last.last_text()
 
     def use(self, agent: ResolvedAgent) -> None:
         """Take an agent, with the tools of this run's client beside its own.
@@ -305,6 +308,7 @@ class LiveRun:
     def enter_step(self, message_id: str | None = None) -> None:
         """Begin a step, or go on with one: its message has an id, its messages one producer."""
         self.message_id = self.ids.new() if message_id is None else message_id
+        self.cut_off = ""
         self.in_step = True
         self.metadata = MessageMetadata(run_id=self.identity.run_id, step_index=self.steps)
 

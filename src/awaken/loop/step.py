@@ -6,7 +6,8 @@ from enum import Enum
 
 import msgspec
 
-from awaken.domain.event import StepStart, ToolCallReady
+from awaken.contract.llm import ContentFiltered
+from awaken.domain.event import StepStart, StreamReset, ToolCallReady
 from awaken.domain.inference import InferenceError, LLMResponse, StopReason
 from awaken.domain.lifecycle import CANCELLED, Blocked, TerminationReason
 from awaken.domain.message import Message, Role
@@ -107,9 +108,14 @@ async def _turn(run: LiveRun) -> Outcome | TerminationReason:
 
 async def _break_off(run: LiveRun, answer: Answer) -> Outcome | TerminationReason:
     """Keep what was heard of an answer; what it leads to that there was not more."""
-    await _say(run, answer, calls=False)
-    if answer.failure is not None:
-        return await _after_failure(run, answer.failure)
+    failure = answer.failure
+    if failure is not None and isinstance(failure.__cause__, ContentFiltered):
+        # In the conversation it would be held against every question that follows.
+        await run.journal.tell(StreamReset(reason=str(failure.__cause__)))
+    else:
+        await _say(run, answer, calls=False)
+    if failure is not None:
+        return await _after_failure(run, failure)
     return _short(run, answer.short) if answer.short is not None else CANCELLED
 
 

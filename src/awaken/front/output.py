@@ -12,11 +12,10 @@ from awaken.codec import loads
 from awaken.domain.output import OutputFormat
 from awaken.domain.tool import ToolError
 from awaken.errors import ConfigError
-from awaken.tool.arguments import ArgumentReader, FunctionReader, reader_of
-from awaken.tool.schema import inlined_schema
-from awaken.tool.signature import REQUIRED, Parameter
+from awaken.front.union import VALUE, ambiguous, member_reader, value_reader
+from awaken.tool.arguments import ArgumentReader, reader_of
+from awaken.tool.schema import inlined_schema, sanitize_for_llm
 
-_VALUE = "value"
 _FENCE = re.compile(r"```(?:json)?\s*\n(.*)\n\s*```", re.DOTALL)
 """How models like to write JSON that nobody asked to be marked as such."""
 
@@ -24,21 +23,30 @@ _FENCE = re.compile(r"```(?:json)?\s*\n(.*)\n\s*```", re.DOTALL)
 class OutputType:
     """A type answers are read into: what a model is told of it, and how its text is read.
 
-    What is no object in JSON (a list, a union, a number) is asked for as the `value` of one.
+    What is no object in JSON (a list, a union, a number) is asked for as the `value` of one. The
+    members of a union that no library can read as a whole are tried one after the other.
 
     Raises:
-        ConfigError: the type has no JSON form.
+        ConfigError: the type has no JSON form, or holds a union whose members look the same.
     """
 
     def __init__(self, owner: str, type_: Any) -> None:
         try:
-            self._is_object = inlined_schema(type_).get("type") == "object"
-            self._reader: ArgumentReader = reader_of(type_) if self._is_object else _wrapped(type_)
+            schema, self._members = _described(type_)
+            self._is_object = schema.get("type") == "object"
+            self._reader: ArgumentReader = (
+                reader_of(type_)
+                if self._is_object
+                else value_reader(Any if self._members is not None else type_)
+            )
         except ConfigError as error:
             raise ConfigError(f"{owner}: output {error}") from error
         name = re.sub(r"\W+", "_", getattr(type_, "__name__", "")) or "output"
         self.format = OutputFormat(
-            name=name[:64], schema=dict(self._reader.schema), description=_description(type_)
+            name=name[:64],
+            # Null stays: a model that cannot say it would have to invent a value.
+            schema=sanitize_for_llm(schema if self._is_object else _boxed(schema), keep_null=True),
+            description=_description(type_),
         )
 
     def read(self, text: str) -> Any:
@@ -55,9 +63,11 @@ class OutputType:
             raise ValueError(f"it is not JSON ({error})") from error
         try:
             read = self._reader.read(value)
+            if not self._is_object:
+                read = getattr(read, VALUE)
+            return read if self._members is None else self._members.read(read)
         except ToolError as error:
             raise ValueError(error.message) from error
-        return read if self._is_object else getattr(read, _VALUE)
 
     def problem(self, text: str) -> str | None:
         """What is wrong with a text, if anything is."""
@@ -71,11 +81,29 @@ class OutputType:
         """What has come so far of an answer, as plain data; nothing before there is any."""
         if self._is_object or not isinstance(value, dict):
             return value
-        return value.get(_VALUE)
+        return value.get(VALUE)
 
 
-def _wrapped(type_: Any) -> FunctionReader:
-    return FunctionReader("output", [Parameter(_VALUE, type_, REQUIRED)], {})
+def _described(type_: Any) -> tuple[dict[str, Any], ArgumentReader | None]:
+    """A type's schema, and what reads its members if it cannot be read as a whole."""
+    try:
+        return inlined_schema(type_), None
+    except ConfigError as error:
+        members = member_reader(type_)
+        if members is not None:
+            return dict(members.schema), members
+        if "union" in str(error.__cause__):
+            raise ambiguous(type_, error.__cause__) from error
+        raise
+
+
+def _boxed(schema: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {VALUE: schema},
+        "required": [VALUE],
+        "additionalProperties": False,
+    }
 
 
 def _description(type_: Any) -> str | None:

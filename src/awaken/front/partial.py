@@ -2,82 +2,278 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from typing import Any
+
 import msgspec
 
 from awaken.codec import Json, loads
 
-_CLOSES = {"{": "}", "[": "]"}
+FINENESS = 1024
+"""A smaller part than this of all that has come is not shown by itself: it waits for more."""
+
+_SPACE = " \t\n\r"
+_VALUE = '{["-0123456789tfn'
 _WORDS = ("true", "false", "null")
+_LONGEST_WORD = 5
+_PLAIN = re.compile(r'[^"\\]*')
+_SCALAR = re.compile(r"[-+.\w]*")
+# The two halves of a surrogate pair are one escape.
+_ESCAPE = re.compile(r"\\(?:[^u]|u(?:[dD][89abAB]..\\u|(?![dD][89abAB])).{4})", re.DOTALL)
+_LONGEST_ESCAPE = 12
+
+
+class _NotJson(Exception):
+    """What was taken for an object is none."""
 
 
 class PartialJson:
     """Takes an object in pieces, and says at any time what it amounts to so far.
 
-    Words before it do not count.
+    Words before it do not count, nor do braces in them; of several objects the last one counts.
     Strings show what has come of them; a key without a value, and a number or word that may go on,
-    are not shown yet.
+    are not shown yet. What is whole is never read again: later values hold the very same parts.
     """
 
     def __init__(self) -> None:
-        self._text: list[str] = []
-        self._open: list[str] = []
-        self._in_string = self._escaped = False
-        self._size = 0
-        self._string_at = 0
-        self._settled = 0
+        self._read: Callable[[str, int], int] = self._seek
+        self._tree = _Tree()
+        self._before: Json = None
+        self._allowed = ""
+        self._parts: list[str] = []
+        self._rest = ""
+        self._size = self._shown = 0
+        self._has_news = False
+        # All since a brace that may be one of words, and where in this piece that goes on.
+        self._doubted: list[str] | None = None
+        self._from = 0
+        self._depth = 0
+        self._quoted = False
 
-    def push(self, piece: str) -> None:
-        """Take the next piece."""
-        if not self._size:
-            piece = piece[piece.find("{") :] if "{" in piece else ""
-        for offset, letter in enumerate(piece):
-            self._step(letter, self._size + offset)
+    def push(self, piece: str) -> bool:
+        """Take the next piece; whether there is now enough more to show."""
+        text, at = self._rest + piece, 0
+        self._rest, self._from = "", 0
+        while at < len(text):
+            try:
+                at = self._read(text, at)
+            except _NotJson:
+                text, at = self._give_up(text, at)
+        if self._doubted is not None:
+            self._doubted.append(text[self._from : len(text) - len(self._rest)])
         self._size += len(piece)
-        self._text.append(piece)
-
-    def _step(self, letter: str, at: int) -> None:
-        if self._in_string:
-            if self._escaped:
-                self._escaped = False
-            elif letter == "\\":
-                self._escaped = True
-            elif letter == '"':
-                self._in_string = False
-        elif letter == '"':
-            self._in_string, self._string_at = True, at
-        elif letter in _CLOSES:
-            self._open.append(_CLOSES[letter])
-            self._settled = at + 1
-        elif letter in "}]":
-            if self._open:
-                self._open.pop()
-            self._settled = at + 1
-        elif letter == ",":
-            self._settled = at
+        is_little = (self._size - self._shown) * FINENESS < self._size
+        if not self._has_news or (is_little and self._tree.open):
+            return False
+        self._has_news, self._shown = False, self._size
+        return True
 
     def value(self) -> Json:
         """What has come so far, as a value; `None` before there is one."""
-        text = "".join(self._text)
-        self._text = [text]
-        ends = "".join(reversed(self._open))
-        for candidate in self._candidates(text):
-            try:
-                return loads(candidate + ends)
-            except (msgspec.DecodeError, UnicodeError, RecursionError):
-                continue
-        return None
+        now = self._tree.now(self._written() if self._read == self._string else None)
+        return now if now or self._before is None else self._before
 
-    def _candidates(self, text: str) -> list[str]:
-        """Ways to end it, the one that shows most first."""
-        settled = text[: self._settled]
-        if not self._in_string:
-            return [text, settled] if not self._open or _is_closed(text) else [settled]
-        # A surrogate or an escape that is cut in the middle goes with its backslash.
-        ends = [len(text), *(len(text) - back for back in range(1, 13))]
-        return [*(text[:end] + '"' for end in ends if end > self._string_at), settled]
+    def _written(self) -> str:
+        """The string, number or word that is being written."""
+        if len(self._parts) > 1:
+            self._parts = ["".join(self._parts)]
+        return self._parts[0] if self._parts else ""
+
+    # -- words --------------------------------------------------------------------------------
+
+    def _seek(self, text: str, at: int) -> int:
+        """Look for an object."""
+        start = text.find("{", at)
+        if start < 0:
+            return len(text)
+        self._doubted, self._from = [], start
+        self._begin({})
+        self._has_news |= self._before is None
+        return start + 1
+
+    def _give_up(self, text: str, at: int) -> tuple[str, int]:
+        """Go on after something that is not JSON: what to read, from where.
+
+        Without a single value it was words, in which the object may have begun. Otherwise it was
+        an object, and is broken: what there is of it is kept, and its other parts are none.
+        """
+        if self._doubted is not None:
+            if self._before is None and not self._has_news:
+                self._before = {}  # it was shown, and is not taken back
+            text, at = "".join([*self._doubted, text[self._from :]])[1:], 0
+            self._doubted, self._has_news, self._read = None, False, self._seek
+        else:
+            self._before = self.value()
+            self._depth, self._quoted = len(self._tree.open), self._read == self._string
+            self._read = self._skip
+        self._tree = _Tree()
+        return text, at
+
+    def _skip(self, text: str, at: int) -> int:
+        """Find the end of a broken object."""
+        letter = text[at]
+        if letter == "\\" and at + 1 == len(text):
+            self._rest = letter
+        elif letter == "\\":
+            return at + 2
+        elif letter == '"':
+            self._quoted = not self._quoted
+        elif not self._quoted:
+            self._depth += (letter in "{[") - (letter in "}]")
+            if self._depth == 0:
+                self._read = self._seek
+        return at + 1
+
+    # -- the object ---------------------------------------------------------------------------
+
+    def _mark(self, text: str, at: int) -> int:
+        """Read what stands between values, and what they begin with."""
+        letter = text[at]
+        if letter in _SPACE:
+            return at + 1
+        if letter not in self._allowed:
+            raise _NotJson
+        if letter in "{[":
+            self._begin({} if letter == "{" else [])
+        elif letter in "}]":
+            self._end()
+        elif letter == ",":
+            self._allowed = '"' if self._tree.next() else _VALUE
+        elif letter == ":":
+            self._allowed = _VALUE
+        elif letter == '"':
+            if not self._tree.wants_key:
+                self._add("")
+            self._parts, self._read = [], self._string
+        else:
+            self._parts, self._read = [], self._scalar
+            return at
+        return at + 1
+
+    def _string(self, text: str, at: int) -> int:
+        plain = _PLAIN.match(text, at)
+        assert plain is not None, "it matches anything"
+        end = plain.end()
+        if end > at:
+            self._grow(text[at:end])
+        if end == len(text):
+            return end
+        if text[end] == '"':
+            self._end_string()
+            return end + 1
+        escape = _ESCAPE.match(text, end)
+        if escape is None:
+            if len(text) - end >= _LONGEST_ESCAPE:
+                raise _NotJson
+            self._rest = text[end:]
+            return len(text)
+        self._grow(_loads(f'"{escape[0]}"'))
+        return escape.end()
+
+    def _grow(self, text: str) -> None:
+        self._parts.append(text)
+        self._has_news |= not self._tree.wants_key
+
+    def _end_string(self) -> None:
+        if self._tree.wants_key:
+            self._tree.name(self._written())
+            self._allowed = ":"
+        else:
+            self._tree.put(self._written())
+        self._read = self._mark
+
+    def _scalar(self, text: str, at: int) -> int:
+        """Read a number or a word; a number may go on until something else comes."""
+        found = _SCALAR.match(text, at)
+        assert found is not None, "it matches anything"
+        self._parts.append(found[0])
+        is_word = self._parts[0][0] in "tfn"
+        if found.end() < len(text) or (is_word and self._written() in _WORDS):
+            self._read = self._mark
+            self._add(_loads(self._written()))
+        elif is_word and len(self._written()) > _LONGEST_WORD:
+            raise _NotJson
+        return found.end()
+
+    def _begin(self, container: Any) -> None:
+        if self._tree.open:
+            self._add(container)
+        self._tree.begin(container)
+        self._allowed = '"}' if isinstance(container, dict) else _VALUE + "]"
+        self._read = self._mark
+
+    def _end(self) -> None:
+        whole = self._tree.end()
+        self._allowed = self._tree.may_follow
+        if not self._tree.open:
+            self._doubted, self._read = None, self._seek
+            if whole or self._before is None:
+                self._before = whole
+
+    def _add(self, value: Any) -> None:
+        self._tree.add(value)
+        self._allowed = self._tree.may_follow
+        self._has_news, self._doubted = True, None
 
 
-def _is_closed(text: str) -> bool:
-    """Whether what came last cannot go on: a string or a word, but not a number."""
-    last = text.rstrip()
-    return last.endswith(('"', "}", "]", *_WORDS))
+class _Tree:
+    """An object, as far as it is written: what is open of it, from the outside to the inside."""
+
+    def __init__(self) -> None:
+        self.open: list[Any] = []
+        self._places: list[Any] = []  # of the last value in each: its key, or the end of a list
+
+    @property
+    def wants_key(self) -> bool:
+        return self._places[-1] is None
+
+    @property
+    def may_follow(self) -> str:
+        """What may come after a value."""
+        return (",}" if isinstance(self.open[-1], dict) else ",]") if self.open else ""
+
+    def begin(self, container: Any) -> None:
+        self.open.append(container)
+        self._places.append(None if isinstance(container, dict) else -1)
+
+    def end(self) -> Any:
+        self._places.pop()
+        return self.open.pop()
+
+    def next(self) -> bool:
+        """Another value comes; whether it has a key."""
+        is_object = isinstance(self.open[-1], dict)
+        self._places[-1] = None if is_object else -1
+        return is_object
+
+    def name(self, key: str) -> None:
+        """The next value has this key."""
+        self._places[-1] = key
+
+    def add(self, value: Any) -> None:
+        if isinstance(self.open[-1], list):
+            self.open[-1].append(value)
+        else:
+            self.put(value)
+
+    def put(self, value: Any) -> None:
+        """Have the last value be another one."""
+        self.open[-1][self._places[-1]] = value
+
+    def now(self, text: str | None) -> Any:
+        """The object as it stands, with a string that is being written. What is open is copied."""
+        inner: Any = text
+        for container, place in zip(reversed(self.open), reversed(self._places), strict=True):
+            now = container.copy()
+            if inner is not None and place is not None:
+                now[place] = inner
+            inner = now
+        return inner
+
+
+def _loads(text: str) -> Any:
+    try:
+        return loads(text)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise _NotJson from error

@@ -14,17 +14,19 @@ from awaken.domain.event import (
     ActivitySnapshot,
     ReasoningDelta,
     RunEvent,
+    RunStart,
     StepStart,
     StreamReset,
     TextDelta,
+    ToolCallCancel,
     ToolCallDelta,
     ToolCallStart,
     ToolCallStreamDelta,
 )
+from awaken.domain.lifecycle import NATURAL_END
 from awaken.errors import ConfigError
-from awaken.front.output import OutputType
 from awaken.front.partial import PartialJson
-from awaken.front.result import RunResult
+from awaken.front.result import NO_SHAPES, RunResult, Shapes
 from awaken.runtime import CANCEL_GRACE
 
 BUFFER = 256
@@ -37,6 +39,32 @@ _STREAMING = (
     ActivitySnapshot,
     ActivityDelta,
 )
+_STARTS_OVER = (StreamReset, ToolCallCancel)
+
+WhoSpeaks = Callable[[str], str | None]
+"""The agent a live run was handed to; nothing if it is with the one it began with."""
+
+
+class _Turns:
+    """Who speaks in each turn of a run, noted as it begins.
+
+    By the time a turn is read, the run may be with another agent.
+    """
+
+    def __init__(self, who_speaks: WhoSpeaks) -> None:
+        self._who_speaks = who_speaks
+        self._first = ""
+        self._agents: dict[str, str] = {}
+
+    def note(self, told: RunEvent) -> None:
+        event = told.event
+        if isinstance(event, StepStart):
+            self._agents[event.message_id] = self._who_speaks(told.run_id) or self._first
+        elif isinstance(event, RunStart) and event.identity is not None:
+            self._first = event.identity.agent_id
+
+    def take(self, turn: StepStart) -> str:
+        return self._agents.pop(turn.message_id, "")
 
 
 class _Buffer:
@@ -47,10 +75,11 @@ class _Buffer:
     cancel. A buffer nobody reads any more takes everything and keeps nothing.
     """
 
-    __slots__ = ("_reader", "_writers", "abandoned", "ended", "items", "run_id")
+    __slots__ = ("_reader", "_writers", "abandoned", "ended", "items", "run_id", "turns")
 
-    def __init__(self) -> None:
+    def __init__(self, turns: _Turns | None) -> None:
         self.items: deque[RunEvent] = deque()
+        self.turns = turns
         self.run_id: str | None = None
         self.ended = False
         self.abandoned = False
@@ -63,6 +92,8 @@ class _Buffer:
         self.items.append(event)
         if self.run_id is None:
             self.run_id = event.run_id
+        if self.turns is not None and event.run_id == self.run_id:
+            self.turns.note(event)
         if self._reader is not None:
             self._wake_reader()
         if len(self.items) >= BUFFER and isinstance(event.event, _STREAMING):
@@ -120,14 +151,15 @@ class RunStream:
         cancel: Callable[[str], bool],
         *,
         detached: bool = False,
-        shape: OutputType | None = None,
+        shapes: Shapes = NO_SHAPES,
+        who_speaks: WhoSpeaks = lambda _: None,
     ) -> None:
-        self._shape = shape
+        self._shapes = shapes
         self._start = start
         self._spawn = spawn
         self._cancel = cancel
         self._detached = detached
-        self._buffer = _Buffer()
+        self._buffer = _Buffer(_Turns(who_speaks) if shapes else None)
         self._task: asyncio.Task[RunResult] | None = None
         self._raised = False
 
@@ -199,25 +231,43 @@ class RunStream:
     async def outputs(self) -> AsyncIterator[Any]:
         """What has come so far of an answer with a shape, as plain data, each time there is more.
 
-        It may still change its mind: the whole one, checked, is the result's `output`.
+        The shape is that of the agent that speaks; what agents without one say is left out. An
+        answer may start over, and is then shown from its beginning again: the whole one, checked,
+        is the result's `output`. Of a long one, less than a thousandth is not shown by itself.
 
         Raises:
-            ConfigError: the agent has no output type.
+            ConfigError: no agent that spoke has an output type.
         """
-        if self._shape is None:
+        turns = self._buffer.turns
+        if turns is None:
             raise ConfigError("the agent answers with text: give it an output type, or read text()")
-        written, shown = PartialJson(), None
-        async for event in self:
-            if event.run_id != self._buffer.run_id:
+        agent, shape, written = "", None, PartialJson()
+        has_shape = False
+        async for told in self:
+            event = told.event
+            if told.run_id != self._buffer.run_id:
                 continue
-            if isinstance(event.event, StepStart | StreamReset):
+            if isinstance(event, StepStart):
+                agent = turns.take(event)
+                shape, written = self._shapes.get(agent), PartialJson()
+                has_shape |= shape is not None
+            elif isinstance(event, _STARTS_OVER):
                 written = PartialJson()
-            elif isinstance(event.event, TextDelta):
-                written.push(event.event.delta)
-                now = self._shape.partial(written.value())
-                if now is not None and now != shown:
-                    shown = now
+            elif isinstance(event, TextDelta) and shape is not None and written.push(event.delta):
+                now = shape.partial(written.value())
+                if now is not None:
                     yield now
+        if agent and not has_shape and self._has_answered():
+            raise ConfigError(
+                f"agent {agent!r} answers with text: give it an output type, or read text()"
+            )
+
+    def _has_answered(self) -> bool:
+        task = self._opened()
+        if task.cancelled():
+            return False
+        result = task.result()
+        return result.termination == NATURAL_END and not result.waiting
 
     @property
     def result(self) -> RunResult:

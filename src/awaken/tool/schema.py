@@ -7,6 +7,7 @@ type alone, and an explicit null is accepted all the same.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -99,17 +100,19 @@ def _inline(raw: dict[str, Any]) -> dict[str, Any]:
 # -- for the model ----------------------------------------------------------------------------
 
 
-def sanitize_for_llm(schema: Json) -> Json:
+def sanitize_for_llm(schema: Json, *, keep_null: bool = False) -> Json:
     """The same schema in the words every model provider understands; twice is the same as once.
 
-    Null branches go, `const` becomes `enum`, arrays get `items` and objects `properties`; a schema
-    whose `const` is not in its `enum` becomes `False`.
+    Null branches go, unless they are to be kept, `const` becomes `enum`, arrays get `items` and
+    objects `properties`; a schema whose `const` is not in its `enum` becomes `False`.
     """
     if not isinstance(schema, dict):
         return schema
-    plain = _without_null(_map_subschemas(schema, sanitize_for_llm))
+    plain = _map_subschemas(schema, partial(sanitize_for_llm, keep_null=keep_null))
+    if not keep_null:
+        plain = _without_null(plain)
     kind = plain.get("type")
-    if isinstance(kind, list) and len(kind) == 2 and "null" in kind:
+    if isinstance(kind, list) and len(kind) == 2 and "null" in kind and not keep_null:
         plain["type"] = kind = kind[1] if kind[0] == "null" else kind[0]
     if "const" in plain:
         value, allowed = plain.pop("const"), plain.get("enum")

@@ -219,7 +219,7 @@ def test_of_nested_summaries_only_the_widest_counts() -> None:
 
 
 def test_of_two_summaries_of_one_interval_the_later_counts() -> None:
-    """01 §1.1: one of them must stand there; the covered messages stay hidden."""
+    """01 §1.1, 02/X2: one of them must stand there; the covered messages stay hidden."""
     users = [Message.user(str(n)) for n in (1, 2, 3)]
     old, new = summary("old", 1, 2), summary("new", 1, 2)
 

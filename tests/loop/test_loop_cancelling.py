@@ -164,7 +164,8 @@ async def test_cancelled_in_a_hook_before_the_model(phase: Phase, steps: int) ->
 
 
 async def test_cancelled_during_the_answer_keeps_what_was_said() -> None:
-    """02/L15, 02/8.10: done for the reason cancelled; the text is in the log, the call is not."""
+    """02/L15, 02/8.10, 02/E4: done for the reason cancelled, though the stream hangs; the text is
+    in the log, the call is not."""
     reached = asyncio.Event()
 
     async def talk() -> AsyncIterator[LlmStreamEvent]:

@@ -119,7 +119,7 @@ class Awaken:
     """The runtime, as a program to be measured."""
 
     name = "awaken"
-    imports = "import awaken"
+    imports = "from awaken import Agent, Runtime"
 
     @asynccontextmanager
     async def steps(self, count: int, delay: float, tally: Tally) -> AsyncIterator[Run]:

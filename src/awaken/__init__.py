@@ -1,5 +1,11 @@
-"""Awaken runs AI agents: typed state, nine phases, plugins, and a loop that loses nothing."""
+"""Awaken runs AI agents: typed state, nine phases, plugins, and a loop that loses nothing.
 
+What writes agents and tools is loaded at once, the engine with `Runtime`.
+"""
+
+import typing
+
+from awaken import lazy
 from awaken.contract.control import CancellationToken
 from awaken.contract.profile import ProfileKey
 from awaken.contract.tool import ToolCallContext, ToolOutput
@@ -15,15 +21,18 @@ from awaken.domain.spec import AgentSpec
 from awaken.domain.suspension import SuspendTicket, ToolCallResume
 from awaken.domain.tool import ToolDescriptor, ToolError, ToolResult
 from awaken.errors import AwakenError
-from awaken.front import Agent, RemoteAgent, RunResult, Runtime
+from awaken.front import Agent, RemoteAgent, RunResult
 from awaken.plugin.context import PhaseContext
 from awaken.plugin.hook import Plugin
 from awaken.plugin.registrar import Registrar
-from awaken.runtime import RunRequest
 from awaken.state.command import Command
 from awaken.state.key import Merge, Scope, StateKey
 from awaken.state.runtime_keys import RUN_LIFECYCLE, Done
 from awaken.tool import FrontEndTool, TypedTool, tool
+
+if typing.TYPE_CHECKING:
+    from awaken.front import Runtime
+    from awaken.runtime import RunRequest
 
 __all__ = [
     "RUN_LIFECYCLE",
@@ -67,3 +76,5 @@ __all__ = [
     "TypedTool",
     "tool",
 ]
+
+__getattr__, __dir__ = lazy.lazy_names(__name__, {".front": "Runtime", ".runtime": "RunRequest"})

@@ -221,8 +221,8 @@ class ThreadAlreadyRunning(RuntimeFault):
     def __init__(self, thread_id: str, owner: str | None = None) -> None:
         where = f" (in {owner})" if owner else ""
         super().__init__(
-            f"thread already has an active run{where}: {thread_id}: "
-            "wait for it, cancel it, or send it a message"
+            f"thread already has an active run{where}: {thread_id}: wait for it "
+            "(when_busy='queue' does), cancel it, or send it a message"
         )
         self.thread_id, self.owner = thread_id, owner
 
@@ -527,7 +527,8 @@ class RunOpen(StoreError):
         where = "" if of == thread_id else f" of thread {of!r}"
         super().__init__(
             f"thread {thread_id!r} cannot be deleted while run {run_id!r}{where} is open: "
-            "cancel that run first, or let it end"
+            "cancel that run first, or let it end; one that nobody can end any more (its agent ran "
+            "elsewhere, say, and never comes back) is deleted with force=True"
         )
         self.thread_id, self.run_id = thread_id, run_id
 

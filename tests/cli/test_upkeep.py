@@ -84,6 +84,8 @@ def test_gc_keeps_what_belongs_to_a_run_that_is_not_over(tmp_path: Path) -> None
         refused = awaken("gc", "--thread", thread, "--children", "cascade", cwd=home)
         assert refused.returncode == 1
         assert "is open: cancel that run first" in " ".join(refused.stderr.split())
+    done = awaken("gc", "--thread", "bill", "--children", "cascade", "--force", cwd=home)
+    assert done.stdout.startswith("deleted 2 threads, 2 runs, ")
 
 
 def test_gc_as_json_tells_what_was_freed_or_would_be(printed: Printed) -> None:

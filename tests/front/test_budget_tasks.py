@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 from budget_kit import Meter, T, calls, look, meter_of, on_record, says, took
 
 from awaken import Agent, Runtime, tool
+from awaken.contract.budget import book_key
 from awaken.contract.llm import InferenceRequest
-from awaken.contract.threads import RunQuery
+from awaken.contract.profile import ProfileOwner
+from awaken.contract.threads import ChildStrategy, RunQuery
 from awaken.domain.budget import Budget
 from awaken.domain.inference import StreamResult
 from awaken.domain.lifecycle import NATURAL_END, RunStatus, Stopped
@@ -213,3 +216,25 @@ async def test_a_task_that_is_taken_up_after_a_restart_has_the_rest() -> None:
     assert sum(len(meter_of(agent).asked) for agent in everybody) == 8
     assert kept.steps == 8
     assert meter_of(again).asked
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+async def test_the_book_of_a_tree_is_deleted_with_its_root(kind: str, tmp_path: Path) -> None:
+    """And those of other trees stay."""
+    address = "memory:" if kind == "memory" else f"sqlite:///{tmp_path / 'a.db'}"
+    hand = Agent("walker", model=Meter(ever=says("found", took(200, 50))))
+    agents = [owner(hand, Budget(tokens=50_000)), hand]
+
+    async with Runtime(agents, store=address) as runtime:
+        roots = {}
+        for thread in ("one", "other", "third"):
+            result = await runtime.run("owner", "go", thread=thread)
+            await ended(runtime, await found(runtime, result.run_id))
+            roots[thread] = result.run_id
+        books = runtime.store.profiles
+        assert len(await books.list(ProfileOwner())) == 3
+        await runtime.delete_thread("one", children=ChildStrategy.CASCADE)
+        kept = [entry.key for entry in await books.list(ProfileOwner())]
+        assert sorted(kept) == sorted(book_key(roots[name]) for name in ("other", "third"))
+        await runtime.store.prune(before_ms=2**60)
+        assert await books.list(ProfileOwner()) == []

@@ -29,7 +29,6 @@ from awaken.domain.lifecycle import RunStatus, Stopped
 from awaken.domain.message import Role
 from awaken.domain.phase import Phase
 from awaken.domain.run import RunRecord
-from awaken.errors import InvalidResume, ThreadAlreadyRunning
 from awaken.loop.purse import estimate
 from awaken.plugin.context import PhaseContext
 from awaken.plugin.registrar import Registrar
@@ -159,10 +158,7 @@ class House:
 
 async def say(runtime: Runtime, text: str) -> bool:
     """Write to the root; whether it may still wait for something afterwards."""
-    try:
-        return (await runtime.run("root", text, thread="t", when_busy="queue")).waiting
-    except (InvalidResume, ThreadAlreadyRunning):
-        return True  # another process was quicker to go on with the run, or to end it
+    return (await runtime.run("root", text, thread="t", when_busy="queue")).waiting
 
 
 async def runs_of(store: SqliteStore) -> dict[str, RunRecord]:

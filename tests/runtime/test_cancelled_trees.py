@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
-from delegation_kit import T, World, end_record, ended, only_child, open_runs, to
-from far_kit import FarBackend, Held, asks, can, runtime_of
+from delegation_kit import Place, T, World, end_record, ended, only_child, open_runs, to
+from far_kit import Far, FarBackend, Held, asks, can, far_agent, runtime_of
 from receipt_kit import Site, caller, outcomes
 
 from awaken import Agent, Runtime
@@ -17,9 +18,10 @@ from awaken.backend import BackendAbortRequest, BackendCancellationCapability
 from awaken.contract.backend import RemoteError
 from awaken.contract.commands import CommandKind
 from awaken.contract.commits import Fence
+from awaken.contract.threads import ChildStrategy
 from awaken.domain.lifecycle import CANCELLED
 from awaken.domain.receipt import CancelOutcome
-from awaken.errors import StoreUnavailable
+from awaken.errors import RunOpen, StoreUnavailable, ThreadOwned
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel
 
@@ -87,6 +89,42 @@ async def test_a_delegate_elsewhere_waits_for_its_agent_though_its_root_has_ende
     async with runtime_of(far, boss, store=store) as second:
         assert (await ended(second, child)).termination_reason == CANCELLED
     assert len(far.aborts) == 1
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+async def test_a_run_whose_agent_never_comes_back_is_deleted_by_force(
+    kind: str, tmp_path: Path
+) -> None:
+    """The receipt and the refusal say how; its root has ended, and goes along."""
+    place, far, world = Place(kind, tmp_path), FarBackend(asks("where?")), World()
+    boss = world.agent("boss", [to("far")], delegates=["far"])
+    agents: list[Any] = [boss, far_agent()]
+    tree = ChildStrategy.CASCADE
+    async with place.runtime(agents, backends=[Far(far)]) as first:
+        await first.run("boss", "go", thread=T)
+        child = await only_child(first)
+
+    async with place.runtime([]) as desk:
+        *_, item = (await desk.cancel(T, deadline=0.5)).items
+        assert "force=True" in (item.note or "")
+        with pytest.raises(RunOpen, match="force=True") as refused:
+            await desk.delete_thread(T, children=tree)
+        assert refused.value.run_id == child
+        assert (await desk.delete_thread(T, children=tree, force=True)).threads == 2
+        assert await desk.recover() == []
+        assert not await desk.store.load_commands()
+    async with place.runtime(agents, backends=[Far(far)]) as second:
+        assert second.recovered == []
+
+
+async def test_a_run_that_somebody_carries_on_is_not_deleted_by_force() -> None:
+    held = Held()
+    async with runtime_of(FarBackend(held)) as runtime, asyncio.TaskGroup() as group:
+        group.create_task(runtime.run("far", "go", thread=T))
+        await held.under_way.wait()
+        with pytest.raises(ThreadOwned):
+            await runtime.delete_thread(T, force=True)
+        held.let_go.set()
 
 
 class OnStrike(FarBackend):

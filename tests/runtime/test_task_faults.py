@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
+import msgspec
 import pytest
 from delegation_kit import T, ended, open_runs, record
 from delegation_kit import told as answered
 from task_kit import Started, Yard, dig, over, tasks_in, told, working
 
 from awaken import Agent, Runtime
-from awaken.contract.commands import ThreadCommand
+from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import Committed, ThreadCommit
 from awaken.domain.lifecycle import NATURAL_END, RunStatus
 from awaken.errors import CommitUnknown, StoreUnavailable
@@ -167,8 +168,10 @@ class Late(MemoryStore):
         super().__init__()
         self.happens: Callable[[], Awaitable[None]] | None = None
 
-    async def load_commands(self, thread_id: str | None = None) -> Sequence[ThreadCommand]:
-        found = await super().load_commands(thread_id)
+    async def load_commands(
+        self, thread_id: str | None = None, *, after: int = 0
+    ) -> Sequence[ThreadCommand]:
+        found = await super().load_commands(thread_id, after=after)
         run = await self.latest_run(thread_id) if thread_id is not None else None
         if self.happens is not None and run is not None and run.status is RunStatus.WAITING:
             happens, self.happens = self.happens, None
@@ -197,6 +200,47 @@ async def test_a_task_that_ends_while_its_run_pauses_is_not_overlooked(
         run = await over(runtime)
 
     assert run.final_output == "digger: bg_0 completed dug 1"
+
+
+class JustInTime(Late):
+    """The same, and what has happened is read."""
+
+    async def load_commands(
+        self, thread_id: str | None = None, *, after: int = 0
+    ) -> Sequence[ThreadCommand]:
+        await super().load_commands(thread_id, after=after)
+        return await MemoryStore.load_commands(self, thread_id, after=after)
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+async def test_a_run_that_another_process_goes_on_with_as_it_pauses_is_returned_as_it_paused(
+    is_over: bool,
+) -> None:
+    """Its caller asked for nothing that was refused."""
+    yard, store = Yard(), JustInTime()
+
+    async def another_is_quicker() -> None:
+        run = await record(runtime, (await runtime.list_runs()).items[-1].run_id)
+        fence = await store.claim(T, at_ms=1)
+        if is_over:
+            done = msgspec.structs.replace(
+                run, status=RunStatus.DONE, revision=run.revision + 1, state=None
+            )
+            length = len(await store.load_messages(T))
+            commit = ThreadCommit(
+                thread_id=T, expected_length=length, run=done, fence=fence, release=True
+            )
+            await store.commit(commit)
+        await store.send(ThreadCommand(thread_id=T, kind=CommandKind.MESSAGES))
+
+    runtime = Runtime([yard.digger(dig(1))], store=store, recover=False)
+    async with runtime:
+        store.happens = another_is_quicker
+        result = await runtime.run("digger", "go", thread=T)
+        store.forsake()
+        yard.let_go(1)
+
+    assert result.waiting
 
 
 async def test_an_end_and_a_cancel_at_once_are_one_end() -> None:

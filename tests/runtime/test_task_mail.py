@@ -12,9 +12,9 @@ from delegation_kit import told as answered
 from task_kit import Yard, agent_in_task, boss, over, tasks_in, told, until_told, working
 
 from awaken import Agent, Message, Runtime
+from awaken.contract.background import DurableMessageRequest
+from awaken.contract.commands import ThreadCommand
 from awaken.ext.background import BackgroundLimits, BackgroundTaskPlugin
-from awaken.ids import UUID7
-from awaken.runtime.inboxes import PAGE, Inboxes
 from awaken.runtime.task_records import KeptTask
 from awaken.stores.memory import MemoryStore
 
@@ -115,7 +115,7 @@ async def test_a_user_writes_to_an_agent_by_its_task(place: Place) -> None:
 
 
 class Counting(MemoryStore):
-    """A store that counts the messages it has read out."""
+    """A store that counts the messages and commands it has read out."""
 
     read = 0
 
@@ -126,34 +126,43 @@ class Counting(MemoryStore):
         self.read += len(found)
         return found
 
-
-async def test_a_log_is_read_once_however_many_messages_come() -> None:
-    """Each part of it, and only as far back as is needed."""
-    store = Counting()
-    inboxes = Inboxes(store)
-    said = [Message.user("x", id=f"user-{n}") for n in range(3 * PAGE)]
-    async with Runtime([Agent("a", model=working("a"))], store=store) as runtime:
-        await runtime.run("a", said, thread=T)
-        store.read = 0
-        for _ in range(50):
-            assert not await inboxes.has(T, UUID7.new())
-        assert await inboxes.has(T, "user-0"), "the first of all"
-        assert store.read == 3 * PAGE + 1
-
-        await runtime.run("a", "more", thread=T)
-        store.read = 0
-        assert not await inboxes.has(T, UUID7.new())
-        assert store.read == 2, "what has come since"
+    async def load_commands(
+        self, thread_id: str | None = None, *, after: int = 0
+    ) -> Sequence[ThreadCommand]:
+        found = await super().load_commands(thread_id, after=after)
+        self.read += len(found)
+        return found
 
 
-async def test_a_log_is_read_back_to_the_time_a_message_is_from() -> None:
-    """An answer that is older by far says that what is above it is older still."""
-    store = Counting()
-    answer = Message.assistant("y", id="00000000-0000-7000-8000-000000000001")
-    said = [*(Message.user("x", id=f"user-{n}") for n in range(3 * PAGE)), answer]
-    async with Runtime([Agent("a", model=working("a"))], store=store) as runtime:
-        await runtime.run("a", [*said, Message.user("z", id="last")], thread=T)
-        store.read = 0
-        assert not await Inboxes(store).has(T, UUID7.new())
+def letter(id: str) -> DurableMessageRequest:
+    return DurableMessageRequest(
+        message_id=id, recipient_thread_id=T, sender_agent_id="writer", message="hello"
+    )
 
-    assert store.read == PAGE
+
+@pytest.mark.parametrize("live", [False, True])
+async def test_a_message_costs_the_same_however_many_are_unread(live: bool) -> None:
+    """Whether a run is busy there, or waits for an answer."""
+    yard, store = Yard(), Counting()
+    agent = yard.agent("a", [("blast" if live else "pay", {"n": 1})])
+    async with (
+        Runtime([agent], store=store, recover=False) as runtime,
+        asyncio.TaskGroup() as group,
+    ):
+        running = group.create_task(runtime.run("a", "go", thread=T))
+        if live:
+            await yard.until_begun()
+        else:
+            await running
+        messages, costs = runtime.engine.messages, list[int]()
+        for unread in (10, 1_000):
+            for number in range(unread):
+                await messages.deliver(letter(f"{unread}-{number}"))
+            store.read = 0
+            await messages.deliver(letter(f"{unread}-last"))
+            await messages.deliver(letter(f"{unread}-last"))
+            costs.append(store.read)
+        assert len(await store.load_commands(T)) == 1_012
+        yard.let_go(1)
+
+    assert costs[0] == costs[1] <= 2

@@ -173,3 +173,23 @@ async def test_the_schedules_reach_the_limit_and_parts_end() -> None:
 
     assert full > 5
     assert ended > 20
+
+
+async def test_a_book_that_was_deleted_with_its_root_is_not_begun_again() -> None:
+    """Who is left of the tree goes on, and keeps to what it knows."""
+    tree = Tree(0)
+    here, there = tree.processes[:2]
+    for process in (here, there):
+        await process.take("worker")
+    tree.store.profiles.drop_book("root")
+
+    for process in (here, there):
+        account = process.accounts["worker"]
+        aside = await account.set_aside("worker", Amount(steps=1))
+        assert aside is not None
+        aside.settle(Amount(steps=1))
+        await account.tell()
+        await process.take("digger")
+        assert account.counted.steps == 1
+
+    assert await tree.store.profiles.list(ProfileOwner()) == []

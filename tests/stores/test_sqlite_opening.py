@@ -12,7 +12,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
+from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.errors import StoreUnavailable
 from awaken.stores.sql.migrations import Migration, load_migrations
 from awaken.stores.sqlite import SqliteStore
@@ -158,6 +160,30 @@ async def test_runs_of_the_first_version_are_listed_by_their_parent(path: Path) 
 
     assert look(path, "PRAGMA integrity_check") == [("ok",)]
     assert path.with_name(f"{path.name}.v1.bak").exists()
+
+
+async def test_what_was_unread_before_the_fourth_version_is_not_taken_twice(path: Path) -> None:
+    """Messages were known by their ids, of which one command may have had several."""
+    unread = ThreadCommand(thread_id="t", kind=CommandKind.MESSAGES, messages=says("a", "b"))
+    store = SqliteStore(path)
+    await write(store)
+    number = await store.send(unread)
+    await store.send(unread)
+    await store.send(ThreadCommand(thread_id="t", kind=CommandKind.CANCEL))
+    spoilt = await store.send(ThreadCommand(thread_id="t", kind=CommandKind.MESSAGES))
+    await store.close()
+    as_before(path, 3)
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("UPDATE commands SET body = x'7b' WHERE id = ?", (spoilt,))
+        db.commit()
+
+    store = SqliteStore(path)
+    for name in ("a", "b"):
+        assert await store.send(replace(unread, key=f"m-{name}")) == number
+    assert await store.send(replace(unread, key="m-c")) > spoilt
+    assert await store.list_outboxes() == []
+    await store.close()
+    assert look(path, "PRAGMA integrity_check") == [("ok",)]
 
 
 async def test_a_migration_that_fails_leaves_the_file_as_it_was(

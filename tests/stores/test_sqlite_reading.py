@@ -338,3 +338,28 @@ async def test_compacting_gives_the_space_of_deleted_threads_back(store: SqliteS
 
     assert compacted.after < compacted.before - freed.bytes
     assert [message.text() for message in await store.load_messages("kept")] == ["a"]
+
+
+async def test_a_message_that_may_come_twice_costs_the_same_however_many_are_unread(
+    store: SqliteStore, work: list[int]
+) -> None:
+    def message(number: int) -> ThreadCommand:
+        return ThreadCommand(
+            thread_id="t", kind=CommandKind.MESSAGES, messages=says(str(number)), key=str(number)
+        )
+
+    await write(store)
+    costs, sent = [], 0
+    for unread in (10, 10_000):
+        many = tuple(message(number) for number in range(sent, unread))
+        await write(store, sends=many)
+        sent = unread + 1
+        work.clear()
+        number = await store.send(message(unread))
+        assert await store.send(message(unread)) == number
+        assert await store.send(message(0)) == 1
+        assert await store.is_pending(number)
+        assert [c.id for c in await store.load_commands("t", after=number - 1)] == [number]
+        costs.append(len(work))
+
+    assert costs[1] <= costs[0] + 3

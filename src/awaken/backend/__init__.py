@@ -1,21 +1,7 @@
 """Where a run executes. The seeds' names, in one place."""
 
-from awaken.backend.child import ChildAgentFailed, run_child_agent, run_child_agent_checked
-from awaken.backend.dispatch import (
-    execute_resolved_delegate_execution,
-    execution_capabilities,
-    validate_delegate_execution_request,
-    validate_root_execution_request,
-)
-from awaken.backend.local import LocalBackend, ThreadContextSnapshot, map_termination
-from awaken.backend.remote import (
-    execute_remote_root_lifecycle,
-    load_checkpoint_state,
-    materialize_remote_message_log,
-    remote_backend_error_message,
-    state_with_backend_output,
-)
-from awaken.backend.sinks import ErrorMode, ProgressForwardingSink, StreamingPassthroughSink
+from typing import TYPE_CHECKING
+
 from awaken.contract.backend import (
     BACKEND_OUTPUT_STATE_KEY,
     BackendAbortRequest,
@@ -47,17 +33,37 @@ from awaken.contract.backend import (
     ExecutionFailed,
     RemoteError,
 )
-from awaken.contract.backend_profile import (
-    BackendDecisionCapability,
-    BackendFrontendToolCapability,
-    BackendOverrideCapability,
-    BackendPersistenceCapability,
-    BackendProfile,
-    BackendRequirements,
-    Mismatch,
-    Profiled,
-    profile_of,
-)
+from awaken.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from awaken.backend.child import ChildAgentFailed, run_child_agent, run_child_agent_checked
+    from awaken.backend.delegate import delegate_tool_name
+    from awaken.backend.dispatch import (
+        execute_resolved_delegate_execution,
+        execution_capabilities,
+        validate_delegate_execution_request,
+        validate_root_execution_request,
+    )
+    from awaken.backend.local import LocalBackend, ThreadContextSnapshot, map_termination
+    from awaken.backend.remote import (
+        execute_remote_root_lifecycle,
+        load_checkpoint_state,
+        materialize_remote_message_log,
+        remote_backend_error_message,
+        state_with_backend_output,
+    )
+    from awaken.backend.sinks import ErrorMode, ProgressForwardingSink, StreamingPassthroughSink
+    from awaken.contract.backend_profile import (
+        BackendDecisionCapability,
+        BackendFrontendToolCapability,
+        BackendOverrideCapability,
+        BackendPersistenceCapability,
+        BackendProfile,
+        BackendRequirements,
+        Mismatch,
+        Profiled,
+        profile_of,
+    )
 
 __all__ = [
     "BACKEND_OUTPUT_STATE_KEY",
@@ -103,6 +109,7 @@ __all__ = [
     "RemoteError",
     "StreamingPassthroughSink",
     "ThreadContextSnapshot",
+    "delegate_tool_name",
     "execute_remote_root_lifecycle",
     "execute_resolved_delegate_execution",
     "execution_capabilities",
@@ -117,3 +124,26 @@ __all__ = [
     "validate_delegate_execution_request",
     "validate_root_execution_request",
 ]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        ".child": "ChildAgentFailed run_child_agent run_child_agent_checked",
+        ".delegate": "delegate_tool_name",
+        ".dispatch": (
+            "execute_resolved_delegate_execution execution_capabilities "
+            "validate_delegate_execution_request validate_root_execution_request"
+        ),
+        ".local": "LocalBackend ThreadContextSnapshot map_termination",
+        ".remote": (
+            "execute_remote_root_lifecycle load_checkpoint_state materialize_remote_message_log "
+            "remote_backend_error_message state_with_backend_output"
+        ),
+        ".sinks": "ErrorMode ProgressForwardingSink StreamingPassthroughSink",
+        "..contract.backend_profile": (
+            "BackendDecisionCapability BackendFrontendToolCapability BackendOverrideCapability "
+            "BackendPersistenceCapability BackendProfile BackendRequirements Mismatch Profiled "
+            "profile_of"
+        ),
+    },
+)

@@ -10,15 +10,8 @@ import msgspec
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.registry import ExecutionResolver, ModelResolver
 from awaken.contract.tool import Tool
-from awaken.ext.background import (
-    BACKGROUND_PLUGIN_ID,
-    CANCEL_TASK_TOOL_ID,
-    BackgroundTaskExecutionContext,
-    BackgroundTaskManager,
-    BackgroundTaskPlugin,
-    CancelTaskTool,
-    TaskHandles,
-)
+from awaken.ext import background
+from awaken.ext.background import BACKGROUND_PLUGIN_ID, BackgroundTaskExecutionContext
 from awaken.ids import UUID7, Ids
 from awaken.plugin.agent import ResolvedAgent
 from awaken.plugin.env import ExecutionEnv
@@ -44,8 +37,11 @@ class BackgroundControlResolver:
         if isinstance(inner, ModelResolver):
             self.resolve_model = inner.resolve_model
         # Tasks of a run inside a task count as that one's.
-        handles = context.manager.handles if context else TaskHandles(clock=clock, ids=ids)
-        self._plugin = BackgroundTaskPlugin(BackgroundTaskManager(handles), tools=())
+        handles = (
+            context.manager.handles if context else background.TaskHandles(clock=clock, ids=ids)
+        )
+        manager = background.BackgroundTaskManager(handles)
+        self._plugin = background.BackgroundTaskPlugin(manager, tools=())
 
     def resolve(self, agent_id: str) -> ResolvedAgent:
         return self._ready(self._inner.resolve(agent_id))
@@ -69,14 +65,15 @@ def ensure_background_cancel_tool(
     agent: ResolvedAgent, context: BackgroundTaskExecutionContext
 ) -> ResolvedAgent:
     """The agent with a `cancel_task` for the task it runs in, unless it has one of that name."""
-    if CANCEL_TASK_TOOL_ID in agent.tools:
+    name = background.CANCEL_TASK_TOOL_ID
+    if name in agent.tools:
         return agent
-    tool: Tool = CancelTaskTool(context.manager, context.record)
-    env = msgspec.structs.replace(agent.env, tools={**agent.env.tools, CANCEL_TASK_TOOL_ID: tool})
+    tool: Tool = background.CancelTaskTool(context.manager, context.record)
+    env = msgspec.structs.replace(agent.env, tools={**agent.env.tools, name: tool})
     return agent.with_tool(tool).with_env(env)
 
 
-def _extended(env: ExecutionEnv, plugin: BackgroundTaskPlugin) -> ExecutionEnv:
+def _extended(env: ExecutionEnv, plugin: background.BackgroundTaskPlugin) -> ExecutionEnv:
     """An env with one more plugin behind its own."""
     more = ExecutionEnv.from_plugins([plugin])
     hooks = {phase: (*hooks, *more.hooks[phase]) for phase, hooks in env.hooks.items()}

@@ -40,7 +40,7 @@ from awaken.state.runtime_keys import SPENDING
 
 MAX_DEPTH = 8
 LONGEST_NAME = 64
-_FOREIGN = re.compile(r"[^A-Za-z0-9_-]")
+_FOREIGN = r"[^A-Za-z0-9_-]"
 
 _PROGRESS = {
     BackendStatusKind.COMPLETED: ProgressStatus.DONE,
@@ -57,7 +57,7 @@ _ACTIONS = {
 
 def delegate_tool_name(agent_id: str) -> str:
     """`agent_run_<id>`, in letters and of a length that every provider takes."""
-    name = _FOREIGN.sub("_", f"agent_run_{agent_id}")
+    name = re.sub(_FOREIGN, "_", f"agent_run_{agent_id}")
     if len(name) <= LONGEST_NAME:
         return name
     mark = digest(agent_id)[:8]

@@ -63,6 +63,11 @@ class Collected(Value, frozen=True, kw_only=True):
     show_default=True,
     help="What to do with --thread if it has started others.",
 )
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Let runs of --thread go that are open and that nobody carries on.",
+)
 @click.option("--dry-run", is_flag=True, help="Say what would go, and let nothing go.")
 @click.option("--vacuum", is_flag=True, help="Give the space back to the disk as well.")
 @steers
@@ -70,6 +75,7 @@ def gc(
     older_than: float,
     thread: str | None,
     children: str,
+    force: bool,
     dry_run: bool,
     vacuum: bool,
     store: str | None,
@@ -81,6 +87,7 @@ def gc(
       awaken gc --older-than 90d --dry-run
       awaken gc --older-than 90d --vacuum
       awaken gc --thread case-7 --children cascade
+      awaken gc --thread case-7 --force
 
     A thread stays that is alive somewhere, whose run waits or is to be resumed, that has started
     one that stays, or that was started by a run that is not over.
@@ -97,7 +104,7 @@ def gc(
         if thread:
             head = await desk.find_thread(thread)
             strategy = ChildStrategy(children)
-            freed = await desk.runtime.delete_thread(head.id, children=strategy)
+            freed = await desk.runtime.delete_thread(head.id, children=strategy, force=force)
         else:
             freed = await desk.runtime.prune(older_than=older_than)
         compacted = await _compact(desk) if vacuum else None

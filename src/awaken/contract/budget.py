@@ -18,6 +18,11 @@ _NOTHING = Amount()
 _CRUMBS = 1e-9
 
 
+def book_key(root: str) -> str:
+    """The name of a tree's book in the store; it goes with the run at the root."""
+    return f"budget:{root}"
+
+
 class Book(Protocol):
     """Where the processes that carry on parts of one run tree tell each other what they use up."""
 

@@ -13,6 +13,9 @@ from awaken.domain.suspension import Decision
 from awaken.domain.thread import Thread
 from awaken.domain.value import Value
 
+OUTBOX_KEY = "background_message_outbox"
+"""The state key under which a thread keeps messages that are still to be sent, as `pending`."""
+
 
 class CommandKind(StrEnum):
     """Stop, read this, or go on with these answers."""
@@ -25,7 +28,8 @@ class CommandKind(StrEnum):
 class ThreadCommand(Value, frozen=True, kw_only=True):
     """Something to be done by whoever runs the thread. Ids grow in the order of sending.
 
-    It is there until a commit acknowledges it; a cancel goes with the end of its run.
+    It is there until a commit acknowledges it; a cancel goes with the end of its run. With a `key`,
+    a thread takes it once: another one of that key is dropped, whatever has become of the first.
     """
 
     id: int = msgspec.field(default_factory=int)
@@ -35,6 +39,7 @@ class ThreadCommand(Value, frozen=True, kw_only=True):
     messages: tuple[Message, ...] = ()
     decisions: tuple[Decision, ...] = ()
     at_ms: int = msgspec.field(default_factory=int)
+    key: str | None = None
 
     @classmethod
     def cancel(cls, thread_id: str, run_id: str, *, at_ms: int) -> Self:
@@ -47,6 +52,9 @@ class Commands(Protocol):
 
     async def send(self, command: ThreadCommand) -> int:
         """Keep a command, and return the id it got (that of the argument is not looked at).
+
+        One whose key the thread knows is not kept again: returns the id of the first if that is
+        still to be done, else 0. What this costs does not depend on how many others there are.
 
         Raises:
             NotFound: no such thread.
@@ -78,8 +86,22 @@ class Commands(Protocol):
         """
         ...
 
-    async def load_commands(self, thread_id: str | None = None) -> Sequence[ThreadCommand]:
-        """What is still to be done in a thread, or in all of them, oldest first."""
+    async def load_commands(
+        self, thread_id: str | None = None, *, after: int = 0
+    ) -> Sequence[ThreadCommand]:
+        """What is still to be done in a thread, or in all of them, oldest first; only commands
+        with ids above `after`."""
+        ...
+
+    async def is_pending(self, id: int) -> bool:
+        """Whether a command is still to be done."""
+        ...
+
+    async def list_outboxes(self) -> Sequence[str]:
+        """The threads that nobody owns, and that have something to send (see `OUTBOX_KEY`).
+
+        What it costs depends on how many have, not on how many threads there are.
+        """
         ...
 
     async def next_commands(self, after: int) -> Sequence[ThreadCommand]:

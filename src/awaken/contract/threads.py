@@ -215,14 +215,22 @@ class Threads(Protocol):
         ...
 
     async def delete_thread(
-        self, thread_id: str, *, children: ChildStrategy = ChildStrategy.REJECT, at_ms: int
+        self,
+        thread_id: str,
+        *,
+        children: ChildStrategy = ChildStrategy.REJECT,
+        force: bool = False,
+        at_ms: int,
     ) -> Freed:
-        """Delete a thread with its runs, tickets and commands, all in one go.
+        """Delete a thread with its runs, their books, tickets and commands, all in one go.
+
+        With `force`, also open runs go that nobody carries on, as if they had never been.
 
         Raises:
             NotFound: no such thread.
             ThreadOwned: it, or a child that would go with it, has a live owner.
-            RunOpen: a run is open in it, in a child that would go with it, or above it.
+            RunOpen: a run is open in it or in a child that would go with it, without `force`; or
+                one is open above it.
             InvalidRecord: it has children, and `children` says reject.
         """
         ...

@@ -82,11 +82,9 @@ StopConditionSpec = (
 # -- endpoints --------------------------------------------------------------------------------
 
 # Enough to tell a URL with a host, or a name in a module; the backend that uses it takes it apart.
-_HTTP_URL = re.compile(
-    r"(?i:https?)://(?:[^/?#@\s]*@)?(?:\[[0-9a-fA-F:.]+\]|[^/?#@:\s\[\]]+)(?=[/:?#]|$)"
-)
-_PYTHON_NAME = re.compile(r"python:[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*")
-_USER = re.compile(r"//[^/]*@")
+_HTTP_URL = r"(?i:https?)://(?:[^/?#@\s]*@)?(?:\[[0-9a-fA-F:.]+\]|[^/?#@:\s\[\]]+)(?=[/:?#]|$)"
+_PYTHON_NAME = r"python:[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*"
+_USER = r"//[^/]*@"
 _OLD_ENDPOINT_KEYS = frozenset({"bearer_token", "agent_id", "poll_interval_ms"})
 _NEW_ENDPOINT_KEYS = frozenset({"backend", "auth", "target", "options"})
 
@@ -107,7 +105,7 @@ class RemoteEndpoint(Value, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def __post_init__(self) -> None:
         if not self.backend.strip():
             raise ValueError("endpoint backend must not be blank")
-        if not _HTTP_URL.match(self.base_url) and not _PYTHON_NAME.fullmatch(self.base_url):
+        if not re.match(_HTTP_URL, self.base_url) and not re.fullmatch(_PYTHON_NAME, self.base_url):
             raise ValueError(
                 f"endpoint base_url {self.address!r} is neither an http(s) URL nor "
                 "python:module:name"
@@ -126,7 +124,7 @@ class RemoteEndpoint(Value, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     @property
     def address(self) -> str:
         """The `base_url` as it may be shown: without a user's name, a password or a query."""
-        shown, *hidden = re.split(r"(?=[?#])", _USER.sub("//***@", self.base_url), maxsplit=1)
+        shown, *hidden = re.split(r"(?=[?#])", re.sub(_USER, "//***@", self.base_url), maxsplit=1)
         return f"{shown}{hidden[0][0]}***" if hidden else shown
 
     def __repr__(self) -> str:

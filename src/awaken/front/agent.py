@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from awaken.backend.delegate import delegate_tool_name
+from awaken import backend
 from awaken.contract.llm import LlmExecutor
 from awaken.contract.output import AnswerCheck
 from awaken.contract.profile import ProfileKey
@@ -19,9 +19,10 @@ from awaken.domain.inference import ContextWindowPolicy, ReasoningEffort
 from awaken.domain.pool import ModelPoolSpec
 from awaken.domain.spec import AgentSpec, ContentMatch, StopConditionSpec, ToolExecutorKind
 from awaken.errors import ConfigError
-from awaken.ext.handoff import MAX_HANDOFFS, Handoff, HandoffInputPlugin, HandoffPlugin
+from awaken.ext import handoff
+from awaken.ext.handoff import MAX_HANDOFFS, Handoff
 from awaken.front.budgets import checked_budget
-from awaken.front.models import as_pool
+from awaken.front.loading import as_pool
 from awaken.front.output import OutputType
 from awaken.front.remote import RemoteAgent
 from awaken.plugin.hook import Plugin
@@ -133,7 +134,7 @@ class Agent:
             delegates=(*told, *aside_agents),
             background_tools=(
                 *[tool.descriptor().id for tool in aside_tools],
-                *[delegate_tool_name(agent) for agent in aside_agents],
+                *[backend.delegate_tool_name(agent) for agent in aside_agents],
             ),
             stop_conditions=listed(stop, mine + "stop"),
             budget=checked_budget(budget, f"agent {id!r}"),
@@ -174,9 +175,9 @@ class _OwnPlugin:
     ) -> None:
         self._agent = agent
         back_to = [giver for giver, way in received.items() if way.returns]
-        self._handoff: HandoffPlugin | None = None
+        self._handoff: handoff.HandoffPlugin | None = None
         if agent.ways or back_to:
-            self._handoff = HandoffPlugin(
+            self._handoff = handoff.HandoffPlugin(
                 agent.ways, descriptions, back_to=back_to, max_handoffs=agent.max_handoffs
             )
         self.id = f"agent:{agent.id}"
@@ -201,7 +202,7 @@ class _OwnRunPlugin(_OwnPlugin):
         self, agent: Agent, descriptions: Mapping[str, str], received: Mapping[str, Handoff]
     ) -> None:
         super().__init__(agent, descriptions, received)
-        self._input = HandoffInputPlugin(
+        self._input = handoff.HandoffInputPlugin(
             {giver: way.input_filter for giver, way in received.items()}
         )
 

@@ -123,19 +123,28 @@ class Archive:
     # -- upkeep -------------------------------------------------------------------------------
 
     async def delete_thread(
-        self, thread: str, *, children: ChildStrategy = ChildStrategy.REJECT
+        self,
+        thread: str,
+        *,
+        children: ChildStrategy = ChildStrategy.REJECT,
+        force: bool = False,
     ) -> Freed:
         """Delete a thread and all that belongs to it.
+
+        With `force`, also runs go that are not over and that nobody carries on. That is for those
+        which nobody can end any more: a run elsewhere whose agent never comes back stays open,
+        though it was cancelled. What it does elsewhere is not stopped by this, and nobody will
+        hear of it.
 
         Raises:
             NotFound: no such thread.
             ThreadOwned: it is running.
-            RunOpen: a run of it, or one that would go with it, is not over, or it belongs to one
-                that is not: cancel that first.
+            RunOpen: a run of it, or one that would go with it, is not over: cancel it first, or use
+                `force`. Or the thread belongs to a run that is not over: cancel that first.
             InvalidRecord: it has children, and `children` does not say what becomes of them.
         """
         now = self._clock.now_ms()
-        return await self._store.delete_thread(thread, children=children, at_ms=now)
+        return await self._store.delete_thread(thread, children=children, force=force, at_ms=now)
 
     async def prune(self, *, older_than: float | timedelta) -> Freed:
         """Delete threads that were not written for that long (in seconds) and have no open run, nor

@@ -16,7 +16,7 @@ from awaken.domain.budget import Price
 from awaken.domain.pool import ModelPoolSpec
 from awaken.domain.spec import AgentSpec, ModelSpec
 from awaken.errors import ConfigError
-from awaken.ext.compaction import summary_model
+from awaken.ext import compaction
 from awaken.ext.handoff import Handoff
 from awaken.front.agent import Agent, as_tool_object, listed
 from awaken.front.budgets import checked_prices
@@ -82,7 +82,7 @@ class Assembly:
                 builder.with_agent_spec(agent)
                 continue
             models.add(agent.spec.model_id, agent.model)
-            if (name := summary_model(agent.spec)) is not None:
+            if (name := compaction.summary_model(agent.spec)) is not None:
                 models.add(name, name)
             ids = tuple(_register(builder, known, agent.id, plugin) for plugin in agent.plugins)
             spec = msgspec.structs.replace(agent.spec, plugin_ids=ids)

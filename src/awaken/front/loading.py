@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
 from awaken.contract.backend import ExecutionBackendFactory
 from awaken.contract.llm import LlmExecutor
 from awaken.contract.store import Store
+from awaken.domain.pool import ModelPoolSpec, PoolHome, PoolMemberSpec, PoolRouting
 from awaken.errors import ConfigError
 
 _COMPLETE = {
@@ -70,6 +71,28 @@ def _what_is_wrong(provider: str, model: str) -> str:
         f"provider {provider!r} is unknown; known: {known}. Any object with `name` and "
         "`execute_stream(request)` can be given as a model, too"
     )
+
+
+def as_pool(agent_id: str, names: Sequence[object]) -> ModelPoolSpec:
+    """A list of models as a pool: the first is asked as long as it works, then the next.
+
+    Raises:
+        ConfigError: it is no list of names.
+    """
+    ids = [name for name in names if isinstance(name, str) and name.strip()]
+    if not ids or len(ids) != len(names):
+        raise ConfigError(
+            f"agent {agent_id!r}: several models are given by their names, as in "
+            f"model=['openai:gpt-5-mini', 'anthropic:claude-sonnet-4-5'], not {list(names)!r}"
+        )
+    try:
+        return ModelPoolSpec(
+            id=" | ".join(ids),
+            members=tuple(PoolMemberSpec(model_id=id) for id in ids),
+            routing=PoolRouting(home=PoolHome.FIRST_HEALTHY),
+        )
+    except ValueError as error:
+        raise ConfigError(f"agent {agent_id!r}: {error}") from error
 
 
 def open_backend(name: str, agent_id: str) -> ExecutionBackendFactory:

@@ -12,9 +12,9 @@ from awaken.clock import Clock
 from awaken.contract.listener import DrivesStreams
 from awaken.contract.llm import LlmExecutor
 from awaken.domain.budget import Price
-from awaken.domain.pool import ModelPoolSpec, PoolHome, PoolMemberSpec, PoolRouting
+from awaken.domain.pool import ModelPoolSpec
 from awaken.domain.spec import AgentSpec, ModelSpec
-from awaken.errors import ConfigError, InvalidPluginConfig, KeyDecode
+from awaken.errors import InvalidPluginConfig, KeyDecode
 from awaken.front.loading import open_model
 from awaken.llm.breaker import CircuitBreaker
 from awaken.llm.guard import ModalityGuard
@@ -77,28 +77,6 @@ class ModelStack:
             executor=self._one(spec, named, policy, pool),
             is_available=partial(self._breaker.is_available, circuit),
         )
-
-
-def as_pool(agent_id: str, names: Sequence[object]) -> ModelPoolSpec:
-    """A list of models as a pool: the first is asked as long as it works, then the next.
-
-    Raises:
-        ConfigError: it is no list of names.
-    """
-    ids = [name for name in names if isinstance(name, str) and name.strip()]
-    if not ids or len(ids) != len(names):
-        raise ConfigError(
-            f"agent {agent_id!r}: several models are given by their names, as in "
-            f"model=['openai:gpt-5-mini', 'anthropic:claude-sonnet-4-5'], not {list(names)!r}"
-        )
-    try:
-        return ModelPoolSpec(
-            id=" | ".join(ids),
-            members=tuple(PoolMemberSpec(model_id=id) for id in ids),
-            routing=PoolRouting(home=PoolHome.FIRST_HEALTHY),
-        )
-    except ValueError as error:
-        raise ConfigError(f"agent {agent_id!r}: {error}") from error
 
 
 class Models:

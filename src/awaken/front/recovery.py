@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Iterable
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Protocol, TypeVar
+
+import msgspec
 
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.control import first_of
@@ -41,7 +43,7 @@ class Spawn(Protocol):
     def __call__(self, work: Awaitable[V]) -> asyncio.Task[V]: ...
 
 
-class Failure(NamedTuple):
+class Failure(msgspec.Struct, frozen=True):
     """How often a run could not be carried on, when it is tried again, and why it could not."""
 
     times: int
@@ -63,6 +65,7 @@ class Recovery:
         self._threads: dict[str, str] = {}
         self._failures: dict[str, Failure] = {}
         self._keeper: asyncio.Task[None] | None = None
+        self._sending: asyncio.Task[None] | None = None
         self._left: set[str] = set()
         self._stirred = asyncio.Event()
         engine.when_left, engine.when_told = self._look_at, self._see_to
@@ -71,6 +74,7 @@ class Recovery:
         """Go on with all that nobody carries on, also with what has failed before, and have read
         what agents have written to threads in which nobody runs; returns what was taken up."""
         self._failures.clear()
+        self._send_left()
         runs = await self.take_up()
         await self._wake(await self._engine.store.load_commands())
         return runs
@@ -154,6 +158,7 @@ class Recovery:
     def start(self) -> None:
         """From now on, go on with what somebody answers, cancels or leaves."""
         self._keeper = asyncio.ensure_future(self._keep_going())
+        self._send_left()
 
     def stop(self) -> None:
         if self._keeper is not None:
@@ -178,6 +183,7 @@ class Recovery:
                     unheard.extend(await self._engine.store.load_commands(thread_id))
                 threads.update(command.thread_id for command in unheard)
                 if loop.time() >= look_at or len(threads) > A_FEW:
+                    self._send_left()
                     await self.take_up()
                     look_at = loop.time() + LOOK_AROUND
                 else:
@@ -225,6 +231,18 @@ class Recovery:
                 raise
             except Exception:
                 log.exception("thread %s could not be woken", thread_id)
+
+    def _send_left(self) -> None:
+        """Send what runs that are over have left in their outboxes, beside all else: that may
+        take long."""
+        if self._sending is None or self._sending.done():
+            self._sending = self._spawn(self._send_all())
+
+    async def _send_all(self) -> None:
+        try:
+            await self._engine.outboxes.send_all(self._engine.registry.snapshot())
+        except StoreError as error:
+            log.warning("cannot look for messages to send: %s", error)
 
     def _look_at(self, thread_id: str) -> None:
         """A run has left a thread: what was sent there while it came to its end was for nobody."""

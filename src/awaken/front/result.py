@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Generator, Mapping
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from awaken.domain.budget import Amount
 from awaken.domain.inference import TokenUsage
@@ -14,8 +14,10 @@ from awaken.domain.run import RunRecord, RunWaitingTicket
 from awaken.domain.value import Value
 from awaken.errors import NoOutput
 from awaken.front.output import OutputType
-from awaken.loop import AgentRunResult
 from awaken.state.runtime_keys import SPENDING
+
+if TYPE_CHECKING:
+    from awaken.loop import AgentRunResult
 
 T = TypeVar("T")
 

@@ -53,6 +53,7 @@ from awaken.runtime import (
     steer,
 )
 from awaken.runtime.receipts import cancel_with_receipt
+from awaken.state.runtime_keys import ACTIVE_AGENT
 
 V = TypeVar("V")
 
@@ -278,8 +279,14 @@ class Runtime(Archive):
             self._spawn,
             self._engine.cancel_by_run_id,
             detached=detached,
-            shape=self._shapes.get(request.agent_id or ""),
+            shapes=self._shapes,
+            who_speaks=self._who_speaks,
         )
+
+    def _who_speaks(self, run_id: str) -> str | None:
+        """The agent a live run was handed to; nothing if it was not."""
+        live = self._engine.active.find_by_run(run_id)
+        return live.store.read(ACTIVE_AGENT) if live is not None and live.store else None
 
     def run_sync(self, *args: Any, **kwargs: Any) -> RunResult:
         """`run`, for programs without an event loop.
@@ -372,7 +379,8 @@ class Runtime(Archive):
         Their process is gone, or somebody answered or cancelled them while none ran. Each goes
         on from its last commit, in the background: what was answered is not asked again, what was
         done is not done again. Await what this returns to know how they ended. Agents that were
-        written to where nobody runs read that, too.
+        written to where nobody runs read that, too, and what runs could not deliver before they
+        ended is sent.
         """
         return await self._recovery.recover()
 

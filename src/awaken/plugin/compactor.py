@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+import msgspec
 
 from awaken.clock import Clock
 from awaken.codec import Json
@@ -17,7 +19,7 @@ from awaken.ids import Ids
 from awaken.state.store import StateStore
 
 
-class Folded(NamedTuple):
+class Folded(msgspec.Struct, frozen=True):
     """A summary that stands in the place of messages, and where it is in the log, if it is."""
 
     summary: Message

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from types import NoneType
-from typing import Any, NamedTuple, TypeVar, get_args
+from typing import Any, TypeVar, get_args
+
+import msgspec
 
 from awaken.contract.profile import ProfileKey
 from awaken.contract.tool import Tool
@@ -39,7 +41,7 @@ _VERDICTS = (*get_args(ToolInterceptPayload), NoneType)
 _DECISIONS = get_args(ToolPolicyDecision)
 
 
-class HookEntry(NamedTuple):
+class HookEntry(msgspec.Struct, frozen=True):
     """A hook or gate and the plugin it came from."""
 
     plugin_id: str

@@ -91,6 +91,13 @@ class Accounts:
         if await book.open(*parts, begin=is_spread):
             root.book = book
 
+    async def spread(self, run_id: str | None) -> None:
+        """A run is about to start something that another process may carry on: from now on, who
+        carries on a part of its tree tells the others what is used up."""
+        account = self._held.get(run_id or "")
+        if account is not None and account.root.book is None:
+            await self._share(account, is_spread=True)
+
     async def of_run(self, run_id: str | None, resolver: ExecutionResolver) -> Account | None:
         """The account of a run that is on record, whether or not somebody carries it on."""
         record = await self._store.load_run(run_id) if run_id is not None else None

@@ -10,7 +10,7 @@ import msgspec
 
 from awaken.clock import Clock
 from awaken.codec import from_json, to_json
-from awaken.contract.budget import Account
+from awaken.contract.budget import Account, book_key
 from awaken.contract.profile import ProfileOwner
 from awaken.contract.store import Store
 from awaken.domain.budget import Amount, Spending
@@ -46,11 +46,12 @@ class TreeBook:
     ) -> None:
         self._store = store
         self._clock = clock
-        self._key = f"budget:{root}"
+        self._key = book_key(root)
         self._accounts = accounts
         self._parts: WeakValueDictionary[str, Account] = WeakValueDictionary()
         self._entries: dict[str, Entry] = {}
         self._version: int | None = None
+        self._is_begun = self._is_deleted = False
         self._writing = asyncio.Lock()
 
     async def open(self, *parts: Account, begin: bool) -> bool:
@@ -60,7 +61,7 @@ class TreeBook:
             self._parts[part.name] = part
         async with self._writing:
             await self._read()
-            while begin and not self._version:
+            while begin and not (self._version or self._is_deleted):
                 await self._write(self._now())
                 await self._know()
             return bool(self._version)
@@ -108,7 +109,10 @@ class TreeBook:
         found = await self._store.profiles.get(_OWNER, self._key)
         self._version = found.version if found is not None else 0
         if found is None:
+            # It goes with its root: whoever is left of the tree has nobody to tell.
+            self._is_deleted = self._is_begun
             return
+        self._is_begun = True
         self._entries = from_json(found.value, dict[str, Entry])
         for name, told in self._entries.items():
             if not self._is_here(told):
@@ -151,7 +155,7 @@ class TreeBook:
 
     async def _write(self, entries: dict[str, Entry]) -> bool:
         """Replace what is told; false if somebody else has, since it was read."""
-        if entries == self._entries and self._version:
+        if self._is_deleted or (entries == self._entries and self._version):
             return True
         try:
             written = await self._store.profiles.set(
@@ -163,5 +167,5 @@ class TreeBook:
         except BaseException:
             self._version = None  # it may have been written all the same
             raise
-        self._version, self._entries = written.version, entries
+        self._version, self._entries, self._is_begun = written.version, entries, True
         return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import cached_property
 from typing import TypeVar
 
 from awaken.backend.delegate import DelegateTool
@@ -23,8 +24,8 @@ from awaken.errors import (
     RegistryConflict,
     ValidationFailed,
 )
-from awaken.ext.background import BackgroundTaskPlugin, background
-from awaken.ext.compaction import CompactionPlugin
+from awaken.ext import background, compaction
+from awaken.ext.background import BACKGROUND_PLUGIN_ID
 from awaken.ext.stop import StopConditionPlugin
 from awaken.ids import UUID7, Ids
 from awaken.loop import LoopActionHandlersPlugin, LoopStatePlugin
@@ -47,15 +48,26 @@ class AgentRuntimeBuilder:
         self._profiles: ProfileStore | None = None
         self._wrap_executor: WrapExecutor | None = None
         self._clock, self._ids = clock, ids
-        self._tasks = BackgroundTaskPlugin(clock=clock, ids=ids)
-        self._compaction = CompactionPlugin()
 
     def closers(self) -> list[Closes]:
         """The plugins that have to be closed with the runtime."""
         known = self._registries.plugins
         plugins = [plugin for id in known.ids() if (plugin := known.get(id)) is not None]
-        own = (self._tasks, self._compaction)
-        return [plugin for plugin in (*plugins, *own) if isinstance(plugin, Closes)]
+        if self._has_tasks():
+            plugins.append(self._tasks)
+        if any(spec.context_policy is not None for spec in self._specs()):
+            plugins.append(self._compaction)
+        return [plugin for plugin in plugins if isinstance(plugin, Closes)]
+
+    @cached_property
+    def _tasks(self) -> background.BackgroundTaskPlugin:
+        """For agents that do not bring a plugin for tasks themselves; loaded if there are tasks."""
+        return background.BackgroundTaskPlugin(clock=self._clock, ids=self._ids)
+
+    @cached_property
+    def _compaction(self) -> compaction.CompactionPlugin:
+        """For agents with a policy; loaded if one has one."""
+        return compaction.CompactionPlugin()
 
     def _register(self, registry: MapRegistry[T], id: str, item: T) -> AgentRuntimeBuilder:
         try:
@@ -120,7 +132,7 @@ class AgentRuntimeBuilder:
             builtin_plugins=self._builtin(),
             wrap_executor=self._wrap_executor,
             make_delegate=self._delegate,
-            in_background=background,
+            in_background=lambda tool: background.background(tool),
         )
 
     def _delegate(self, spec: AgentSpec, resolver: ExecutionResolver) -> Tool:
@@ -128,16 +140,16 @@ class AgentRuntimeBuilder:
         return DelegateTool(spec, resolver, local)
 
     def _builtin(self) -> Callable[[AgentSpec], list[Plugin]]:
-        own, clock, agents = self._own_plugins, self._clock, self._registries.agents
-        specs = [spec for id in agents.ids() if (spec := agents.get(id)) is not None]
-        has_tasks = any(spec.background_tools or self._brings_tasks(spec) for spec in specs)
-        bare = self._tasks.without_tools()
+        own, clock = self._own_plugins, self._clock
+        tasks = self._tasks if self._has_tasks() else None
+        bare = tasks.without_tools() if tasks is not None else None
 
         def builtin(spec: AgentSpec) -> list[Plugin]:
             plugins: list[Plugin] = [own[spec.id]] if spec.id in own else []
-            if has_tasks and not self._brings_tasks(spec):
-                # Also without tasks of its own: it may go on with a run that has some.
-                plugins.append(self._tasks if spec.background_tools else bare)
+            # Also for one without tasks of its own: it may go on with a run that has some.
+            ours = tasks if spec.background_tools else bare
+            if ours is not None and not self._brings_tasks(spec):
+                plugins.append(ours)
             return [
                 *plugins,
                 LoopStatePlugin(),
@@ -148,10 +160,18 @@ class AgentRuntimeBuilder:
 
         return builtin
 
+    def _specs(self) -> list[AgentSpec]:
+        agents = self._registries.agents
+        return [spec for id in agents.ids() if (spec := agents.get(id)) is not None]
+
+    def _has_tasks(self) -> bool:
+        """Whether any agent may have tasks."""
+        return any(spec.background_tools or self._brings_tasks(spec) for spec in self._specs())
+
     def _brings_tasks(self, spec: AgentSpec) -> bool:
         """Whether an agent has a plugin for tasks already."""
         plugins = (self._registries.plugins.get(id) for id in spec.plugin_ids)
-        return any(plugin is not None and plugin.id == self._tasks.id for plugin in plugins)
+        return any(plugin is not None and plugin.id == BACKGROUND_PLUGIN_ID for plugin in plugins)
 
     def validated_resolver(self, sources: Collection[str] = ()) -> RegistryResolver:
         """The resolver, after every agent has been resolved once.

@@ -99,5 +99,5 @@ class LiveControl:
         run = self.active.find_by_thread(thread_id)
         if run is None:
             return self.when_told(thread_id)
-        for command in await self.store.load_commands(thread_id):
+        for command in await self.store.load_commands(thread_id, after=run.seen):
             run.take(command)

@@ -17,7 +17,6 @@ from awaken.domain.identity import RequestOrigin, RunMode
 from awaken.domain.message import Message, MessageMetadata
 from awaken.errors import AwakenError, RunLeft, ThreadAlreadyRunning
 from awaken.loop import AgentRunResult
-from awaken.runtime.inboxes import Inboxes
 from awaken.runtime.request import RunRequest
 
 log = logging.getLogger("awaken.runtime")
@@ -38,7 +37,6 @@ class Messages:
         self._clock = clock
         self._deliver = deliver
         self._run = run
-        self._inboxes = Inboxes(store)
         self._waking: set[asyncio.Task[None]] = set()
 
     async def deliver(self, request: DurableMessageRequest) -> None:
@@ -48,28 +46,30 @@ class Messages:
             NotFound: there is no such thread.
         """
         thread_id = request.recipient_thread_id
-        if not await self._inboxes.has(thread_id, request.message_id):
-            message = msgspec.structs.replace(
-                Message.user(request.message, id=request.message_id),
-                metadata=MessageMetadata(sender_agent_id=request.sender_agent_id),
+        message = msgspec.structs.replace(
+            Message.user(request.message, id=request.message_id),
+            metadata=MessageMetadata(sender_agent_id=request.sender_agent_id),
+        )
+        number = await self._store.send(
+            ThreadCommand(
+                thread_id=thread_id,
+                kind=CommandKind.MESSAGES,
+                messages=(message,),
+                at_ms=self._clock.now_ms(),
+                key=request.message_id,
             )
-            await self._store.send(
-                ThreadCommand(
-                    thread_id=thread_id,
-                    kind=CommandKind.MESSAGES,
-                    messages=(message,),
-                    at_ms=self._clock.now_ms(),
-                )
-            )
+        )
+        if not number:
+            return  # it has come before, and was read
         await self._deliver(thread_id)
-        reading = await self._wake(thread_id, request.recipient_agent_id)
+        reading = await self._wake(thread_id, request.recipient_agent_id, number)
         if reading is not None:
             # Whoever sends it forgets it now: first, the run that reads it is on record.
-            await self._taken(request, reading)
+            await self._taken(thread_id, number, reading)
 
-    async def _taken(self, request: DurableMessageRequest, reading: asyncio.Future[None]) -> None:
+    async def _taken(self, thread_id: str, number: int, reading: asyncio.Future[None]) -> None:
         """Wait until a run has taken a message up, or will not."""
-        thread_id, seen = request.recipient_thread_id, 0
+        seen = 0
 
         async def changed() -> None:
             nonlocal seen
@@ -78,24 +78,28 @@ class Messages:
         async def is_read() -> None:
             await asyncio.wait([reading])
 
-        while not reading.done() and await self._inboxes.keeps(thread_id, request.message_id):
+        while not reading.done() and await self._store.is_pending(number):
             await first_of(changed(), is_read())
 
     async def wake(self, commands: Sequence[ThreadCommand], agents: Collection[str]) -> None:
         """Let these agents read what others have written to threads in which nobody runs: whoever
         took the messages may have died before it could start a run, or not have the agent."""
-        for thread_id in {c.thread_id for c in commands if any(map(_is_from_agent, c.messages))}:
+        written = {c.thread_id: c.id for c in commands if any(map(_is_from_agent, c.messages))}
+        for thread_id, number in written.items():
             context = await self._store.load_context(thread_id, tail=0)
             last = context.open_run if context is not None else None
             if last is not None and last.agent_id in agents:
-                await self._wake(thread_id, None)
+                await self._wake(thread_id, None, number)
 
-    async def _wake(self, thread_id: str, agent_id: str | None) -> asyncio.Future[None] | None:
-        """Start a run in a thread where none is open; one that waits is woken by the command."""
+    async def _wake(
+        self, thread_id: str, agent_id: str | None, number: int
+    ) -> asyncio.Future[None] | None:
+        """Start a run in a thread where none is open, if a command still waits there; one that
+        waits is woken by the command."""
         thread = await self._store.load_thread(thread_id)
         if thread is None or thread.owner is not None or thread.open_run_id is not None:
             return None
-        if not await self._store.load_commands(thread_id):
+        if not await self._store.is_pending(number):
             return None
         task = asyncio.ensure_future(self._read(thread_id, agent_id))
         self._waking.add(task)

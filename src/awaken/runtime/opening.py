@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 
 import msgspec
 
+from awaken.backend import remote
 from awaken.backend.local import ThreadContextSnapshot, new_phase_runtime
-from awaken.backend.remote import backend_kind
 from awaken.clock import Clock
 from awaken.contract.backend import (
     BACKEND_OUTPUT_STATE_KEY,
@@ -281,7 +281,7 @@ async def remote_run(
         fence=opening.fence,
         leave=opening.leave,
         request=msgspec.structs.replace(
-            request_snapshot(_with_share(request, account)), backend=backend_kind(agent)
+            request_snapshot(_with_share(request, account)), backend=remote.backend_kind(agent)
         ),
         budget=account,
         depth=opening.inherited.depth,

@@ -16,7 +16,7 @@ from awaken.domain.message import Message, Role
 from awaken.domain.thread import Thread
 from awaken.domain.window import shortened
 from awaken.errors import ResolveError, ResolveFailed
-from awaken.ext.compaction import COMPACTION
+from awaken.ext import compaction
 from awaken.loop.context import counter_of, policy_of
 from awaken.plugin.agent import ResolvedAgent, ResolvedBackendAgent, ResolvedExecution
 from awaken.runtime.opening import wants_whole_log
@@ -136,8 +136,8 @@ async def _leading(store: Store, context: ThreadContext, most: int) -> Sequence[
     thread_id, skipped = context.thread.id, context.skipped
     begins = await store.load_messages(thread_id, after=0, limit=min(skipped, most))
     found = list(takewhile(lambda message: message.role is Role.SYSTEM, begins))
-    known = context.thread_state.extensions.get(COMPACTION.name)
-    seq = COMPACTION.load(known).last_summary_seq if known is not None else None
+    known = context.thread_state.extensions.get(compaction.COMPACTION.name)
+    seq = compaction.COMPACTION.load(known).last_summary_seq if known is not None else None
     if seq is not None and len(found) < seq <= skipped:
         found += await store.load_messages(thread_id, after=seq - 1, limit=1)
     asked = _last_asked(context)

@@ -9,10 +9,10 @@ from functools import partial
 
 import msgspec
 
+from awaken.backend import remote
 from awaken.backend.background import BackgroundControlResolver
 from awaken.backend.dispatch import validate_root_execution_request
 from awaken.backend.local import LocalBackend
-from awaken.backend.remote import close_cut_short, execute_remote_root_lifecycle
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.backend import BackendLoopError, ExecutionBackendError
 from awaken.contract.background import AMBIENT_MESSAGE_SINK, AMBIENT_TASK_JOURNAL
@@ -24,7 +24,7 @@ from awaken.contract.profile import ProfileStore
 from awaken.contract.registry import ExecutionResolver
 from awaken.contract.store import Store
 from awaken.domain.identity import RunMode
-from awaken.domain.lifecycle import Suspended
+from awaken.domain.lifecycle import RunStatus, Suspended
 from awaken.errors import (
     DecisionRefused,
     InvalidResume,
@@ -48,6 +48,7 @@ from awaken.runtime.delegates import Delegates
 from awaken.runtime.listen import Listener
 from awaken.runtime.messages import Messages
 from awaken.runtime.opening import Opening, local_run, remote_run
+from awaken.runtime.outboxes import Outboxes
 from awaken.runtime.prepare import RunChoice, as_asked_before, choose_run, take_commands
 from awaken.runtime.reading import read_thread, resolve
 from awaken.runtime.request import (
@@ -96,10 +97,11 @@ class AgentRuntime(LiveControl):
             clock,
             self.deliver,
             self.delegates,
-            self.accounts.of_run,
+            self.accounts,
             lambda: self._listener.start(self.active),
         )
         self.messages = Messages(store, clock, self.deliver, self.run)
+        self.outboxes = Outboxes(store, clock, self.messages, self.tasks)
         self._leaving = CancellationToken()
         self._leaving_taken_up = CancellationToken()
 
@@ -193,22 +195,38 @@ class AgentRuntime(LiveControl):
     async def _run(
         self, request: RunRequest, slot: ActiveRun, sink: EventSink, inherited: Inherited
     ) -> AgentRunResult:
+        paused: AgentRunResult | None = None
         while True:
             try:
                 result = await self._run_once(request, slot, sink, inherited)
             except CancelFirst as wish:
-                closing = continuation(request, wish.run_id)
-                await self._run_once(closing, slot, NullEventSink(), inherited)
+                await self._end_first(request, wish.run_id, slot, inherited)
                 slot.renew()
                 continue
             except AskAgain:
                 slot.renew()
                 continue
+            except (InvalidResume, ThreadAlreadyRunning):
+                if paused is None:
+                    raise
+                return paused  # another process was quicker to go on with it
             if not result.waits or not await self._is_called(request.thread_id, result):
                 return result
             # Somebody answered, cancelled or told it before the thread was given up.
             slot.renew()
-            request = continuation(request, result.run_id)
+            paused, request = result, continuation(request, result.run_id)
+
+    async def _end_first(
+        self, request: RunRequest, run_id: str, slot: ActiveRun, inherited: Inherited
+    ) -> None:
+        """End a run that was cancelled, unless another process has done so meanwhile."""
+        closing = continuation(request, run_id)
+        try:
+            await self._run_once(closing, slot, NullEventSink(), inherited)
+        except InvalidResume:
+            run = await self.store.load_run(run_id)
+            if run is not None and run.status is not RunStatus.DONE:
+                raise
 
     async def _is_called(self, thread_id: str, paused: AgentRunResult) -> bool:
         """Whether a run that has just paused is wanted for something, and nobody else has it.
@@ -261,13 +279,13 @@ class AgentRuntime(LiveControl):
                 if opening.asks_for_more:
                     # Its end is no answer to who asks now.
                     request = msgspec.structs.replace(request, sink=NullEventSink())
-                ended = await close_cut_short(agent, request, created_at, context)
+                ended = await remote.close_cut_short(agent, request, created_at, context)
                 if opening.asks_for_more:
                     raise AskAgain
                 return ended
             validate_root_execution_request(agent, request)
         self._begin(opening)
-        return await execute_remote_root_lifecycle(
+        return await remote.execute_remote_root_lifecycle(
             agent,
             request,
             created_at,

@@ -19,7 +19,6 @@ from awaken.contract.control import InboxReceiver
 from awaken.contract.store import Store
 from awaken.errors import StaleFence, StoreError, ThreadOwned, VersionConflict
 from awaken.loop.inbox import payload_messages
-from awaken.runtime.inboxes import Inboxes
 
 PAUSE = 1.0
 log = logging.getLogger("awaken.runtime")
@@ -34,16 +33,13 @@ class TaskMail:
         self._store = store
         self._clock = clock
         self._deliver = deliver
-        self._inboxes = Inboxes(store)
 
     async def keep(self, thread_id: str, id: str, event: Json) -> None:
-        """Keep an event for whoever runs a task.
+        """Keep an event for whoever runs a task, once.
 
         Raises:
             StoreError: it could not be kept.
         """
-        if await self._inboxes.keeps(thread_id, id):
-            return
         (message,) = payload_messages(event)
         await self._store.send(
             ThreadCommand(
@@ -51,6 +47,7 @@ class TaskMail:
                 kind=CommandKind.MESSAGES,
                 messages=(msgspec.structs.replace(message, id=id),),
                 at_ms=self._clock.now_ms(),
+                key=id,
             )
         )
 
@@ -87,19 +84,21 @@ class TaskMail:
 
     async def _move(self, letter: Json, fence: Fence, agent: str) -> None:
         now = self._clock.now_ms()
-        messages = [
-            message
+        sends = [
+            ThreadCommand(
+                thread_id=agent,
+                kind=CommandKind.MESSAGES,
+                messages=(message,),
+                at_ms=now,
+                key=message.id,
+            )
             for message in payload_messages(letter)
-            if not await self._inboxes.has(agent, message.id or "")
         ]
-        command = ThreadCommand(
-            thread_id=agent, kind=CommandKind.MESSAGES, messages=tuple(messages), at_ms=now
-        )
         commit = ThreadCommit(
             thread_id=fence.thread_id,
             expected_length=0,
             acks=(letter["command"],),
-            sends=(command,) if messages else (),
+            sends=tuple(sends),
             at_ms=now,
             fence=fence,
         )

@@ -23,7 +23,6 @@ from awaken.contract.background import (
     cut_short,
     terminal_event,
 )
-from awaken.contract.budget import Account
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import Fence, ThreadCommit, child_id
 from awaken.contract.control import inbox_channel
@@ -35,28 +34,23 @@ from awaken.domain.lifecycle import CANCELLED, RunStatus
 from awaken.domain.message import Message
 from awaken.domain.run import RunRecord
 from awaken.errors import AwakenError, CommitUnknown, NotFound, StaleFence, StoreError
+from awaken.ext import background
 from awaken.ext.background import (
-    BackgroundTaskManager,
-    BackgroundTool,
     cancel_live_task,
     drop_live_task,
     find_live_task,
     live_task_end,
     when_task_waits,
 )
-from awaken.ext.background.life import ATTEMPTS
-from awaken.ext.background.supervise import describe
 from awaken.loop.inbox import payload_messages
 from awaken.plugin.agent import ResolvedAgent
+from awaken.runtime.accounts import Accounts
 from awaken.runtime.active import ActiveRun, ActiveRuns
 from awaken.runtime.task_mail import TaskMail
 from awaken.runtime.task_records import INTERRUPTED, KeptTask, is_task
 from awaken.state.store import StateStore
 
 log = logging.getLogger("awaken.runtime")
-
-AccountOf = Callable[[str | None, ExecutionResolver], Awaitable[Account | None]]
-"""Finds the account of a run."""
 
 
 class LiveTask:
@@ -86,11 +80,11 @@ class Tasks:
         clock: Clock,
         deliver: Callable[[str], Awaitable[None]],
         delegates: DurableDelegates,
-        account_of: AccountOf,
+        accounts: Accounts,
         listen: Callable[[], None],
     ) -> None:
         self._delegates = delegates
-        self._account_of = account_of
+        self._accounts = accounts
         self._store = store
         self._active = active
         self._clock = clock
@@ -105,9 +99,12 @@ class Tasks:
         Raises:
             StoreError: it could not be kept.
         """
-        record = KeptTask(task, resume).begun(self._clock.now_ms())
+        kept = KeptTask(task, resume)
+        record = kept.begun(self._clock.now_ms())
         start = RunStart(thread_id=task.uid, run_id=task.uid, parent_run_id=record.parent_run_id)
         above = self._active.find_by_run(record.parent_run_id or "")
+        if kept.agent_key is not None:
+            await self._accounts.spread(task.parent_context.run_id)
         async with self._claimed(record) as live:
             await self._commit(record, live.fence, start, beneath=await self._thread_above(task))
             self._hold(live, left_on_close=above is not None and above.left_on_close)
@@ -172,7 +169,7 @@ class Tasks:
             return await self._end(live, task, event)
         except StoreError:
             live.failures += 1
-            if live.failures < ATTEMPTS:
+            if live.failures < background.ATTEMPTS:
                 raise
             live.late = (task, event)
             return True
@@ -297,7 +294,7 @@ class Tasks:
             await self.end_interrupted(record)
             return False
         agent, tool = found
-        budget = await self._account_of(kept.task.parent_context.run_id, resolver)
+        budget = await self._accounts.of_run(kept.task.parent_context.run_id, resolver)
         async with self._claimed(record) as live:
             # Read again: another process may have carried it on until now.
             now = await self._store.load_run(record.run_id)
@@ -312,7 +309,7 @@ class Tasks:
             except Exception as error:
                 # Whatever it was begun with, it is not what its tool can go on from.
                 log.warning("task %s cannot be taken up", record.run_id, exc_info=True)
-                reason = f"{INTERRUPTED}, and it cannot go on: {describe(error)}"
+                reason = f"{INTERRUPTED}, and it cannot go on: {background.describe(error)}"
                 await self._end(live, *self._broken_off(kept.task, reason))
                 return False
             self._hold(live, left_on_close=True)
@@ -320,12 +317,12 @@ class Tasks:
         await self._pass_on(record.thread_id)
         return True
 
-    def _manager_of(self, agent: ResolvedAgent) -> BackgroundTaskManager:
+    def _manager_of(self, agent: ResolvedAgent) -> background.BackgroundTaskManager:
         """What looks after an agent's tasks; here it keeps what a task starts, as long as no run of
         the agent does."""
-        manager = agent.env.services.get(BackgroundTaskManager)
-        if not isinstance(manager, BackgroundTaskManager):
-            return BackgroundTaskManager(journal=self)
+        manager = agent.env.services.get(background.BackgroundTaskManager)
+        if not isinstance(manager, background.BackgroundTaskManager):
+            return background.BackgroundTaskManager(journal=self)
         manager.set_journal(self)
         manager.set_store(StateStore(agent.env.keys))
         return manager
@@ -457,7 +454,7 @@ def _parents(run: RunRecord) -> set[str]:
 
 def _tool_of(
     kept: KeptTask, resolver: ExecutionResolver
-) -> tuple[ResolvedAgent, BackgroundTool] | None:
+) -> tuple[ResolvedAgent, background.BackgroundTool] | None:
     """The tool that can run a task again, and its agent."""
     agent_id = kept.task.parent_context.agent_id
     name = kept.resume.get("tool") if isinstance(kept.resume, dict) else None
@@ -465,7 +462,7 @@ def _tool_of(
         return None
     agent: ResolvedAgent = resolver.resolve(agent_id)
     tool = agent.tools.get(name)
-    return (agent, tool) if isinstance(tool, BackgroundTool) else None
+    return (agent, tool) if isinstance(tool, background.BackgroundTool) else None
 
 
 def _with_id(message: Message, id: str | None) -> Message:

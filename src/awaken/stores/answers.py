@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from awaken.codec import loads
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.domain.suspension import ToolCallResume
 from awaken.domain.ticket import Ticket, TicketStatus
@@ -75,6 +76,12 @@ def check_sent(command: ThreadCommand) -> None:
     """
     if command.kind is _DECISIONS:
         raise InvalidRecord("decisions are not sent: `decide` checks them against their tickets")
+
+
+def has_pending(outbox: msgspec.Raw) -> bool:
+    """Whether an outbox, as a state has it, holds something."""
+    kept = loads(outbox)
+    return isinstance(kept, dict) and bool(kept.get("pending"))
 
 
 def is_past(ticket: Ticket, now_ms: int) -> bool:

@@ -121,7 +121,7 @@ class FunctionReader:
         return given
 
     def _field(self, parameter: Parameter) -> tuple[str, Any] | tuple[str, Any, Any]:
-        name, type_, default = parameter
+        name, type_, default = parameter.name, parameter.annotation, parameter.default
         if is_pydantic(type_):
             self._pydantic[name] = PydanticReader(type_)
             # Unset, so that a default is passed as it is and never validated.
@@ -191,18 +191,18 @@ def _refuse(wrong: list[Complaint]) -> None:
         raise ToolError.invalid_arguments("; ".join(texts))
 
 
-_PLACE = re.compile(r"(?P<what>.*) - at (?P<key>`key` in )?`\$\.?(?P<place>.*)`", re.DOTALL)
-_FIELD = re.compile(r"Object (?P<what>missing required|contains unknown) field `(?P<name>.*)`")
+_PLACE = r"(?s)(?P<what>.*) - at (?P<key>`key` in )?`\$\.?(?P<place>.*)`"
+_FIELD = r"Object (?P<what>missing required|contains unknown) field `(?P<name>.*)`"
 
 
 def _explain(message: str, schema: Json) -> str:
     """msgspec's ``Expected `str`, got `int` - at `$.city` `` as ``city: expected `str`…``."""
     what, place = message, ""
-    if found := _PLACE.fullmatch(message):
+    if found := re.fullmatch(_PLACE, message):
         what, place = found["what"], found["place"]
         if found["key"]:
             return f"{place or 'arguments'}: in a key, {what[:1].lower()}{what[1:]}"
-    if field := _FIELD.fullmatch(what):
+    if field := re.fullmatch(_FIELD, what):
         parent, place = _at(schema, place), f"{place}.{field['name']}".removeprefix(".")
         if field["what"] == "missing required":
             return f"{place}: required, but missing"

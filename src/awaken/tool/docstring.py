@@ -15,12 +15,13 @@ _SECTIONS = (
     "args|arguments|parameters|params|keyword args|keyword arguments|other parameters|returns?|"
     "yields?|raises?|warns?|examples?|notes?|references|see also|attributes|todo"
 )
-_GOOGLE_SECTION = re.compile(rf"({_SECTIONS}):\s*$", re.IGNORECASE)
-_GOOGLE_ENTRY = re.compile(r"\*{0,2}(\w+)(?:\s*\(.*?\))?\s*:\s*(.*)")
-_NUMPY_RULE = re.compile(r"-{3,}\s*$")
-_NUMPY_ENTRY = re.compile(r"(\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?$")
-_SPHINX_FIELD = re.compile(r":[a-z]+(?:\s[^:]*)?:(?:\s|$)", re.IGNORECASE)
-_SPHINX_PARAM = re.compile(
+# Compiled when the first docstring is read, and kept by `re`.
+_GOOGLE_SECTION = rf"(?i)({_SECTIONS}):\s*$"
+_GOOGLE_ENTRY = r"\*{0,2}(\w+)(?:\s*\(.*?\))?\s*:\s*(.*)"
+_NUMPY_RULE = r"-{3,}\s*$"
+_NUMPY_ENTRY = r"(\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?$"
+_SPHINX_FIELD = r"(?i):[a-z]+(?:\s[^:]*)?:(?:\s|$)"
+_SPHINX_PARAM = (
     r":(?:param|parameter|arg|argument|key|keyword)\s+(?:[^:]*\s)?\*{0,2}(\w+)\s*:\s*(.*)"
 )
 _ABOUT_PARAMETERS = ("arg", "param", "keyword", "other param")
@@ -47,11 +48,11 @@ def parse_docstring(text: str | None) -> Docstring:
 def _style(lines: list[str], i: int) -> str:
     """The style of the section that begins at line `i`, or nothing if none does."""
     line, after = lines[i], lines[i + 1 : i + 2]
-    if _SPHINX_FIELD.match(line):
+    if re.match(_SPHINX_FIELD, line):
         return "sphinx"
-    if line.strip() and after and _NUMPY_RULE.match(after[0]):
+    if line.strip() and after and re.match(_NUMPY_RULE, after[0]):
         return "numpy"
-    if _GOOGLE_SECTION.match(line):
+    if re.match(_GOOGLE_SECTION, line):
         body = next((other for other in lines[i + 1 :] if other.strip()), "")
         return "google" if body.startswith((" ", "\t")) else ""
     return ""
@@ -60,7 +61,7 @@ def _style(lines: list[str], i: int) -> str:
 def _section(lines: list[str], style: str) -> dict[str, str]:
     """What one section says of parameters; nothing if it is about something else."""
     if style == "sphinx":
-        found = _SPHINX_PARAM.match(lines[0])
+        found = re.match(_SPHINX_PARAM, lines[0])
         return {found[1]: _joined([found[2], *_until_blank(lines[1:])])} if found else {}
     if not lines[0].strip().lower().startswith(_ABOUT_PARAMETERS):
         return {}
@@ -70,12 +71,12 @@ def _section(lines: list[str], style: str) -> dict[str, str]:
     return _entries(textwrap.dedent("\n".join(body)).splitlines(), _GOOGLE_ENTRY)
 
 
-def _entries(lines: list[str], entry: re.Pattern[str]) -> dict[str, str]:
+def _entries(lines: list[str], entry: str) -> dict[str, str]:
     """Entries start at the margin; what is indented below one belongs to it."""
     texts: dict[str, list[str]] = {}
     current: list[str] = []
     for line in lines:
-        found = None if line.startswith((" ", "\t")) else entry.match(line)
+        found = None if line.startswith((" ", "\t")) else re.match(entry, line)
         if found is None:
             current.append(line)
             continue

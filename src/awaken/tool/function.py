@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_NAME = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
+_NAME = r"[A-Za-z0-9_.:-]{1,128}"
 
 
 class ToolOptions(TypedDict, total=False):
@@ -286,7 +286,7 @@ def _checked_recovery(
 
 
 def _checked_name(name: str) -> str:
-    if not _NAME.fullmatch(name):
+    if not re.fullmatch(_NAME, name):
         raise ConfigError(
             f"{name!r} cannot be a tool's name: give one of letters, digits, `_`, `-`, `.` and `:` "
             "with tool(name=...)"

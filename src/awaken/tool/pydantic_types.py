@@ -5,7 +5,6 @@ Pydantic is never imported unless an annotation is made of it, and then it is al
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import sys
 import typing
@@ -68,7 +67,7 @@ def _field_types(type_: type) -> list[Any]:
 
 def _has_fields(type_: type) -> bool:
     return (
-        dataclasses.is_dataclass(type_)
+        hasattr(type_, "__dataclass_fields__")
         or hasattr(type_, "__required_keys__")  # a TypedDict, of typing or typing_extensions
         or issubclass(type_, msgspec.Struct)
         or (issubclass(type_, tuple) and hasattr(type_, "_fields"))

@@ -7,7 +7,9 @@ import inspect
 import types
 import typing
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from awaken.contract.tool import ToolCallContext
 from awaken.errors import ConfigError
@@ -15,7 +17,7 @@ from awaken.errors import ConfigError
 REQUIRED: Any = inspect.Parameter.empty
 
 
-class Parameter(NamedTuple):
+class Parameter(msgspec.Struct, frozen=True):
     """One argument the model gives; `default` is `REQUIRED` if it must."""
 
     name: str
@@ -23,7 +25,7 @@ class Parameter(NamedTuple):
     default: Any
 
 
-class Signature(NamedTuple):
+class Signature(msgspec.Struct, frozen=True):
     """What the model gives, and the name under which the context is passed, if it is."""
 
     parameters: tuple[Parameter, ...]

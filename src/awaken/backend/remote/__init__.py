@@ -1,17 +1,22 @@
 """Runs of agents that are elsewhere."""
 
-from awaken.backend.remote.keep import (
-    backend_kind,
-    load_checkpoint_state,
-    remote_backend_error_message,
-    state_with_backend_output,
-)
-from awaken.backend.remote.lifecycle import (
-    CUT_SHORT,
-    close_cut_short,
-    execute_remote_root_lifecycle,
-)
-from awaken.backend.remote.log import materialize_remote_message_log
+from typing import TYPE_CHECKING
+
+from awaken.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from awaken.backend.remote.keep import (
+        backend_kind,
+        load_checkpoint_state,
+        remote_backend_error_message,
+        state_with_backend_output,
+    )
+    from awaken.backend.remote.lifecycle import (
+        CUT_SHORT,
+        close_cut_short,
+        execute_remote_root_lifecycle,
+    )
+    from awaken.backend.remote.log import materialize_remote_message_log
 
 __all__ = [
     "CUT_SHORT",
@@ -23,3 +28,15 @@ __all__ = [
     "remote_backend_error_message",
     "state_with_backend_output",
 ]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        ".keep": (
+            "backend_kind load_checkpoint_state remote_backend_error_message "
+            "state_with_backend_output"
+        ),
+        ".lifecycle": "CUT_SHORT close_cut_short execute_remote_root_lifecycle",
+        ".log": "materialize_remote_message_log",
+    },
+)

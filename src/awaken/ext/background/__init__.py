@@ -1,5 +1,7 @@
 """Work that outlives a tool call, and messages between agents."""
 
+from typing import TYPE_CHECKING
+
 from awaken.contract.background import (
     BackgroundTaskError,
     DurableMessageRequest,
@@ -10,17 +12,7 @@ from awaken.contract.background import (
     TaskParentContext,
     TaskStatus,
 )
-from awaken.ext.background.admit import TaskOptions
-from awaken.ext.background.handles import TaskHandles
-from awaken.ext.background.limits import BackgroundLimits
-from awaken.ext.background.manager import BackgroundTaskManager
-from awaken.ext.background.messages import (
-    MessagePolicy,
-    RecoverFailedMessagesTool,
-    SendMessageTool,
-)
-from awaken.ext.background.plugin import BACKGROUND_PLUGIN_ID, BackgroundTaskPlugin
-from awaken.ext.background.state import TaskProgress, TaskSummary
+from awaken.ext.background.state import BACKGROUND_PLUGIN_ID, TaskProgress, TaskSummary
 from awaken.ext.background.task import (
     AgentTaskContext,
     BackgroundTaskExecutionContext,
@@ -36,15 +28,32 @@ from awaken.ext.background.task import (
     live_task_end,
     when_task_waits,
 )
-from awaken.ext.background.tools import (
-    CANCEL_TASK_TOOL_ID,
-    CancelTaskTool,
-    ListTasksTool,
-    WaitTaskTool,
-)
-from awaken.ext.background.wrap import BackgroundTool, background
+from awaken.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from awaken.ext.background.admit import TaskOptions
+    from awaken.ext.background.handles import TaskHandles
+    from awaken.ext.background.life import ATTEMPTS
+    from awaken.ext.background.limits import BackgroundLimits
+    from awaken.ext.background.manager import BackgroundTaskManager
+    from awaken.ext.background.messages import (
+        MessagePolicy,
+        RecoverFailedMessagesTool,
+        SendMessageTool,
+    )
+    from awaken.ext.background.outbox import MessageDispatcher
+    from awaken.ext.background.plugin import BackgroundTaskPlugin
+    from awaken.ext.background.supervise import describe
+    from awaken.ext.background.tools import (
+        CANCEL_TASK_TOOL_ID,
+        CancelTaskTool,
+        ListTasksTool,
+        WaitTaskTool,
+    )
+    from awaken.ext.background.wrap import BackgroundTool, background
 
 __all__ = [
+    "ATTEMPTS",
     "BACKGROUND_PLUGIN_ID",
     "CANCEL_TASK_TOOL_ID",
     "AgentTaskContext",
@@ -58,6 +67,7 @@ __all__ = [
     "DurableMessageRequest",
     "DurableMessageSink",
     "ListTasksTool",
+    "MessageDispatcher",
     "MessagePolicy",
     "PersistedTaskMeta",
     "RecoverFailedMessagesTool",
@@ -78,9 +88,27 @@ __all__ = [
     "cancel_tasks_of",
     "current_background_task_context",
     "current_background_task_id",
+    "describe",
     "drop_live_task",
     "find_live_task",
     "leave_surroundings",
     "live_task_end",
     "when_task_waits",
 ]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        ".admit": "TaskOptions",
+        ".handles": "TaskHandles",
+        ".life": "ATTEMPTS",
+        ".limits": "BackgroundLimits",
+        ".manager": "BackgroundTaskManager",
+        ".messages": "MessagePolicy RecoverFailedMessagesTool SendMessageTool",
+        ".outbox": "MessageDispatcher",
+        ".plugin": "BackgroundTaskPlugin",
+        ".supervise": "describe",
+        ".tools": "CANCEL_TASK_TOOL_ID CancelTaskTool ListTasksTool WaitTaskTool",
+        ".wrap": "BackgroundTool background",
+    },
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 
 import msgspec
 
@@ -74,6 +75,23 @@ class MessageDispatcher:
             self._outcomes.append((entry, outcome))
             command.extend(outcome)
         return command or None
+
+    async def send_left(self, entries: Iterable[OutboxEntry]) -> Command:
+        """Try once to deliver what a run that is over has left, but for what this process tries
+        again by itself; when to do so the next time is up to whoever asks."""
+        command, handles = Command(), self._manager.handles
+        for entry in entries:
+            if entry.id in handles.sending or entry.id in handles.retries:
+                continue
+            handles.sending.add(entry.id)
+            try:
+                command.extend(await self._attempt(entry))
+            finally:
+                handles.sending.discard(entry.id)
+            retry = handles.retries.pop(entry.id, None)
+            if retry is not None:
+                retry.cancel()
+        return command
 
     async def _attempt(self, entry: OutboxEntry) -> Command:
         """Try to deliver a message once."""

@@ -28,6 +28,7 @@ from awaken.ext.background.messages import (
 from awaken.ext.background.outbox import MessageDispatcher
 from awaken.ext.background.restore import catch_up, tell_missed
 from awaken.ext.background.state import (
+    BACKGROUND_PLUGIN_ID,
     BACKGROUND_TASK_STATE,
     BACKGROUND_TASKS,
     FAILED_MESSAGES,
@@ -50,7 +51,6 @@ from awaken.state.runtime_keys import PENDING_WORK, RUN_LIFECYCLE, SetPending
 from awaken.state.snapshot import Snapshot
 from awaken.state.store import StateStore
 
-BACKGROUND_PLUGIN_ID = "background_tasks"
 ALL_TOOLS = frozenset(
     {
         CANCEL_TASK_TOOL_ID,
@@ -136,6 +136,7 @@ class BackgroundTaskPlugin:
         registrar.key(OUTBOX)
         registrar.key(FAILED_MESSAGES)
         registrar.service(BackgroundTaskManager, self.manager)
+        registrar.service(MessageDispatcher, self._dispatcher)
         registrar.hook(Phase.RUN_START, self.run_start)
         registrar.hook(Phase.STEP_END, self.note_work, when=self.has_tasks)
         registrar.hook(Phase.STEP_END, self._dispatcher.dispatch, when=self._dispatcher.has_work)

@@ -11,8 +11,12 @@ from awaken.contract.background import (
     TaskParentContext,
     TaskStatus,
 )
+from awaken.contract.commands import OUTBOX_KEY
 from awaken.domain.value import Value
 from awaken.state.key import Merge, Scope, StateKey
+
+BACKGROUND_PLUGIN_ID = "background_tasks"
+"""The plugin that keeps it."""
 
 # -- tasks ------------------------------------------------------------------------------------
 
@@ -171,7 +175,7 @@ def _outbox(outbox: Outbox, update: Enqueue | RemoveMessage) -> Outbox:
 
 
 OUTBOX: StateKey[Outbox, Enqueue | RemoveMessage] = StateKey(
-    "background_message_outbox",
+    OUTBOX_KEY,
     initial=Outbox,
     apply=_outbox,
     merge=Merge.COMMUTATIVE,

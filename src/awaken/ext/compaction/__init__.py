@@ -1,15 +1,20 @@
 """Keeping long conversations short: summaries, made beside runs, in the place of old messages."""
 
-from awaken.ext.compaction.config import CompactionConfig, summary_model
-from awaken.ext.compaction.plugin import (
-    COMPACTED,
-    COMPACTION_PLUGIN_ID,
-    FAILED,
-    SKIPPED,
-    STARTED,
-    CompactionPlugin,
-)
-from awaken.ext.compaction.state import COMPACTION, CompactionState
+from typing import TYPE_CHECKING
+
+from awaken.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from awaken.ext.compaction.config import CompactionConfig, summary_model
+    from awaken.ext.compaction.plugin import (
+        COMPACTED,
+        COMPACTION_PLUGIN_ID,
+        FAILED,
+        SKIPPED,
+        STARTED,
+        CompactionPlugin,
+    )
+    from awaken.ext.compaction.state import COMPACTION, CompactionState
 
 __all__ = [
     "COMPACTED",
@@ -23,3 +28,12 @@ __all__ = [
     "CompactionState",
     "summary_model",
 ]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        ".config": "CompactionConfig summary_model",
+        ".plugin": "COMPACTED COMPACTION_PLUGIN_ID FAILED SKIPPED STARTED CompactionPlugin",
+        ".state": "COMPACTION CompactionState",
+    },
+)

@@ -1,18 +1,23 @@
 """Handing a conversation to another agent."""
 
+from typing import TYPE_CHECKING
+
 from awaken.domain.overlay import AgentOverlay
 from awaken.ext.handoff.config import MAX_HANDOFFS, Handoff, InputFilter
-from awaken.ext.handoff.input import HandoffInputPlugin
-from awaken.ext.handoff.plugin import HANDOFF_TOOL, HandoffPlugin
-from awaken.ext.handoff.state import (
-    HANDOFF,
-    HANDOFF_COUNT,
-    Activate,
-    Clear,
-    HandoffState,
-    Handover,
-    Request,
-)
+from awaken.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from awaken.ext.handoff.input import HandoffInputPlugin
+    from awaken.ext.handoff.plugin import HANDOFF_TOOL, HandoffPlugin
+    from awaken.ext.handoff.state import (
+        HANDOFF,
+        HANDOFF_COUNT,
+        Activate,
+        Clear,
+        HandoffState,
+        Handover,
+        Request,
+    )
 
 __all__ = [
     "HANDOFF",
@@ -30,3 +35,12 @@ __all__ = [
     "InputFilter",
     "Request",
 ]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        ".input": "HandoffInputPlugin",
+        ".plugin": "HANDOFF_TOOL HandoffPlugin",
+        ".state": "HANDOFF HANDOFF_COUNT Activate Clear HandoffState Handover Request",
+    },
+)

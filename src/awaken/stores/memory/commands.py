@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.domain.suspension import Decision
@@ -54,11 +55,22 @@ class MemoryCommands(MemoryReads):
                 self._keep(thread, ThreadCommand.cancel(thread.id, run_id, at_ms=at_ms))
         return [self._head(thread) for thread in tree]
 
-    async def load_commands(self, thread_id: str | None = None) -> Sequence[ThreadCommand]:
-        if thread_id is None:
-            return list(self._commands.values())
-        thread = self._threads.get(thread_id)
-        return list(thread.commands.values()) if thread else []
+    async def load_commands(
+        self, thread_id: str | None = None, *, after: int = 0
+    ) -> Sequence[ThreadCommand]:
+        thread = self._threads.get(thread_id) if thread_id is not None else None
+        commands = self._commands if thread_id is None else thread.commands if thread else {}
+        if after == 0:
+            return list(commands.values())
+        # From the end, for what is new is there.
+        found = takewhile(lambda command: command.id > after, reversed(commands.values()))
+        return list(found)[::-1]
+
+    async def is_pending(self, id: int) -> bool:
+        return id in self._commands
+
+    async def list_outboxes(self) -> Sequence[str]:
+        return sorted(self._outboxes - self._owners.keys())
 
     async def next_commands(self, after: int) -> Sequence[ThreadCommand]:
         while True:

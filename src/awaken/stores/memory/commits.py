@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from awaken.contract.commands import CommandKind, ThreadCommand
+from awaken.contract.commands import OUTBOX_KEY, CommandKind, ThreadCommand
 from awaken.contract.commits import Committed, Fence, ThreadCommit
 from awaken.contract.streams import StreamPiece
 from awaken.domain.lifecycle import RunStatus
@@ -13,8 +13,8 @@ from awaken.domain.run import RunRecord
 from awaken.domain.thread import project_run
 from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.errors import InvalidRecord, StaleFence, ThreadOwned, VersionConflict
-from awaken.stores.answers import check_sent
-from awaken.stores.memory.tables import RunRow, Tables, ThreadRow
+from awaken.stores.answers import check_sent, has_pending
+from awaken.stores.memory.tables import RunRow, State, Tables, ThreadRow
 
 _replace = msgspec.structs.replace
 # Bound once: on Python 3.11 reaching a member through its enum costs as much as a call.
@@ -40,8 +40,7 @@ class MemoryWrites(Tables):
         thread.event_ends.append(len(events))
         thread.message_ends.append(length)
         if state:
-            thread.state.update(state)
-            thread.state_changes.append((len(thread.event_ends), state))
+            self._change_state(thread, state)
         thread.updated_at = commit.at_ms
         if commit.tickets:
             self._write_tickets(thread, commit.tickets)
@@ -67,6 +66,13 @@ class MemoryWrites(Tables):
         if self._changes.waiting:
             self._changes.tell(thread.id)
         return Committed(length, first_seq)
+
+    def _change_state(self, thread: ThreadRow, state: State) -> None:
+        thread.state.update(state)
+        thread.state_changes.append((len(thread.event_ends), state))
+        if OUTBOX_KEY in state:
+            is_full = has_pending(state[OUTBOX_KEY])
+            (self._outboxes.add if is_full else self._outboxes.discard)(thread.id)
 
     def _checked(self, commit: ThreadCommit) -> ThreadRow:
         """The thread to write, after every refusal has had its chance."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.codec import Json, to_json
+from awaken.contract.budget import book_key
 from awaken.contract.profile import ProfileEntry, ProfileOwner
 from awaken.errors import VersionConflict
 
@@ -37,6 +38,10 @@ class MemoryProfiles:
     async def list(self, owner: ProfileOwner) -> list[ProfileEntry]:
         mine = [entry for (name, _), entry in self._entries.items() if name == str(owner)]
         return sorted(mine, key=lambda entry: entry.key)
+
+    def drop_book(self, root: str) -> None:
+        """Forget the budget book of a tree whose root is deleted."""
+        self._entries.pop((str(ProfileOwner()), book_key(root)), None)
 
     async def clear_owner(self, owner: ProfileOwner) -> None:
         for address in [a for a in self._entries if a[0] == str(owner)]:

@@ -100,9 +100,10 @@ class RunRow:
 class Tables:
     """All there is; what is done with it stands in the modules beside this one.
 
-    `_owners` has the threads somebody holds. Epochs, command ids and versions do not come back when
-    a thread is deleted and made again: the first two are counted for the whole store, the last goes
-    on from `_first_version`.
+    `_owners` has the threads somebody holds, `_keys` by thread the commands that are kept once, and
+    `_outboxes` the threads that have something to send. Epochs, command ids and versions do not
+    come back when a thread is deleted and made again: the first two are counted for the whole
+    store, the last goes on from `_first_version`.
     """
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -110,6 +111,8 @@ class Tables:
         self._threads: dict[str, ThreadRow] = {}
         self._runs: dict[str, RunRow] = {}
         self._commands: dict[int, ThreadCommand] = {}
+        self._keys: dict[str, dict[str, int]] = {}
+        self._outboxes: set[str] = set()
         self._owners: dict[str, Fence] = {}
         self._runs_made = self._commands_sent = self._epoch = 0
         self._first_version = 0
@@ -129,7 +132,13 @@ class Tables:
         self._changes.tell(thread.id)
 
     def _keep(self, thread: ThreadRow, command: ThreadCommand) -> int:
-        """Give a command its number, and tell whoever waits for one."""
+        """Give a command its number, and tell whoever waits for one; 0 if it was done before."""
+        if command.key is not None:
+            known = self._keys.setdefault(thread.id, {}).setdefault(
+                command.key, self._commands_sent + 1
+            )
+            if known <= self._commands_sent:
+                return known if known in self._commands else 0
         self._commands_sent += 1
         number = self._commands_sent
         kept = msgspec.structs.replace(command, id=number)

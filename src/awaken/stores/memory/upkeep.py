@@ -38,7 +38,12 @@ class MemoryUpkeep(MemoryReads):
         return self._head(copy)
 
     async def delete_thread(
-        self, thread_id: str, *, children: ChildStrategy = ChildStrategy.REJECT, at_ms: int
+        self,
+        thread_id: str,
+        *,
+        children: ChildStrategy = ChildStrategy.REJECT,
+        force: bool = False,
+        at_ms: int,
     ) -> Freed:
         thread = self._existing(thread_id)
         families = self._children()
@@ -55,7 +60,8 @@ class MemoryUpkeep(MemoryReads):
         for row in doomed:
             if row.id in self._owners:
                 raise ThreadOwned(row.id, self._owners[row.id].owner)
-        for row in (*self._upwards(thread), *doomed):
+        _, *above = self._upwards(thread)
+        for row in above if force else (*doomed, *above):
             if row.open_run_id is not None:
                 raise RunOpen(thread_id, row.open_run_id, of=row.id)
         if children is ChildStrategy.DETACH:
@@ -98,9 +104,12 @@ class MemoryUpkeep(MemoryReads):
         runs = [name for name, run in self._runs.items() if run.record.thread_id in doomed]
         for name in runs:
             del self._runs[name]
+            self.profiles.drop_book(name)
         for thread in doomed.values():
             self._drop_commands(thread, list(thread.commands))
             del self._threads[thread.id]
+            self._keys.pop(thread.id, None)
+            self._outboxes.discard(thread.id)
             self._first_version = max(self._first_version, thread.version + 1)
             self._changes.tell(thread.id)
         return Freed(

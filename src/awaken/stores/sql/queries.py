@@ -166,12 +166,24 @@ HAS_EXPIRED_TICKET = """
 SELECT 1 FROM tickets WHERE status = 'open' AND thread = ? AND run_id = ? AND expires_at < ?
 """
 ADD_COMMAND = "INSERT INTO commands (thread, run_id, kind, body) VALUES (?, ?, ?, ?)"
-COMMANDS = "SELECT id, body FROM commands WHERE thread = ? ORDER BY id"
+KNOWN_KEY = """
+SELECT c.id FROM command_keys AS k LEFT JOIN commands AS c ON c.id = k.command
+WHERE k.thread = ? AND k.key = ?
+"""
+ADD_KEY = "INSERT INTO command_keys (thread, key, command) VALUES (?, ?, ?)"
+COMMANDS = "SELECT id, body FROM commands WHERE thread = ? AND id > ? ORDER BY id"
+IS_PENDING = "SELECT 1 FROM commands WHERE id = ?"
 COMMANDS_AFTER = "SELECT id, body FROM commands WHERE id > ? ORDER BY id"
 HAS_CANCEL = """
 SELECT 1 FROM commands WHERE thread = ? AND kind = 'cancel' AND (run_id IS NULL OR run_id = ?)
 """
 HAS_COMMAND = "SELECT 1 FROM commands WHERE thread = ? AND (run_id IS NULL OR run_id = ?)"
+
+ADD_OUTBOX = "INSERT OR IGNORE INTO outboxes (thread) VALUES (?)"
+DROP_OUTBOX = "DELETE FROM outboxes WHERE thread = ?"
+OUTBOXES = """
+SELECT t.id, t.owner FROM outboxes AS o JOIN threads AS t ON t.pk = o.thread ORDER BY t.id
+"""
 
 # -- upkeep -------------------------------------------------------------------------------------
 
@@ -197,6 +209,11 @@ DELETE_SNAPSHOTS = "DELETE FROM snapshots WHERE id BETWEEN ? AND ?"
 DELETE_RUNS = "DELETE FROM runs WHERE thread = ?"
 DELETE_TICKETS = "DELETE FROM tickets WHERE thread = ?"
 DELETE_COMMANDS = "DELETE FROM commands WHERE thread = ?"
+DELETE_KEYS = "DELETE FROM command_keys WHERE thread = ?"
+# Each tree's book is named after the run at its root.
+DELETE_BOOKS = """
+DELETE FROM profiles WHERE owner = ? AND key IN (SELECT ? || id FROM runs WHERE thread = ?)
+"""
 DELETE_THREAD = "DELETE FROM threads WHERE pk = ?"
 RAISE_EPOCHS = """
 UPDATE epochs SET floor = t.epoch FROM threads AS t WHERE t.pk = ? AND t.epoch > floor
@@ -217,7 +234,7 @@ WITH RECURSIVE above(id, parent, open_run) AS (
     SELECT id, parent, open_run FROM threads WHERE id = ?
     UNION SELECT t.id, t.parent, t.open_run FROM above AS a JOIN threads AS t ON t.id = a.parent
 )
-SELECT id, open_run FROM above WHERE open_run IS NOT NULL LIMIT 1
+SELECT id, open_run FROM above WHERE open_run IS NOT NULL AND id <> ? LIMIT 1
 """
 
 # -- profiles -----------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from awaken.codec import dumps, loads
 from awaken.contract.commands import ThreadCommand
 from awaken.domain.thread import Thread
 from awaken.errors import NotFound
-from awaken.stores.answers import check_sent
+from awaken.stores.answers import check_sent, has_pending
 from awaken.stores.sql import queries
 from awaken.stores.sqlite.delta import writable
 from awaken.stores.sqlite.owners import Owners
@@ -51,8 +51,17 @@ def send_if_there(db: sqlite3.Connection, command: ThreadCommand, body: bytes) -
 
 
 def add_command(db: sqlite3.Connection, thread: int, command: ThreadCommand, body: bytes) -> int:
+    """Keep a command; returns its id, or, of one whose key is known, that of the first if it is
+    still to be done, else 0."""
+    if command.key is not None:
+        known = db.execute(queries.KNOWN_KEY, (thread, command.key)).fetchone()
+        if known is not None:
+            return known[0] or 0
     values = (thread, command.run_id, command.kind.value, body)
-    return db.execute(queries.ADD_COMMAND, values).lastrowid or 0
+    number = db.execute(queries.ADD_COMMAND, values).lastrowid or 0
+    if command.key is not None:
+        db.execute(queries.ADD_KEY, (thread, command.key, number))
+    return number
 
 
 def cancel_tree(
@@ -68,8 +77,8 @@ def cancel_tree(
     return [row.thread(owners) for row in rows]
 
 
-def load_commands(db: sqlite3.Connection, thread: int) -> Sequence[ThreadCommand]:
-    rows = db.execute(queries.COMMANDS, (thread,))
+def load_commands(db: sqlite3.Connection, thread: int, after: int = 0) -> Sequence[ThreadCommand]:
+    rows = db.execute(queries.COMMANDS, (thread, after))
     return tuple(_replace(loads(body, ThreadCommand), id=id) for id, body in rows)
 
 
@@ -79,3 +88,16 @@ def commands_after(
     rows = db.execute(queries.COMMANDS_AFTER, (after,)).fetchall()
     found = [(id, unreadable.read(f"command {id}", body, ThreadCommand)) for id, body in rows]
     return tuple(_replace(command, id=id) for id, command in found if command is not None)
+
+
+# -- outboxes ---------------------------------------------------------------------------------
+
+
+def note_outbox(db: sqlite3.Connection, thread: int, outbox: msgspec.Raw) -> None:
+    """Keep whether a thread has something to send."""
+    db.execute(queries.ADD_OUTBOX if has_pending(outbox) else queries.DROP_OUTBOX, (thread,))
+
+
+def list_outboxes(db: sqlite3.Connection, owners: Owners) -> Sequence[str]:
+    rows = db.execute(queries.OUTBOXES).fetchall()
+    return [id for id, owner in rows if owner is None or not owners.is_alive(owner)]

@@ -8,13 +8,14 @@ from __future__ import annotations
 import sqlite3
 from typing import NamedTuple
 
+from awaken.contract.commands import OUTBOX_KEY
 from awaken.contract.commits import Committed, Fence, ThreadCommit
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.run import RunRecord
 from awaken.domain.thread import project_run
 from awaken.errors import InvalidRecord, StaleFence, ThreadOwned, VersionConflict
 from awaken.stores.sql import queries
-from awaken.stores.sqlite.commands import send_if_there
+from awaken.stores.sqlite.commands import note_outbox, send_if_there
 from awaken.stores.sqlite.delta import Packed, pack
 from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.rows import commit_id, commits, find_run
@@ -81,6 +82,8 @@ def write_commit(db: sqlite3.Connection, packed: Packed) -> Committed:
     _settle_questions(db, packed, thread)
     if commit.ends_stream:
         drop_stream(db, thread)
+    if OUTBOX_KEY in commit.thread_state:
+        note_outbox(db, thread, commit.thread_state[OUTBOX_KEY])
     return Committed(length + len(commit.messages), events + 1)
 
 

@@ -245,12 +245,17 @@ class SqliteStore:
         )
 
     async def delete_thread(
-        self, thread_id: str, *, children: ChildStrategy = ChildStrategy.REJECT, at_ms: int
+        self,
+        thread_id: str,
+        *,
+        children: ChildStrategy = ChildStrategy.REJECT,
+        force: bool = False,
+        at_ms: int,
     ) -> Freed:
         engine = self._ready()
         is_alive = engine.owners.is_alive
         return await engine.write(
-            lambda db: upkeep.delete_thread(db, is_alive, thread_id, children, at_ms),
+            lambda db: upkeep.delete_thread(db, is_alive, thread_id, children, force, at_ms),
             channels=(ALL,),
         )
 
@@ -319,16 +324,29 @@ class SqliteStore:
             lambda db: commands.cancel_tree(db, engine.owners, thread_id, at_ms), channels=(ALL,)
         )
 
-    async def load_commands(self, thread_id: str | None = None) -> Sequence[ThreadCommand]:
+    async def load_commands(
+        self, thread_id: str | None = None, *, after: int = 0
+    ) -> Sequence[ThreadCommand]:
         engine = self._ready()
         if thread_id is None:
-            return await engine.read(lambda db: commands.commands_after(db, engine.unreadable, 0))
+            return await engine.read(
+                lambda db: commands.commands_after(db, engine.unreadable, after)
+            )
 
         def load(db: sqlite3.Connection) -> Sequence[ThreadCommand]:
             thread = find_thread(db, thread_id)
-            return commands.load_commands(db, thread.pk) if thread else ()
+            return commands.load_commands(db, thread.pk, after) if thread else ()
 
         return await engine.read(load)
+
+    async def is_pending(self, id: int) -> bool:
+        return await self._ready().read(
+            lambda db: db.execute(queries.IS_PENDING, (id,)).fetchone() is not None
+        )
+
+    async def list_outboxes(self) -> Sequence[str]:
+        engine = self._ready()
+        return await engine.read(lambda db: commands.list_outboxes(db, engine.owners))
 
     async def next_commands(self, after: int) -> Sequence[ThreadCommand]:
         engine = self._ready()

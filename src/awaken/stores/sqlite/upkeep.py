@@ -6,6 +6,8 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable
 
+from awaken.contract.budget import book_key
+from awaken.contract.profile import ProfileOwner
 from awaken.contract.threads import ChildStrategy, Freed
 from awaken.domain.thread import Thread
 from awaken.domain.value import Value
@@ -78,6 +80,7 @@ def delete_thread(
     is_alive: IsAlive,
     thread_id: str,
     children: ChildStrategy,
+    force: bool,
     at_ms: int,
 ) -> Freed:
     thread = find_thread(db, thread_id)
@@ -96,11 +99,11 @@ def delete_thread(
     for member in family:
         if member.owner is not None and is_alive(member.owner):
             raise ThreadOwned(member.id, member.owner)
-    if open_above := db.execute(queries.OPEN_ABOVE, (thread_id,)).fetchone():
-        raise RunOpen(thread_id, open_above[1], of=open_above[0])
-    for member in family:
+    for member in () if force else family:
         if member.open_run is not None:
             raise RunOpen(thread_id, member.open_run, of=member.id)
+    if open_above := db.execute(queries.OPEN_ABOVE, (thread_id, thread_id)).fetchone():
+        raise RunOpen(thread_id, open_above[1], of=open_above[0])
     if children is ChildStrategy.DETACH:
         db.execute(queries.DETACH, (at_ms, thread_id))
     return _delete(db, family)
@@ -140,9 +143,12 @@ def _delete(db: sqlite3.Connection, threads: Iterable[ThreadRow]) -> Freed:
         commits, size = db.execute(queries.SIZE_OF_COMMITS, between).fetchone()
         db.execute(queries.DELETE_COMMITS, between)
         db.execute(queries.DELETE_SNAPSHOTS, between)
+        db.execute(queries.DELETE_BOOKS, (str(ProfileOwner()), book_key(""), thread.pk))
         runs = db.execute(queries.DELETE_RUNS, (thread.pk,)).rowcount
         db.execute(queries.DELETE_TICKETS, (thread.pk,))
         db.execute(queries.DELETE_COMMANDS, (thread.pk,))
+        db.execute(queries.DELETE_KEYS, (thread.pk,))
+        db.execute(queries.DROP_OUTBOX, (thread.pk,))
         db.execute(queries.DROP_STREAM, (thread.pk,))
         db.execute(queries.RAISE_EPOCHS, (thread.pk,))
         db.execute(queries.DELETE_THREAD, (thread.pk,))

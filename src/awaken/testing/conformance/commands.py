@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from awaken.contract.commands import CommandKind, ThreadCommand
+from msgspec import Raw
+
+from awaken.contract.commands import OUTBOX_KEY, CommandKind, ThreadCommand
 from awaken.contract.store import Store
 from awaken.domain.suspension import ToolCallResume
 from awaken.errors import InvalidRecord, NotFound, VersionConflict
@@ -16,6 +18,7 @@ from awaken.testing.conformance.making import (
     StoreCheck,
     Suite,
     names,
+    raw,
     record,
     refused_in_vain,
     says,
@@ -163,6 +166,109 @@ async def a_waiting_run_with_a_command_is_interrupted(store: Store) -> None:
     done = record("r", status=DONE)
     await write(store, run=done, acks=(number,), fence=fence, release=True)
     assert await interrupted() == []
+
+
+# -- once -------------------------------------------------------------------------------------
+
+
+def _keyed(key: str | None, thread_id: str = "t", word: str = "a") -> ThreadCommand:
+    return ThreadCommand(
+        thread_id=thread_id, kind=CommandKind.MESSAGES, messages=says(word), key=key
+    )
+
+
+@check
+async def a_command_with_a_key_is_kept_once(store: Store) -> None:
+    """Sent alone or with a commit; whoever sends it again is told which one it is."""
+    await write(store)
+    first = await store.send(_keyed("k"))
+
+    assert await store.send(_keyed("k", word="b")) == first
+    await write(store, sends=(_keyed("k"), _keyed("l"), _keyed("l")))
+
+    kept = await store.load_commands("t")
+    assert [command.key for command in kept] == ["k", "l"]
+    assert kept[0].id == first
+    assert kept[0].messages == says("a")
+
+
+@check
+async def a_key_is_known_when_its_command_is_done(store: Store) -> None:
+    await write(store)
+    await write(store, acks=(await store.send(_keyed("k")),))
+
+    assert await store.send(_keyed("k")) == 0
+    await write(store, sends=(_keyed("k"),))
+
+    assert await _left(store) == []
+
+
+@check
+async def a_key_is_one_threads_own_and_goes_with_it(store: Store) -> None:
+    for name in ("t", "u"):
+        await write(store, name)
+        await store.send(_keyed("k", name))
+    await store.send(_keyed(None))
+    await store.send(_keyed(None))
+    assert (len(await _left(store)), len(await _left(store, "u"))) == (3, 1)
+
+    await store.delete_thread("t", at_ms=1)
+    await write(store)
+    assert await store.send(_keyed("k"))
+    assert len(await _left(store)) == 1
+
+
+@check
+async def a_command_is_pending_until_it_is_done(store: Store) -> None:
+    await write(store, "u")
+    await write(store)
+    number, other = await store.send(tell("a")), await store.send(tell("b", thread_id="u"))
+    assert await store.is_pending(number)
+
+    await write(store, acks=(number,))
+    await store.delete_thread("u", at_ms=1)
+
+    for gone in (number, other, 0):
+        assert not await store.is_pending(gone)
+
+
+@check
+async def the_commands_of_a_thread_are_read_from_a_number_on(store: Store) -> None:
+    for name in ("t", "u"):
+        await write(store, name)
+    numbers = [await store.send(tell(str(n), thread_id="tu"[n % 2])) for n in range(6)]
+
+    mine = numbers[::2]
+    for after, left in ((0, mine), (mine[0], mine[1:]), (numbers[3], mine[2:]), (numbers[5], [])):
+        found = await store.load_commands("t", after=after)
+        assert [command.id for command in found] == left
+    assert [c.id for c in await store.load_commands(after=numbers[2])] == numbers[3:]
+
+
+# -- outboxes ---------------------------------------------------------------------------------
+
+
+@check
+async def threads_with_something_to_send_are_listed_while_nobody_owns_them(store: Store) -> None:
+    def outbox(*pending: str) -> dict[str, Raw]:
+        return raw(**{OUTBOX_KEY: {"pending": list(pending)}})
+
+    for name in ("b", "a", "c", "d"):
+        await write(store, name, thread_state=raw(x=1))
+    assert list(await store.list_outboxes()) == []
+    for name in ("b", "a", "c"):
+        await write(store, name, thread_state=outbox("m"))
+    await write(store, "d", thread_state=outbox())
+    assert list(await store.list_outboxes()) == ["a", "b", "c"]
+
+    await write(store, "a", thread_state=raw(x=2))
+    fence = await store.claim("b", at_ms=1)
+    assert list(await store.list_outboxes()) == ["a", "c"]
+    await write(store, "b", thread_state=outbox("m", "n"), fence=fence, release=True)
+    await write(store, "a", thread_state=raw(**{OUTBOX_KEY: {}}))
+    await store.delete_thread("c", at_ms=1)
+    await write(store, "c")
+    assert list(await store.list_outboxes()) == ["b"]
 
 
 # -- waiting ----------------------------------------------------------------------------------

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from awaken.contract.budget import book_key
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import CallPhase
+from awaken.contract.profile import ProfileOwner
 from awaken.contract.store import Store
 from awaken.contract.threads import ChildStrategy
 from awaken.errors import InvalidRecord, NotFound, RunOpen, ThreadOwned
@@ -17,6 +19,7 @@ from awaken.testing.conformance.making import (
     event,
     everything,
     line,
+    names,
     raw,
     record,
     refused_in_vain,
@@ -170,6 +173,56 @@ async def what_is_beneath_an_open_run_is_not_deleted(store: Store) -> None:
 
     refusal = await refused_in_vain(store, RunOpen, store.delete_thread("c", at_ms=9))
     assert (refusal.thread_id, refusal.run_id) == ("c", "open")
+
+
+@check
+async def open_runs_that_nobody_carries_on_are_deleted_by_force(store: Store) -> None:
+    """Where nobody is left to end them; the refusal says so. What is owned, or beneath an open
+    run, is not."""
+    await _family(store)
+    await write(store, "a", run=record("open", "a"), at_ms=6)
+    fence = await store.claim("c", at_ms=6)
+    tree = ChildStrategy.CASCADE
+    deed = store.delete_thread("p", children=tree, force=True, at_ms=9)
+    await refused_in_vain(store, ThreadOwned, deed)
+    await store.release(fence)
+    deed = store.delete_thread("c", force=True, at_ms=9)
+    await refused_in_vain(store, RunOpen, deed)
+    refusal = await refused_in_vain(
+        store, RunOpen, store.delete_thread("a", children=tree, at_ms=9)
+    )
+    assert "force=True" in str(refusal)
+
+    assert (await store.delete_thread("a", children=tree, force=True, at_ms=9)).threads == 2
+    assert sorted(await all_threads(store)) == ["b", "p", "q"]
+    assert await store.load_run("open") is None
+    assert names(await store.list_interrupted(now_ms=99)) == []
+
+
+# -- books ------------------------------------------------------------------------------------
+
+
+async def _books(store: Store) -> list[str]:
+    return [entry.key for entry in await store.profiles.list(ProfileOwner())]
+
+
+@check
+async def the_book_of_a_tree_goes_with_the_run_at_its_root(store: Store) -> None:
+    """And with no other; an agent's entries are nobody's books."""
+    await _family(store)
+    mine = ProfileOwner(agent="planner")
+    await store.profiles.set(mine, book_key("run p"), 1)
+    for name in ("p", "q", "a"):
+        await store.profiles.set(ProfileOwner(), book_key(f"run {name}"), {})
+    await store.profiles.set(ProfileOwner(), "taste", "tea")
+
+    await store.delete_thread("c", at_ms=9)
+    assert len(await _books(store)) == 4
+    await store.delete_thread("p", children=ChildStrategy.DETACH, at_ms=9)
+    assert await _books(store) == [book_key("run a"), book_key("run q"), "taste"]
+    await store.prune(before_ms=6)
+    assert await _books(store) == [book_key("run a"), "taste"]
+    assert await store.profiles.get(mine, book_key("run p")) is not None
 
 
 # -- pruning ----------------------------------------------------------------------------------

@@ -1,0 +1,96 @@
+"""Sending what runs that are over have left in their outboxes."""
+
+from __future__ import annotations
+
+import logging
+
+from awaken.clock import Clock
+from awaken.contract.background import AMBIENT_MESSAGE_SINK, DurableMessageSink, TaskJournal
+from awaken.contract.commits import ThreadCommit
+from awaken.contract.registry import ExecutionResolver
+from awaken.contract.store import Store
+from awaken.contract.threads import ThreadContext
+from awaken.domain.lifecycle import RunStatus
+from awaken.errors import StaleFence, StoreUnavailable, ThreadOwned, VersionConflict
+from awaken.ext import background
+from awaken.ext.background.state import OUTBOX
+from awaken.state.store import StateStore, UnknownKeyPolicy
+
+log = logging.getLogger("awaken.runtime")
+
+
+class Outboxes:
+    """Sends for threads in which nobody runs, the way their agents do.
+
+    A message may be sent by several processes, or by one that dies before it is noted: always under
+    the same id, so it is taken once.
+    """
+
+    def __init__(
+        self, store: Store, clock: Clock, sink: DurableMessageSink, journal: TaskJournal
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._sink = sink
+        self._journal = journal
+
+    async def send_all(self, resolver: ExecutionResolver) -> None:
+        """Try once to send whatever is left of these agents' messages.
+
+        Raises:
+            StoreUnavailable: nothing can be read or noted now.
+        """
+        AMBIENT_MESSAGE_SINK.set(self._sink)
+        for thread_id in await self._store.list_outboxes():
+            try:
+                await self._send(thread_id, resolver)
+            except StoreUnavailable:
+                raise
+            except Exception:
+                log.exception("what thread %s has to send could not be sent", thread_id)
+
+    async def _send(self, thread_id: str, resolver: ExecutionResolver) -> None:
+        context = await self._store.load_context(thread_id, tail=0)
+        run = context.open_run if context is not None else None
+        if context is None or run is None or run.agent_id not in resolver.agent_ids():
+            return
+        if run.status is RunStatus.RUNNING:
+            return  # whoever goes on with it sends it
+        env = resolver.resolve(run.agent_id).env
+        dispatcher = env.services.get(background.MessageDispatcher)
+        manager = env.services.get(background.BackgroundTaskManager)
+        if not isinstance(dispatcher, background.MessageDispatcher) or not isinstance(
+            manager, background.BackgroundTaskManager
+        ):
+            return
+        state = StateStore(env.keys)
+        state.restore_thread_scoped(context.thread_state, UnknownKeyPolicy.SKIP)
+        manager.set_store(state)
+        manager.set_journal(manager.own_journal or self._journal)
+        outbox = state.read(OUTBOX)
+        command = await dispatcher.send_left(outbox.pending if outbox is not None else ())
+        if command:
+            state.commit(command.batch)
+            await self._note(context, state)
+
+    async def _note(self, context: ThreadContext, state: StateStore) -> None:
+        """Keep what became of the messages, unless somebody runs the thread by now: a run sees to
+        its outbox itself."""
+        thread, now = context.thread, self._clock.now_ms()
+        _, changed = state.take_unsaved()
+        commit = ThreadCommit(
+            thread_id=thread.id,
+            expected_length=thread.message_count,
+            thread_state=changed,
+            at_ms=now,
+        )
+        try:
+            await self._store.commit(commit)
+        except VersionConflict:
+            return
+        except StaleFence:
+            try:
+                # Whoever has claimed it last may be dead: then it is nobody's from now on.
+                await self._store.release(await self._store.claim(thread.id, at_ms=now))
+            except ThreadOwned:
+                return

@@ -343,13 +343,10 @@ def total_usage(one: TokenUsage | None, other: TokenUsage | None) -> TokenUsage 
 
 def _has_negative(usage: TokenUsage) -> bool:
     return (
-        min(
-            usage.prompt_tokens or 0,
-            usage.completion_tokens or 0,
-            usage.total_tokens or 0,
-            usage.cache_read_tokens or 0,
-            usage.cache_creation_tokens or 0,
-            usage.thinking_tokens or 0,
-        )
-        < 0
+        (usage.prompt_tokens or 0) < 0
+        or (usage.completion_tokens or 0) < 0
+        or (usage.total_tokens or 0) < 0
+        or (usage.cache_read_tokens or 0) < 0
+        or (usage.cache_creation_tokens or 0) < 0
+        or (usage.thinking_tokens or 0) < 0
     )

@@ -88,7 +88,8 @@ class interruptible:
     """Run the block until it ends or the token is cancelled, whichever comes first.
 
     A cancelled token interrupts whatever the block awaits. No task is made for it: the current
-    one (`task`, for a caller who knows it) is cancelled and, here, told to go on.
+    one (`task`, for a caller who knows it) is cancelled and, here, told to go on. It may be used
+    for one block after another.
 
     Raises:
         Cancelled: the token was cancelled.
@@ -120,6 +121,7 @@ class interruptible:
         if self._task is None:
             self._task = asyncio.current_task()
             assert self._task is not None, "interruptible needs a running task"
+        self._begun = False
         self._before: int = self._task.cancelling()
         token._handles += 1
         self._handle = token._handles

@@ -29,12 +29,14 @@ class Listener(StreamAccumulator):
 
     async def listen(self, stream: AsyncIterator[LlmStreamEvent]) -> None:
         """Read a stream to its end, or close it."""
-        check_stream(stream)
         drained = False
         try:
             async for event in stream:
                 self.push(event)
             drained = True
+        except TypeError:
+            check_stream(stream)
+            raise
         finally:
             if not drained:
                 await close(stream)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import re
+from typing import Any
 
 from awaken.clock import Clock
 from awaken.contract.listener import Listener
@@ -42,9 +43,10 @@ class Watchman:
         self._clock, self._seconds = clock, seconds
         self._rounds: dict[asyncio.AbstractEventLoop, _Round] = {}
 
-    def streams(self) -> Streams:
-        """The streams that are looked after in this event loop; put one in, and take it out."""
-        loop = asyncio.get_running_loop()
+    def streams(self, task: asyncio.Task[Any] | None) -> Streams:
+        """The streams that are looked after in a task's event loop; put one in, and take it out."""
+        # On Python 3.11 asking for the running loop is a system call.
+        loop = task.get_loop() if task is not None else asyncio.get_running_loop()
         known = self._rounds.get(loop)
         if known is None:
             known = self._begin(loop)

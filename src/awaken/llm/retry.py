@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from random import Random
 from typing import Annotated
 
@@ -24,6 +24,7 @@ from awaken.llm.breaker import CircuitBreaker
 from awaken.llm.idle import STALLED, Watchman
 
 MAX_BACKOFF_MS = 8000
+_NEVER = sys.maxsize
 
 Count = Annotated[int, Meta(ge=0)]
 Share = Annotated[float, Meta(ge=0, le=1)]
@@ -82,8 +83,8 @@ class RetryingExecutor(Around[LlmExecutor]):
         super().__init__(inner)
         self._policy = policy
         self._clock = clock
-        self._breaker = breaker
-        self._scope = scope
+        self._breaker = breaker or CircuitBreaker(threshold=_NEVER)
+        self._scope = f"{scope}/" if scope else ""
         self._random = random or Random()
         self._leaves = leaves
         self._watchman = Watchman(clock, policy.stream_idle_timeout_secs)
@@ -95,11 +96,11 @@ class RetryingExecutor(Around[LlmExecutor]):
             StreamInterrupted: nothing came for too long.
             InferenceExecutionError: the answer could not be had.
         """
-        model, attempt = self._circuit(request), 0
+        model, attempt = f"{self._scope}{request.upstream_model}", 0
         while True:
             try:
-                with self._admission(model):
-                    streams = self._watchman.streams()
+                with self._breaker.call(model):
+                    streams = self._watchman.streams(listener.task)
                     streams[listener] = request
                     try:
                         return await listener.listen(self._inner.execute_stream(request))
@@ -117,16 +118,10 @@ class RetryingExecutor(Around[LlmExecutor]):
             if delay:
                 await self._clock.sleep(delay)
 
-    def _circuit(self, request: InferenceRequest) -> str:
-        return f"{self._scope}/{request.upstream_model}" if self._scope else request.upstream_model
-
     def _may_ask_again(self, model: str, attempt: int, error: InferenceExecutionError) -> bool:
         if not error.retryable or attempt >= self._policy.max_retries:
             return False
         if self._leaves is not None and self._leaves(error):
             return False
         # This very failure may have opened the circuit: it tells more than a refusal.
-        return self._breaker is None or self._breaker.is_available(model)
-
-    def _admission(self, model: str) -> AbstractContextManager[object]:
-        return self._breaker.call(model) if self._breaker is not None else nullcontext()
+        return self._breaker.is_available(model)

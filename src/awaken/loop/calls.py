@@ -296,7 +296,7 @@ async def _run_alone(run: LiveRun, turn: Turn, index: int) -> None:
     await _intend(run, turn, (index,))
     output: ToolOutput | None = None
     try:
-        with interruptible(run.token, run.task):
+        with run.until_cancelled:
             output = await invoke(run, turn, index, run.store.snapshot())
     except Cancelled:
         if output is None:

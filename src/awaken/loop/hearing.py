@@ -37,10 +37,9 @@ class Hearing(Listener):
 
     def listen(self, stream: AsyncIterator[LlmStreamEvent]) -> Coroutine[Any, Any, None]:
         """Read a stream to its end, or close it."""
-        return self._forward(stream) if self._run.journal.live else super().listen(stream)
+        return self._forward(stream) if self._run.journal.live else Listener.listen(self, stream)
 
     async def _forward(self, stream: AsyncIterator[LlmStreamEvent]) -> None:
-        check_stream(stream)
         push, journal = self.push, self._run.journal
         drained = False
         try:
@@ -51,6 +50,9 @@ class Hearing(Listener):
                     await journal.send(journal.envelope(event))  # type: ignore[arg-type]  # the forwarded ones are events
                     self._passing_on = False
             drained = True
+        except TypeError:
+            check_stream(stream)
+            raise
         finally:
             if not drained:
                 await close(stream)

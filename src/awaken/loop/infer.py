@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import msgspec
 
 from awaken.contract.accumulate import total_usage
-from awaken.contract.control import interruptible
 from awaken.contract.listener import drive_of
 from awaken.contract.llm import InferenceRequest
 from awaken.domain.context_message import ContextMessage, place
@@ -205,7 +204,7 @@ async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
     try:
         if run.stream or run.journal.keeps_pieces:
             await heard.take_up(_question(run, request))
-        with interruptible(run.token, run.task):
+        with run.until_cancelled:
             await drive_of(run.agent.llm_executor)(request, heard)
     except Exception as error:
         heard.count()

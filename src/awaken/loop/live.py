@@ -194,6 +194,7 @@ class LiveRun:
         "token",
         "took",
         "transcript",
+        "until_cancelled",
         "window",
     )
 
@@ -257,6 +258,11 @@ class LiveRun:
         self.agents: dict[str, ResolvedAgent] = {}
         self._around: ToolCallContext | None = None
         self.use(agent)
+
+    def begin(self, task: asyncio.Task[Any] | None) -> None:
+        """Know the task the run is; what it waits for in `until_cancelled` ends with its token."""
+        self.task = task
+        self.until_cancelled = interruptible(self.token, task)
 
     @property
     def response(self) -> str:

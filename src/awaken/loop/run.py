@@ -62,7 +62,7 @@ async def run_agent_loop(params: AgentLoopParams) -> AgentRunResult:
     """
     agent = params.agent or params.resolver.resolve(params.agent_id)
     run = LiveRun(params, agent)
-    run.task = asyncio.current_task()
+    run.begin(asyncio.current_task())
     if params.budget is not None:
         params.budget.begin()
     try:

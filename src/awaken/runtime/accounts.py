@@ -37,6 +37,10 @@ class Accounts:
         self._held: WeakValueDictionary[str, Account] = WeakValueDictionary()
         self._books: WeakKeyDictionary[Account, TreeBook] = WeakKeyDictionary()
 
+    def holds(self, run_id: str) -> bool:
+        """Whether somebody lives off an account of the run."""
+        return run_id in self._held
+
     async def open(
         self,
         run_id: str,

@@ -132,6 +132,12 @@ async def account_of(opening: Opening, agent: ResolvedExecution) -> Account | No
         ResolveFailed: it counts money, and nobody knows what the agent's model costs.
     """
     choice, own = opening.choice, opening.request.budget or agent.spec.budget
+    if (
+        own is None
+        and opening.inherited.budget is None
+        and not opening.accounts.holds(choice.run_id)
+    ):
+        return None
     account = await opening.accounts.open(
         choice.run_id,
         own,

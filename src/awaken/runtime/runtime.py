@@ -255,6 +255,7 @@ class AgentRuntime(LiveControl):
             if isinstance(agent, ResolvedAgent):
                 backend_request, context = await local_run(opening, agent)
                 self._begin(opening)
+                del opening  # what was read of the thread is not needed while the run lasts
                 return await LocalBackend().execute_root_with_thread_context(
                     backend_request, context
                 )

@@ -12,20 +12,24 @@ from awaken.contract.llm import InferenceRequest, LlmExecutor, LlmStreamEvent
 from awaken.domain.event import AgentEvent, StreamReset, ToolCallCancel
 from awaken.domain.message import Message
 
+_NEVER: tuple[int, float] = (-1, 0.0)
+
 
 class Listener(StreamAccumulator):
     """Hears one answer out: usually one stream, more where one broke off.
 
-    `task` is the one that listens, and `model_id` the model that speaks, if it is one of a pool.
-    Whoever has to tell somebody of it, or to pay for it, inherits.
+    `task` is the one that listens, and `model_id` the model that speaks, if it is one of a pool;
+    `seen` is how much had come when somebody last looked, and since when that was all. Whoever has
+    to tell somebody of it, or to pay for it, inherits.
     """
 
-    __slots__ = ("model_id", "task")
+    __slots__ = ("model_id", "seen", "task")
 
     def __init__(self, task: asyncio.Task[Any] | None = None) -> None:
         super().__init__()
         self.task = task
         self.model_id: str | None = None
+        self.seen = _NEVER
 
     async def listen(self, stream: AsyncIterator[LlmStreamEvent]) -> None:
         """Read a stream to its end, or close it."""

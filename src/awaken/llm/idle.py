@@ -41,71 +41,60 @@ class Watchman:
 
     def __init__(self, clock: Clock, seconds: float) -> None:
         self._clock, self._seconds = clock, seconds
-        self._rounds: dict[asyncio.AbstractEventLoop, _Round] = {}
+        self._streams: dict[asyncio.AbstractEventLoop, Streams] = {}
 
     def streams(self, task: asyncio.Task[Any] | None) -> Streams:
-        """The streams that are looked after in a task's event loop; put one in, and take it out."""
+        """The streams that are looked after in a task's event loop; put one in, and take it out.
+
+        One that is not there any more was cut short.
+        """
         # On Python 3.11 asking for the running loop is a system call.
         loop = task.get_loop() if task is not None else asyncio.get_running_loop()
-        known = self._rounds.get(loop)
-        if known is None:
-            known = self._begin(loop)
-        return known.streams
+        known = self._streams.get(loop)
+        return known if known is not None else self._begin(loop)
 
-    def _begin(self, loop: asyncio.AbstractEventLoop) -> _Round:
-        for gone in [each for each in tuple(self._rounds) if each.is_closed()]:
-            self._rounds.pop(gone, None)
-        begun = self._rounds[loop] = _Round()
+    def _begin(self, loop: asyncio.AbstractEventLoop) -> Streams:
+        for gone in [each for each in tuple(self._streams) if each.is_closed()]:
+            self._streams.pop(gone, None)
+        begun = self._streams[loop] = {}
         self._clock.call_later(LOOK_EVERY, functools.partial(self._look, loop))
         return begun
 
-    def raise_if_cut(self, listener: Listener) -> None:
-        """
-        Raises:
-            StreamInterrupted: the task was cancelled here, and by nobody else.
-        """
-        # Whoever it was: a cancellation from here must not outlive the stream.
-        known, task = self._rounds.get(asyncio.get_running_loop()), listener.task
-        before = known.cut.pop(listener, None) if known is not None else None
-        if before is not None and task is not None and task.uncancel() <= before:
-            raise StreamInterrupted(STALLED, listener.snapshot()) from None
-
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
-        known = self._rounds[loop]
-        if known.streams or known.cut:
-            known.look(self._clock.monotonic(), self._seconds)
-            self._clock.call_later(LOOK_EVERY, functools.partial(self._look, loop))
-        else:
-            del self._rounds[loop]
+        streams = self._streams[loop]
+        if not streams:
+            del self._streams[loop]
+            return
+        now = self._clock.monotonic()
+        for listener, request in tuple(streams.items()):
+            if self._is_stalled(listener, request, now):
+                del streams[listener]
+                cut_short(listener)
+        self._clock.call_later(LOOK_EVERY, functools.partial(self._look, loop))
 
-
-class _Round:
-    """The streams of one event loop, what was heard of them and when, and those that were cut."""
-
-    __slots__ = ("cut", "heard", "streams")
-
-    def __init__(self) -> None:
-        self.streams: Streams = {}
-        self.heard: dict[Listener, tuple[int, float]] = {}
-        self.cut: dict[Listener, int] = {}
-
-    def look(self, now: float, seconds: float) -> None:
-        heard: dict[Listener, tuple[int, float]] = {}
-        for listener, request in tuple(self.streams.items()):
-            waits_for_others, progress = listener.look(), listener.progress
-            seen, since = self.heard.get(listener, (-1, now))
-            if waits_for_others or progress != seen:
-                since = now
-            heard[listener] = progress, since
-            window = idle_window(seconds, request)
-            if window and now - since >= window:
-                self._cut_short(listener)
-        self.heard = heard
-
-    def _cut_short(self, listener: Listener) -> None:
-        task = listener.task
+    def _is_stalled(self, listener: Listener, request: InferenceRequest, now: float) -> bool:
+        waits_for_others, progress = listener.look(), listener.progress
+        seen, since = listener.seen
+        if waits_for_others or progress != seen:
+            listener.seen = progress, now
+            return False
+        window, task = idle_window(self._seconds, request), listener.task
         # A task that is being cancelled already is about to end.
-        if task is not None and not task.cancelling():
-            self.cut[listener] = task.cancelling()
-            self.streams.pop(listener, None)
-            task.cancel()
+        is_ours = task is not None and not task.cancelling()
+        return is_ours and window > 0 and now - since >= window
+
+
+def cut_short(listener: Listener) -> None:
+    """Have the task that listens leave its stream."""
+    if listener.task is not None:
+        listener.task.cancel()
+
+
+def raise_stalled(listener: Listener) -> None:
+    """
+    Raises:
+        StreamInterrupted: the stream was cut short here, and the task cancelled by nobody else.
+    """
+    # Whoever else did: a cancellation from here must not outlive the stream.
+    if listener.task is not None and listener.task.uncancel() == 0:
+        raise StreamInterrupted(STALLED, listener.snapshot()) from None

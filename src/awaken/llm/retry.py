@@ -21,7 +21,7 @@ from awaken.contract.llm import (
 from awaken.domain.value import Value
 from awaken.llm.around import Around
 from awaken.llm.breaker import CircuitBreaker
-from awaken.llm.idle import STALLED, Watchman
+from awaken.llm.idle import STALLED, Watchman, raise_stalled
 
 MAX_BACKOFF_MS = 8000
 _NEVER = sys.maxsize
@@ -106,7 +106,7 @@ class RetryingExecutor(Around[LlmExecutor]):
                         return await listener.listen(self._inner.execute_stream(request))
                     finally:
                         if streams.pop(listener, None) is None:
-                            self._watchman.raise_if_cut(listener)
+                            raise_stalled(listener)
             except InferenceExecutionError as error:
                 stalled = isinstance(error, StreamInterrupted) and error.cause == STALLED
                 if stalled or not listener.is_silent:

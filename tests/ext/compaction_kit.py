@@ -9,6 +9,7 @@ from typing import Any
 from awaken import Agent, Message, Runtime
 from awaken.contract.llm import InferenceRequest
 from awaken.contract.store import Store
+from awaken.domain.budget import Price
 from awaken.domain.event import ActivitySnapshot, RunEvent
 from awaken.domain.inference import ContextWindowPolicy, StreamResult, TokenUsage
 from awaken.domain.message import Text
@@ -54,6 +55,7 @@ class Chat:
         answer: Callable[[InferenceRequest], FunctionAnswer] = lambda _: LONG,
         section: Mapping[str, Any] | None = None,
         policy: ContextWindowPolicy | None = None,
+        prices: Mapping[str, Price] | None = None,
         **agent: Any,
     ) -> None:
         self.summariser = summariser or Summariser()
@@ -62,7 +64,7 @@ class Chat:
         self.policy = policy or ContextWindowPolicy.of(
             20_000, max_output_tokens=1_000, min_recent_messages=2, compact_at=0.1
         )
-        self._answer, self._agent = answer, agent
+        self._answer, self._agent, self._prices = answer, agent, prices or {}
         self._section = {"summary_model": "summariser", **(section or {})}
         self.events: list[RunEvent] = []
         self.runtime = self.open()
@@ -77,7 +79,7 @@ class Chat:
             **self._agent,
         )
         models = {"summariser": self.summariser}
-        return Runtime([agent], store=self.store, models=models, recover=False)
+        return Runtime([agent], store=self.store, models=models, prices=self._prices, recover=False)
 
     def _heard(self, request: InferenceRequest) -> FunctionAnswer:
         self.requests.append(request)

@@ -10,6 +10,7 @@ from compaction_kit import LONG, Chat, Summariser, prompt_of, settle, shown
 
 from awaken import Agent, Budget, Message, RunRequest, Runtime, tool
 from awaken.contract.llm import ContentFiltered, InferenceRequest
+from awaken.domain.budget import Price
 from awaken.domain.event import ActivitySnapshot
 from awaken.domain.inference import ContextWindowPolicy, StreamResult, TokenUsage
 from awaken.domain.lifecycle import NaturalEnd
@@ -405,7 +406,13 @@ async def test_what_a_summary_takes_is_counted_with_the_run(held: bool, tokens: 
         return "seen"
 
     policy = ContextWindowPolicy.of(20_000, max_output_tokens=1_000, compact_at=0.05)
-    chat = Chat(answer=answer, tools=[look], budget=Budget(tokens=1_000_000), policy=policy)
+    chat = Chat(
+        answer=answer,
+        tools=[look],
+        budget=Budget(tokens=1_000_000),
+        policy=policy,
+        prices={"summariser": Price(input=10.0, output=100.0)},
+    )
     for _ in range(2):
         await chat.say()
     if held:
@@ -415,6 +422,9 @@ async def test_what_a_summary_takes_is_counted_with_the_run(held: bool, tokens: 
     assert len(chat.summariser.requests) == 1
     assert result.spent is not None
     assert result.spent.tokens == tokens
+    assert result.usage is not None
+    assert (result.usage.prompt_tokens or 0) + (result.usage.completion_tokens or 0) == tokens
+    assert result.cost == (None if held else 0.012)
     record = await chat.runtime.find_run(result.run_id)
     assert record is not None
     assert record.state is not None

@@ -17,7 +17,7 @@ from awaken.domain.message import Message, Role
 from awaken.errors import BudgetExhausted, ModelPriceUnknown, ResolveFailed
 from awaken.loop.live import LiveRun
 from awaken.loop.purse import MOST_OUTPUT, estimate
-from awaken.loop.spending import note
+from awaken.loop.spending import add_costs, note
 from awaken.plugin.agent import ResolvedAgent
 
 _HALF = 2
@@ -47,12 +47,12 @@ async def ask_aside(
 class _Aside(Listener):
     """Pays for what it hears, and tells nobody of it."""
 
-    __slots__ = ("_agent", "_price", "_prompt", "_reservation", "_run")
+    __slots__ = ("_agent", "_price", "_prices", "_prompt", "_reservation", "_run")
 
     def __init__(self, run: LiveRun, agent: ResolvedAgent, model: ResolvedModel) -> None:
         super().__init__(asyncio.current_task())
         self._run, self._agent = run, agent
-        self._price = Price.highest(model.prices.values())
+        self._prices, self._price = model.prices, Price.highest(model.prices.values())
         self._prompt = 0
         self._reservation: Reservation | None = None
 
@@ -66,6 +66,9 @@ class _Aside(Listener):
         return request
 
     def count(self, *, whole: bool = False) -> None:
+        if self._usage is not None:
+            answering = self._prices.get(self.model_id or "", self._price)
+            add_costs(self._run, self._usage, answering)
         reservation, self._reservation = self._reservation, None
         if reservation is None:
             return

@@ -11,7 +11,7 @@ from awaken.domain.event import AgentEvent, ReasoningDelta, TextDelta, ToolCallD
 from awaken.domain.message import Message
 from awaken.loop.live import LiveRun
 from awaken.loop.pieces import Pieces
-from awaken.loop.spending import add_costs, at_most, count, set_aside
+from awaken.loop.spending import add_costs, at_most, count, price_of, set_aside
 
 _FORWARDED = frozenset({TextDelta, ReasoningDelta, ToolCallStart, ToolCallDelta})
 
@@ -81,7 +81,8 @@ class Hearing(Listener):
     def count(self, *, whole: bool = False) -> None:
         run, usage = self._run, self._usage
         if usage is not None:
-            cost = add_costs(run, usage, self.model_id)
+            price = price_of(run, self.model_id) if run.agent.prices else None
+            cost = add_costs(run, usage, price)
             if cost is not None:
                 self.cost = cost + (self.cost or 0.0)
         if run.purse is not None and (whole or self.progress):

@@ -84,12 +84,12 @@ def count(run: LiveRun, heard: StreamAccumulator, model_id: str | None) -> None:
         note(run, run.purse.settle(price, answer.usage, size))
 
 
-def add_costs(run: LiveRun, usage: TokenUsage, model_id: str | None) -> float | None:
-    """Add to what the run took; what an answer cost, if that is known."""
+def add_costs(run: LiveRun, usage: TokenUsage, price: Price | None) -> float | None:
+    """Add to what the run took; what an answer cost, if the price is known."""
     run.input_tokens += usage.prompt_tokens or 0
     run.output_tokens += usage.completion_tokens or 0
     if not (
-        run.agent.prices
+        price is not None
         or usage.cache_read_tokens
         or usage.cache_creation_tokens
         or usage.thinking_tokens
@@ -99,7 +99,6 @@ def add_costs(run: LiveRun, usage: TokenUsage, model_id: str | None) -> float | 
     for name in ("cache_read_tokens", "cache_creation_tokens", "thinking_tokens"):
         if more := getattr(usage, name):
             took[name] = took.get(name, 0) + more
-    price = price_of(run, model_id)
     if price is None:
         return None
     cost = price.of_usage(usage)

@@ -33,7 +33,8 @@ from awaken.plugin.agent import ResolvedAgent
 from awaken.plugin.env import install_plugin
 from awaken.plugin.hook import Plugin
 from awaken.plugin.registrar import Registrar
-from awaken.state.runtime_keys import RUN_LIFECYCLE, TOOL_CALL_STATES, PutCall, ToolCallState
+from awaken.state.call_keys import TOOL_CALL_STATES, PutCall, ToolCallState
+from awaken.state.runtime_keys import RUN_LIFECYCLE
 from awaken.state.store import StateStore
 from awaken.stores.memory import MemoryStore
 from awaken.testing import EchoTool, ScriptedModel, text_response, tool_call_response

@@ -23,7 +23,7 @@ from awaken.contract.backend import (
 from awaken.domain.spec import RemoteEndpoint
 from awaken.domain.suspension import ToolCallResume, ToolCallStatus
 from awaken.phase.engine import PhaseRuntime
-from awaken.state.runtime_keys import TOOL_CALL_STATES
+from awaken.state.call_keys import TOOL_CALL_STATES
 from awaken.stores.memory import MemoryStore
 from awaken.testing.conformance import BackendPart, BackendSubject
 

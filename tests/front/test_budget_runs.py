@@ -32,7 +32,7 @@ from awaken.domain.lifecycle import CANCELLED, NATURAL_END, Blocked
 from awaken.domain.phase import Phase
 from awaken.domain.spec import ConsecutiveErrors
 from awaken.errors import AwakenError, ConfigError, InferenceFailed, ResolveFailed
-from awaken.state.runtime_keys import INFERENCE_OVERRIDE
+from awaken.state.step_keys import INFERENCE_OVERRIDE
 from awaken.testing import FakeClock, FunctionModel, ScriptedModel, truncated_response
 
 pytestmark = pytest.mark.anyio

@@ -80,14 +80,8 @@ from awaken.loop.live import LiveRun
 from awaken.phase.engine import PhaseRuntime
 from awaken.plugin.agent import ResolvedAgent
 from awaken.plugin.env import install_plugin
-from awaken.state.runtime_keys import (
-    PENDING_WORK,
-    RUN_LIFECYCLE,
-    TOOL_CALL_STATES,
-    PutCall,
-    SetPending,
-    ToolCallState,
-)
+from awaken.state.call_keys import TOOL_CALL_STATES, PutCall, ToolCallState
+from awaken.state.runtime_keys import PENDING_WORK, RUN_LIFECYCLE, SetPending
 from awaken.state.store import StateStore
 from awaken.testing import (
     EchoTool,

@@ -39,17 +39,15 @@ from awaken.loop.save import (
     waiting_tickets_from_store,
 )
 from awaken.plugin.env import install_plugin
+from awaken.state.call_keys import TOOL_CALL_STATES, PutCall, ToolCallState
 from awaken.state.runtime_keys import (
     PENDING_WORK,
     RUN_LIFECYCLE,
-    TOOL_CALL_STATES,
     Done,
     LifecycleUpdate,
-    PutCall,
     SetPending,
     SetWaiting,
     Start,
-    ToolCallState,
 )
 from awaken.state.store import StateStore
 from awaken.testing import text_response, tool_call_response

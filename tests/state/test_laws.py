@@ -23,19 +23,16 @@ from awaken.domain.context_message import ContextMessage
 from awaken.domain.run import PersistedState
 from awaken.domain.suspension import ToolCallStatus
 from awaken.errors import ReducerFailed, RevisionConflict
+from awaken.state.call_keys import TOOL_CALL_STATES, PutCall, ToolCallState
 from awaken.state.command import Command, MutationBatch
 from awaken.state.key import KeyRegistration, Merge, Scope, StateKey
 from awaken.state.merge import merge_parallel
-from awaken.state.runtime_keys import (
+from awaken.state.runtime_keys import PENDING_WORK, SetPending
+from awaken.state.step_keys import (
     CONTEXT_MESSAGES,
-    PENDING_WORK,
-    TOOL_CALL_STATES,
     TOOL_FILTER,
     ExcludeTool,
     IncludeOnly,
-    PutCall,
-    SetPending,
-    ToolCallState,
     UpsertContext,
 )
 from awaken.state.store import StateStore, UnknownKeyPolicy

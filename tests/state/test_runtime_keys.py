@@ -15,35 +15,22 @@ from awaken.domain.lifecycle import RunStatus, Stopped, StoppedReason
 from awaken.domain.phase import Phase
 from awaken.domain.run import PersistedState
 from awaken.domain.suspension import ToolCallResume, ToolCallResumeMode, ToolCallStatus
+from awaken.state.call_keys import TOOL_CALL_STATES, ClearCalls, PutCall, ToolCallState
 from awaken.state.command import FailedAction, QueuedAction, ScheduledAction
 from awaken.state.key import KeyRegistration, StateKey
 from awaken.state.runtime_keys import (
     ACTIVE_AGENT,
-    CONTEXT_MESSAGES,
-    CONTEXT_THROTTLE,
     FAILED_ACTIONS,
     FAILED_ACTIONS_KEPT,
-    INFERENCE_OVERRIDE,
     PENDING_ACTIONS,
     PENDING_WORK,
     RUN_LIFECYCLE,
     STOP_STATS,
-    TOOL_CALL_STATES,
-    TOOL_FILTER,
-    AfterEmit,
-    ClearCalls,
-    ClearContext,
-    ClearFilter,
     Done,
-    ExcludeTool,
-    IncludeOnly,
     LifecycleUpdate,
-    NoteThrottle,
     PendingWork,
     PushAction,
-    PutCall,
     RemoveAction,
-    RemoveContext,
     RunLifecycleState,
     SetPending,
     SetRunning,
@@ -51,7 +38,19 @@ from awaken.state.runtime_keys import (
     Start,
     StepCompleted,
     StopConditionStats,
-    ToolCallState,
+)
+from awaken.state.step_keys import (
+    CONTEXT_MESSAGES,
+    CONTEXT_THROTTLE,
+    INFERENCE_OVERRIDE,
+    TOOL_FILTER,
+    AfterEmit,
+    ClearContext,
+    ClearFilter,
+    ExcludeTool,
+    IncludeOnly,
+    NoteThrottle,
+    RemoveContext,
     UpsertContext,
 )
 from awaken.state.store import StateStore, UnknownKeyPolicy

@@ -45,7 +45,7 @@ from awaken.loop.complete import (
 from awaken.loop.live import LiveRun
 from awaken.loop.save import persist_checkpoint
 from awaken.phase.gather import is_ours
-from awaken.state.runtime_keys import ToolCallState
+from awaken.state.call_keys import ToolCallState
 from awaken.state.snapshot import Snapshot
 from awaken.tool import execute_tool
 from awaken.tool.answer import was_cut_short

@@ -26,9 +26,9 @@ from awaken.domain.tool import ToolError, ToolKind, ToolResult, ToolStatus
 from awaken.domain.transcript import INTERRUPTED
 from awaken.errors import StateError
 from awaken.loop.live import LiveRun
+from awaken.state.call_keys import TOOL_CALL_STATES, PutCall, ToolCallState
 from awaken.state.command import Command
 from awaken.state.key import Merge
-from awaken.state.runtime_keys import TOOL_CALL_STATES, PutCall, ToolCallState
 
 log = logging.getLogger("awaken.loop")
 

@@ -20,7 +20,7 @@ from awaken.loop.context import Context, context_of
 from awaken.loop.hearing import Hearing
 from awaken.loop.live import LiveRun
 from awaken.loop.spending import at_most, set_aside
-from awaken.state.runtime_keys import (
+from awaken.state.step_keys import (
     CONTEXT_MESSAGES,
     INFERENCE_OVERRIDE,
     TOOL_FILTER,

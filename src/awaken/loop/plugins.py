@@ -20,12 +20,11 @@ from awaken.state.runtime_actions import (
     INCLUDE_ONLY_TOOLS,
     SET_INFERENCE_OVERRIDE,
 )
-from awaken.state.runtime_keys import (
+from awaken.state.runtime_keys import LOOP_STATE_KEYS, RUN_LIFECYCLE
+from awaken.state.step_keys import (
     CONTEXT_MESSAGES,
     CONTEXT_THROTTLE,
     INFERENCE_OVERRIDE,
-    LOOP_STATE_KEYS,
-    RUN_LIFECYCLE,
     TOOL_FILTER,
     ExcludeTool,
     IncludeOnly,

@@ -35,7 +35,7 @@ from awaken.loop.complete import (
     unknown_outcome,
 )
 from awaken.loop.live import LiveRun
-from awaken.state.runtime_keys import TOOL_CALL_STATES
+from awaken.state.call_keys import TOOL_CALL_STATES
 from awaken.tool.answer import to_output
 
 log = logging.getLogger("awaken.loop")

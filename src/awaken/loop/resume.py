@@ -40,8 +40,8 @@ from awaken.loop.live import LiveRun
 from awaken.loop.recover import settle, was_begun
 from awaken.loop.save import persist_checkpoint
 from awaken.loop.spending import take_answer
+from awaken.state.call_keys import TOOL_CALL_STATES, PutCall, ToolCallState
 from awaken.state.command import MutationBatch
-from awaken.state.runtime_keys import TOOL_CALL_STATES, PutCall, ToolCallState
 from awaken.state.store import StateStore
 
 log = logging.getLogger("awaken.loop")

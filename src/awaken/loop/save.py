@@ -33,12 +33,8 @@ from awaken.domain.suspension import ToolCallStatus
 from awaken.errors import KeyEncode
 from awaken.loop.live import LiveRun
 from awaken.loop.spending import count_time
-from awaken.state.runtime_keys import (
-    RUN_LIFECYCLE,
-    TOOL_CALL_STATES,
-    RunLifecycleState,
-    StepCompleted,
-)
+from awaken.state.call_keys import TOOL_CALL_STATES
+from awaken.state.runtime_keys import RUN_LIFECYCLE, RunLifecycleState, StepCompleted
 from awaken.state.store import StateStore
 
 # Bound once: on Python 3.11 reaching a member through its enum costs as much as a call.

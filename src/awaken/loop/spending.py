@@ -29,14 +29,8 @@ from awaken.errors import BudgetExhausted, ModelPriceUnknown, StorageError, Stor
 from awaken.loop.complete import ask
 from awaken.loop.live import LiveRun
 from awaken.loop.purse import estimate
-from awaken.state.runtime_keys import (
-    RUN_LIFECYCLE,
-    SPENDING,
-    TOOL_CALL_STATES,
-    Done,
-    PutCall,
-    ToolCallState,
-)
+from awaken.state.call_keys import TOOL_CALL_STATES, PutCall, ToolCallState
+from awaken.state.runtime_keys import RUN_LIFECYCLE, SPENDING, Done
 
 log = logging.getLogger("awaken.loop")
 

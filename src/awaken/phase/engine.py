@@ -24,7 +24,12 @@ from awaken.state.command import (
     QueuedAction,
     TypedEffect,
 )
-from awaken.state.runtime_keys import FAILED_ACTIONS, PENDING_ACTIONS, PushAction, RemoveAction
+from awaken.state.runtime_keys import (
+    FAILED_ACTIONS,
+    PENDING_ACTIONS,
+    PushAction,
+    RemoveAction,
+)
 from awaken.state.snapshot import Snapshot
 from awaken.state.store import StateStore
 

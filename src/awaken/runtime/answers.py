@@ -23,7 +23,7 @@ from awaken.loop.spending import granted
 from awaken.runtime.delegates import answer_text
 from awaken.runtime.request import RunRequest
 from awaken.runtime.task_records import is_task
-from awaken.state.runtime_keys import ToolCallState
+from awaken.state.call_keys import ToolCallState
 
 log = logging.getLogger("awaken.runtime")
 

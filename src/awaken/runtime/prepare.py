@@ -27,7 +27,8 @@ from awaken.ids import Ids
 from awaken.loop.complete import ticket_of, unknown_outcome
 from awaken.loop.resume import decision_batch, stop_asker
 from awaken.runtime.request import RunRequest
-from awaken.state.runtime_keys import ACTIVE_AGENT, TOOL_CALL_STATES, PutCall
+from awaken.state.call_keys import TOOL_CALL_STATES, PutCall
+from awaken.state.runtime_keys import ACTIVE_AGENT
 from awaken.state.store import StateStore, UnknownKeyPolicy
 
 log = logging.getLogger("awaken.runtime")

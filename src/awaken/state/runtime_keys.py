@@ -6,19 +6,13 @@ import msgspec
 
 from awaken.codec import Json
 from awaken.domain.budget import Spending
-from awaken.domain.context_message import ContextMessage, ThrottleEntry
-from awaken.domain.inference import InferenceOverride
 from awaken.domain.lifecycle import RunStatus, TerminationReason
 from awaken.domain.overlay import AgentOverlay
-from awaken.domain.suspension import (
-    Asker,
-    ToolCallResume,
-    ToolCallResumeMode,
-    ToolCallStatus,
-)
 from awaken.domain.value import Value, nullable
+from awaken.state.call_keys import TOOL_CALL_STATES
 from awaken.state.command import FailedAction, QueuedAction
 from awaken.state.key import Merge, Scope, StateKey
+from awaken.state.step_keys import CONTEXT_MESSAGES, CONTEXT_THROTTLE
 
 _replace = msgspec.structs.replace
 
@@ -119,170 +113,6 @@ RUN_LIFECYCLE: StateKey[RunLifecycleState, LifecycleUpdate] = StateKey(
 """How the run stands. A hook ends the run by updating it with `Done`."""
 
 
-# -- tool calls -------------------------------------------------------------------------------
-
-
-class ToolCallState(Value, frozen=True, kw_only=True):
-    """Where one call stands.
-
-    `key` is its line in the ledger, `asked` how many questions it has put; `digest` and
-    `expires_at` are those of the last one, `asker` the run it was put for.
-    """
-
-    call_id: str
-    tool_name: str
-    arguments: Json
-    status: ToolCallStatus = msgspec.field(default_factory=lambda: ToolCallStatus.NEW)
-    updated_at: int = msgspec.field(default_factory=int)
-    resume_mode: ToolCallResumeMode = msgspec.field(
-        default_factory=lambda: ToolCallResumeMode.REPLAY_TOOL_CALL
-    )
-    suspension_id: str | None = None
-    suspension_reason: str | None = None
-    resume_input: ToolCallResume | None = None
-    key: str = ""
-    asked: int = 0
-    digest: str | None = None
-    expires_at: int | None = None
-    asker: Asker | None = None
-
-    @property
-    def question_key(self) -> str:
-        """The unique name of the last question the call has put."""
-        return self.key if self.asked <= 1 else f"{self.key}#{self.asked}"
-
-    @property
-    def asks_about(self) -> tuple[str, Json]:
-        """The tool and the arguments that somebody is to decide about."""
-        if self.asker is not None:
-            return self.asker.tool_name, self.asker.arguments
-        return self.tool_name, self.arguments
-
-    def with_resume_mode(self, mode: ToolCallResumeMode) -> ToolCallState:
-        return _replace(self, resume_mode=mode)
-
-    def with_suspension(self, id: str | None, reason: str | None) -> ToolCallState:
-        return _replace(self, suspension_id=_trim(id), suspension_reason=_trim(reason))
-
-
-def _trim(text: str | None) -> str | None:
-    return (text.strip() or None) if text is not None else None
-
-
-def _no_calls() -> dict[str, ToolCallState]:
-    return {}
-
-
-class ToolCallStatesValue(Value, frozen=True, kw_only=True):
-    """The calls of the latest step that made some, by id."""
-
-    calls: dict[str, ToolCallState] = msgspec.field(default_factory=_no_calls)
-    turn: str = ""
-
-
-class PutCall(Value, frozen=True, kw_only=True):
-    """Set one call, if its old status may go there; the first of a new turn forgets the old ones.
-
-    A turn is named by its assistant message; without one the call belongs to those already there.
-    """
-
-    call: ToolCallState
-    turn: str | None = None
-
-
-class ClearCalls(Value, frozen=True, kw_only=True):
-    """Forget all calls: a new step begins."""
-
-
-ToolCallUpdate = PutCall | ClearCalls
-
-
-def _tool_calls(state: ToolCallStatesValue, update: ToolCallUpdate) -> ToolCallStatesValue:
-    if isinstance(update, ClearCalls):
-        return ToolCallStatesValue(turn=state.turn)
-    call, turn = update.call, state.turn if update.turn is None else update.turn
-    if turn != state.turn:
-        return ToolCallStatesValue(calls={call.call_id: call}, turn=turn)
-    old = state.calls.get(call.call_id)
-    if old is not None and not old.status.can_go_to(call.status):
-        return state
-    return ToolCallStatesValue(calls={**state.calls, call.call_id: call}, turn=turn)
-
-
-TOOL_CALL_STATES: StateKey[ToolCallStatesValue, ToolCallUpdate] = StateKey(
-    "__runtime.tool_call_states",
-    initial=ToolCallStatesValue,
-    apply=_tool_calls,
-    merge=Merge.COMMUTATIVE,
-    scope=Scope.THREAD,
-)
-
-
-# -- context messages -------------------------------------------------------------------------
-
-
-class NoteThrottle(Value, frozen=True, kw_only=True):
-    """A context message was accepted in a step."""
-
-    key: str
-    entry: ThrottleEntry
-
-
-CONTEXT_THROTTLE: StateKey[dict[str, ThrottleEntry], NoteThrottle] = StateKey(
-    "__runtime.context_throttle",
-    initial=dict,
-    apply=lambda value, note: {**value, note.key: note.entry},
-    type=dict[str, ThrottleEntry],
-)
-
-
-class UpsertContext(Value, frozen=True, kw_only=True):
-    """Put a message, replacing one of the same key."""
-
-    message: ContextMessage
-
-
-class RemoveContext(Value, frozen=True, kw_only=True):
-    """Take out the messages whose key is `key`, or starts with it."""
-
-    key: str
-    prefix: bool = False
-
-
-class AfterEmit(Value, frozen=True, kw_only=True):
-    """Take out what is not meant to be sent again."""
-
-
-class ClearContext(Value, frozen=True, kw_only=True):
-    """Take out everything."""
-
-
-ContextUpdate = UpsertContext | RemoveContext | AfterEmit | ClearContext
-
-
-def _context(value: dict[str, ContextMessage], update: ContextUpdate) -> dict[str, ContextMessage]:
-    match update:
-        case UpsertContext(message=message):
-            return {**value, message.key: message}
-        case RemoveContext(key=key, prefix=prefix):
-            return {
-                k: m for k, m in value.items() if not (k == key or (prefix and k.startswith(key)))
-            }
-        case AfterEmit():
-            return {k: m for k, m in value.items() if m.persistent and not m.consume_after_emit}
-        case ClearContext():
-            return {}
-
-
-CONTEXT_MESSAGES: StateKey[dict[str, ContextMessage], ContextUpdate] = StateKey(
-    "__runtime.context_message_store",
-    initial=dict,
-    apply=_context,
-    merge=Merge.COMMUTATIVE,
-    type=dict[str, ContextMessage],
-)
-
-
 # -- pending work -----------------------------------------------------------------------------
 
 
@@ -326,65 +156,6 @@ SPENDING: StateKey[Spending, Spending] = StateKey(
 
 OUTPUT_TRIES: StateKey[int, int] = StateKey(
     "__runtime.output_tries", initial=int, apply=lambda _, tries: tries
-)
-
-
-# -- accumulators of one step -----------------------------------------------------------------
-
-
-class ToolFilter(Value, frozen=True, kw_only=True):
-    """Which tools this step may offer: the union of the include lists, less the exclusions."""
-
-    excluded: tuple[str, ...] = msgspec.field(default_factory=lambda: ())
-    include_only: tuple[tuple[str, ...], ...] = msgspec.field(default_factory=lambda: ())
-
-    def passes(self, tool_id: str) -> bool:
-        if self.include_only and not any(tool_id in ids for ids in self.include_only):
-            return False
-        return tool_id not in self.excluded
-
-
-class ExcludeTool(Value, frozen=True, kw_only=True):
-    """Do not offer one tool."""
-
-    tool_id: str
-
-
-class IncludeOnly(Value, frozen=True, kw_only=True):
-    """Offer only these (and what other lists name)."""
-
-    tool_ids: tuple[str, ...]
-
-
-class ClearFilter(Value, frozen=True, kw_only=True):
-    """Offer everything again."""
-
-
-def _filter(value: ToolFilter, update: ExcludeTool | IncludeOnly | ClearFilter) -> ToolFilter:
-    match update:
-        case ExcludeTool(tool_id=tool_id):
-            return _replace(value, excluded=(*value.excluded, tool_id))
-        case IncludeOnly(tool_ids=ids):
-            return _replace(value, include_only=(*value.include_only, ids))
-        case ClearFilter():
-            return ToolFilter()
-
-
-TOOL_FILTER: StateKey[ToolFilter, ExcludeTool | IncludeOnly | ClearFilter] = StateKey(
-    "__runtime.tool_filter_state",
-    initial=ToolFilter,
-    apply=_filter,
-    merge=Merge.COMMUTATIVE,
-    persistent=False,
-)
-
-
-INFERENCE_OVERRIDE: StateKey[InferenceOverride, InferenceOverride | None] = StateKey(
-    "__runtime.inference_override_state",
-    initial=InferenceOverride,
-    apply=lambda value, update: InferenceOverride() if update is None else value.merge(update),
-    merge=Merge.COMMUTATIVE,
-    persistent=False,
 )
 
 

@@ -1,0 +1,113 @@
+"""How far the tool calls of a thread are."""
+
+from __future__ import annotations
+
+import msgspec
+
+from awaken.codec import Json
+from awaken.domain.suspension import (
+    Asker,
+    ToolCallResume,
+    ToolCallResumeMode,
+    ToolCallStatus,
+)
+from awaken.domain.value import Value
+from awaken.state.key import Merge, Scope, StateKey
+
+_replace = msgspec.structs.replace
+
+
+class ToolCallState(Value, frozen=True, kw_only=True):
+    """Where one call stands.
+
+    `key` is its line in the ledger, `asked` how many questions it has put; `digest` and
+    `expires_at` are those of the last one, `asker` the run it was put for.
+    """
+
+    call_id: str
+    tool_name: str
+    arguments: Json
+    status: ToolCallStatus = msgspec.field(default_factory=lambda: ToolCallStatus.NEW)
+    updated_at: int = msgspec.field(default_factory=int)
+    resume_mode: ToolCallResumeMode = msgspec.field(
+        default_factory=lambda: ToolCallResumeMode.REPLAY_TOOL_CALL
+    )
+    suspension_id: str | None = None
+    suspension_reason: str | None = None
+    resume_input: ToolCallResume | None = None
+    key: str = ""
+    asked: int = 0
+    digest: str | None = None
+    expires_at: int | None = None
+    asker: Asker | None = None
+
+    @property
+    def question_key(self) -> str:
+        """The unique name of the last question the call has put."""
+        return self.key if self.asked <= 1 else f"{self.key}#{self.asked}"
+
+    @property
+    def asks_about(self) -> tuple[str, Json]:
+        """The tool and the arguments that somebody is to decide about."""
+        if self.asker is not None:
+            return self.asker.tool_name, self.asker.arguments
+        return self.tool_name, self.arguments
+
+    def with_resume_mode(self, mode: ToolCallResumeMode) -> ToolCallState:
+        return _replace(self, resume_mode=mode)
+
+    def with_suspension(self, id: str | None, reason: str | None) -> ToolCallState:
+        return _replace(self, suspension_id=_trim(id), suspension_reason=_trim(reason))
+
+
+def _trim(text: str | None) -> str | None:
+    return (text.strip() or None) if text is not None else None
+
+
+def _no_calls() -> dict[str, ToolCallState]:
+    return {}
+
+
+class ToolCallStatesValue(Value, frozen=True, kw_only=True):
+    """The calls of the latest step that made some, by id."""
+
+    calls: dict[str, ToolCallState] = msgspec.field(default_factory=_no_calls)
+    turn: str = ""
+
+
+class PutCall(Value, frozen=True, kw_only=True):
+    """Set one call, if its old status may go there; the first of a new turn forgets the old ones.
+
+    A turn is named by its assistant message; without one the call belongs to those already there.
+    """
+
+    call: ToolCallState
+    turn: str | None = None
+
+
+class ClearCalls(Value, frozen=True, kw_only=True):
+    """Forget all calls: a new step begins."""
+
+
+ToolCallUpdate = PutCall | ClearCalls
+
+
+def _tool_calls(state: ToolCallStatesValue, update: ToolCallUpdate) -> ToolCallStatesValue:
+    if isinstance(update, ClearCalls):
+        return ToolCallStatesValue(turn=state.turn)
+    call, turn = update.call, state.turn if update.turn is None else update.turn
+    if turn != state.turn:
+        return ToolCallStatesValue(calls={call.call_id: call}, turn=turn)
+    old = state.calls.get(call.call_id)
+    if old is not None and not old.status.can_go_to(call.status):
+        return state
+    return ToolCallStatesValue(calls={**state.calls, call.call_id: call}, turn=turn)
+
+
+TOOL_CALL_STATES: StateKey[ToolCallStatesValue, ToolCallUpdate] = StateKey(
+    "__runtime.tool_call_states",
+    initial=ToolCallStatesValue,
+    apply=_tool_calls,
+    merge=Merge.COMMUTATIVE,
+    scope=Scope.THREAD,
+)

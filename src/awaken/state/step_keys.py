@@ -1,0 +1,135 @@
+"""What hooks want of the next question to the model: messages, tools, parameters."""
+
+from __future__ import annotations
+
+import msgspec
+
+from awaken.domain.context_message import ContextMessage, ThrottleEntry
+from awaken.domain.inference import InferenceOverride
+from awaken.domain.value import Value
+from awaken.state.key import Merge, StateKey
+
+_replace = msgspec.structs.replace
+
+# -- context messages -------------------------------------------------------------------------
+
+
+class NoteThrottle(Value, frozen=True, kw_only=True):
+    """A context message was accepted in a step."""
+
+    key: str
+    entry: ThrottleEntry
+
+
+CONTEXT_THROTTLE: StateKey[dict[str, ThrottleEntry], NoteThrottle] = StateKey(
+    "__runtime.context_throttle",
+    initial=dict,
+    apply=lambda value, note: {**value, note.key: note.entry},
+    type=dict[str, ThrottleEntry],
+)
+
+
+class UpsertContext(Value, frozen=True, kw_only=True):
+    """Put a message, replacing one of the same key."""
+
+    message: ContextMessage
+
+
+class RemoveContext(Value, frozen=True, kw_only=True):
+    """Take out the messages whose key is `key`, or starts with it."""
+
+    key: str
+    prefix: bool = False
+
+
+class AfterEmit(Value, frozen=True, kw_only=True):
+    """Take out what is not meant to be sent again."""
+
+
+class ClearContext(Value, frozen=True, kw_only=True):
+    """Take out everything."""
+
+
+ContextUpdate = UpsertContext | RemoveContext | AfterEmit | ClearContext
+
+
+def _context(value: dict[str, ContextMessage], update: ContextUpdate) -> dict[str, ContextMessage]:
+    match update:
+        case UpsertContext(message=message):
+            return {**value, message.key: message}
+        case RemoveContext(key=key, prefix=prefix):
+            return {
+                k: m for k, m in value.items() if not (k == key or (prefix and k.startswith(key)))
+            }
+        case AfterEmit():
+            return {k: m for k, m in value.items() if m.persistent and not m.consume_after_emit}
+        case ClearContext():
+            return {}
+
+
+CONTEXT_MESSAGES: StateKey[dict[str, ContextMessage], ContextUpdate] = StateKey(
+    "__runtime.context_message_store",
+    initial=dict,
+    apply=_context,
+    merge=Merge.COMMUTATIVE,
+    type=dict[str, ContextMessage],
+)
+
+
+# -- accumulators of one step -----------------------------------------------------------------
+
+
+class ToolFilter(Value, frozen=True, kw_only=True):
+    """Which tools this step may offer: the union of the include lists, less the exclusions."""
+
+    excluded: tuple[str, ...] = msgspec.field(default_factory=lambda: ())
+    include_only: tuple[tuple[str, ...], ...] = msgspec.field(default_factory=lambda: ())
+
+    def passes(self, tool_id: str) -> bool:
+        if self.include_only and not any(tool_id in ids for ids in self.include_only):
+            return False
+        return tool_id not in self.excluded
+
+
+class ExcludeTool(Value, frozen=True, kw_only=True):
+    """Do not offer one tool."""
+
+    tool_id: str
+
+
+class IncludeOnly(Value, frozen=True, kw_only=True):
+    """Offer only these (and what other lists name)."""
+
+    tool_ids: tuple[str, ...]
+
+
+class ClearFilter(Value, frozen=True, kw_only=True):
+    """Offer everything again."""
+
+
+def _filter(value: ToolFilter, update: ExcludeTool | IncludeOnly | ClearFilter) -> ToolFilter:
+    match update:
+        case ExcludeTool(tool_id=tool_id):
+            return _replace(value, excluded=(*value.excluded, tool_id))
+        case IncludeOnly(tool_ids=ids):
+            return _replace(value, include_only=(*value.include_only, ids))
+        case ClearFilter():
+            return ToolFilter()
+
+
+TOOL_FILTER: StateKey[ToolFilter, ExcludeTool | IncludeOnly | ClearFilter] = StateKey(
+    "__runtime.tool_filter_state",
+    initial=ToolFilter,
+    apply=_filter,
+    merge=Merge.COMMUTATIVE,
+    persistent=False,
+)
+
+
+INFERENCE_OVERRIDE: StateKey[InferenceOverride, InferenceOverride | None] = StateKey(
+    "__runtime.inference_override_state",
+    initial=InferenceOverride,
+    apply=lambda value, update: InferenceOverride() if update is None else value.merge(update),
+    merge=Merge.COMMUTATIVE,
+    persistent=False,
+)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import awaken
+from awaken import Agent, Runtime
 from awaken.contract.accumulate import StreamAccumulator
 from awaken.contract.llm import InferenceRequest, LlmStreamEvent
 from awaken.domain.event import TextDelta
@@ -265,3 +268,40 @@ async def test_messages_without_text_are_answered() -> None:
     assert (await ask([Message.user_with_content([picture])])).text()
     assert (await ask([])).text()
     assert (await ask([Message.user("broken \ud800 get_weather")], WEATHER)).tool_calls
+
+
+# -- answers of a shape -----------------------------------------------------------------------
+
+
+class Place(msgspec.Struct):
+    name: str
+    country: str
+    people: int = 0
+
+
+@pytest.mark.parametrize(
+    ("shape", "answer"),
+    [
+        (Place, Place("Taipei", "Taiwan", 2_600_000)),
+        (list[Place], [Place("Taipei", "Taiwan", 2_600_000)]),
+        (int, 2_600_000),
+        (list[str], ["Taipei", "Taiwan"]),
+    ],
+)
+async def test_a_shape_is_filled_with_words_of_the_message(shape: Any, answer: object) -> None:
+    runtime = Runtime([Agent("a", model="demo", output=shape)])
+    result = await runtime.run("a", "Tell me of Taipei in Taiwan with 2600000 people")
+    assert result.output == answer
+
+
+async def test_a_shape_is_filled_after_the_tools_were_called() -> None:
+    @awaken.tool
+    def people(city: str) -> int:
+        """How many people live in a city."""
+        return 2_600_000
+
+    agent = Agent("a", model="demo", output=Place, tools=[people])
+    result = await Runtime([agent]).run("a", "How many people has Taipei?")
+    assert result.steps == 2
+    assert isinstance(result.output, Place)
+    assert (result.output.name, result.output.people) == ("Taipei", 2_600_000)

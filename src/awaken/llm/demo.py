@@ -1,7 +1,8 @@
 """A model without a key: deterministic, local, good enough to try everything else.
 
 It understands nothing. It matches the words of the last message with the tools on offer, calls
-those that fit, and tells what they answered.
+those that fit, and tells what they answered. Asked for an answer of a certain shape, it fills one
+with words of the message.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ import msgspec
 
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.codec import digest, dumps_text, loads
-from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop, Usage
+from awaken.contract.llm import InferenceRequest, LlmStreamEvent, ModelAbilities, Stop, Usage
 from awaken.domain.event import TextDelta, ToolCallDelta, ToolCallStart
 from awaken.domain.inference import StopReason, TokenUsage
 from awaken.domain.message import Message, Role, ToolCall
+from awaken.domain.output import OutputFormat
 from awaken.domain.tool import ToolDescriptor
 from awaken.llm.guess import guess_arguments, words_of
 
@@ -48,6 +50,9 @@ class DemoModel:
         self._delay = delay
         self._clock = clock
 
+    def abilities(self, upstream_model: str) -> ModelAbilities:
+        return ModelAbilities(native_output=True)
+
     async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
         text, calls = _answer(request)
         for event in _events(request, text, calls):
@@ -60,11 +65,12 @@ def _answer(request: InferenceRequest) -> tuple[str, list[ToolCall]]:
     """What to say and what to call: a pure function of the request."""
     user, since = _last_turn(request.messages)
     results = [message for message in since if message.role is Role.TOOL]
-    # Having called tools for this message once, only tell: it would match them for ever.
-    if results:
-        return _report(since), []
     # Half a surrogate pair is a legal `str` and illegal JSON.
     text = user.text().encode(errors="replace").decode() if user is not None else ""
+    # Having called tools for this message once, only tell: it would match them for ever.
+    if results:
+        report = _report(since)
+        return _shaped(request.output, f"{text} {report}") or report, []
     chosen = _matching(text, request.tools)
     if chosen:
         seed = [user.id if user is not None else None, text, len(request.messages)]
@@ -77,11 +83,18 @@ def _answer(request: InferenceRequest) -> tuple[str, list[ToolCall]]:
             for index, (tool, said) in enumerate(chosen)
         ]
         return f"I will use {_listed([tool.id for tool, _ in chosen])}.", calls
+    if shaped := _shaped(request.output, text):
+        return shaped, []
     said = f"You said: “{_short(text)}”." if text.strip() else "Hello, I am the demo model."
     if request.tools:
         names = _listed([tool.id for tool in request.tools[:8]])
         return f"{said} Name a tool and I will call it: {names}.", []
     return said, []
+
+
+def _shaped(output: OutputFormat | None, text: str) -> str:
+    """A made-up answer of the shape that is wanted, if one is."""
+    return dumps_text(guess_arguments(output.schema, text)) if output is not None else ""
 
 
 def _last_turn(messages: Sequence[Message]) -> tuple[Message | None, list[Message]]:

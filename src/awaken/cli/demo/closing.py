@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
@@ -44,8 +48,19 @@ async def close(
         console.print(Text("  · ").append(line))
     console.print()
     console.print(Text("Try next", "bold"))
-    for command, what in NEXT:
-        console.print(Text("  ").append(f"{command:<20}", "cyan").append(what, "dim"))
+    rows = [(_as_typed(command), what) for command, what in NEXT]
+    width = max(len(command) for command, _ in rows) + 2
+    for command, what in rows:
+        console.print(Text("  ").append(f"{command:<{width}}", "cyan").append(what, "dim"))
+
+
+def _as_typed(command: str) -> str:
+    """A command as it can be typed here: `awaken` may not be where the shell looks."""
+    program, _, rest = command.partition(" ")
+    if program != "awaken" or shutil.which(program):
+        return command
+    beside = os.path.relpath(Path(sys.executable).with_name(program))
+    return f"{beside} {rest}" if Path(beside).is_file() else f"python -m awaken.cli {rest}"
 
 
 def _seen(tally: Tally, tickets: Sequence[Ticket]) -> list[str]:

@@ -224,7 +224,7 @@ async def test_a_hook_cannot_ask_for_more_than_was_set_aside() -> None:
     assert allowed < 1_000
 
 
-async def test_going_on_with_a_cut_answer_is_a_call_of_its_own() -> None:
+async def test_going_on_with_a_cut_answer_is_a_call_of_its_own_and_no_step() -> None:
     """The second piece is reserved as well, with the first in its prompt and less to say."""
     cut = truncated_response("word " * 300)
     model = Meter(cut, says("the end", took(900, 50)))
@@ -240,7 +240,7 @@ async def test_going_on_with_a_cut_answer_is_a_call_of_its_own() -> None:
     heard = 300 * 5 // 3
     assert second < first - 2 * heard, "the piece was said, and is heard again"
     assert result.spent is not None
-    assert result.spent.steps == 2
+    assert result.spent.steps == result.steps == 1
 
 
 async def test_an_answer_stays_cut_if_the_rest_cannot_be_paid() -> None:

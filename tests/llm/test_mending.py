@@ -249,6 +249,7 @@ async def test_one_that_cannot_be_paid_again_asks_and_goes_on_once_it_may() -> N
         log = await runtime.messages("t")
     assert result.response == "more"
     assert [m.text()[:4] for m in log if m.role is Role.ASSISTANT] == ["xxxx", "more"]
+    assert "interrupted" in heard.model.requests[-1].messages[-1].text()
 
 
 # -- silence ----------------------------------------------------------------------------------

@@ -344,7 +344,6 @@ async def test_everything_asked_for_is_on_the_wire() -> None:
         ("STOP", StopReason.END_TURN),
         ("MAX_TOKENS", StopReason.MAX_TOKENS),
         ("CONTINUATION", StopReason.MAX_TOKENS),
-        ("SAFETY", StopReason.END_TURN),
     ],
 )
 async def test_an_answer_that_said_something_ends(finish: str, reason: StopReason) -> None:
@@ -356,6 +355,7 @@ async def test_an_answer_that_said_something_ends(finish: str, reason: StopReaso
     ("chunks", "kind", "words"),
     [
         ([chunk(finishReason="SAFETY")], ContentFiltered, "SAFETY"),
+        ([chunk({"text": "how to"}), chunk(finishReason="SAFETY")], ContentFiltered, "SAFETY"),
         ([chunk(finishReason="RECITATION")], ContentFiltered, "RECITATION"),
         ([chunk(finishReason="OTHER")], ProviderError, "OTHER"),
         (

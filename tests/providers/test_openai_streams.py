@@ -117,7 +117,6 @@ def test_reasoning_counted_beside_the_answer_is_counted_within() -> None:
         ("length", StopReason.MAX_TOKENS),
         ("tool_calls", StopReason.END_TURN),
         ("eos", StopReason.END_TURN),
-        ("content_filter", StopReason.END_TURN),
     ],
 )
 def test_why_chat_stopped(finish: str, reason: StopReason) -> None:
@@ -294,9 +293,13 @@ def test_an_error_inside_a_choice_keeps_its_class() -> None:
         chat(delta("error", content="Hel"))
 
 
-def test_a_filtered_answer_is_an_error_if_nothing_was_said() -> None:
+@pytest.mark.parametrize("said", [[], [delta(content="how to")]])
+def test_a_filtered_answer_is_an_error_whatever_was_said(said: list[dict[str, Any]]) -> None:
     with pytest.raises(ContentFiltered):
-        chat(delta("content_filter"))
+        chat(*said, delta("content_filter"))
+
+
+def test_a_refusal_is_an_error_if_nothing_else_was_said() -> None:
     with pytest.raises(ContentFiltered, match="I cannot help with that"):
         chat(delta(refusal="I cannot "), delta("stop", refusal="help with that"))
 
@@ -435,12 +438,12 @@ def test_an_answer_cut_at_its_limit_stops_for_tokens() -> None:
     assert heard[-1] == Stop(reason=StopReason.MAX_TOKENS)
 
 
-def test_a_filtered_response_is_an_error_if_nothing_was_said() -> None:
+def test_a_filtered_response_is_an_error_whatever_was_said() -> None:
     filtered = event("incomplete", response={"incomplete_details": {"reason": "content_filter"}})
     with pytest.raises(ContentFiltered):
         responses(filtered)
-    heard = responses(event("output_text.delta", output_index=0, delta="Hel"), filtered)
-    assert heard[-1] == Stop(reason=StopReason.END_TURN)
+    with pytest.raises(ContentFiltered):
+        responses(event("output_text.delta", output_index=0, delta="Hel"), filtered)
     with pytest.raises(ContentFiltered, match="I cannot"):
         responses(event("refusal.delta", output_index=0, delta="I cannot"), completed())
 

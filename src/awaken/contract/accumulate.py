@@ -58,10 +58,13 @@ class StreamAccumulator:
     __slots__ = (
         "_begun_at",
         "_blocks",
+        "_blocks_before",
         "_calls",
         "_carried",
+        "_ended",
         "_open",
         "_past",
+        "_said_before",
         "_stop",
         "_text",
         "_thinking",
@@ -80,7 +83,9 @@ class StreamAccumulator:
         self._used: TokenUsage | None = None
         self._stop: StopReason | None = None
         self._past = self._carried = self._begun_at = 0
-        self.restored = False
+        # Of the streams before this one: how long a text, and how many blocks.
+        self._said_before = self._blocks_before = 0
+        self._ended = self.restored = False
 
     @property
     def progress(self) -> int:
@@ -88,7 +93,7 @@ class StreamAccumulator:
         progress = self._past + len(self._text) + len(self._thinking)
         if self._usage is not None:
             progress += 1
-        if self._stop is not None:
+        if self._ended:
             progress += 1
         for call in self._calls:
             progress += 1 + len(call.pieces)
@@ -151,9 +156,14 @@ class StreamAccumulator:
         return self._used is not None
 
     def this_stream(self) -> StreamResult:
-        """What the stream that is heard now took, and all that came, half-written calls too."""
+        """What the stream that is heard now took, and what came of it, half-written calls too."""
         calls = [ToolCall(id=c.id, name=c.name, arguments=c.written()) for c in self._calls]
-        return StreamResult(content=self._content(), tool_calls=tuple(calls), usage=self._usage)
+        content: tuple[ContentBlock, ...] = (
+            *[b for b in self._blocks[self._blocks_before :] if not isinstance(b, Text)],
+            Thinking(thinking="".join(self._thinking)),
+            Text(text=self._all_text()[self._said_before :]),
+        )
+        return StreamResult(content=content, tool_calls=tuple(calls), usage=self._usage)
 
     def snapshot(self) -> StreamSnapshot:
         """What has arrived so far, for whoever mends a broken stream.
@@ -171,11 +181,14 @@ class StreamAccumulator:
             else:
                 in_flight = row
         return StreamSnapshot(
-            text="".join([b.text for b in self._blocks if isinstance(b, Text)] + self._text),
+            text=self._all_text(),
             completed_calls=tuple(completed),
             in_flight_call=in_flight,
-            ended=self._stop is not None,
+            ended=self._ended,
         )
+
+    def _all_text(self) -> str:
+        return "".join([b.text for b in self._blocks if isinstance(b, Text)] + self._text)
 
     # -- when a stream has broken off ---------------------------------------------------------
 
@@ -203,14 +216,15 @@ class StreamAccumulator:
 
     def end_with_calls(self) -> None:
         """What has come is all: the model wanted these calls."""
-        self._stop = StopReason.TOOL_USE
+        self._stop, self._ended = StopReason.TOOL_USE, True
 
     def next_stream(self) -> None:
         """The stream after this one takes up where it broke off; half a thought is no use to it."""
         before = self.progress
         self._used, self._usage = total_usage(self._used, self._usage), None
-        self._stop, self._thinking = None, []
+        self._stop, self._ended, self._thinking = None, False, []
         self._carried = len(self._text)
+        self._said_before, self._blocks_before = len(self._all_text()), len(self._blocks)
         self._past += before - self.progress
         self._begun_at = before
 
@@ -238,7 +252,7 @@ class StreamAccumulator:
         self._usage = _merged(self._usage, event.usage)
 
     def _end(self, event: Stop) -> None:
-        self._stop = event.reason or self._stop
+        self._stop, self._ended = event.reason or self._stop, True
 
     def _start_call(self, event: ToolCallStart) -> None:
         id = self._unused(event.id) if event.id in self._open else event.id

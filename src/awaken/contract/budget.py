@@ -236,6 +236,8 @@ class Account:
     def _check(self, wanted: Amount, level: int) -> None:
         for name in LIMITS:
             left, want = self._left(name), getattr(wanted, name)
+            if name == "steps" and not want:
+                continue  # it belongs to a step that was counted
             if left is not None and (want > left + _CRUMBS or left <= _CRUMBS):
                 raise BudgetExhausted(
                     name,

@@ -89,7 +89,7 @@ class interruptible:
 
     A cancelled token interrupts whatever the block awaits. No task is made for it: the current
     one (`task`, for a caller who knows it) is cancelled and, here, told to go on. It may be used
-    for one block after another.
+    for one block of that task after another.
 
     Raises:
         Cancelled: the token was cancelled.

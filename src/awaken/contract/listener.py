@@ -12,15 +12,21 @@ from awaken.contract.llm import InferenceRequest, LlmExecutor, LlmStreamEvent
 from awaken.domain.event import AgentEvent, StreamReset, ToolCallCancel
 from awaken.domain.message import Message
 
-_NEVER: tuple[int, float] = (-1, 0.0)
+GO_ON = (
+    "Your answer was interrupted mid-stream; what you see above is all that arrived of it. Go on "
+    "exactly where it stops, without repeating any of it and without a word about the interruption."
+)
+"""What a model is told whose answer broke off."""
+UNSEEN: tuple[int, float, int] = (-1, 0.0, 0)
 
 
 class Listener(StreamAccumulator):
     """Hears one answer out: usually one stream, more where one broke off.
 
     `task` is the one that listens, and `model_id` the model that speaks, if it is one of a pool;
-    `seen` is how much had come when somebody last looked, and since when that was all. Whoever has
-    to tell somebody of it, or to pay for it, inherits.
+    `seen` is how much had come when somebody last looked, since when that was all, and how often
+    the task had been cancelled before. Whoever has to tell somebody of it, or to pay for it,
+    inherits.
     """
 
     __slots__ = ("model_id", "seen", "task")
@@ -29,7 +35,7 @@ class Listener(StreamAccumulator):
         super().__init__()
         self.task = task
         self.model_id: str | None = None
-        self.seen = _NEVER
+        self.seen = UNSEEN
 
     async def listen(self, stream: AsyncIterator[LlmStreamEvent]) -> None:
         """Read a stream to its end, or close it."""
@@ -74,6 +80,11 @@ class Listener(StreamAccumulator):
             await self.tell(ToolCallCancel(id=id, name=name, reason=cause))
 
     # -- for those who inherit ----------------------------------------------------------------
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether it is worth asking again for an answer that was not had."""
+        return True
 
     async def tell(self, event: AgentEvent) -> None:
         """What was heard before is to be heard otherwise."""
@@ -122,6 +133,8 @@ def drive_of(asked: Asked) -> Drive:
 
 
 async def _listen(model: Any, request: InferenceRequest, listener: Listener) -> None:
+    if listener.restored:
+        await listener.start_over("nobody goes on with it")
     await listener.listen(model.execute_stream(request))
 
 

@@ -25,13 +25,21 @@ from awaken.llm.retry import LlmRetryPolicy, RetryingExecutor
 from awaken.registry.resolve import ModelAndProvider
 from awaken.runtime import AgentRuntimeBuilder
 
+_Made = tuple[tuple[tuple[ModelAndProvider, ...], ModelPoolSpec | None], DrivesStreams]
+"""Of which models, and which pool of them, somebody was made who asks them."""
+
 
 class ModelStack:
-    """Makes, of the models an agent names, what its runs ask. All of them share one breaker."""
+    """Makes, of the models an agent names, what its runs ask. All of them share one breaker.
+
+    Runs that ask the same models in the same way share who asks: a pool knows where its
+    conversations are.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._breaker = CircuitBreaker(clock=clock)
+        self._made: dict[tuple[str, LlmRetryPolicy, bool], _Made] = {}
 
     def __call__(
         self, spec: AgentSpec, models: Sequence[ModelAndProvider], pool: ModelPoolSpec | None
@@ -40,6 +48,20 @@ class ModelStack:
             policy = spec.config("retry", LlmRetryPolicy)
         except KeyDecode as error:
             raise InvalidPluginConfig("retry", "retry", error) from error
+        name = models[0][0].id if pool is None else pool.id
+        key, wanted = (name, policy, spec.output is not None), (tuple(models), pool)
+        made = self._made.get(key)
+        if made is None or made[0] != wanted:
+            made = self._made[key] = wanted, self._make(spec, models, pool, policy)
+        return made[1]
+
+    def _make(
+        self,
+        spec: AgentSpec,
+        models: Sequence[ModelAndProvider],
+        pool: ModelPoolSpec | None,
+        policy: LlmRetryPolicy,
+    ) -> DrivesStreams:
         if pool is None:
             inner = self._one(spec, models[0], policy)
         else:

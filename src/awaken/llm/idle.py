@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 import re
 from typing import Any
 
@@ -13,6 +14,8 @@ from awaken.contract.llm import InferenceRequest, StreamInterrupted
 
 STALLED = "idle stall"
 LOOK_EVERY = 0.25
+
+log = logging.getLogger("awaken.llm")
 
 _THINKS = re.compile(r"thinking|reasoning|^o[134]", re.IGNORECASE)
 
@@ -57,37 +60,48 @@ class Watchman:
         for gone in [each for each in tuple(self._streams) if each.is_closed()]:
             self._streams.pop(gone, None)
         begun = self._streams[loop] = {}
-        self._clock.call_later(LOOK_EVERY, functools.partial(self._look, loop))
+        self._look_later(loop)
         return begun
 
-    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
-        streams = self._streams[loop]
+    def _look(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
+        streams, now = self._streams[loop], self._clock.monotonic()
         if not streams:
             del self._streams[loop]
             return
-        now = self._clock.monotonic()
+        if now > due + LOOK_EVERY:
+            # Something has kept us from looking, and others from hearing: they go first.
+            loop.call_soon(self._look, loop, now)
+            return
+        self._look_later(loop)
         for listener, request in tuple(streams.items()):
-            if self._is_stalled(listener, request, now):
-                del streams[listener]
-                cut_short(listener)
-        self._clock.call_later(LOOK_EVERY, functools.partial(self._look, loop))
+            try:
+                if self._is_stalled(listener, request, now):
+                    del streams[listener]
+                    _cut_short(listener)
+            except Exception:
+                log.exception("a stream of model %s cannot be looked after", request.upstream_model)
+
+    def _look_later(self, loop: asyncio.AbstractEventLoop) -> None:
+        due = self._clock.monotonic() + LOOK_EVERY
+        self._clock.call_later(LOOK_EVERY, functools.partial(self._look, loop, due))
 
     def _is_stalled(self, listener: Listener, request: InferenceRequest, now: float) -> bool:
         waits_for_others, progress = listener.look(), listener.progress
-        seen, since = listener.seen
+        seen, since, cancelled = listener.seen
+        task = listener.task
         if waits_for_others or progress != seen:
-            listener.seen = progress, now
+            listener.seen = progress, now, task.cancelling() if task is not None else 0
             return False
-        window, task = idle_window(self._seconds, request), listener.task
+        window = idle_window(self._seconds, request)
         # A task that is being cancelled already is about to end.
-        is_ours = task is not None and not task.cancelling()
+        is_ours = task is not None and task.cancelling() == cancelled
         return is_ours and window > 0 and now - since >= window
 
 
-def cut_short(listener: Listener) -> None:
+def _cut_short(listener: Listener) -> None:
     """Have the task that listens leave its stream."""
-    if listener.task is not None:
-        listener.task.cancel()
+    assert listener.task is not None, "only tasks stall"
+    listener.task.cancel()
 
 
 def raise_stalled(listener: Listener) -> None:
@@ -95,6 +109,7 @@ def raise_stalled(listener: Listener) -> None:
     Raises:
         StreamInterrupted: the stream was cut short here, and the task cancelled by nobody else.
     """
+    _, _, before = listener.seen
     # Whoever else did: a cancellation from here must not outlive the stream.
-    if listener.task is not None and listener.task.uncancel() == 0:
+    if listener.task is not None and listener.task.uncancel() <= before:
         raise StreamInterrupted(STALLED, listener.snapshot()) from None

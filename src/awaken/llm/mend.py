@@ -9,7 +9,7 @@ from random import Random
 import msgspec
 
 from awaken.clock import SYSTEM_CLOCK, Clock
-from awaken.contract.listener import DrivesStreams, Listener
+from awaken.contract.listener import GO_ON, DrivesStreams, Listener
 from awaken.contract.llm import (
     InferenceExecutionError,
     InferenceRequest,
@@ -23,10 +23,6 @@ from awaken.llm.retry import LlmRetryPolicy
 
 RESUMED = "resumed from checkpoint"
 STALL_PAUSE = 0.2
-GO_ON = (
-    "Your answer was interrupted mid-stream; what you see above is all that arrived of it. Go on "
-    "exactly where it stops, without repeating any of it and without a word about the interruption."
-)
 
 _GOAWAY = re.compile(r"go.?away", re.IGNORECASE)
 _RESET = re.compile(r"reset|broken pipe|closed|ended early|disconnect|eof", re.IGNORECASE)
@@ -101,6 +97,8 @@ class MendingExecutor(Around[DrivesStreams]):
             except InferenceExecutionError as error:
                 cause = cause_of(error)
                 if cause is None or (listener.is_silent and cause != STALLED):
+                    raise
+                if not listener.is_wanted:
                     raise
                 if listener.snapshot().ended:
                     return  # it broke off after its last word

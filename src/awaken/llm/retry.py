@@ -10,7 +10,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from awaken.clock import SYSTEM_CLOCK, Clock
-from awaken.contract.listener import Listener
+from awaken.contract.listener import UNSEEN, Listener
 from awaken.contract.llm import (
     InferenceExecutionError,
     InferenceRequest,
@@ -101,7 +101,7 @@ class RetryingExecutor(Around[LlmExecutor]):
             try:
                 with self._breaker.call(model):
                     streams = self._watchman.streams(listener.task)
-                    streams[listener] = request
+                    streams[listener], listener.seen = request, UNSEEN
                     try:
                         return await listener.listen(self._inner.execute_stream(request))
                     finally:
@@ -109,7 +109,7 @@ class RetryingExecutor(Around[LlmExecutor]):
                             raise_stalled(listener)
             except InferenceExecutionError as error:
                 stalled = isinstance(error, StreamInterrupted) and error.cause == STALLED
-                if stalled or not listener.is_silent:
+                if stalled or not (listener.is_silent and listener.is_wanted):
                     raise
                 if not self._may_ask_again(model, attempt, error):
                     raise

@@ -75,6 +75,11 @@ class Hearing(Listener):
         if self.pieces is not None:
             self.pieces.start_over()
 
+    @property
+    def is_wanted(self) -> bool:
+        token = self._run.token
+        return token is None or not token.is_cancelled()
+
     async def tell(self, event: AgentEvent) -> None:
         await self._run.journal.tell(event)
 
@@ -85,9 +90,9 @@ class Hearing(Listener):
             cost = add_costs(run, usage, price)
             if cost is not None:
                 self.cost = cost + (self.cost or 0.0)
-        if run.purse is not None and (whole or self.progress):
+        if run.purse is not None and (whole or not self.is_silent):
             count(run, self, self.model_id)
 
     async def afford(self, request: InferenceRequest, more: Sequence[Message]) -> InferenceRequest:
-        await set_aside(self._run, *more)
+        await set_aside(self._run, *more, goes_on=True)
         return at_most(self._run, request)

@@ -35,9 +35,13 @@ CONTINUE = (
 
 
 class Answer(msgspec.Struct, gc=False):
-    """What the model said, which tools it was offered, what to tell of it, and how it ended."""
+    """What the model said, which tools it was offered, what to tell of it, and how it ended.
+
+    `before` is what it said of it earlier, where it reached the output limit and was told to go on.
+    """
 
     result: StreamResult
+    before: Sequence[Message] = ()
     offered: tuple[ToolDescriptor, ...] = ()
     told: InferenceComplete | None = None
     model: str = ""
@@ -64,20 +68,20 @@ async def ask_model(run: LiveRun) -> Answer:
     answer = await _stream(run, request)
     if run.agent.spec.context_policy is not None and (window := context_of(run)) is not None:
         request, answer = await _within(run, window, request, answer)
-    retries, usage, cost = 0, answer.result.usage, answer.cost
+    retries, usage, cost, before = 0, answer.result.usage, answer.cost, list[Message]()
     while (
         answer.result.needs_truncation_recovery
         and answer.is_whole
         and retries < run.agent.spec.max_continuation_retries
     ):
         more = _to_go_on(run, answer.result)
-        if not await _can_afford(run, more):
+        if not await _can_afford(run, [*before, *more]):
             break
         retries += 1
-        run.transcript.extend(more)
-        run.cut_off += more[0].last_text() if answer.result.content else ""
+        before += more
         request = _continued(run, request, more)
         answer = await _stream(run, request)
+        answer.before = before
         usage = total_usage(usage, answer.result.usage)
         if answer.cost is not None:
             cost = answer.cost + (cost or 0.0)
@@ -108,7 +112,7 @@ async def _within(
 async def _can_afford(run: LiveRun, more: Sequence[Message]) -> bool:
     """Set aside what one more piece of an answer may take; false if there is not so much left."""
     try:
-        await set_aside(run, *more)
+        await set_aside(run, *more, goes_on=True)
     except BudgetExhausted:
         return False
     return True
@@ -208,14 +212,14 @@ async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
             await drive_of(run.agent.llm_executor)(request, heard)
     except Exception as error:
         heard.count()
-        return _broken_off(heard, error)
+        return _broken_off(heard, Cancelled() if not heard.is_wanted else error)
     finally:
         if heard.pieces is not None:
             await heard.pieces.settled()
     heard.count(whole=True)
     return Answer(
         heard.finish(),
-        request.tools,
+        offered=request.tools,
         model=heard.model_id or request.upstream_model,
         cost=heard.cost,
         mended=heard.is_mended,
@@ -224,7 +228,7 @@ async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
 
 def _broken_off(heard: Hearing, error: Exception) -> Answer:
     """What was heard, and why it was not more."""
-    answer = Answer(heard.cancelled(), cost=heard.cost)
+    answer = Answer(heard.cancelled(), cost=heard.cost)  # what the user saw, and no calls
     match error:
         case Cancelled():
             answer.cancelled = True

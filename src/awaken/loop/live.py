@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from awaken.clock import SYSTEM_CLOCK, Clock
+from awaken.codec import loads
 from awaken.contract.backend import DurableDelegates
 from awaken.contract.budget import Account
 from awaken.contract.commands import ThreadCommand
@@ -270,7 +271,11 @@ class LiveRun:
         last = self.transcript.last
         if last is None:
             return ""
-        return last.text() if self.agent.spec.output is None else self.cut_off + last.last_text()
+        if self.agent.spec.output is None:
+            return last.text()
+        # Models that can write nothing but objects of that shape begin anew where others go on.
+        text = last.last_text()
+        return self.cut_off + text if self.cut_off and not _is_object(text) else text
 
     def use(self, agent: ResolvedAgent) -> None:
         """Take an agent, with the tools of this run's client beside its own.
@@ -365,3 +370,10 @@ class LiveRun:
         ctx = self.context(phase, cancellation_token=token, **extra)
         with interruptible(token, self.task):
             await self.phases.run_phase(self.agent.env, ctx, seed=seed)
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return isinstance(loads(text), dict)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return False

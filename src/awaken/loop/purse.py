@@ -48,6 +48,7 @@ class Purse:
         self._tokens = 0
         self._factor = 1.0
         self._prompt = 0
+        self._steps = 1
         self._reservation: Reservation | None = None
 
     # -- before -------------------------------------------------------------------------------
@@ -59,9 +60,11 @@ class Purse:
         asked: int | None,
         token: CancellationToken | None,
         task: asyncio.Task[Any] | None,
+        *,
+        steps: int = 1,
     ) -> None:
         """Set aside what one inference may take at most: the conversation and an answer as long as
-        was asked for.
+        was asked for. One that only goes on with an answer is no other step.
 
         Waits while what others have set aside may still come back.
 
@@ -70,7 +73,7 @@ class Purse:
             Cancelled: somebody cancelled the run.
         """
         self.drop()  # of a stream of which nothing came
-        self._prompt = self._estimate(agent, messages)
+        self._prompt, self._steps = self._estimate(agent, messages), steps
         await self.account.let_others_go_first()
         while True:
             try:
@@ -98,7 +101,7 @@ class Purse:
             Amount(
                 tokens=self._prompt + output,
                 money=price.of(self._prompt, output) if price is not None else 0.0,
-                steps=1,
+                steps=self._steps,
             ),
         )
         limited = left.tokens is not None or left.money is not None
@@ -141,7 +144,7 @@ class Purse:
         used = Amount(
             tokens=prompt + output,
             money=price.of_usage(took) if price is not None else 0.0,
-            steps=1,
+            steps=self._steps,
         )
         reservation.settle(used)
         return used + self.lap()

@@ -13,6 +13,7 @@ import msgspec
 
 from awaken.contract.accumulate import StreamAccumulator
 from awaken.contract.budget import Account
+from awaken.contract.listener import GO_ON
 from awaken.contract.llm import InferenceRequest
 from awaken.domain.budget import BUDGET_LIMIT, Amount, Price, Spending, question_of
 from awaken.domain.inference import InferenceOverride, TokenUsage
@@ -35,9 +36,9 @@ from awaken.state.runtime_keys import RUN_LIFECYCLE, SPENDING, Done
 log = logging.getLogger("awaken.loop")
 
 
-async def set_aside(run: LiveRun, *more: Message) -> None:
+async def set_aside(run: LiveRun, *more: Message, goes_on: bool = False) -> None:
     """Reserve what the next inference, which will be told so much more, may take, if the run has a
-    budget.
+    budget. One that goes on with an answer belongs to the step that began it.
 
     Raises:
         BudgetExhausted: there is not enough left.
@@ -50,7 +51,8 @@ async def set_aside(run: LiveRun, *more: Message) -> None:
         if more:
             messages = [*messages, *more]
         try:
-            await run.purse.reserve(run.agent, messages, asked, run.token, run.task)
+            steps = 0 if goes_on else 1
+            await run.purse.reserve(run.agent, messages, asked, run.token, run.task, steps=steps)
         except StoreError as error:
             raise StorageError(error) from error
 
@@ -195,6 +197,7 @@ def take_answer(run: LiveRun, call: ToolCallState) -> None:
         more = granted(run.budget, call, decision)
         known = run.budget.grant(run.identity.run_id, more, call.arguments["level"])
         run.store.update(SPENDING, known)
+        _have_it_go_on(run)
     elif not yes:
         why = decision.reason or "nobody allowed more"
         end = Stopped(value=StoppedReason(code="budget", detail=why))
@@ -209,6 +212,14 @@ def take_answer(run: LiveRun, call: ToolCallState) -> None:
         suspension_reason=None,
     )
     run.store.update(TOOL_CALL_STATES, PutCall(call=closed))
+
+
+def _have_it_go_on(run: LiveRun) -> None:
+    """Tell the model to go on, if it was in the middle of an answer when nothing was left."""
+    said = run.transcript.view()
+    last = said[-1] if said else None
+    if last is not None and last.role is Role.ASSISTANT and not last.tool_calls:
+        run.transcript.append(Message.internal_user(GO_ON, id=run.ids.new()))
 
 
 def granted(account: Account, call: ToolCallState, decision: ToolCallResume) -> Amount:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 
 import msgspec
@@ -154,6 +155,8 @@ async def _say(run: LiveRun, answer: Answer, *, calls: bool) -> None:
         )
     if answer.told is not None and answer.failure is None:
         journal.note(answer.told)
+    if answer.before:
+        _say_before(run, answer.before, goes_on=bool(result.content or wanted))
     if result.content or wanted is not None:
         run.transcript.append(
             Message(
@@ -164,6 +167,12 @@ async def _say(run: LiveRun, answer: Answer, *, calls: bool) -> None:
                 metadata=run.metadata,
             )
         )
+
+
+def _say_before(run: LiveRun, said: Sequence[Message], *, goes_on: bool) -> None:
+    """Log the earlier pieces of an answer; the last word to go on only if it did."""
+    run.transcript.extend(said if goes_on else said[:-1])
+    run.cut_off = "".join(m.last_text() for m in said if m.role is _ASSISTANT)
 
 
 async def _after_failure(run: LiveRun, error: InferenceFailed) -> Outcome | TerminationReason:

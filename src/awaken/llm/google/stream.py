@@ -105,7 +105,7 @@ class GeminiStream:
 
         Raises:
             ProviderError: the stream was cut, or the model botched its answer.
-            ContentFiltered: the answer was refused before anything was said.
+            ContentFiltered: the answer was refused.
         """
         if self._thinking:
             yield self._thought_over()
@@ -166,9 +166,10 @@ class GeminiStream:
             raise ProviderError("stream ended early: connection reset before the answer was over")
         if finished in _BOTCHED:
             raise ProviderError(_told("the model botched its answer", finished, self._why))
+        if finished in _FILTERED:
+            raise ContentFiltered(_told("the answer was stopped", finished, self._why))
         if finished not in _STOPS and not (self._said or self._calls):
-            kind = ContentFiltered if finished in _FILTERED else ProviderError
-            raise kind(_told("the model stopped without an answer", finished, self._why))
+            raise ProviderError(_told("the model stopped without an answer", finished, self._why))
         reason = _STOPS.get(finished, StopReason.END_TURN)
         if self._calls and reason is StopReason.END_TURN:
             return StopReason.TOOL_USE

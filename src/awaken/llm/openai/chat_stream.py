@@ -109,7 +109,7 @@ class ChatReader:
                 out.append(ToolCallDelta(id=call.id, args_delta=call.early))
         refusal = "".join(self._refusal)
         said = self._spoke or self._calls
-        if not said and (refusal or self._finish == "content_filter"):
+        if self._finish == "content_filter" or (refusal and not said):
             raise ContentFiltered(refusal or "the provider stopped the answer")
         if refusal:
             out.append(TextDelta(delta=refusal))

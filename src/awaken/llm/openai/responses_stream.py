@@ -80,7 +80,7 @@ class ResponsesReader:
                 self._item_done({"output_index": index, "item": item})
         reason = (response.get("incomplete_details") or {}).get("reason")
         refusal = "".join(self._refusal)
-        if not (self._said or self._calls) and (refusal or reason == "content_filter"):
+        if reason == "content_filter" or (refusal and not (self._said or self._calls)):
             raise ContentFiltered(refusal or "the provider stopped the answer")
         if refusal:
             out.append(TextDelta(delta=refusal))

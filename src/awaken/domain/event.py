@@ -122,7 +122,7 @@ class ToolCallCancel(Event, frozen=True, kw_only=True):
 
 
 class StreamReset(Event, frozen=True, kw_only=True):
-    """Discard this turn's deltas: the model starts over."""
+    """Discard this turn's deltas: the model starts over, or what it said does not stay."""
 
     reason: str
 

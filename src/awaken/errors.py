@@ -92,7 +92,9 @@ class UnknownKey(StateError):
 
     def __init__(self, key: str, what: str | None = None) -> None:
         super().__init__(
-            what or f"state key {key!r} is not registered: register it in a plugin of this agent"
+            what
+            or f"state key {key!r} is not registered: give it to the agent, as in "
+            "Agent(state=[…]), or register it in a plugin of this agent"
         )
         self.key = key
 
@@ -363,7 +365,8 @@ class DelegateNotFound(ResolveError):
     """`delegates` names no agent."""
 
     def __init__(self, delegate_id: str, agent_id: str = "", known: Iterable[str] = ()) -> None:
-        super().__init__(_missing("delegate", delegate_id, agent_id, known))
+        missing = _missing("delegate", delegate_id, agent_id, known)
+        super().__init__(f"{missing}: add it to Runtime([…])")
         self.delegate_id = delegate_id
 
 

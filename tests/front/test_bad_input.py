@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,25 +12,33 @@ from front_kit import Piece, pay
 from awaken import (
     Agent,
     AgentSpec,
+    Command,
     Message,
+    Phase,
+    PhaseContext,
     Runtime,
     StateKey,
     ToolDescriptor,
     tool,
 )
 from awaken.codec import Json
+from awaken.domain.budget import Budget
+from awaken.domain.inference import InferenceOverride, ReasoningBudget
 from awaken.domain.spec import ContentMatch, ToolExecutorKind
 from awaken.errors import (
     AgentNotFound,
     BuildError,
     ConfigError,
+    InferenceFailed,
+    PhaseError,
     ToolIdConflict,
     ValidationFailed,
 )
 from awaken.ext.handoff import HandoffPlugin
 from awaken.plugin.hook import ConfigSchema
 from awaken.plugin.registrar import Registrar
-from awaken.testing import EchoTool, ScriptedModel
+from awaken.stores.memory import MemoryStore
+from awaken.testing import EchoTool, ScriptedModel, tool_call_response
 
 pytestmark = pytest.mark.anyio
 
@@ -62,6 +71,15 @@ class Strict:
         return [ConfigSchema(key="strict", json_schema=schema)]
 
 
+class Late:
+    """A plugin whose `register` nobody awaits."""
+
+    id = "late"
+
+    async def register(self, registrar: Registrar) -> None:
+        return
+
+
 # -- before a runtime exists ------------------------------------------------------------------
 
 
@@ -75,6 +93,11 @@ def takes_anything_by_position(*words: str) -> str:
     return "".join(words)
 
 
+def takes_a_bare_context(ctx) -> str:  # type: ignore[no-untyped-def]
+    """No type."""
+    return str(ctx)
+
+
 MISTAKES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "a blank agent id": (lambda: agent_of("  "), ConfigError, "agent's id .*not blank, not '  '"),
     "a model that is none": (
@@ -85,7 +108,23 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "a tool that is none": (
         lambda: agent_of(tools=["echo"]),
         ConfigError,
-        r"agent 'a': 'echo' is not a tool; give a function or an object",
+        r"agent 'a': 'echo' is not a tool; give a function or an object.*: tools=\[echo\]",
+    ),
+    "a tool's name instead of tools": (
+        lambda: agent_of(tools="echo"),
+        ConfigError,
+        r"agent 'a': 'echo' is not a tool; .* not its name: tools=\[echo\]",
+    ),
+    "a name among the runtime's tools": (
+        lambda: Runtime([agent_of()], tools="web-search"),  # type: ignore[arg-type]
+        ConfigError,
+        r"the runtime: 'web-search' is not a tool; .*, not its name$",
+    ),
+    "a context without its type": (
+        lambda: agent_of(tools=[takes_a_bare_context]),
+        ConfigError,
+        "parameter 'ctx': has no type: write `ctx: ToolCallContext` to get the call's context, or "
+        "a type, as in `ctx: str`, to have the model give it",
     ),
     "two ways to run calls": (
         lambda: agent_of(sequential=True, tool_executor=ToolExecutorKind.PARALLEL_BATCH_APPROVAL),
@@ -129,6 +168,17 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         ValidationFailed,
         r"agent 'a' asks for delegate 'ghost', which is not registered; known: 'a'",
     ),
+    "a delegate the runtime was not given": (
+        lambda: Runtime([agent_of(delegates=[agent_of("b")])]),
+        ValidationFailed,
+        r"delegate 'b', which is not registered; known: 'a': add it to Runtime\(\[…\]\)",
+    ),
+    "an agent to hand over to that the runtime was not given": (
+        lambda: Runtime([agent_of(handoffs=[agent_of("b")])]),
+        ConfigError,
+        r"hand over to 'b', which this runtime does not have; it has: a: add it to "
+        r"Runtime\(\[…\]\)",
+    ),
     "an unknown store": (
         lambda: Runtime([agent_of()], store="papyrus:///scroll.db"),
         ConfigError,
@@ -138,6 +188,31 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         lambda: Runtime([agent_of()], store=""),
         ConfigError,
         "store '': scheme '' is unknown; known: .*memory:",
+    ),
+    "a file instead of a store's address": (
+        lambda: Runtime([agent_of()], store="data/my.db"),
+        ConfigError,
+        "store 'data/my.db' is no address: write 'sqlite:///data/my.db'",
+    ),
+    "a path instead of a store's address": (
+        lambda: Runtime([agent_of()], store=Path("/var/my.db")),  # type: ignore[arg-type]
+        ConfigError,
+        r"store PosixPath\('/var/my.db'\) is no address: write 'sqlite:////var/my.db'",
+    ),
+    "a store that is none": (
+        lambda: Runtime([agent_of()], store=5),  # type: ignore[arg-type]
+        ConfigError,
+        "store is an address such as 'sqlite:///awaken.db', or a store, not 5",
+    ),
+    "no store": (
+        lambda: Runtime([agent_of()], store=None),  # type: ignore[arg-type]
+        ConfigError,
+        "store is an address such as 'sqlite:///awaken.db', or a store, not None",
+    ),
+    "a store's class": (
+        lambda: Runtime([agent_of()], store=MemoryStore),  # type: ignore[arg-type]
+        ConfigError,
+        "store: MemoryStore is a class; give an instance of it, or an address",
     ),
     "two agents of one id": (
         lambda: Runtime([agent_of(), agent_of()]),
@@ -150,9 +225,15 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         "agent id ' ' is blank",
     ),
     "two tools of one id in one agent": (
-        lambda: Runtime([agent_of(tools=[echo, EchoTool()])]),
-        ValidationFailed,
-        "agent 'a'.*tool 'echo' is already registered: rename one",
+        lambda: agent_of(tools=[echo, EchoTool()]),
+        ConfigError,
+        r"agent 'a' has two tools named 'echo': leave one out, or rename one, as in "
+        r"tool\(function, name='…'\)",
+    ),
+    "one tool twice": (
+        lambda: agent_of(tools=[echo], background=[echo]),
+        ConfigError,
+        "agent 'a' has two tools named 'echo'",
     ),
     "a tool the runtime has, too": (
         lambda: Runtime([agent_of(tools=[echo])], tools=[EchoTool()]),
@@ -223,6 +304,52 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         lambda: agent_of(plugins=[HandoffPlugin]),
         ConfigError,
         "agent 'a': HandoffPlugin is a class, not a plugin; give an instance",
+    ),
+    "a plugin that registers later": (
+        lambda: agent_of(plugins=[Late()]),
+        ConfigError,
+        "agent 'a': register of plugin 'late' is async; write `def register",
+    ),
+    "an effort nobody knows": (
+        lambda: agent_of(reasoning_effort="super"),
+        ConfigError,
+        "agent 'a': reasoning_effort is 'none', 'low', 'medium', 'high', 'max' or a "
+        "ReasoningBudget, not 'super'",
+    ),
+    "an effort nobody knows, in a specification": (
+        lambda: Runtime([spec_of(reasoning_effort=3)], models={"m": ScriptedModel([])}),
+        ConfigError,
+        "agent 's': reasoning_effort is 'none', .* not 3",
+    ),
+    "a budget that says something else at its limit": (
+        lambda: agent_of(budget=Budget(at_limit="panic")),  # type: ignore[arg-type]
+        ConfigError,
+        "agent 'a': a budget's at_limit is 'stop' or 'ask', not 'panic'",
+    ),
+    "a budget below nothing": (
+        lambda: agent_of(budget=Budget(tokens=-1)),
+        ConfigError,
+        "agent 'a': a budget's tokens is above 0, or left out for no limit, not -1",
+    ),
+    "what others call a system prompt": (
+        lambda: agent_of(instructions="Be brief."),
+        TypeError,
+        "unexpected keyword argument 'instructions': write system_prompt=…",
+    ),
+    "what belongs to a run": (
+        lambda: agent_of(temperature=0.5),
+        TypeError,
+        r"argument 'temperature': write runtime.run\(…, overrides=InferenceOverride\(temperature=…",
+    ),
+    "an argument with a typing error": (
+        lambda: agent_of(sytem_promt="Be brief."),
+        TypeError,
+        "unexpected keyword argument 'sytem_promt': write system_prompt=…",
+    ),
+    "an argument nobody knows": (
+        lambda: agent_of(unknown=1),
+        TypeError,
+        "unexpected keyword argument 'unknown'$",
     ),
     "a plugin without an id": (
         lambda: agent_of(plugins=[object()]),
@@ -311,7 +438,79 @@ REQUESTS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "input that is no message": (
         {"agent": "a", "input": [1]},
         TypeError,
-        "input is text or messages, not int: 1",
+        r"input is text or messages, not int: 1: write text, Message.user\(…\), or a list of both",
+    ),
+    "a number as input": (
+        {"agent": "a", "input": 5},
+        TypeError,
+        r"input is text or messages, not int: 5: write text, Message.user\(…\), or a list of both",
+    ),
+    "bytes as input": ({"agent": "a", "input": b"hi"}, TypeError, "not bytes: b'hi': write text"),
+    "messages as other libraries write them": (
+        {"agent": "a", "input": [{"role": "user", "content": "hi"}]},
+        TypeError,
+        r"input is text or messages, not a mapping: write Message.user\(…\)",
+    ),
+    "an agent that was forgotten": (
+        {"agent": "Say hi!"},
+        ConfigError,
+        r"'Say hi!' was taken for the agent, and there is no input: write run\('a', 'Say hi!'\); "
+        "agents are 'a', 'b'",
+    ),
+    "an agent that is none": (
+        {"agent": 7, "input": "hi"},
+        ConfigError,
+        "agent is an agent's id, or an Agent, not 7",
+    ),
+    "overrides that are none": (
+        {"agent": "a", "input": "hi", "overrides": {"temperature": 1}},
+        ConfigError,
+        r"a run of agent 'a': overrides are an InferenceOverride, such as "
+        r"InferenceOverride\(temperature=0.2\), not \{",
+    ),
+    "a temperature in words": (
+        {"agent": "a", "input": "hi", "overrides": InferenceOverride(temperature="hot")},  # type: ignore[arg-type]
+        ConfigError,
+        "a run of agent 'a': temperature is a number of 0 or more, not 'hot'",
+    ),
+    "a temperature below nothing": (
+        {"agent": "a", "input": "hi", "overrides": InferenceOverride(temperature=-1)},
+        ConfigError,
+        "temperature is a number of 0 or more, not -1",
+    ),
+    "a share above one": (
+        {"agent": "a", "input": "hi", "overrides": InferenceOverride(top_p=1.5)},
+        ConfigError,
+        "top_p is a number from 0 to 1, not 1.5",
+    ),
+    "half a token": (
+        {"agent": "a", "input": "hi", "overrides": InferenceOverride(max_tokens=0.5)},  # type: ignore[arg-type]
+        ConfigError,
+        "max_tokens is a whole number of 1 or more, not 0.5",
+    ),
+    "a model that is no name": (
+        {"agent": "a", "input": "hi", "overrides": InferenceOverride(upstream_model=5)},  # type: ignore[arg-type]
+        ConfigError,
+        "upstream_model is the name of a model, not 5",
+    ),
+    "an effort of a run nobody knows": (
+        {"agent": "a", "input": "hi", "overrides": InferenceOverride(reasoning_effort="super")},  # type: ignore[arg-type]
+        ConfigError,
+        "reasoning_effort is 'none', 'low', .* not 'super'",
+    ),
+    "an effort below nothing": (
+        {
+            "agent": "a",
+            "input": "hi",
+            "overrides": InferenceOverride(reasoning_effort=ReasoningBudget(budget=-1)),
+        },
+        ConfigError,
+        "budget of reasoning_effort is a whole number of 0 or more, not -1",
+    ),
+    "a budget of a run below nothing": (
+        {"agent": "a", "input": "hi", "budget": Budget(money=-1)},
+        ConfigError,
+        "a run of agent 'a': a budget's money is above 0",
     ),
 }
 
@@ -374,3 +573,69 @@ async def test_a_message_is_input_as_it_is() -> None:
         await runtime.run("a", given, thread="t")
 
     assert [m.text() for m in await runtime.messages("t")][::2] == ["text"] * 4
+
+
+def decide(ctx: Any) -> Any:
+    """What somebody wrote who forgot the `async`."""
+
+
+class Decider:
+    """The same as an object."""
+
+    def __call__(self, ctx: Any) -> Any:
+        return None
+
+
+FORGOTTEN: dict[str, tuple[Callable[[Registrar], None], str]] = {
+    "hook": (lambda r: r.hook(Phase.RUN_START, decide), "decide.* in phase 'run_start'"),
+    "gate": (lambda r: r.gate(decide), "decide.* in phase 'tool_gate'"),
+    "policy": (lambda r: r.policy(decide), "decide.* in phase 'tool_gate'"),
+    "object": (lambda r: r.gate(Decider()), "__call__.* in phase 'tool_gate'"),
+}
+
+
+@pytest.mark.parametrize("what", FORGOTTEN)
+async def test_a_function_of_a_plugin_that_is_not_async_is_named(what: str) -> None:
+    """Bad input: what to write is told instead of what cannot be awaited."""
+    part, text = FORGOTTEN[what]
+    model = ScriptedModel([tool_call_response("", "echo", "c1", {"text": "x"}), "done"])
+    runtime = Runtime([Agent("a", model=model, tools=[echo], plugins=[Piece("mine", part)])])
+
+    with pytest.raises(PhaseError, match=f"'mine' raised .* is not async: write `async def {text}"):
+        await runtime.run("a", "hi")
+
+
+def test_a_transform_that_is_async_is_refused() -> None:
+    """Bad input: the other way round; nobody would await it."""
+
+    async def shorten(messages: Sequence[Message], tools: object) -> Sequence[Message]:
+        return messages
+
+    plugin = Piece("mine", lambda r: r.transform(shorten))  # type: ignore[arg-type]
+    text = "plugin 'mine': transform shorten is async; write `def shorten`"
+    with pytest.raises(ValidationFailed, match=text):
+        Runtime([agent_of(plugins=[plugin])])
+
+
+async def test_a_key_no_agent_has_is_named_with_both_places_for_it() -> None:
+    """Bad input: a key given to the agent is enough, no plugin need be written for it."""
+
+    async def count(ctx: PhaseContext) -> Command:
+        return Command().update(ONE, 1)
+
+    plugin = Piece("mine", lambda r: r.hook(Phase.RUN_START, count))
+    with pytest.raises(
+        PhaseError, match=r"'shared.name' is not registered: .*Agent\(state=\[…\]\)"
+    ):
+        await Runtime([agent_of(plugins=[plugin])]).run("a", "hi")
+    await Runtime([agent_of(plugins=[plugin], state=[ONE])]).run("a", "hi")
+
+
+async def test_a_script_that_is_too_short_says_how_long_it_was() -> None:
+    runtime = Runtime([Agent("a", model=ScriptedModel(["one", "two"]))])
+    await runtime.run("a", "hi")
+    await runtime.run("a", "hi")
+
+    text = "scripted LLM exhausted: it had 2 responses, and another was asked for"
+    with pytest.raises(InferenceFailed, match=text):
+        await runtime.run("a", "hi")

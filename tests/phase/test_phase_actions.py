@@ -312,3 +312,25 @@ async def test_a_handler_may_answer_with_the_same_command_every_time() -> None:
 
     assert bench.store.read(TOTAL) == 3
     assert [payload for *_, payload in queue(bench)] == ["later"] * 3
+
+
+async def test_a_handler_that_is_not_async_fails_with_what_to_write() -> None:
+    """Bad input: any function will do, if what it returns can be awaited."""
+
+    def forgot(_: PhaseContext, __: str) -> Any:
+        return None
+
+    def passes_on(ctx: PhaseContext, word: str) -> Any:
+        return say(ctx, word)
+
+    bench = Bench(
+        *hooks(("one", schedules(A, "x")), ("two", schedules(B, "fine"))),
+        Piece("actions", lambda r: r.action(A, forgot), lambda r: r.action(B, passes_on)),
+    )
+
+    await bench.run()
+
+    ((key, error),) = failures(bench)
+    assert key == "a"
+    assert error.endswith("forgot is not async: write `async def forgot`")
+    assert bench.store.read(LOG) == ("fine",)

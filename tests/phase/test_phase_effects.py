@@ -159,3 +159,20 @@ async def test_effects_of_actions_are_told_too() -> None:
 
     assert told == ["hook", "action"]
     assert report.generated_effects == 2
+
+
+async def test_an_effect_that_is_not_async_is_logged_with_what_to_write(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Bad input."""
+
+    def tell(text: str, _: Snapshot) -> Any:
+        return None
+
+    bench = Bench(*hooks(("hook", emits("one"))), Piece("effects", lambda r: r.effect(TELL, tell)))
+
+    with caplog.at_level(logging.ERROR):
+        report = await bench.run()
+
+    assert report.effects.failed == 1
+    assert "tell is not async: write `async def tell`" in caplog.text

@@ -345,6 +345,7 @@ async def test_a_local_type_used_in_the_body_is_found_through_the_closure() -> N
 
 
 def _no_annotation(a) -> None: ...  # type: ignore[no-untyped-def]
+def _bare_context(context) -> None: ...  # type: ignore[no-untyped-def]
 def _star(*numbers: int) -> None: ...
 def _double_star(**options: int) -> None: ...
 def _positional(a: int, /) -> None: ...
@@ -366,6 +367,7 @@ class _Methods:
     ("fn", "parameter", "text"),
     [
         (_no_annotation, "a", "has no type: annotate it, as in `a: str`"),
+        (_bare_context, "context", "has no type: write `context: ToolCallContext` to get the call"),
         (_star, "numbers", "any number of arguments: name each one"),
         (_double_star, "options", "any number of arguments: name each one"),
         (_positional, "a", "positional-only, and models name arguments: drop `/`"),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from enum import StrEnum
-from typing import Literal, Self
+from typing import Any, Literal, Self, get_args
 
 import msgspec
 
@@ -75,7 +76,27 @@ class ReasoningBudget(Value, frozen=True, kw_only=True):
     budget: int
 
 
-ReasoningEffort = Literal["none", "low", "medium", "high", "max"] | ReasoningBudget
+EffortWord = Literal["none", "low", "medium", "high", "max"]
+ReasoningEffort = EffortWord | ReasoningBudget
+_EFFORTS = ", ".join(repr(word) for word in get_args(EffortWord))
+
+
+def effort_problem(effort: object) -> str | None:
+    """Why nobody can reason that hard; nothing if somebody can."""
+    if isinstance(effort, ReasoningBudget):
+        if _is_number(effort.budget, whole=True) and effort.budget >= 0:
+            return None
+        return (
+            f"the budget of reasoning_effort is a whole number of 0 or more, not {effort.budget!r}"
+        )
+    if effort is None or effort in get_args(EffortWord):
+        return None
+    return f"reasoning_effort is {_EFFORTS} or a ReasoningBudget, not {effort!r}"
+
+
+def _is_number(value: Any, *, whole: bool = False) -> bool:
+    kinds = int if whole else (int, float)
+    return isinstance(value, kinds) and not isinstance(value, bool) and math.isfinite(value)
 
 
 class InferenceOverride(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -98,6 +119,20 @@ class InferenceOverride(Value, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def is_empty(self) -> bool:
         return all(getattr(self, name) is None for name in self.__struct_fields__)
+
+    def problem(self) -> str | None:
+        """Why no model can be asked like this; nothing if one can."""
+        model, heat = self.upstream_model, self.temperature
+        most, share = self.max_tokens, self.top_p
+        if model is not None and not isinstance(model, str):
+            return f"upstream_model is the name of a model, not {model!r}"
+        if heat is not None and not (_is_number(heat) and heat >= 0):
+            return f"temperature is a number of 0 or more, not {heat!r}"
+        if most is not None and not (_is_number(most, whole=True) and most >= 1):
+            return f"max_tokens is a whole number of 1 or more, not {most!r}"
+        if share is not None and not (_is_number(share) and 0 <= share <= 1):
+            return f"top_p is a number from 0 to 1, not {share!r}"
+        return effort_problem(self.reasoning_effort)
 
 
 class CompactionMode(StrEnum):

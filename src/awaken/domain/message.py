@@ -273,25 +273,39 @@ class MessageRecord(Value, frozen=True, kw_only=True):
 
 
 def as_messages(value: str | Message | Iterable[Message | str] | None) -> tuple[Message, ...]:
-    """What a caller gave as input, as messages: text is a user's message."""
+    """What a caller gave as input, as messages: text is a user's message.
+
+    Raises:
+        TypeError: it is something else; the text says what to write.
+    """
     if value is None:
         return ()
     if isinstance(value, str):
         return (Message.user(value),)
     if isinstance(value, Message):
         return (_with_id(value),)
-    if isinstance(value, Mapping):
-        raise TypeError(
-            "input is text or messages, not a mapping: write Message.user(…), or decode one "
-            "with awaken.codec.from_json(value, Message)"
-        )
+    given: Any = value
+    if isinstance(given, bytes | Mapping) or not isinstance(given, Iterable):
+        raise _no_input(given)
     messages: list[Message] = []
     for item in value:
         checked: Any = item
         if not isinstance(checked, str | Message):
-            raise TypeError(f"input is text or messages, not {type(checked).__name__}: {checked!r}")
+            raise _no_input(checked)
         messages.append(Message.user(item) if isinstance(item, str) else _with_id(item))
     return tuple(messages)
+
+
+def _no_input(value: object) -> TypeError:
+    if isinstance(value, Mapping):
+        return TypeError(
+            "input is text or messages, not a mapping: write Message.user(…), or decode one "
+            "with awaken.codec.from_json(value, Message)"
+        )
+    return TypeError(
+        f"input is text or messages, not {type(value).__name__}: {value!r}: write text, "
+        "Message.user(…), or a list of both"
+    )
 
 
 def _with_id(message: Message) -> Message:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Never, TypeVar
 
 import msgspec
 
@@ -15,13 +17,14 @@ from awaken.contract.output import AnswerCheck
 from awaken.contract.profile import ProfileKey
 from awaken.contract.tool import Tool
 from awaken.domain.budget import Budget
-from awaken.domain.inference import ContextWindowPolicy, ReasoningEffort
+from awaken.domain.inference import ContextWindowPolicy, ReasoningEffort, effort_problem
 from awaken.domain.pool import ModelPoolSpec
 from awaken.domain.spec import AgentSpec, ContentMatch, StopConditionSpec, ToolExecutorKind
 from awaken.errors import ConfigError
 from awaken.ext import handoff
 from awaken.ext.handoff import MAX_HANDOFFS, Handoff
 from awaken.front.budgets import checked_budget
+from awaken.front.hints import unknown_argument
 from awaken.front.loading import as_pool
 from awaken.front.output import OutputType
 from awaken.front.remote import RemoteAgent
@@ -45,7 +48,7 @@ class Agent:
         state: typed keys its tools and plugins write.
         plugins: behaviour, in order.
         delegates: agents it may give tasks to, each by a tool `agent_run_<id>` that gives their
-            answer.
+            answer. Like those of `background` and `handoffs`, they are given to the `Runtime`, too.
         background: tools and agents whose calls start a task and return at once; how the task ended
             is told to the agent later, also after a restart.
         handoffs: agents it may hand the conversation to, by the tool `handoff`; a `Handoff` where
@@ -96,16 +99,17 @@ class Agent:
         reasoning_effort: ReasoningEffort | None = None,
         context_policy: ContextWindowPolicy | None = None,
         sections: Mapping[str, Any] | None = None,
+        **unknown: Never,
     ) -> None:
+        for name in unknown:
+            raise unknown_argument(name, inspect.getfullargspec(Agent).kwonlyargs)
         self.model = _checked_model(id, model)
         self.id = id
         self.output = OutputType(f"agent {id!r}", output) if output is not None else None
         mine = f"agent {id!r}: "
         aside_tools, aside_agents = _aside(listed(background, mine + "background"), f"agent {id!r}")
-        self.tools = [
-            *[as_tool_object(f"agent {id!r}", item) for item in listed(tools, mine + "tools")],
-            *aside_tools,
-        ]
+        self.tools = [*tools_of(f"agent {id!r}", tools), *aside_tools]
+        _check_names(self.tools, f"agent {id!r}")
         told = tuple(_id(agent) for agent in listed(delegates, mine + "delegates"))
         self.state = listed(state, mine + "state")
         self.profile = listed(profile, mine + "profile")
@@ -242,7 +246,7 @@ def _aside(
     items: Sequence[Agent | RemoteAgent | Tool | Callable[..., Any]], owner: str
 ) -> tuple[list[Tool], list[str]]:
     """The tools, and the ids of the agents, that work in the background."""
-    tools = [as_tool_object(owner, i) for i in items if not isinstance(i, Agent | RemoteAgent)]
+    tools = [_as_tool_object(owner, i) for i in items if not isinstance(i, Agent | RemoteAgent)]
     return tools, [item.id for item in items if isinstance(item, Agent | RemoteAgent)]
 
 
@@ -269,6 +273,8 @@ def _check_plugin(plugin: Any, mine: str) -> None:
         raise ConfigError(f"{mine}plugin {plugin!r} has no id: give it one, as in id = 'mine'")
     if not callable(getattr(plugin, "register", None)):
         raise ConfigError(f"{mine}plugin {plugin.id!r} has no register(registrar) method")
+    if inspect.iscoroutinefunction(plugin.register):
+        raise ConfigError(f"{mine}register of plugin {plugin.id!r} is async; write `def register`")
 
 
 def _check_spec(spec: AgentSpec) -> None:
@@ -276,6 +282,7 @@ def _check_spec(spec: AgentSpec) -> None:
     Raises:
         ConfigError: a field does not fit its type; the text names both.
     """
+    check_effort(spec)
     try:
         msgspec.convert(msgspec.to_builtins(spec), AgentSpec)
     except (msgspec.ValidationError, TypeError) as error:
@@ -295,6 +302,15 @@ def _check_spec(spec: AgentSpec) -> None:
                 ) from error
 
 
+def check_effort(spec: AgentSpec) -> None:
+    """
+    Raises:
+        ConfigError: nobody knows that much effort; the text says what is known.
+    """
+    if (problem := effort_problem(spec.reasoning_effort)) is not None:
+        raise ConfigError(f"agent {spec.id!r}: {problem}")
+
+
 def _check_policy(policy: ContextWindowPolicy, mine: str) -> None:
     for name in ("max_context_tokens", "autocompact_threshold", "max_messages"):
         limit = getattr(policy, name)
@@ -310,12 +326,28 @@ def _check_policy(policy: ContextWindowPolicy, mine: str) -> None:
         )
 
 
-def as_tool_object(owner: str, item: Tool | Callable[..., Any]) -> Tool:
-    """The tool an item is, or is made into.
+def _check_names(tools: Sequence[Tool], owner: str) -> None:
+    counted = Counter(tool.descriptor().id for tool in tools)
+    for name in (name for name, count in counted.items() if count > 1):
+        raise ConfigError(
+            f"{owner} has two tools named {name!r}: leave one out, or rename one, as in "
+            "tool(function, name='…')"
+        )
+
+
+def tools_of(owner: str, items: Iterable[Tool | Callable[..., Any]]) -> list[Tool]:
+    """The tools that items are, or are made into.
 
     Raises:
-        ConfigError: it is no tool.
+        ConfigError: one is no tool.
     """
+    given: Any = items
+    # A name is refused as the only item, which says more than that it is no list.
+    each: Iterable[Any] = [given] if isinstance(given, str) else listed(given, f"{owner}: tools")
+    return [_as_tool_object(owner, item) for item in each]
+
+
+def _as_tool_object(owner: str, item: Tool | Callable[..., Any]) -> Tool:
     if isinstance(item, type):
         raise ConfigError(
             f"{owner}: {item.__name__} is a class, not a tool; give an instance of it"
@@ -324,7 +356,7 @@ def as_tool_object(owner: str, item: Tool | Callable[..., Any]) -> Tool:
         return item  # type: ignore[return-value]  # what describes itself is a tool
     if callable(item):
         return as_tool(item)
-    raise ConfigError(
-        f"{owner}: {item!r} is not a tool; give a function or an object "
-        "with descriptor() and execute()"
-    )
+    wanted = "give a function or an object with descriptor() and execute()"
+    if isinstance(item, str):
+        wanted += f", not its name: tools=[{item}]" if item.isidentifier() else ", not its name"
+    raise ConfigError(f"{owner}: {item!r} is not a tool; {wanted}")

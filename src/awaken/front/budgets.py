@@ -1,4 +1,4 @@
-"""Budgets and prices, as users give them."""
+"""Budgets, prices and parameters of a run, as users give them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from awaken.domain.budget import Budget, Price
+from awaken.domain.inference import InferenceOverride
 from awaken.errors import ConfigError
 
 
@@ -20,6 +21,24 @@ def checked_budget(budget: Budget | None, whose: str) -> Budget | None:
     if not isinstance(given, Budget):
         raise ConfigError(
             f"{whose}: budget is a Budget, such as Budget(tokens=10_000), not {given!r}"
+        )
+    if (problem := given.problem()) is not None:
+        raise ConfigError(f"{whose}: {problem}")
+    return given
+
+
+def checked_overrides(overrides: InferenceOverride | None, whose: str) -> InferenceOverride | None:
+    """
+    Raises:
+        ConfigError: they are none, or one of them makes no sense.
+    """
+    given: Any = overrides
+    if given is None:
+        return None
+    if not isinstance(given, InferenceOverride):
+        raise ConfigError(
+            f"{whose}: overrides are an InferenceOverride, such as "
+            f"InferenceOverride(temperature=0.2), not {given!r}"
         )
     if (problem := given.problem()) is not None:
         raise ConfigError(f"{whose}: {problem}")

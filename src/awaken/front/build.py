@@ -18,7 +18,7 @@ from awaken.domain.spec import AgentSpec, ModelSpec
 from awaken.errors import ConfigError
 from awaken.ext import compaction
 from awaken.ext.handoff import Handoff
-from awaken.front.agent import Agent, as_tool_object, listed
+from awaken.front.agent import Agent, check_effort, listed, tools_of
 from awaken.front.budgets import checked_prices
 from awaken.front.loading import open_backend
 from awaken.front.models import Models, ModelStack
@@ -47,7 +47,7 @@ class Assembly:
         clock: Clock,
         ids: Ids,
     ) -> None:
-        self._tools = listed(tools, "the runtime's tools")
+        self._tools = tools_of("the runtime", tools)
         self._plugins = listed(plugins, "the runtime's plugins")
         self._models = Models(models or {}, model_specs, checked_prices(prices or {}))
         self._backends = {factory.backend(): factory for factory in backends}
@@ -58,8 +58,7 @@ class Assembly:
     def builder(self, given: Iterable[AnyAgent]) -> AgentRuntimeBuilder:
         builder = AgentRuntimeBuilder(clock=self._clock, ids=self._ids)
         builder.with_executor_wrapper(self._stack).with_profile_store(self._profiles)
-        for item in self._tools:
-            tool = as_tool_object("the runtime", item)
+        for tool in self._tools:
             builder.with_tool(tool.descriptor().id, tool)
         for plugin in self._plugins:
             builder.with_plugin(plugin)
@@ -79,6 +78,7 @@ class Assembly:
         known: dict[str, Plugin] = {plugin.id: plugin for plugin in self._plugins}
         for agent in agents:
             if isinstance(agent, AgentSpec):
+                check_effort(agent)
                 builder.with_agent_spec(agent)
                 continue
             models.add(agent.spec.model_id, agent.model)
@@ -125,7 +125,7 @@ def _check_handoffs(agents: Sequence[Agent | AgentSpec]) -> None:
             if other is None:
                 raise ConfigError(
                     f"agent {agent.id!r} may hand over to {way.agent!r}, which this runtime does "
-                    f"not have; it has: {', '.join(sorted(known))}"
+                    f"not have; it has: {', '.join(sorted(known))}: add it to Runtime([…])"
                 )
             if isinstance(other, AgentSpec) and other.endpoint is not None:
                 raise ConfigError(

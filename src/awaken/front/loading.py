@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from os import PathLike, fspath
 from typing import Any
+from urllib.parse import quote
 
 from awaken.contract.backend import ExecutionBackendFactory
 from awaken.contract.llm import LlmExecutor
 from awaken.contract.store import Store
 from awaken.domain.pool import ModelPoolSpec, PoolHome, PoolMemberSpec, PoolRouting
 from awaken.errors import ConfigError
+from awaken.front.hints import meant_model
 
 _COMPLETE = {
     "demo": ("awaken.llm.demo", "DemoModel"),
@@ -56,19 +59,21 @@ def open_model(name: str) -> LlmExecutor:
     provider, _, model = name.partition(":")
     known = _PROVIDERS if model.strip() else _COMPLETE
     if provider not in known:
-        raise ConfigError(f"model {name!r}: {_what_is_wrong(provider, model.strip())}")
+        raise ConfigError(f"model {name!r}: {_what_is_wrong(name, provider, model.strip())}")
     make: Callable[[], LlmExecutor] = load(*known[provider])
     return make()
 
 
-def _what_is_wrong(provider: str, model: str) -> str:
+def _what_is_wrong(name: str, provider: str, model: str) -> str:
     if provider in _PROVIDERS:
         return f"which of the models of {provider!r}? Write '{provider}:' and its name"
     if provider in _COMPLETE:
         return f"{provider!r} is a model by itself: leave out ':{model}'"
     known = ", ".join([*_COMPLETE, *(f"{each}:…" for each in _PROVIDERS)])
+    meant = meant_model(name, _COMPLETE, _PROVIDERS)
+    hint = "; known" if meant is None else f": did you mean {meant!r}? Known"
     return (
-        f"provider {provider!r} is unknown; known: {known}. Any object with `name` and "
+        f"provider {provider!r} is unknown{hint}: {known}. Any object with `name` and "
         "`execute_stream(request)` can be given as a model, too"
     )
 
@@ -116,11 +121,36 @@ def open_store(address: str) -> Store:
     Raises:
         ConfigError: nobody knows the scheme.
     """
-    scheme = address.partition(":")[0]
+    scheme, colon, _ = address.partition(":")
     if scheme not in _STORES:
+        if address.strip() and not colon:
+            raise _no_address(address)
         raise ConfigError(
             f"store {address!r}: scheme {scheme!r} is unknown; known: "
             + ", ".join(f"{known}:" for known in _STORES)
         )
     store: Store = load(*_STORES[scheme]).from_address(address)
     return store
+
+
+def checked_store(given: Store) -> Store:
+    """
+    Raises:
+        ConfigError: it is no store; the text says what to give.
+    """
+    store: Any = given
+    if isinstance(store, PathLike):
+        raise _no_address(store)
+    if isinstance(store, type):
+        raise ConfigError(
+            f"store: {store.__name__} is a class; give an instance of it, or an address"
+        )
+    if not callable(getattr(store, "commit", None)) or not hasattr(store, "profiles"):
+        raise ConfigError(
+            f"store is an address such as 'sqlite:///awaken.db', or a store, not {store!r}"
+        )
+    return given
+
+
+def _no_address(file: str | PathLike[str]) -> ConfigError:
+    return ConfigError(f"store {file!r} is no address: write 'sqlite:///{quote(fspath(file))}'")

@@ -7,7 +7,6 @@ import logging
 from collections.abc import (
     Awaitable,
     Callable,
-    Coroutine,
     Iterable,
     Mapping,
     Sequence,
@@ -35,9 +34,9 @@ from awaken.errors import AwakenError, ConfigError
 from awaken.front.agent import Agent, listed
 from awaken.front.answers import Answers, OnApproval, ask, decisions_of
 from awaken.front.archive import Archive
-from awaken.front.budgets import checked_budget
+from awaken.front.budgets import checked_budget, checked_overrides
 from awaken.front.build import AnyAgent, Assembly, shapes_of
-from awaken.front.loading import open_store
+from awaken.front.loading import checked_store, open_store
 from awaken.front.recovery import Recovery
 from awaken.front.remote import RemoteAgent, find_agent
 from awaken.front.result import RecoveredRun, RunResult
@@ -104,8 +103,9 @@ class Runtime(Archive):
         clock: Clock = SYSTEM_CLOCK,
         ids: Ids = UUID7,
     ) -> None:
-        super().__init__(open_store(store) if isinstance(store, str) else store, clock, ids)
         self._owns_store = isinstance(store, str)
+        kept = open_store(store) if isinstance(store, str) else checked_store(store)
+        super().__init__(kept, clock, ids)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = False
         self._recover = recover
@@ -239,6 +239,7 @@ class Runtime(Archive):
         here or in another process, is refused; with `when_busy="queue"` the request waits.
 
         Raises:
+            ConfigError, TypeError: it was asked for wrongly; the text says what to give.
             AgentNotFound, ThreadAlreadyRunning, InvalidResume: it could not start.
             AgentLoopError: it broke off.
         """
@@ -301,13 +302,13 @@ class Runtime(Archive):
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            return asyncio.run(self._run_to_rest(self.run(*args, **kwargs)))
+            return asyncio.run(self._run_to_rest(*args, **kwargs))
         raise ConfigError("run_sync was called inside an event loop: await runtime.run(…) instead")
 
-    async def _run_to_rest(self, run: Coroutine[Any, Any, RunResult]) -> RunResult:
+    async def _run_to_rest(self, *args: Any, **kwargs: Any) -> RunResult:
         """Run in an event loop that is over afterwards: nothing may be live in it then."""
         try:
-            result = await run
+            result = await self.run(*args, **kwargs)
             await at_rest(self._engine, self._tasks)
             now = await self.find_run(result.run_id) if result.waiting else None
             return result if now is None else RunResult.read(now, self._shapes)
@@ -345,23 +346,32 @@ class Runtime(Archive):
     ) -> RunRequest:
         if self._closed:
             raise ConfigError("the runtime is closed: open another one")
+        agent_id = _agent_id(agent)
         messages = as_messages(input)
         if not messages and not answers:
-            raise ConfigError("nothing to do: give input, or answers to a suspended run's tickets")
+            raise self._nothing_to_do(agent_id)
         if answers and thread is None:
             raise ConfigError("answers belong to a thread: give the thread of the suspended run")
-        agent_id = agent.id if isinstance(agent, Agent | RemoteAgent) else agent
         whose = "a run" if agent_id is None else f"a run of agent {agent_id!r}"
         return RunRequest(
             thread_id=self._ids.new() if thread is None else thread,
             messages=messages,
             agent_id=agent_id,
             decisions=decisions_of(answers or {}),
-            overrides=overrides,
+            overrides=checked_overrides(overrides, whose),
             budget=checked_budget(budget, whose),
             frontend_tools=tuple(frontend_tools),
             wait_for_decisions=False,
             when_busy=_when_busy(when_busy),
+        )
+
+    def _nothing_to_do(self, agent_id: str | None) -> ConfigError:
+        known = self._engine.registry.snapshot().agent_ids()
+        if agent_id is None or not agent_id.strip() or agent_id in known or not known:
+            return ConfigError("nothing to do: give input, or answers to a suspended run's tickets")
+        return ConfigError(
+            f"{agent_id!r} was taken for the agent, and there is no input: write "
+            f"run({known[0]!r}, {agent_id!r}); agents are {', '.join(map(repr, known))}"
         )
 
     def _spawn(self, work: Awaitable[V]) -> asyncio.Task[V]:
@@ -437,6 +447,15 @@ class Runtime(Archive):
         async with asyncio.timeout(timeout):
             run = await over_or_asking(self._engine, id, self._recovery.why_not)
             return RunResult.read(run, self._shapes)
+
+
+def _agent_id(agent: str | Agent | RemoteAgent | None) -> str | None:
+    given: Any = agent
+    if isinstance(given, Agent | RemoteAgent):
+        return given.id
+    if given is not None and not isinstance(given, str):
+        raise ConfigError(f"agent is an agent's id, or an Agent, not {given!r}")
+    return given
 
 
 def _when_busy(word: str) -> WhenBusy:

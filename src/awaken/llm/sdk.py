@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from importlib import import_module
 from typing import Any, Generic, TypeVar
@@ -14,6 +15,9 @@ from awaken.errors import ConfigError
 
 PROVIDER_TIMEOUT = 120.0
 """Seconds to open a stream in, and between two pieces of it."""
+
+_NO_KEY_HAS = re.compile(r"[^!#-&(-~]")
+"""What cannot be sent as a key, and quotes, which belong to the shell or the program."""
 
 T = TypeVar("T")
 
@@ -37,19 +41,44 @@ def sdk(module: str, *, extra: str, whose: str) -> Any:
 def secret(
     given: str | RedactedString | None, names: Sequence[str], *, whose: str
 ) -> RedactedString:
-    """A key: the one given, or what the first of these environment variables holds.
+    """A key that there must be; see `find_key`.
 
     Raises:
-        ConfigError: there is none; says where it is looked for.
+        ConfigError: there is none, and the text says where it is looked for; or it cannot be one.
     """
-    if isinstance(given, RedactedString):
-        given = given.expose_secret()
-    found = given or next((value for name in names if (value := os.environ.get(name))), None)
-    if not found or not found.strip():
+    key = find_key(given, names, whose=whose)
+    if key is None:
         raise ConfigError(
             f"{whose} needs a key: export {' or '.join(names)}, or give it as api_key"
         )
-    return RedactedString(found.strip())
+    return key
+
+
+def find_key(
+    given: str | RedactedString | None,
+    names: Sequence[str] = (),
+    *,
+    whose: str,
+    argument: str = "api_key",
+) -> RedactedString | None:
+    """A key: the one given, or what the first of these environment variables holds, if any.
+
+    White space around it is no part of it.
+
+    Raises:
+        ConfigError: it has a character that no key has; the text names its place and not the key.
+    """
+    text = given.expose_secret() if isinstance(given, RedactedString) else given
+    for place, value in ((argument, text), *((name, os.environ.get(name)) for name in names)):
+        key = (value or "").strip()
+        if wrong := _NO_KEY_HAS.search(key):
+            raise ConfigError(
+                f"{whose}: {place} has {wrong.group()!r} in it, which no key has: copy it again, "
+                "the whole key and nothing else"
+            )
+        if key:
+            return RedactedString(key)
+    return None
 
 
 class PerLoop(Generic[T]):

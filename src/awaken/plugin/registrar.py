@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Awaitable, Callable
 from types import NoneType
 from typing import Any, TypeVar, get_args
 
@@ -81,13 +83,13 @@ class Registrar:
         """Do the work of a scheduled action."""
         if spec.key in self.actions:
             raise HandlerAlreadyRegistered(spec.key)
-        self.actions[spec.key] = (spec, handler)
+        self.actions[spec.key] = (spec, _awaited(handler))
 
     def effect(self, spec: EffectSpec[P], handler: EffectHandler) -> None:
         """See an effect after its commit."""
         if spec.key in self.effects:
             raise EffectHandlerAlreadyRegistered(spec.key)
-        self.effects[spec.key] = (spec, handler)
+        self.effects[spec.key] = (spec, _awaited(handler))
 
     def hook(self, phase: Phase, hook: PhaseHook, *, when: HookGuard | None = None) -> None:
         """Be called in a phase; with `when`, a quick look at the state may spare the call.
@@ -104,22 +106,24 @@ class Registrar:
             raise ConfigError(
                 f"plugin {self.plugin_id!r} hooks into tool_gate: call registrar.gate instead"
             )
-        self.hooks.append((phase, HookEntry(self.plugin_id, hook, when)))
+        self.hooks.append((phase, HookEntry(self.plugin_id, _awaited(hook), when)))
 
     def gate(self, hook: ToolGateHook) -> None:
         """Look at every call before it runs."""
+        look = _awaited(hook)
 
         async def gate(ctx: PhaseContext) -> ToolInterceptPayload | None:
             # What is no verdict must not be taken for silence, nor leave the call unanswered.
-            return _expected(await hook(ctx), _VERDICTS)
+            return _expected(await look(ctx), _VERDICTS)
 
         self.gates.append(HookEntry(self.plugin_id, gate))
 
     def policy(self, hook: ToolPolicyHook) -> None:
         """Decide about every call from what the call itself says."""
+        decide = _awaited(hook)
 
         async def gate(ctx: PhaseContext) -> ToolInterceptPayload | None:
-            verdict = policy_payload(_expected(await hook(ctx.policy_context()), _DECISIONS))
+            verdict = policy_payload(_expected(await decide(ctx.policy_context()), _DECISIONS))
             # A policy cannot see that its question was answered; asking again would never end.
             answered = ctx.resume_input is not None
             return None if answered and isinstance(verdict, Suspend) else verdict
@@ -127,7 +131,16 @@ class Registrar:
         self.gates.append(HookEntry(self.plugin_id, gate))
 
     def transform(self, transform: RequestTransform) -> None:
-        """Rewrite the messages of every request."""
+        """Rewrite the messages of every request.
+
+        Raises:
+            ConfigError: it is async; requests do not wait for it.
+        """
+        if inspect.iscoroutinefunction(transform):
+            name = transform.__name__
+            raise ConfigError(
+                f"plugin {self.plugin_id!r}: transform {name} is async; write `def {name}`"
+            )
         self.transforms.append(HookEntry(self.plugin_id, transform))
 
     def tool(self, tool: Tool, *, spare: bool = False) -> None:
@@ -148,6 +161,22 @@ class Registrar:
         if kind in self.services:
             raise ConfigError(f"plugin {self.plugin_id!r} offers two of {kind.__name__}")
         self.services[kind] = service
+
+
+def _awaited(call: Callable[..., Awaitable[P]]) -> Callable[..., Awaitable[P]]:
+    """A function of a plugin, or, of one that may not be async, one that says so when called."""
+    if inspect.iscoroutinefunction(call):
+        return call
+
+    async def checked(*args: Any) -> P:
+        answer: Any = call(*args)
+        if not inspect.isawaitable(answer):
+            name = getattr(call, "__qualname__", f"{type(call).__qualname__}.__call__")
+            raise TypeError(f"{name} is not async: write `async def {name.rpartition('.')[2]}`")
+        awaited: P = await answer
+        return awaited
+
+    return checked
 
 
 def _expected(answer: P, kinds: tuple[type, ...]) -> P:

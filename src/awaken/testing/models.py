@@ -136,6 +136,7 @@ class ScriptedModel:
         self.requests: list[InferenceRequest] = []
         self._record = record
         self._script = deque(_prepared(response, chunk) for response in responses)
+        self._length = len(self._script)
 
     @property
     def remaining(self) -> int:
@@ -147,7 +148,10 @@ class ScriptedModel:
         if self._record:
             self.requests.append(msgspec.structs.replace(request, messages=tuple(request.messages)))
         if not self._script:
-            raise AssertionError("scripted LLM exhausted")
+            raise AssertionError(
+                f"scripted LLM exhausted: it had {self._length} responses, and "
+                "another was asked for"
+            )
         events, error = self._script.popleft()
         for event in events:
             yield event

@@ -15,6 +15,8 @@ from awaken.contract.tool import ToolCallContext
 from awaken.errors import ConfigError
 
 REQUIRED: Any = inspect.Parameter.empty
+_CONTEXTS = ("ctx", "context", "tool_context", "run_context")
+"""What people call the context of a call."""
 
 
 class Parameter(msgspec.Struct, frozen=True):
@@ -101,7 +103,12 @@ def _annotation(parameter: inspect.Parameter, names: dict[str, Any], tool: str) 
         raise bad_parameter(tool, name, "is positional-only, and models name arguments: drop `/`")
     if parameter.annotation is REQUIRED:
         hint = f"annotate it, as in `{name}: str`"
-        if name in ("self", "cls"):
+        if name in _CONTEXTS:
+            hint = (
+                f"write `{name}: ToolCallContext` to get the call's context, or a type, as in "
+                f"`{name}: str`, to have the model give it"
+            )
+        elif name in ("self", "cls"):
             hint = "make the tool from the bound method, as in `tool(instance.method)`"
         raise bad_parameter(tool, name, f"has no type: {hint}")
     holder = types.SimpleNamespace(__annotations__={name: parameter.annotation})

@@ -10,7 +10,7 @@ from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.domain.secret import RedactedString
 from awaken.errors import ConfigError
 from awaken.llm.anthropic.executor import AnthropicMessages, common_options
-from awaken.llm.sdk import PROVIDER_TIMEOUT, sdk
+from awaken.llm.sdk import PROVIDER_TIMEOUT, find_key, sdk
 
 REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
 LOCATIONS = ("CLOUD_ML_REGION", "GOOGLE_CLOUD_LOCATION")
@@ -46,31 +46,40 @@ class BedrockMessages(AnthropicMessages):
         default_headers: Mapping[str, str] | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        module = sdk("anthropic", extra="bedrock", whose="BedrockMessages")
-        boto = sdk("boto3", extra="bedrock", whose="BedrockMessages")
+        module = sdk("anthropic", extra="bedrock", whose="bedrock")
+        boto = sdk("boto3", extra="bedrock", whose="bedrock")
         if (access_key is None) != (secret_key is None):
             raise ConfigError("access_key and secret_key belong together: give both or neither")
+        key = find_key(api_key, ["AWS_BEARER_TOKEN_BEDROCK"], whose="bedrock")
+        secrets = {
+            "api_key": key,
+            "aws_access_key": find_key(access_key, whose="bedrock", argument="access_key"),
+            "aws_secret_key": find_key(secret_key, whose="bedrock", argument="secret_key"),
+            "aws_session_token": find_key(session_token, whose="bedrock", argument="session_token"),
+        }
         options = {
             **common_options(base_url, timeout, default_headers),
-            "api_key": _exposed(api_key),
+            **{name: _exposed(value) for name, value in secrets.items()},
             "aws_region": region or _found(REGIONS) or _region_of_profile(boto, profile),
-            "aws_access_key": access_key,
-            "aws_secret_key": _exposed(secret_key),
-            "aws_session_token": _exposed(session_token),
             "aws_profile": profile,
         }
-        key = options["api_key"] or os.environ.get("AWS_BEARER_TOKEN_BEDROCK")
-        if key and (access_key or profile):
+        if key is not None and (access_key or profile):
             raise ConfigError(
                 "a Bedrock key and AWS credentials are both given: keep one, "
                 "and unset AWS_BEARER_TOKEN_BEDROCK to use the other"
             )
-        secrets = [key, options["aws_secret_key"], options["aws_session_token"]]
 
         def make() -> Any:
             return module.AsyncAnthropicBedrock(**options)
 
-        self._set_up(module, make, _redacted(secrets), max_tokens, default_headers, clock)
+        self._set_up(
+            module,
+            make,
+            [each for each in secrets.values() if each is not None],
+            max_tokens,
+            default_headers,
+            clock,
+        )
 
 
 class VertexMessages(AnthropicMessages):
@@ -102,20 +111,21 @@ class VertexMessages(AnthropicMessages):
         default_headers: Mapping[str, str] | None = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        module = sdk("anthropic", extra="vertex", whose="VertexMessages")
-        sdk("google.auth", extra="vertex", whose="VertexMessages")
+        module = sdk("anthropic", extra="vertex", whose="vertex")
+        sdk("google.auth", extra="vertex", whose="vertex")
+        token = find_key(access_token, whose="vertex", argument="access_token")
         options = {
             **common_options(base_url, timeout, default_headers),
             "project_id": _needed(project, PROJECTS, "a project", "project"),
             "region": _needed(region, LOCATIONS, "a region", "region"),
-            "access_token": _exposed(access_token),
+            "access_token": _exposed(token),
             "credentials": credentials,
         }
 
         def make() -> Any:
             return module.AsyncAnthropicVertex(**options)
 
-        secrets = _redacted([options["access_token"]])
+        secrets = [token] if token is not None else []
         self._set_up(module, make, secrets, max_tokens, default_headers, clock)
 
 
@@ -136,7 +146,7 @@ def _region_of_profile(boto: Any, profile: str | None) -> str:
         raise ConfigError(f"AWS's settings cannot be used: {error}") from error
     if not region:
         raise ConfigError(
-            f"BedrockMessages needs a region: export {' or '.join(REGIONS)}, or give it as region"
+            f"bedrock needs a region: export {' or '.join(REGIONS)}, or give it as region"
         )
     return str(region)
 
@@ -145,7 +155,7 @@ def _needed(given: str | None, names: Sequence[str], what: str, argument: str) -
     found = given or _found(names)
     if not found:
         raise ConfigError(
-            f"VertexMessages needs {what}: export {' or '.join(names)}, or give it as {argument}"
+            f"vertex needs {what}: export {' or '.join(names)}, or give it as {argument}"
         )
     return found
 
@@ -154,9 +164,5 @@ def _found(names: Sequence[str]) -> str | None:
     return next((value for name in names if (value := os.environ.get(name, "").strip())), None)
 
 
-def _exposed(given: str | RedactedString | None) -> str | None:
-    return given.expose_secret() if isinstance(given, RedactedString) else given
-
-
-def _redacted(secrets: Sequence[str | None]) -> list[RedactedString]:
-    return [RedactedString(secret) for secret in secrets if secret]
+def _exposed(key: RedactedString | None) -> str | None:
+    return key.expose_secret() if key is not None else None

@@ -52,11 +52,11 @@ class AnthropicMessages:
         client: Any = None,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        module = sdk("anthropic", extra="anthropic", whose="AnthropicMessages")
+        module = sdk("anthropic", extra="anthropic", whose="anthropic")
         if client is not None:
             self._bring(module, client, max_tokens, clock)
             return
-        key = secret(api_key, KEYS, whose="AnthropicMessages")
+        key = secret(api_key, KEYS, whose="anthropic")
         options = common_options(base_url, timeout, default_headers)
 
         def make() -> Any:
@@ -130,7 +130,7 @@ class AnthropicMessages:
     ) -> None:
         if max_tokens is not None and max_tokens <= 0:
             raise ConfigError(f"max_tokens is {max_tokens}: give a number above zero, or leave it")
-        http = sdk("httpx2", extra="anthropic", whose=type(self).__name__)
+        http = sdk("httpx2", extra="anthropic", whose=self.platform)
         self._max_tokens = max_tokens
         self._betas = _betas(headers or {})
         self._failures = Failures(module, http, clock, secrets)

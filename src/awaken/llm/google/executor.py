@@ -76,7 +76,7 @@ class GoogleGemini:
         clock: Clock = SYSTEM_CLOCK,
         ids: Ids = UUID7,
     ) -> None:
-        self._genai = sdk("google.genai", extra="google", whose="Gemini")
+        self._genai = sdk("google.genai", extra="google", whose=_whose(vertex))
         self._key, self._whose = _identity(
             api_key, vertex, project, location, credentials, brought=client is not None
         )
@@ -144,7 +144,7 @@ class GoogleGemini:
         return self._brought if self._brought is not None else self._clients.get()[0]
 
     def _connect(self) -> tuple[Client, httpx2.AsyncClient]:
-        httpx = sdk("httpx2", extra="google", whose="Gemini")
+        httpx = sdk("httpx2", extra="google", whose=_whose(self._vertex))
         limit = httpx.Timeout(self._timeout).as_dict()
 
         async def limited(request: httpx2.Request) -> None:
@@ -186,6 +186,11 @@ def open_google_vertex(**options: Any) -> GoogleGemini:
     return GoogleGemini(vertex=True, **options)
 
 
+def _whose(vertex: bool) -> str:
+    """As it is written before a model's name."""
+    return "google-vertex" if vertex else "google"
+
+
 def _identity(
     api_key: str | RedactedString | None,
     vertex: bool,
@@ -201,16 +206,18 @@ def _identity(
     if not vertex:
         if project or location or credentials:
             raise ConfigError("Gemini: project, location and credentials are for vertex=True")
-        key = secret(api_key, KEYS, whose="Gemini")
+        key = secret(api_key, KEYS, whose=_whose(vertex))
         return key, {"api_key": key.expose_secret()}
     if api_key is not None:
         if credentials is not None or project or location:
             raise ConfigError("Vertex AI: give api_key, or project, location and credentials")
-        key = secret(api_key, KEYS[1:], whose="Vertex AI")
+        key = secret(api_key, KEYS[1:], whose=_whose(vertex))
         return key, {"api_key": key.expose_secret()}
     project = project or os.environ.get("GOOGLE_CLOUD_PROJECT")
     if not project:
-        raise ConfigError("Vertex AI needs a project: export GOOGLE_CLOUD_PROJECT, or give project")
+        raise ConfigError(
+            "google-vertex needs a project: export GOOGLE_CLOUD_PROJECT, or give it as project"
+        )
     location = location or os.environ.get("GOOGLE_CLOUD_LOCATION") or "global"
     return None, {"project": project, "location": location, "credentials": credentials}
 

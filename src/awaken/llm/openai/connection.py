@@ -14,7 +14,7 @@ from awaken.domain.secret import RedactedString
 from awaken.domain.value import Value
 from awaken.errors import ConfigError
 from awaken.llm.openai.failures import Address
-from awaken.llm.sdk import PROVIDER_TIMEOUT, PerLoop, sdk, secret
+from awaken.llm.sdk import PROVIDER_TIMEOUT, PerLoop, find_key, sdk, secret
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -92,7 +92,7 @@ def connect(whose: str, options: ConnectionOptions) -> Connection | OwnConnectio
     if given is None:
         key: RedactedString | None = secret(options.get("api_key"), ["OPENAI_API_KEY"], whose=whose)
     else:
-        key = as_secret(options.get("api_key"))
+        key = find_key(options.get("api_key"), whose=whose)
     address = Address(
         url=url,
         timeout=timeout,
@@ -141,13 +141,6 @@ def checked_url(whose: str, url: str) -> str:
     return url
 
 
-def as_secret(key: str | RedactedString | None) -> RedactedString | None:
-    """A key that may be missing."""
-    if key is None or isinstance(key, RedactedString):
-        return key
-    return RedactedString(key.strip()) if key.strip() else None
-
-
 def _own(
     module: Any, client: AsyncOpenAI, whose: str, options: ConnectionOptions, clock: Clock
 ) -> OwnConnection:
@@ -159,7 +152,7 @@ def _own(
         url=str(client.base_url).rstrip("/"),
         timeout=timeout if isinstance(timeout, int | float) else PROVIDER_TIMEOUT,
         start=options.get("start", "check the address and the network"),
-        key=as_secret(client.api_key),
+        key=RedactedString(client.api_key) if client.api_key.strip() else None,
     )
     return OwnConnection(module, client, address, clock)
 

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 from awaken.llm.openai.chat import AzureChat, OpenAIChat
 from awaken.llm.openai.chat_request import ChatDialect
 from awaken.llm.openai.responses import OpenAIResponses
-from awaken.llm.sdk import secret
+from awaken.llm.sdk import find_key, secret
 
 OLLAMA_PORT = 11434
 
@@ -42,7 +42,7 @@ def open_vllm() -> OpenAIChat:
     return OpenAIChat(
         name="vllm",
         base_url=os.environ.get("VLLM_BASE_URL") or "http://localhost:8000/v1",
-        api_key=os.environ.get("VLLM_API_KEY"),
+        api_key=find_key(None, ["VLLM_API_KEY"], whose="vllm"),
         start="start it with `vllm serve MODEL`, or set VLLM_BASE_URL",
     )
 
@@ -52,7 +52,7 @@ def open_llamacpp() -> OpenAIChat:
     return OpenAIChat(
         name="llamacpp",
         base_url=os.environ.get("LLAMACPP_BASE_URL") or "http://localhost:8080/v1",
-        api_key=os.environ.get("LLAMA_API_KEY"),
+        api_key=find_key(None, ["LLAMA_API_KEY"], whose="llamacpp"),
         # It now and then closes a connection that it had kept, just when it is used again.
         default_headers={"connection": "close"},
         start="start it with `llama-server -m MODEL.gguf --jinja`, or set LLAMACPP_BASE_URL",

@@ -59,6 +59,7 @@ _READ = ToolEffect.READ
 _TAKES_DECISION = ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT
 
 log = logging.getLogger("awaken.loop")
+_replace = msgspec.structs.replace
 
 
 async def carry_out(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> None:
@@ -403,9 +404,14 @@ def tool_context(run: LiveRun, turn: Turn, index: int, snapshot: Snapshot) -> To
     """What a tool may see of its call and the run around it."""
     call, resumed = turn.calls[index], turn.resumed.get(index)
     # Most of it is the same for every call of a turn: a copy is made quicker than a new one.
-    ctx: ToolCallContext = run.around_calls().__copy__()  # type: ignore[attr-defined]  # every Struct has it
-    ctx.call_id, ctx.tool_name, ctx.arguments = call.id, call.name, call.arguments
-    ctx.idempotency_key, ctx.snapshot = turn.keys[index], snapshot
+    ctx = _replace(
+        run.around_calls(),
+        call_id=call.id,
+        tool_name=call.name,
+        arguments=call.arguments,
+        idempotency_key=turn.keys[index],
+        snapshot=snapshot,
+    )
     if resumed is not None:
         ctx.resume_input, ctx.asker = resumed.resume_input, resumed.asker
         ctx.suspension_id = resumed.suspension_id

@@ -129,13 +129,11 @@ class Journal:
         if self.live:
             await self.send(self.envelope(event))
 
-    async def announce(self, *events: AgentEvent) -> None:
-        """Send durable events at once: they tell of beginnings. The next commit keeps them."""
-        for event in events:
-            envelope = self.envelope(event)
-            self._durable.append(envelope)
-            if self.live:
-                await self.send(envelope)
+    def begin(self, event: AgentEvent) -> RunEvent:
+        """Keep a durable event that tells of a beginning: whoever listens is sent it at once."""
+        envelope = self.envelope(event)
+        self._durable.append(envelope)
+        return envelope
 
     def note(self, event: AgentEvent) -> None:
         """Send a durable event once the next commit has made it true."""

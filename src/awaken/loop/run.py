@@ -177,7 +177,7 @@ async def _next(run: LiveRun, outcome: Outcome | TerminationReason) -> Terminati
     if end is None and outcome is Outcome.NATURAL_END and not arrived:
         end = await _natural_end(run)
     if end is None:
-        await _persist_or_leave(run)
+        await (_persist_or_leave(run) if run.is_left() else persist_checkpoint(run))
     return end
 
 

@@ -25,7 +25,7 @@ from awaken.loop.spending import ask_for_more, check_price, set_aside, stopped
 from awaken.state.runtime_keys import ACTIVE_AGENT, AGENT_OVERLAYS, PutOverlay
 
 # Bound once: on Python 3.11 reaching a member through its enum costs as much as a call.
-_BEFORE_THE_MODEL = (Phase.STEP_START, Phase.BEFORE_INFERENCE)
+_STEP_START, _BEFORE_INFERENCE = Phase.STEP_START, Phase.BEFORE_INFERENCE
 _AFTER_INFERENCE = Phase.AFTER_INFERENCE
 _ASSISTANT = Role.ASSISTANT
 
@@ -58,8 +58,20 @@ async def step(run: LiveRun) -> Outcome | TerminationReason:
         if run.purse is not None and (short := await _affords(run)):
             return short
         run.enter_step()
-        await run.journal.announce(StepStart(message_id=run.message_id))
-        return await _turn(run)
+        begun = run.journal.begin(StepStart(message_id=run.message_id))
+        if run.journal.live:
+            await run.journal.send(begun)
+        run.check_token()
+        if (run.is_busy(_STEP_START) or run.is_busy(_BEFORE_INFERENCE)) and (
+            end := await _before_the_model(run)
+        ):
+            return end
+        answer = await ask_model(run)
+        if not answer.is_whole:
+            return await _break_off(run, answer)
+        if run.is_busy(_AFTER_INFERENCE) and (end := await _after_the_model(run, answer)):
+            return end
+        return await _act(run, answer)
     except Cancelled:
         return CANCELLED
     finally:
@@ -84,27 +96,28 @@ def _short(run: LiveRun, error: BudgetExhausted) -> Outcome | TerminationReason:
     return Outcome.SUSPENDED
 
 
-async def _turn(run: LiveRun) -> Outcome | TerminationReason:
-    run.check_token()
-    for phase in _BEFORE_THE_MODEL:
+async def _before_the_model(run: LiveRun) -> TerminationReason | None:
+    """Run the phases before the model is asked; how the run ends, if one of them says so."""
+    for phase in (_STEP_START, _BEFORE_INFERENCE):
         if run.is_busy(phase):
             await run.phase(phase)
             if end := check_termination(run.store):
                 return end
-    answer = await ask_model(run)
-    if not answer.is_whole:
-        return await _break_off(run, answer)
-    if run.is_busy(_AFTER_INFERENCE):
-        try:
-            response = LLMResponse(success=answer.result)
-            await run.phase(_AFTER_INFERENCE, llm_response=response, offered_tools=answer.offered)
-        except BaseException:
-            await _say(run, answer, calls=False)
-            raise
-        if end := check_termination(run.store):
-            await _say(run, answer, calls=False)
-            return end
-    return await _act(run, answer)
+    return None
+
+
+async def _after_the_model(run: LiveRun, answer: Answer) -> TerminationReason | None:
+    """Let hooks see an answer; how the run ends, if one of them says so: without its calls."""
+    try:
+        response = LLMResponse(success=answer.result)
+        await run.phase(_AFTER_INFERENCE, llm_response=response, offered_tools=answer.offered)
+    except BaseException:
+        _say(run, answer, calls=False)
+        raise
+    end = check_termination(run.store)
+    if end is not None:
+        _say(run, answer, calls=False)
+    return end
 
 
 async def _break_off(run: LiveRun, answer: Answer) -> Outcome | TerminationReason:
@@ -114,7 +127,7 @@ async def _break_off(run: LiveRun, answer: Answer) -> Outcome | TerminationReaso
         # In the conversation it would be held against every question that follows.
         await run.journal.tell(StreamReset(reason=str(failure.__cause__)))
     else:
-        await _say(run, answer, calls=False)
+        _say(run, answer, calls=False)
     if failure is not None:
         return await _after_failure(run, failure)
     return _short(run, answer.short) if answer.short is not None else CANCELLED
@@ -122,8 +135,12 @@ async def _break_off(run: LiveRun, answer: Answer) -> Outcome | TerminationReaso
 
 async def _act(run: LiveRun, answer: Answer) -> Outcome | TerminationReason:
     """Log the answer, and carry out its calls."""
-    result = answer.result
-    await _say(run, answer, calls=True)
+    result, journal = answer.result, run.journal
+    for call in result.tool_calls:
+        ready = journal.begin(ToolCallReady(id=call.id, name=call.name, arguments=call.arguments))
+        if journal.live:
+            await journal.send(ready)
+    _say(run, answer, calls=True)
     garbled = result.has_incomplete_tool_calls and result.stop_reason is not StopReason.MAX_TOKENS
     if not result.tool_calls:
         if not garbled:
@@ -142,17 +159,13 @@ async def _act(run: LiveRun, answer: Answer) -> Outcome | TerminationReason:
     return Outcome.SUSPENDED if turn.suspended else Outcome.CONTINUE
 
 
-async def _say(run: LiveRun, answer: Answer, *, calls: bool) -> None:
+def _say(run: LiveRun, answer: Answer, *, calls: bool) -> None:
     """Put the model's answer into the log, with or without its calls, and tell of it.
 
     What the user saw is never lost, however the step goes on.
     """
     result, journal = answer.result, run.journal
     wanted = (result.tool_calls or None) if calls else None
-    if wanted is not None:
-        await journal.announce(
-            *[ToolCallReady(id=c.id, name=c.name, arguments=c.arguments) for c in wanted]
-        )
     if answer.told is not None and answer.failure is None:
         journal.note(answer.told)
     if answer.before:

@@ -47,8 +47,8 @@ class Samples:
             file = code.co_filename.rpartition("/")[2]
             here |= {(file, code.co_name), (file, None)}
             frame = frame.f_back
-        # `execute_stream` of the model runs beneath that of the retries: only the inner counts.
-        if ("ours.py", "execute_stream") in here:
+        # The model, and what hears it, run beneath whoever drives the stream: only they count then.
+        if here & {("ours.py", "execute_stream"), ("accumulate.py", None)}:
             here.discard(("retry.py", "drive"))
         self.found.update(here)
 

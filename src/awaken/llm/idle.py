@@ -77,7 +77,7 @@ class Watchman:
             try:
                 if self._is_stalled(listener, request, now):
                     del streams[listener]
-                    _cut_short(listener)
+                    listener.task.cancel()  # type: ignore[union-attr]  # only tasks stall
             except Exception:
                 log.exception("a stream of model %s cannot be looked after", request.upstream_model)
 
@@ -96,12 +96,6 @@ class Watchman:
         # A task that is being cancelled already is about to end.
         is_ours = task is not None and task.cancelling() == cancelled
         return is_ours and window > 0 and now - since >= window
-
-
-def _cut_short(listener: Listener) -> None:
-    """Have the task that listens leave its stream."""
-    assert listener.task is not None, "only tasks stall"
-    listener.task.cancel()
 
 
 def raise_stalled(listener: Listener) -> None:

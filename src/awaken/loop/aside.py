@@ -12,7 +12,7 @@ from awaken.contract.listener import Listener, drive_of
 from awaken.contract.llm import InferenceRequest
 from awaken.contract.registry import ModelResolver, ResolvedModel
 from awaken.domain.budget import Amount, Price
-from awaken.domain.inference import StreamResult
+from awaken.domain.inference import StreamResult, TokenUsage
 from awaken.domain.message import Message, Role
 from awaken.errors import BudgetExhausted, ModelPriceUnknown, ResolveFailed
 from awaken.loop.live import LiveRun
@@ -121,5 +121,8 @@ def _used(answer: StreamResult, prompt: int, price: Price | None) -> Amount:
     usage = answer.usage
     if usage is not None and (usage.prompt_tokens or 0) > 0:
         prompt, output = usage.prompt_tokens or 0, usage.completion_tokens or output
-    money = price.of(prompt, output) if price is not None else 0.0
+        took = msgspec.structs.replace(usage, prompt_tokens=prompt, completion_tokens=output)
+    else:
+        took = TokenUsage(prompt_tokens=prompt, completion_tokens=output)
+    money = price.of_usage(took) if price is not None else 0.0
     return Amount(tokens=prompt + output, money=money)

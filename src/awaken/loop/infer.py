@@ -15,7 +15,7 @@ from awaken.domain.inference import InferenceOverride, StreamResult
 from awaken.domain.message import Message, Role, Text
 from awaken.domain.phase import Phase
 from awaken.domain.tool import ToolDescriptor
-from awaken.errors import BudgetExhausted, Cancelled, HookFailed, InferenceFailed
+from awaken.errors import BudgetExhausted, Cancelled, HookFailed, InferenceFailed, StorageError
 from awaken.loop.context import Context, context_of
 from awaken.loop.hearing import Hearing
 from awaken.loop.live import LiveRun
@@ -62,6 +62,7 @@ async def ask_model(run: LiveRun) -> Answer:
     Raises:
         InferenceFailed: an override names no model.
         HookFailed: a transform raised.
+        StorageError: nobody knows what is left of the budget.
     """
     request = build_request(run)
     started = run.clock.monotonic()
@@ -144,7 +145,7 @@ def build_request(run: LiveRun) -> InferenceRequest:
         except Exception as error:
             raise HookFailed(transform.plugin_id, Phase.BEFORE_INFERENCE, error) from error
     prompt = agent.spec.system_prompt
-    return InferenceRequest(
+    request = InferenceRequest(
         upstream_model=model,
         messages=messages,
         tools=tools,
@@ -154,6 +155,7 @@ def build_request(run: LiveRun) -> InferenceRequest:
         output=agent.spec.output,
         routing_key=run.routing_key,
     )
+    return request if run.purse is None else at_most(run, request)
 
 
 def _overrides(run: LiveRun) -> tuple[str, InferenceOverride | None]:
@@ -162,34 +164,18 @@ def _overrides(run: LiveRun) -> tuple[str, InferenceOverride | None]:
     if step is not None and not step.is_empty():
         run.store.update(INFERENCE_OVERRIDE, None)
     effort = run.agent.spec.reasoning_effort
-    most = run.purse.max_output if run.purse is not None else None
-    if (
-        effort is None
-        and run.overrides is None
-        and most is None
-        and (step is None or step.is_empty())
-    ):
+    if effort is None and run.overrides is None and (step is None or step.is_empty()):
         return run.agent.upstream_model, None
     merged = InferenceOverride(reasoning_effort=effort)
     for layer in (run.overrides, step):
         if layer is not None:
             merged = merged.merge(layer)
-    if most is not None:
-        merged = _at_most(merged, most)
     model = merged.upstream_model
     if model is None:
         return run.agent.upstream_model, merged
     if not model.strip():
         raise InferenceFailed("inference override upstream_model cannot be empty")
     return model, msgspec.structs.replace(merged, upstream_model=None)
-
-
-def _at_most(overrides: InferenceOverride, most: int) -> InferenceOverride:
-    """The same, for an answer no longer than what was set aside for it."""
-    asked = overrides.max_tokens
-    return msgspec.structs.replace(
-        overrides, max_tokens=most if asked is None else min(most, asked)
-    )
 
 
 def _offered_tools(run: LiveRun) -> tuple[ToolDescriptor, ...]:
@@ -210,6 +196,8 @@ async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
             await heard.take_up(_question(run, request))
         with run.until_cancelled:
             await drive_of(run.agent.llm_executor)(request, heard)
+    except StorageError:
+        raise  # nobody knows what is left of the budget
     except Exception as error:
         heard.count()
         return _broken_off(heard, Cancelled() if not heard.is_wanted else error)

@@ -40,7 +40,7 @@ class Hearing(Listener):
         return self._forward(stream) if self._run.journal.live else Listener.listen(self, stream)
 
     async def _forward(self, stream: AsyncIterator[LlmStreamEvent]) -> None:
-        # The loop of `Listener.listen`, written out: a call more for each piece is a quarter of it.
+        # The loop of `Listener.listen`, written out: through `tell` a piece takes a fifth longer.
         push, journal = self.push, self._run.journal
         drained = False
         try:

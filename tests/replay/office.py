@@ -1,0 +1,123 @@
+"""An office whose database is kept: every later version has to read it, and to go on with it.
+
+    python tests/replay/office.py tests/replay/NAME.sqlite
+
+writes one with the code as it is, and leaves in it all that a file can hold: finished runs, one
+that waits for an approval, one whose delegate does, a background task, a budget, a fork, and a run
+whose process was killed in the middle of a call while a message waited for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import sqlite3
+import sys
+from pathlib import Path
+
+from awaken import Agent, Budget, Runtime, ToolCallContext, tool
+from awaken.contract.llm import InferenceRequest
+from awaken.domain.event import ToolCallReady
+from awaken.domain.inference import StreamResult
+from awaken.domain.message import Role
+from awaken.testing import FunctionModel, text_response, tool_call_response
+
+was_written_to = asyncio.Event()
+
+
+@tool
+async def charge(ctx: ToolCallContext) -> str:
+    """Take the money."""
+    return "charged"
+
+
+@tool(effect="read")
+async def look() -> str:
+    """Look into the stock."""
+    return "three chairs"
+
+
+@tool(needs_approval=True)
+async def ship() -> str:
+    """Send the goods."""
+    return "shipped"
+
+
+@tool
+async def explode() -> str:
+    """Take the process down."""
+    await was_written_to.wait()
+    os.kill(os.getpid(), signal.SIGKILL)
+    return "never"
+
+
+@tool(effect="read")
+async def research() -> str:
+    """Find something out, in the background."""
+    if "OFFICE_IS_BUSY" in os.environ:
+        await asyncio.Event().wait()
+    return "found"
+
+
+def follow_words(request: InferenceRequest) -> StreamResult:
+    """A model that calls the tools its user names, one a step, and says what came of them."""
+    asked = max(i for i, m in enumerate(request.messages) if m.role is Role.USER)
+    while asked and request.messages[asked - 1].role is Role.USER:
+        asked -= 1
+    words = request.messages[asked].text().split()
+    told = [m.text() for m in request.messages[asked:] if m.role is Role.TOOL]
+    if words[0] != "please" or len(told) == len(words) - 1:
+        return text_response(" / ".join(told) or "noted")
+    name = words[1 + len(told)]
+    arguments = {"prompt": "please charge ship"} if name == "agent_run_clerk" else {}
+    return tool_call_response("", name, f"c{len(told)}", arguments)
+
+
+clerk = Agent("clerk", model=FunctionModel(follow_words), tools=[charge, ship])
+boss = Agent(
+    "boss",
+    model=FunctionModel(follow_words),
+    tools=[charge, look, ship, explode],
+    background=[research],
+    delegates=[clerk],
+    budget=Budget(steps=50),
+)
+AGENTS = [boss, clerk]
+
+
+async def fill(runtime: Runtime) -> None:
+    await runtime.run("boss", "please look charge", thread="talk")
+    await runtime.run("boss", "thank you", thread="talk")
+    await runtime.run("boss", "please charge ship", thread="approval")
+    await runtime.run("boss", "please agent_run_clerk", thread="team")
+    await runtime.run("boss", "please research", thread="background")
+    await runtime.fork("talk", at=4, new="copy")
+    async with runtime.stream("boss", "please charge explode", thread="killed") as events:
+        async for told in events:
+            if isinstance(told.event, ToolCallReady) and told.event.name == "explode":
+                await runtime.send("killed", "hurry")
+                was_written_to.set()
+
+
+async def write(path: str) -> None:
+    async with Runtime(AGENTS, store=f"sqlite:///{path}") as runtime:
+        await fill(runtime)
+
+
+def main(path: str) -> None:
+    if os.fork() == 0:
+        os.environ["OFFICE_IS_BUSY"] = "1"
+        asyncio.run(write(path))
+    _, status = os.wait()
+    assert os.WTERMSIG(status) == signal.SIGKILL, "the writer was to be killed in the middle"
+    database = sqlite3.connect(path)
+    database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    database.close()
+    for beside in Path(path).parent.glob(f"{Path(path).name}?*"):
+        beside.unlink() if beside.is_file() else shutil.rmtree(beside)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

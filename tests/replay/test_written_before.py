@@ -1,0 +1,110 @@
+"""Databases written by earlier versions: they are read, and what was under way in them goes on.
+
+`office.py` says how one is written. A file is never written again: a later version adds its own.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from office import AGENTS
+
+from awaken import Runtime
+from awaken.domain.lifecycle import NATURAL_END
+from awaken.domain.message import Role
+from awaken.domain.run import RunRecord
+
+WRITTEN = sorted(Path(__file__).parent.glob("*.sqlite"))
+
+
+@pytest.fixture(params=WRITTEN, ids=lambda path: path.stem)
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    shutil.copy(request.param, tmp_path / "office.db")
+    return f"sqlite:///{tmp_path / 'office.db'}"
+
+
+@pytest.fixture
+async def reader(address: str) -> AsyncIterator[Runtime]:
+    async with Runtime(AGENTS, store=address, recover=False) as runtime:
+        yield runtime
+
+
+@pytest.fixture
+async def office(address: str) -> AsyncIterator[Runtime]:
+    async with Runtime(AGENTS, store=address) as runtime:
+        yield runtime
+
+
+async def said(runtime: Runtime, thread: str) -> list[tuple[Role, str]]:
+    return [(m.role, m.text()) for m in await runtime.messages(thread)]
+
+
+def test_there_is_a_database_of_an_earlier_version() -> None:
+    assert WRITTEN
+
+
+async def test_conversations_are_read(reader: Runtime) -> None:
+    assert await said(reader, "talk") == [
+        (Role.USER, "please look charge"),
+        (Role.ASSISTANT, ""),
+        (Role.TOOL, "three chairs"),
+        (Role.ASSISTANT, ""),
+        (Role.TOOL, "charged"),
+        (Role.ASSISTANT, "three chairs / charged"),
+        (Role.USER, "thank you"),
+        (Role.ASSISTANT, "noted"),
+    ]
+    assert await said(reader, "copy") == (await said(reader, "talk"))[:2]
+
+
+async def test_events_are_read_without_a_gap(reader: Runtime) -> None:
+    for thread in ("talk", "approval", "team", "background", "killed"):
+        numbers = [told.seq async for told in reader.events(thread, follow=False)]
+        assert numbers == list(range(1, len(numbers) + 1))
+        assert numbers
+
+
+async def test_finished_runs_say_how_they_ended(reader: Runtime) -> None:
+    ended: list[RunRecord] = [
+        run for run in await reader.list_runs() if run.thread_id == "talk" and run.finished_at
+    ]
+    assert [run.final_output for run in ended] == ["noted", "three chairs / charged"]
+    assert {run.termination_reason for run in ended} == {NATURAL_END}
+
+
+async def test_a_run_that_waited_for_an_approval_goes_on_with_it(office: Runtime) -> None:
+    (ticket,) = [t for t in await office.list_tickets() if t.thread_id == "approval"]
+    result = await office.run(thread="approval", answers={ticket.key: True})
+    assert result.response == "charged / shipped"
+
+
+async def test_a_delegate_that_waited_for_an_approval_goes_on_with_it(office: Runtime) -> None:
+    (ticket,) = [t for t in await office.list_tickets() if t.thread_id == "team"]
+    result = await office.run(thread="team", answers={ticket.key: True})
+    assert result.response == "charged / shipped"
+
+
+async def test_a_background_task_whose_process_died_is_carried_on(office: Runtime) -> None:
+    result = await office.wait("background")
+    assert result.termination == NATURAL_END
+    (task,) = await office.tasks("background")
+    assert (task.status.value, task.result) == ("completed", "found")
+
+
+async def test_a_killed_run_goes_on_and_reads_the_message_that_waited(office: Runtime) -> None:
+    result = await office.wait("killed")
+    assert result.termination == NATURAL_END
+    told = await said(office, "killed")
+    assert [text for role, text in told if role is Role.USER] == ["please charge explode", "hurry"]
+    charged, exploded = [text for role, text in told if role is Role.TOOL]
+    assert charged == "charged"
+    assert "unknown" in exploded
+
+
+async def test_what_was_spent_before_counts(office: Runtime) -> None:
+    result = await office.wait("killed")
+    assert result.spent is not None
+    assert result.spent.steps == result.steps

@@ -489,6 +489,37 @@ async def test_what_a_run_starts_before_it_hears_of_the_cancel_is_in_the_receipt
     ]
 
 
+async def test_a_task_begun_before_its_run_hears_of_the_cancel_is_in_the_receipt() -> None:
+    store, site = HardOfHearing(), Site()
+    ready, begin = asyncio.Event(), asyncio.Event()
+
+    async def answer(_: Any) -> Any:
+        if not begin.is_set():
+            ready.set()
+            await begin.wait()
+            return tool_calls_response("", ("read", "b", {}))
+        await asyncio.Event().wait()
+
+    root = Agent("root", model=FunctionModel(answer), background=[site.tools[0]])
+    there = Runtime([root], store=store, recover=False)
+    here = Runtime([], store=store, recover=False)
+    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        run = group.create_task(there.run("root", "go", thread=T))
+        await ready.wait()
+        cancelling = group.create_task(here.cancel(T))
+        await store.watched.wait()
+        begin.set()
+        await site.begun.acquire()
+        store.heard.set()
+
+    assert run.result().termination == CANCELLED
+    assert outcomes(cancelling.result()) == [
+        ("run", "root", "stopped"),
+        ("call", "read", "finished"),
+        ("task", "read", "stopped"),
+    ]
+
+
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
 async def test_a_tree_of_111_agents_is_ended_from_its_root(kind: str, tmp_path: Path) -> None:
     """One, ten, a hundred: every run and call of it is in the receipt, and nothing goes on."""

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from awaken import Agent, Runtime, tool
+from awaken.codec import Json
 from awaken.domain.message import Role
 from awaken.loop.resume import EXPIRY_GRACE_MS
 from awaken.testing import FakeClock, ScriptedModel, text_response, tool_calls_response
@@ -34,7 +35,7 @@ async def whenever() -> str:
 
 
 def asking(*names: str) -> Agent:
-    calls = [(name, name, {}) for name in names]
+    calls: list[tuple[str, str, Json]] = [(name, name, {}) for name in names]
     model = ScriptedModel([tool_calls_response("", *calls), text_response("over")])
     return Agent("asker", model=model, tools=[soon, later, whenever])
 

@@ -256,6 +256,25 @@ def test_marking_never_overwrites_a_producer() -> None:
     ]
 
 
+@pytest.mark.parametrize("base_seq", [0, 40])
+def test_without_input_a_run_owns_what_follows_the_first_message_it_is_known_to_have_made(
+    base_seq: int,
+) -> None:
+    """02 §3.5: what stands before that has another author, though nobody wrote down who."""
+    first = msgspec.structs.replace(
+        Message.assistant("mine", id="m-1"), metadata=MessageMetadata(run_id="run-1")
+    )
+    log = [Message.assistant("whose?", id="m-0"), first, Message.assistant("next", id="m-2")]
+
+    marked, source, output = materialize_message_log(log, None, identity(), 1, 0, base_seq=base_seq)
+
+    assert source is None
+    assert [m.produced_by_run_id() for m in marked] == [None, "run-1", "run-1"]
+    assert output is not None
+    assert output.message_ids == ("m-1", "m-2")
+    assert output.range == MessageSeqRange.new(base_seq + 2, base_seq + 3)
+
+
 def test_a_run_without_input_or_output_owns_nothing() -> None:
     """02 §3.5: nothing given, nothing claimed."""
     marked, source, output = materialize_message_log([], None, identity(), 0, 0)

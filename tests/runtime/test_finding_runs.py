@@ -45,7 +45,9 @@ class Unreadable(MemoryStore):
 
     away = False
 
-    async def load_commands(self, thread_id: str, *, after: int = 0) -> Sequence[ThreadCommand]:
+    async def load_commands(
+        self, thread_id: str | None = None, *, after: int = 0
+    ) -> Sequence[ThreadCommand]:
         if self.away:
             self.away = False
             raise StoreUnavailable("the disk is gone")

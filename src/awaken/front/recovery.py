@@ -176,7 +176,7 @@ class Recovery:
             try:
                 commands = await self._news(after, look_at - loop.time())
                 after = max([after, *(command.id for command in commands)])
-                unheard = [command for command in commands if not self._is_heard(command)]
+                unheard = [c for c in commands if not await self._engine.hear(c)]
                 threads, self._left = self._left, set()
                 self._stirred.clear()
                 for thread_id in threads:
@@ -210,13 +210,6 @@ class Recovery:
 
         await first_of(commands(), left(), asyncio.sleep(max(patience, 0)))
         return found
-
-    def _is_heard(self, command: ThreadCommand) -> bool:
-        """Whether the run that a command is for is here, and told."""
-        run = self._engine.active.find_by_thread(command.thread_id)
-        if run is not None:
-            run.take(command)
-        return run is not None
 
     async def _wake(self, commands: Iterable[ThreadCommand]) -> None:
         """Let agents read what others have written to threads in which nobody runs."""

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from awaken.contract.commands import CommandKind, ThreadCommand
+from awaken.contract.commits import Fence
 from awaken.contract.control import CancellationToken, DecisionQueue, InboxSender
 from awaken.errors import ThreadAlreadyRunning
 from awaken.loop.inbox import messages_payload
@@ -13,15 +14,19 @@ from awaken.state.store import StateStore
 
 
 class ActiveRun:
-    """A live run's slot, and the ways to reach it. Parts are filled in as it starts."""
+    """A live run's slot, and the ways to reach it. Parts are filled in as it starts.
+
+    A slot takes commands only while it has a `fence`: before that, another process may own the
+    thread, and the commands are that one's to read. `told_early` says that the store is to be
+    looked at once more when the slot has its fence.
+    """
 
     __slots__ = (
-        "_early",
         "_ended",
-        "_ready",
         "_release",
         "_released",
         "decisions",
+        "fence",
         "inbox",
         "left_on_close",
         "missed",
@@ -31,6 +36,7 @@ class ActiveRun:
         "task",
         "thread_id",
         "token",
+        "told_early",
     )
 
     def __init__(self, thread_id: str, release: Callable[[ActiveRun], None]) -> None:
@@ -44,8 +50,8 @@ class ActiveRun:
         self.seen = 0
         self.left_on_close = False
         self.missed = False
-        self._early: list[ThreadCommand] = []
-        self._ready = False
+        self.fence: Fence | None = None
+        self.told_early = False
         self._ended: asyncio.Event | None = None
         self._released = False
         self._release = release
@@ -54,7 +60,7 @@ class ActiveRun:
         if self.decisions is not None:
             self.decisions.close()
         self._release(self)
-        self._released = True
+        self._released, self.fence = True, None
         if self._ended is not None:
             self._ended.set()
 
@@ -70,24 +76,19 @@ class ActiveRun:
             return False
         return True
 
-    def begin(self, seen: int) -> None:
-        """The run can be reached; commands up to `seen` were read when it was put together."""
+    def begin(self, fence: Fence, seen: int) -> None:
+        """The run can be reached: it owns the thread, and has read the commands up to `seen`."""
+        self.fence = fence
         self.seen = max(self.seen, seen)
-        self._ready, self.missed = True, False
-        early, self._early = self._early, []
-        for command in early:
-            self.take(command)
+        self.missed = False
 
     def renew(self) -> None:
         """Another run, or the same once more, will be put together in this slot."""
-        self._ready = False
+        self.fence = None
         self.token = CancellationToken()
 
     def take(self, command: ThreadCommand) -> None:
         """Pass a command on to the run, once. What it cannot take now stays for the next one."""
-        if not self._ready:
-            self._early.append(command)
-            return
         if command.id <= self.seen or command.run_id not in (None, self.run_id):
             return
         self.seen = command.id

@@ -93,11 +93,26 @@ class LiveControl:
         await self.store.send(command)
         await self.deliver(thread_id)
 
+    async def hear(self, command: ThreadCommand) -> bool:
+        """Let the run of a command's thread know of it; false if none is live here."""
+        run = self.active.find_by_thread(command.thread_id)
+        if run is not None and (run.fence is None or command.id > run.seen):
+            await self.deliver(command.thread_id)
+            run = self.active.find_by_thread(command.thread_id)
+        return run is not None
+
     async def deliver(self, thread_id: str) -> None:
         """Pass on what waits for a thread to its run, if that is live here, else to whoever may
         go on with it."""
-        run = self.active.find_by_thread(thread_id)
-        if run is None:
-            return self.when_told(thread_id)
-        for command in await self.store.load_commands(thread_id, after=run.seen):
-            run.take(command)
+        while (run := self.active.find_by_thread(thread_id)) is not None:
+            fence = run.fence
+            if fence is None:
+                run.told_early = True
+                return
+            commands = await self.store.load_commands(thread_id, after=run.seen)
+            # What was read while another owner could acknowledge it is not passed on.
+            if run.fence is fence:
+                for command in commands:
+                    run.take(command)
+                return
+        self.when_told(thread_id)

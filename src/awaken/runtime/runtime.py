@@ -98,7 +98,7 @@ class AgentRuntime(LiveControl):
             self.deliver,
             self.delegates,
             self.accounts,
-            lambda: self._listener.start(self.active),
+            lambda: self._listener.start(self.hear),
         )
         self.messages = Messages(store, clock, self.deliver, self.run)
         self.outboxes = Outboxes(store, clock, self.messages, self.tasks)
@@ -125,7 +125,7 @@ class AgentRuntime(LiveControl):
             raise RuntimeFault("the runtime is closed")
         slot = await self._slot(request)
         slot.left_on_close = request.left_on_close
-        self._listener.start(self.active)
+        self._listener.start(self.hear)
         ended: asyncio.Future[AgentRunResult] = asyncio.get_running_loop().create_future()
         # A task of its own: a caller who is cancelled must not tear the run out of a commit.
         task = asyncio.ensure_future(
@@ -254,7 +254,7 @@ class AgentRuntime(LiveControl):
             agent, opening = await self._open(request, slot, sink, fence, inherited)
             if isinstance(agent, ResolvedAgent):
                 backend_request, context = await local_run(opening, agent)
-                self._begin(opening)
+                await self._begin(opening)
                 del opening  # what was read of the thread is not needed while the run lasts
                 return await LocalBackend().execute_root_with_thread_context(
                     backend_request, context
@@ -285,7 +285,7 @@ class AgentRuntime(LiveControl):
                     raise AskAgain
                 return ended
             validate_root_execution_request(agent, request)
-        self._begin(opening)
+        await self._begin(opening)
         return await remote.execute_remote_root_lifecycle(
             agent,
             request,
@@ -295,12 +295,15 @@ class AgentRuntime(LiveControl):
             context=context,
         )
 
-    def _begin(self, opening: Opening) -> None:
+    async def _begin(self, opening: Opening) -> None:
         """Let the run be reached; what was sent to it before has been read."""
         slot, commands = opening.slot, opening.context.commands
-        slot.begin(max([command.id for command in commands], default=0))
+        slot.begin(opening.fence, max([command.id for command in commands], default=0))
         if opening.sent.cancelled:
             slot.token.cancel()
+        if slot.told_early:
+            slot.told_early = False
+            await self.deliver(slot.thread_id)
 
     async def _claim(self, request: RunRequest, slot: ActiveRun) -> Fence:
         """Own the thread, from before it is read until the run is over.

@@ -108,6 +108,8 @@ class Tasks:
         async with self._claimed(record) as live:
             await self._commit(record, live.fence, start, beneath=await self._thread_above(task))
             self._hold(live, left_on_close=above is not None and above.left_on_close)
+        if live.slot.told_early:
+            await self._pass_on(record.thread_id)
 
     async def _thread_above(self, task: PersistedTaskMeta) -> str | None:
         """The thread a task's is beneath: its owner's, or that of another task of its owner's."""
@@ -151,7 +153,7 @@ class Tasks:
             slot.inbox, letters = inbox_channel()
             bringing = self._mail.bring(letters, live.fence, child_id(agent))
             live.mail = asyncio.ensure_future(bringing)
-        slot.begin(0)
+        slot.begin(live.fence, 0)
         self._live[uid] = live
         self._listen()
 

@@ -74,6 +74,7 @@ bench-providers: .venv/.dev ## what our adapters take beside the SDKs themselves
 
 crash: .venv/.dev ## kill at every point, recover, and look; minutes
 	$(BIN)/python tests/recovery/thread_fight.py
+	$(BIN)/python tests/recovery/thread_fight.py --scenario letters --rounds 200
 	$(BIN)/python tests/recovery/crash_matrix.py
 
 lock: .venv/.dev ## resolve constraints.txt again

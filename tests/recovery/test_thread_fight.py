@@ -7,13 +7,21 @@ from pathlib import Path
 PROGRAM = Path(__file__).with_name("thread_fight.py")
 
 
-def test_two_processes_that_want_one_thread_take_turns_and_lose_no_message() -> None:
+def fight(*options: str) -> str:
     done = subprocess.run(
-        [sys.executable, str(PROGRAM), "--rounds", "30"],
-        capture_output=True,
-        text=True,
-        timeout=50,
+        [sys.executable, str(PROGRAM), *options], capture_output=True, text=True, timeout=50
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.startswith("rounds 30, ")
-    assert done.stdout.endswith("faults 0\n")
+    return done.stdout
+
+
+def test_two_processes_that_want_one_thread_take_turns_and_lose_no_message() -> None:
+    said = fight("--rounds", "30")
+    assert said.startswith("rounds 30, ")
+    assert said.endswith("faults 0\n")
+
+
+def test_letters_to_a_thread_that_four_processes_queue_for_are_read_and_paid_for_once() -> None:
+    said = fight("--scenario", "letters", "--rounds", "6")
+    assert said.startswith("rounds 6, turns taken 24, ")
+    assert said.endswith("faults 0\n")

@@ -11,6 +11,7 @@ import msgspec
 
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.control import first_of
+from awaken.contract.owners import keep_on, log_error, start_logged
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.run import RunRecord
 from awaken.errors import (
@@ -32,6 +33,7 @@ ATTEMPTS = 3
 """How often a run may fail before whoever waits for it is told so."""
 LOOK_AROUND = 5.0
 LONGEST_PAUSE = 300.0
+_CANNOT_LOOK = "cannot look for runs to go on with"
 log = logging.getLogger("awaken.runtime")
 
 V = TypeVar("V")
@@ -65,6 +67,7 @@ class Recovery:
         self._threads: dict[str, str] = {}
         self._failures: dict[str, Failure] = {}
         self._keeper: asyncio.Task[None] | None = None
+        self._look_again_at = 0.0
         self._sending: asyncio.Task[None] | None = None
         self._left: set[str] = set()
         self._stirred = asyncio.Event()
@@ -157,7 +160,9 @@ class Recovery:
 
     def start(self) -> None:
         """From now on, go on with what somebody answers, cancels or leaves."""
-        self._keeper = asyncio.ensure_future(self._keep_going())
+        self._look_again_at = asyncio.get_running_loop().time() + LOOK_AROUND
+        keeping = keep_on(self._keep_going, LOOK_AROUND, _CANNOT_LOOK, log)
+        self._keeper = start_logged(keeping, _CANNOT_LOOK, log)
         self._send_left()
 
     def stop(self) -> None:
@@ -171,31 +176,23 @@ class Recovery:
 
     async def _keep_going(self) -> None:
         loop, after = asyncio.get_running_loop(), 0
-        look_at = loop.time() + LOOK_AROUND
         while True:
-            try:
-                commands = await self._news(after, look_at - loop.time())
-                after = max([after, *(command.id for command in commands)])
-                unheard = [c for c in commands if not await self._engine.hear(c)]
-                threads, self._left = self._left, set()
-                self._stirred.clear()
+            commands = await self._news(after, self._look_again_at - loop.time())
+            after = max([after, *(command.id for command in commands)])
+            unheard = [c for c in commands if not await self._engine.hear(c)]
+            threads, self._left = self._left, set()
+            self._stirred.clear()
+            for thread_id in threads:
+                unheard.extend(await self._engine.store.load_commands(thread_id))
+            threads.update(command.thread_id for command in unheard)
+            if loop.time() >= self._look_again_at or len(threads) > A_FEW:
+                self._send_left()
+                await self.take_up()
+                self._look_again_at = loop.time() + LOOK_AROUND
+            else:
                 for thread_id in threads:
-                    unheard.extend(await self._engine.store.load_commands(thread_id))
-                threads.update(command.thread_id for command in unheard)
-                if loop.time() >= look_at or len(threads) > A_FEW:
-                    self._send_left()
-                    await self.take_up()
-                    look_at = loop.time() + LOOK_AROUND
-                else:
-                    for thread_id in threads:
-                        await self.take_up(thread_id)
-                await self._wake(unheard)
-            except StoreError as error:
-                log.warning("cannot look for runs to go on with: %s", error)
-                after, look_at = 0, await _later(loop)
-            except Exception:
-                log.exception("cannot look for runs to go on with")
-                after, look_at = 0, await _later(loop)
+                    await self.take_up(thread_id)
+            await self._wake(unheard)
 
     async def _news(self, after: int, patience: float) -> list[ThreadCommand]:
         """The commands that come next; none if a run has left its thread, or nothing came for so
@@ -234,8 +231,8 @@ class Recovery:
     async def _send_all(self) -> None:
         try:
             await self._engine.outboxes.send_all(self._engine.registry.snapshot())
-        except StoreError as error:
-            log.warning("cannot look for messages to send: %s", error)
+        except Exception as error:
+            log_error(error, "cannot look for messages to send", log)
 
     def _look_at(self, thread_id: str) -> None:
         """A run has left a thread: what was sent there while it came to its end was for nobody."""
@@ -261,6 +258,9 @@ class Recovery:
             except StoreUnavailable as error:
                 log.warning("cannot look for the run of thread %s: %s", thread_id, error)
                 await asyncio.sleep(LOOK_AROUND)
+            except Exception as error:
+                log_error(error, f"the run of thread {thread_id} does not go on", log)
+                return
 
     # -- runs ---------------------------------------------------------------------------------
 
@@ -297,9 +297,3 @@ class Recovery:
         except StoreError:
             return False  # nobody can tell now
         return latest is None or latest.status is RunStatus.DONE
-
-
-async def _later(loop: asyncio.AbstractEventLoop) -> float:
-    """Wait for a while; the time then."""
-    await asyncio.sleep(LOOK_AROUND)
-    return loop.time()

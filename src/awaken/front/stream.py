@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
 from typing import Any, Self
 
 from awaken.contract.events import EventSink
+from awaken.contract.owners import log_end
 from awaken.domain.event import (
     ActivityDelta,
     ActivitySnapshot,
@@ -30,6 +32,7 @@ from awaken.front.result import NO_SHAPES, RunResult, Shapes
 from awaken.runtime import CANCEL_GRACE
 
 BUFFER = 256
+log = logging.getLogger("awaken.runtime")
 _STREAMING = (
     TextDelta,
     ReasoningDelta,
@@ -179,6 +182,7 @@ class RunStream:
         task, ended = self._opened(), self._buffer.ended and not self._buffer.items
         self._buffer.abandon()
         if self._detached and not ended:
+            log_end(task, "a run that was detached broke off", log)
             return
         run_id = self._buffer.run_id
         if not task.done() and not (run_id is not None and self._cancel(run_id)):

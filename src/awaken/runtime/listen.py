@@ -7,11 +7,13 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from awaken.contract.commands import ThreadCommand
+from awaken.contract.owners import keep_on, start_logged
 from awaken.contract.store import Store
-from awaken.errors import StoreError
+from awaken.errors import StoreUnavailable
 
 LISTEN_AFTER = 0.05
 RETRY_LISTENING = 1.0
+_FAILED = "commands from other processes cannot be read, and are tried again"
 log = logging.getLogger("awaken.runtime")
 
 Hear = Callable[[ThreadCommand], Awaitable[object]]
@@ -37,10 +39,11 @@ class Listener:
             self._soon = loop.call_later(LISTEN_AFTER, self._listen, hear)
 
     def _listen(self, hear: Hear) -> None:
-        self._listening = asyncio.ensure_future(self._pass_on(hear))
+        listening = keep_on(lambda: self._pass_on(hear), RETRY_LISTENING, _FAILED, log)
+        self._listening = start_logged(listening, _FAILED, log)
 
     def stop(self) -> None:
-        """Nothing is live, so nobody can be meant."""
+        """No run is live, so no command is for this process."""
         if self._soon is not None:
             self._soon.cancel()
         if self._listening is not None:
@@ -48,14 +51,16 @@ class Listener:
         self._soon = self._listening = None
 
     async def _pass_on(self, hear: Hear) -> None:
+        """Tell live runs of every command that waits, and of those that come."""
         after = 0
         while True:
-            try:
-                commands = await self._store.next_commands(after)
-                for command in commands:
+            commands = await self._store.next_commands(after)
+            for command in commands:
+                try:
                     await hear(command)
-            except StoreError:
-                log.exception("commands from other processes cannot be read; trying again")
-                await asyncio.sleep(RETRY_LISTENING)
-                continue
+                except StoreUnavailable:
+                    raise
+                except Exception:
+                    # A thread that cannot be read keeps no other from being told.
+                    log.exception("thread %s cannot be told of a command", command.thread_id)
             after = commands[-1].id

@@ -12,6 +12,7 @@ from awaken.clock import Clock
 from awaken.contract.background import DurableMessageRequest
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.control import first_of
+from awaken.contract.owners import start_logged
 from awaken.contract.store import Store
 from awaken.domain.identity import RequestOrigin, RunMode
 from awaken.domain.message import Message, MessageMetadata
@@ -101,7 +102,9 @@ class Messages:
             return None
         if not await self._store.is_pending(number):
             return None
-        task = asyncio.ensure_future(self._read(thread_id, agent_id))
+        task = start_logged(
+            self._read(thread_id, agent_id), f"thread {thread_id} was not woken", log
+        )
         self._waking.add(task)
         task.add_done_callback(self._waking.discard)
         return task

@@ -16,8 +16,9 @@ from awaken.codec import Json
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import Fence, ThreadCommit
 from awaken.contract.control import InboxReceiver
+from awaken.contract.owners import log_error
 from awaken.contract.store import Store
-from awaken.errors import StaleFence, StoreError, ThreadOwned, VersionConflict
+from awaken.errors import StaleFence, ThreadOwned, VersionConflict
 from awaken.loop.inbox import payload_messages
 
 PAUSE = 1.0
@@ -62,8 +63,8 @@ class TaskMail:
                     break
                 except StaleFence:
                     return  # whoever has the task now sees to it
-                except StoreError as error:
-                    log.warning("a message to the agent of %s is late: %s", fence.thread_id, error)
+                except Exception as error:
+                    log_error(error, f"a message to the agent of {fence.thread_id} is late", log)
                     await self._clock.sleep(PAUSE)
 
     async def _open(self, task: str, agent: str) -> None:

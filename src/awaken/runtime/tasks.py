@@ -26,6 +26,7 @@ from awaken.contract.background import (
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import Fence, ThreadCommit, child_id
 from awaken.contract.control import inbox_channel
+from awaken.contract.owners import start_logged
 from awaken.contract.registry import ExecutionResolver
 from awaken.contract.store import Store
 from awaken.contract.threads import RunQuery
@@ -152,7 +153,7 @@ class Tasks:
         if agent is not None:
             slot.inbox, letters = inbox_channel()
             bringing = self._mail.bring(letters, live.fence, child_id(agent))
-            live.mail = asyncio.ensure_future(bringing)
+            live.mail = start_logged(bringing, f"messages to task {uid} are not brought", log)
         slot.begin(live.fence, 0)
         self._live[uid] = live
         self._listen()

@@ -14,6 +14,7 @@ from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.codec import Json
 from awaken.contract.background import PersistedTaskMeta
 from awaken.contract.control import CancellationToken, InboxSender
+from awaken.contract.owners import start_logged
 from awaken.ext.background.limits import BackgroundLimits, Recent, Slots
 from awaken.ext.background.records import brief, next_number
 from awaken.ext.background.task import ALIVE, TaskHandle
@@ -191,9 +192,9 @@ class TaskHandles:
 
     # -- work ---------------------------------------------------------------------------------
 
-    def own(self, work: Coroutine[Any, Any, None]) -> asyncio.Future[None]:
-        """Have something done; it is held until it is."""
-        task = asyncio.ensure_future(work)
+    def own(self, work: Coroutine[Any, Any, None], failed: str) -> asyncio.Future[None]:
+        """Have something done; it is held until it is. `failed` is logged if an error ends it."""
+        task = start_logged(work, failed, log)
         self._owned.add(task)
         task.add_done_callback(self._owned.discard)
         return task

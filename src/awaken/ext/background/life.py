@@ -42,7 +42,8 @@ async def launch(handle: TaskHandle, work: Work, options: TaskOptions) -> str:
         if begun is None or _failed(begun):
             handle.handles.drop(handle)
         else:
-            handle.handles.own(_abandon(handle, begun))
+            failed = f"task {handle.record.task_id} is not taken back"
+            handle.handles.own(_abandon(handle, begun), failed)
         raise
     start(handle, work, options.deadline)
     return handle.record.task_id
@@ -68,7 +69,8 @@ def start(handle: TaskHandle, work: Work, deadline: float | None) -> None:
     run_id = (handle.record.parent_context.run_id or "").strip()
     if run_id in handle.handles.cancelled_runs:
         handle.token.cancel()
-    handle.runner = handle.handles.own(run_task(handle, work, deadline))
+    broken_off = f"task {handle.record.task_id} broke off"
+    handle.runner = handle.handles.own(run_task(handle, work, deadline), broken_off)
     handle.runner.add_done_callback(lambda _: tear_down(handle))
 
 

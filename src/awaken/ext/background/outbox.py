@@ -148,7 +148,8 @@ class MessageDispatcher:
             return gone.extend(_dead(route, str(error) or describe(error)))
         later = msgspec.structs.replace(entry, attempts=attempts)
         handles = self._manager.handles
-        handles.retries[entry.id] = handles.own(self._try_again(later))
+        failed = f"message {entry.id} is not tried again"
+        handles.retries[entry.id] = handles.own(self._try_again(later), failed)
         return Command().update(OUTBOX, Enqueue(entry=later))
 
     # -- between steps ------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import msgspec
 from awaken.clock import Clock
 from awaken.contract.background import TaskStatus
 from awaken.contract.control import first_of
+from awaken.contract.owners import start_logged
 from awaken.contract.tool import CURRENT_CALL
 from awaken.errors import Cancelled, RunLeft
 from awaken.ext.background.task import (
@@ -49,7 +50,11 @@ async def supervise(
     overdue = _Overdue()
     body = asyncio.ensure_future(_in_scope(handle, work))
     body.add_done_callback(_seen)
-    watch = asyncio.ensure_future(_watch(handle, overdue, deadline, grace, clock))
+    watch = start_logged(
+        _watch(handle, overdue, deadline, grace, clock),
+        f"task {handle.record.task_id} cannot be watched, and is stopped",
+        log,
+    )
     try:
         await asyncio.wait((body, watch), return_when=asyncio.FIRST_COMPLETED)
         if not body.done():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from awaken.contract.background import (
 )
 from awaken.contract.budget import Account
 from awaken.contract.control import InboxReceiver, interruptible
+from awaken.contract.owners import log_error, start_logged
 from awaken.contract.tool import (
     CURRENT_CALL,
     Tool,
@@ -36,7 +36,7 @@ from awaken.domain.recovery import Recover
 from awaken.domain.spec import AgentSpec
 from awaken.domain.suspension import ToolCallResume
 from awaken.domain.tool import ToolDescriptor, ToolError, ToolResult, ToolStatus
-from awaken.errors import Cancelled, StoreError
+from awaken.errors import Cancelled
 from awaken.ext.background.admit import TaskOptions
 from awaken.ext.background.manager import BackgroundTaskManager
 from awaken.ext.background.task import TaskContext, TaskResult
@@ -234,7 +234,8 @@ def _relayed(task: TaskContext, ctx: ToolCallContext) -> Iterator[None]:
     if inbox is None or delegates is None:
         yield
         return
-    relay = asyncio.ensure_future(_relay(inbox, delegates, ctx.idempotency_key))
+    key = ctx.idempotency_key
+    relay = start_logged(_relay(inbox, delegates, key), f"messages to task {key} are lost", log)
     try:
         yield
     finally:
@@ -247,8 +248,8 @@ async def _relay(inbox: InboxReceiver, delegates: DurableDelegates, key: str) ->
         event = await inbox.recv()
         try:
             await delegates.tell(key, event)
-        except StoreError as error:
-            log.warning("a message to the agent of task %s was dropped: %s", key, error)
+        except Exception as error:
+            log_error(error, f"a message to the agent of task {key} was dropped", log)
 
 
 class _Progress:

@@ -1,0 +1,65 @@
+"""Owning asyncio tasks: whoever starts one hears how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Never, TypeVar
+
+from awaken.errors import AwakenError
+
+V = TypeVar("V")
+
+
+def start_logged(work: Coroutine[Any, Any, V], what: str, log: logging.Logger) -> asyncio.Task[V]:
+    """Start a task that no caller awaits: an error that ends it is logged.
+
+    The starter keeps the task: asyncio itself holds on to none.
+    """
+    return log_end(asyncio.ensure_future(work), what, log)
+
+
+def log_end(task: asyncio.Task[V], what: str, log: logging.Logger) -> asyncio.Task[V]:
+    """Log the error that ends a task, if one does."""
+
+    def ended(task: asyncio.Task[V]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log_error(error, what, log)
+
+    task.add_done_callback(ended)
+    return task
+
+
+async def keep_on(
+    work: Callable[[], Awaitable[None]], pause: float, what: str, log: logging.Logger
+) -> Never:
+    """Do `work` again and again, until this task is cancelled.
+
+    An error ends the attempt, not the task: it is logged, and the next attempt begins after `pause`
+    seconds.
+    """
+    while True:
+        try:
+            await work()
+        except (GeneratorExit, KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+                raise
+            log_error(error, what, log)
+            await asyncio.sleep(pause)
+
+
+def log_error(error: BaseException, what: str, log: logging.Logger) -> None:
+    """Log that `what` failed: with a traceback, unless it is an error this library foresees."""
+    if isinstance(error, AwakenError):
+        log.warning("%s: %s", what, error)
+    else:
+        log.error("%s: %r", what, error, exc_info=error)
+
+
+def _is_cancelled() -> bool:
+    """Whether this task was told to end; something it awaits may be cancelled by itself."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -1,0 +1,218 @@
+"""Tasks of the runtime's own: each has an owner that logs, tries again, or raises (design §8)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from delegation_kit import T
+from task_kit import Yard, agent_in_task, boss, until_told
+
+from awaken import Agent, Runtime, tool
+from awaken.contract.background import DurableMessageRequest
+from awaken.contract.commands import ThreadCommand
+from awaken.contract.commits import Committed, Fence, ThreadCommit
+from awaken.contract.llm import InferenceRequest
+from awaken.contract.owners import keep_on, start_logged
+from awaken.domain.lifecycle import CANCELLED, NATURAL_END
+from awaken.front import recovery
+from awaken.runtime import listen, task_mail
+from awaken.stores.memory import MemoryStore
+from awaken.testing import FunctionModel, text_response, tool_call_response
+
+pytestmark = pytest.mark.anyio
+
+PATIENCE = 20
+ODD = [
+    RuntimeError("odd"),
+    BaseExceptionGroup("odd", [GeneratorExit("odd")]),
+    asyncio.CancelledError("odd"),
+]
+
+
+class Odd(MemoryStore):
+    """A store with an odd error, once, in each method that is named."""
+
+    def __init__(self, error: BaseException, *methods: str) -> None:
+        super().__init__()
+        self.error = error
+        self.methods = set(methods)
+        self.raised = asyncio.Event()
+
+    def _raise(self, method: str) -> None:
+        if method in self.methods:
+            self.methods.remove(method)
+            self.raised.set()
+            raise self.error
+
+    async def next_commands(self, after: int) -> Sequence[ThreadCommand]:
+        self._raise("next_commands")
+        return await super().next_commands(after)
+
+    async def claim(self, thread_id: str, *, at_ms: int) -> Fence:
+        self._raise("claim")
+        return await super().claim(thread_id, at_ms=at_ms)
+
+    async def commit(self, commit: ThreadCommit) -> Committed:
+        if commit.acks and commit.sends:
+            self._raise("commit")
+        return await super().commit(commit)
+
+
+def odd(request: Any) -> str:
+    return type(request).__name__
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> str:
+    return "\n".join(f"{record.levelname} {record.getMessage()}" for record in caplog.records)
+
+
+@pytest.mark.parametrize("error", ODD, ids=odd)
+async def test_a_cancel_from_another_process_is_heard_after_an_odd_error(
+    error: BaseException, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(listen, "RETRY_LISTENING", 0)
+    store, begun = Odd(error, "next_commands"), asyncio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait for ever."""
+        begun.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    model = FunctionModel(lambda _: tool_call_response("", "wait", "c", {}))
+    here = Runtime([Agent("a", model=model, tools=[wait])], store=store, recover=False)
+    there = Runtime([], store=store, recover=False)
+
+    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
+        run = group.create_task(here.run("a", "go", thread=T))
+        await begun.wait()
+        assert await there.cancel(T, deadline=PATIENCE)
+
+    assert run.result().termination == CANCELLED
+    assert "ERROR commands from other processes cannot be read" in lines(caplog)
+
+
+@pytest.mark.parametrize("error", ODD, ids=odd)
+async def test_runs_are_still_taken_up_after_an_odd_error(
+    error: BaseException, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One that is answered through another runtime goes on in this one."""
+    monkeypatch.setattr(recovery, "LOOK_AROUND", 0.01)
+
+    @tool(needs_approval=True)
+    async def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    def answer(request: InferenceRequest) -> Any:
+        if any(message.tool_calls for message in request.messages):
+            return text_response("done")
+        return tool_call_response("", "pay", "c", {})
+
+    store = Odd(error, "next_commands")
+    agent = Agent("a", model=FunctionModel(answer), tools=[pay])
+    async with asyncio.timeout(PATIENCE), Runtime([agent], store=store) as here:
+        asked = await here.run("a", "go", thread=T)
+        await store.raised.wait()
+        there = Runtime([], store=store, recover=False)
+        await there.decide(T, {asked.tickets[0].key or "": True})
+        assert (await here.wait(T)).termination == NATURAL_END
+    assert "ERROR cannot look for runs to go on with" in lines(caplog)
+
+
+async def test_a_thread_that_cannot_be_woken_is_named_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store = Odd(RuntimeError("odd"))
+    agent = Agent("a", model=FunctionModel(lambda _: "well"))
+    async with asyncio.timeout(PATIENCE), Runtime([agent], store=store, recover=False) as runtime:
+        await runtime.run("a", "hello", thread=T)
+        store.methods = {"claim"}
+        request = DurableMessageRequest(
+            message_id="m",
+            recipient_thread_id=T,
+            recipient_agent_id="a",
+            sender_agent_id="b",
+            message="psst",
+        )
+        await runtime.engine.messages.deliver(request)
+    assert f"ERROR thread {T} was not woken: RuntimeError('odd')" in lines(caplog)
+
+
+async def test_what_is_written_to_a_task_arrives_after_an_odd_error(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(task_mail, "PAUSE", 0)
+    store, yard = Odd(RuntimeError("odd"), "commit"), Yard()
+    helper = yard.agent("helper", [("dig", {"n": 1})])
+    child = {"relation": "child", "name": "bg_0"}
+    write = [("send_message", {"to": child, "message": "deeper"})]
+    asker = boss(helper, write)
+    async with asyncio.timeout(PATIENCE), Runtime([asker, helper], store=store) as runtime:
+        await runtime.run("boss", "go", thread=T)
+        await yard.until_begun()
+        await store.raised.wait()
+        yard.let_go(1)
+        await until_told(runtime, 1)
+        log = await runtime.messages(await agent_in_task(runtime))
+    assert any("deeper" in message.text() for message in log)
+    assert "is late: RuntimeError('odd')" in lines(caplog)
+
+
+async def test_a_run_that_was_detached_and_breaks_off_says_so_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def broken(_: InferenceRequest) -> str:
+        raise ValueError("no answer")
+
+    agent = Agent("a", model=FunctionModel(broken))
+    async with Runtime([agent], recover=False) as runtime:
+        async with runtime.stream("a", "go", thread=T, detached=True):
+            pass
+        await asyncio.wait(list(runtime._tasks))
+    assert "a run that was detached broke off" in lines(caplog)
+
+
+# -- owners themselves ------------------------------------------------------------------------
+
+LOG = logging.getLogger("awaken.test")
+
+
+async def test_work_that_is_kept_on_ends_when_it_is_cancelled() -> None:
+    begun = asyncio.Event()
+
+    async def work() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    task = start_logged(keep_on(work, 0, "cannot work", LOG), "cannot work", LOG)
+    await begun.wait()
+    task.cancel()
+    await asyncio.wait([task], timeout=PATIENCE)
+    assert task.cancelled()
+
+
+async def test_work_that_ends_by_itself_or_fails_begins_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    times, enough = 0, asyncio.Event()
+
+    async def work() -> None:
+        nonlocal times
+        times += 1
+        await asyncio.sleep(0)
+        if times == 2:
+            raise KeyError("odd")
+        if times == 4:
+            enough.set()
+
+    task = start_logged(keep_on(work, 0, "cannot work", LOG), "cannot work", LOG)
+    async with asyncio.timeout(PATIENCE):
+        await enough.wait()
+    task.cancel()
+    assert lines(caplog) == "ERROR cannot work: KeyError('odd')"

@@ -62,7 +62,6 @@ DROP_STREAM = "DELETE FROM streams WHERE thread = ?"
 OWNER = "SELECT pk, owner, epoch, position FROM threads WHERE id = ?"
 TAKE = "UPDATE threads SET owner = ?, epoch = ? WHERE pk = ?"
 RELEASE = "UPDATE threads SET owner = NULL WHERE id = ? AND owner = ? AND epoch = ?"
-RELEASE_OWNED = "UPDATE threads SET owner = NULL WHERE id = ? AND owner = ?"
 
 # -- threads ------------------------------------------------------------------------------------
 

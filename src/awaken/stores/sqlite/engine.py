@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from awaken.contract.commits import Fence
@@ -28,8 +30,10 @@ class Engine:
     def __init__(self, address: Address, owner: str, watch: Watch) -> None:
         self.address = address
         self.owners = Owners(address.path, owner)
-        self.unreleased: list[Fence] = []
-        self.held: set[str] = set()  # threads this owner has; touched by the writer alone
+        self._unreleased: list[Fence] = []
+        # What this owner has claimed; touched by the writer alone. A claim that was rolled back may
+        # be among it: to release that changes nothing.
+        self.held: set[Fence] = set()
         self.watch = watch
         self.unreadable = Unreadable()
         # A database in memory belongs to its connection: there is no second one to read by.
@@ -47,22 +51,47 @@ class Engine:
         channels: tuple[str, ...] = (),
         lost: Callable[[sqlite3.Connection], T | None] | None = None,
         alone: bool = False,
+        ended: Callable[[BaseException | None], None] | None = None,
     ) -> T:
         """Do work in a transaction, with whoever else waits."""
-        job = Job(work, channels=channels, lost=lost, alone=alone)
-        self.writer.put(job)
-        return await job.future
-
-    def write_later(self, work: Callable[[sqlite3.Connection], object]) -> None:
-        """The same, with nobody who waits for it."""
-        self.writer.put(Job(work))
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self.writer.put(
+            Job(work, future=future, channels=channels, lost=lost, alone=alone, ended=ended)
+        )
+        return await future
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do work that only reads, at one instant."""
         self.writer.check()
-        job = Job(work)
-        (self._reader or self.writer).put(job)
-        return await job.future
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        (self._reader or self.writer).put(Job(work, future=future))
+        return await future
+
+    async def release(self, fence: Fence) -> None:
+        """Give a thread up. If that fails it is tried again: this owner lives, so no other could
+        ever take the thread."""
+        await self.write(partial(_release, [fence]), ended=partial(self._ended, [fence]))
+
+    def release_later(self, fences: Sequence[Fence]) -> None:
+        """The same for a caller that does not wait. `fences` are read when their turn has come."""
+        self.writer.put(Job(partial(_release, fences), ended=partial(self._ended, fences)))
+
+    def release_again(self) -> None:
+        """Give up the threads that could not be given up before."""
+        if self._unreleased:
+            fences, self._unreleased = self._unreleased, []
+            self.release_later(fences)
+
+    def _ended(self, fences: Sequence[Fence], error: BaseException | None) -> None:
+        if error is None:
+            self.held.difference_update(fences)
+        else:
+            self._unreleased.extend(fences)
+
+    def released(self, fence: Fence, error: BaseException | None) -> None:
+        """Hear of a commit that was to give a thread up; its caller knows if it did not."""
+        if error is None:
+            self.held.discard(fence)
 
     async def wait(self, channel: str, since: int) -> int:
         """Wait until the channel has a change behind number `since`, and return its number."""
@@ -100,9 +129,14 @@ class Engine:
         with contextlib.suppress(sqlite3.Error):
             if self.held:
                 db.execute("BEGIN IMMEDIATE")
-                mine = [(thread_id, self.owners.me) for thread_id in self.held]
-                db.executemany(queries.RELEASE_OWNED, mine)
+                _release(list(self.held), db)
                 db.execute("COMMIT")
             db.execute("PRAGMA busy_timeout = 0")  # whoever else is there will tidy up the log
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self.owners.give_up()
+
+
+def _release(fences: Sequence[Fence], db: sqlite3.Connection) -> None:
+    db.executemany(
+        queries.RELEASE, [(fence.thread_id, fence.owner, fence.epoch) for fence in fences]
+    )

@@ -12,29 +12,45 @@ T = TypeVar("T")
 
 
 class Job(Generic[T]):
-    """Work on a connection, and who waits for it. One that is cancelled is done all the same.
+    """Work on a connection. One whose caller was cancelled is done all the same.
 
-    `channels` are what changes with it, for those who watch. `lost` finds out what became of the
-    work if SQLite cannot say. With `alone` it is not put into a transaction with others.
+    Args:
+        future: where the caller waits for the answer; none if no caller does.
+        channels: what changes with it, for those who watch.
+        lost: finds out what became of the work if SQLite cannot say.
+        alone: it is not put into a transaction with others.
+        ended: is told on the store's thread how the transaction ended: `None`, or the error. What
+            the process remembers of the database is changed there, and not in `work`, which may be
+            rolled back after it returned.
     """
 
-    __slots__ = ("alone", "channels", "error", "future", "lost", "value", "work")
+    __slots__ = ("alone", "channels", "ended", "error", "future", "lost", "value", "work")
 
     def __init__(
         self,
         work: Callable[[sqlite3.Connection], T],
         *,
+        future: asyncio.Future[T] | None = None,
         channels: tuple[str, ...] = (),
         lost: Callable[[sqlite3.Connection], T | None] | None = None,
         alone: bool = False,
+        ended: Callable[[BaseException | None], None] | None = None,
     ) -> None:
         self.work = work
+        self.future = future
         self.channels = channels
         self.lost = lost
         self.alone = alone
-        self.future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self.ended = ended
         self.value: T | None = None
         self.error: BaseException | None = None
+
+    def finish(self, post: Post) -> None:
+        """Tell what came of it, once that is certain."""
+        if self.ended is not None:
+            self.ended(self.error)
+        if self.future is not None:
+            post.add(self.future, self.value, self.error)
 
 
 class Post:

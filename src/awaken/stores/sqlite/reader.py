@@ -59,7 +59,7 @@ class Reader:
                 self._note(error)
                 job.error = explain(self._path, error, doing="read")
             post = Post()
-            post.add(job.future, job.value, job.error)
+            job.finish(post)
             post.send()
         if db is not None:
             db.close()

@@ -31,7 +31,7 @@ from awaken.domain.run import PersistedState, RunRecord
 from awaken.domain.suspension import Decision
 from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket
-from awaken.errors import StoreError, StoreUnavailable
+from awaken.errors import StoreUnavailable
 from awaken.ids import UUID7, Ids
 from awaken.stores.sql import queries
 from awaken.stores.sqlite import commands, listing, read, runs, tickets, upkeep
@@ -130,11 +130,8 @@ class SqliteStore:
                 self._engine = Engine(address, self._owner, self._watch)
                 # A store somebody forgot to close still gives up its threads.
                 weakref.finalize(self, self._engine.writer.abandon).atexit = False
-            engine = self._engine
-        if engine.unreleased:
-            # The disk, say, refused before; until it does not, nobody else could have them.
-            engine.write_later(partial(_release_again, engine))
-        return engine
+            self._engine.release_again()
+            return self._engine
 
     # -- commits ------------------------------------------------------------------------------
 
@@ -142,18 +139,16 @@ class SqliteStore:
         packed = pack(commit)
         engine = self._ready()
 
-        def write(db: sqlite3.Connection) -> Committed:
-            committed = write_commit(db, packed)
-            if commit.release:
-                engine.held.discard(commit.thread_id)
-            return committed
-
+        fence = commit.fence
         channels: tuple[str, ...] = (thread_channel(commit.thread_id),)
         if commit.sends:
             told = [thread_channel(command.thread_id) for command in commit.sends]
             channels = (*channels, COMMANDS, *told)
         return await engine.write(
-            write, channels=channels, lost=partial(find_committed, commit=commit)
+            partial(write_commit, packed=packed),
+            channels=channels,
+            lost=partial(find_committed, commit=commit),
+            ended=partial(engine.released, fence) if commit.release and fence else None,
         )
 
     async def settle(self, commit: ThreadCommit) -> Committed | None:
@@ -171,24 +166,19 @@ class SqliteStore:
 
         def write(db: sqlite3.Connection) -> Fence:
             fence = write_claim(db, engine.owners, thread_id, at_ms)
-            engine.held.add(thread_id)
-            claimed.append(fence)
+            engine.held.add(fence)
+            claimed[:] = [fence]
             return fence
 
         try:
             return await engine.write(write)
         except asyncio.CancelledError:
-            # Nobody will know of the claim, so nobody would ever give it up.
-            engine.write_later(partial(_release, engine, claimed))
+            # The caller never hears of the claim, so it would never give it up.
+            engine.release_later(claimed)
             raise
 
     async def release(self, fence: Fence) -> None:
-        engine = self._ready()
-        try:
-            await engine.write(partial(_release, engine, [fence]))
-        except StoreError:
-            engine.unreleased.append(fence)
-            raise
+        await self._ready().release(fence)
 
     # -- threads ------------------------------------------------------------------------------
 
@@ -358,16 +348,3 @@ class SqliteStore:
             if found:
                 return found
             await engine.wait(COMMANDS, number)
-
-
-def _release(engine: Engine, fences: Sequence[Fence], db: sqlite3.Connection) -> None:
-    for fence in fences:
-        values = (fence.thread_id, fence.owner, fence.epoch)
-        if db.execute(queries.RELEASE, values).rowcount:
-            engine.held.discard(fence.thread_id)
-
-
-def _release_again(engine: Engine, db: sqlite3.Connection) -> None:
-    fences = list(engine.unreleased)
-    _release(engine, fences, db)
-    del engine.unreleased[: len(fences)]

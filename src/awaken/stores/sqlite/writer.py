@@ -150,7 +150,7 @@ class Writer:
             self._transactions.fail(batch, error)
         post = Post()
         for job in batch:
-            post.add(job.future, job.value, job.error)
+            job.finish(post)
         self._tell(batch, post)
         post.send()
 
@@ -161,7 +161,8 @@ class Writer:
             self._over = error
             while (job := self._take_one(0)) is not _NOTHING:
                 if isinstance(job, Job):
-                    post.add(job.future, error=error)
+                    job.error = error
+                    job.finish(post)
             for future in self._ended:
                 post.add(future)
         self._opened.set()

@@ -1,0 +1,147 @@
+"""A disk that takes nothing for a while: what was not written is made up for, and no caller hears
+of a success that was none."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import resource
+import sqlite3
+from collections.abc import AsyncIterator, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from awaken.errors import StoreError, ThreadOwned
+from awaken.stores.sqlite import SqliteStore
+from awaken.testing.conformance.making import record, refused, says, write
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "awaken.db"
+
+
+@pytest.fixture
+async def store(path: Path) -> AsyncIterator[SqliteStore]:
+    store = SqliteStore(path, busy_timeout=0.05)
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+async def other(path: Path) -> AsyncIterator[SqliteStore]:
+    """Another process, as far as the file is concerned."""
+    other = SqliteStore(path)
+    yield other
+    await other.close()
+
+
+@contextmanager
+def disk_refuses(path: Path) -> Iterator[None]:
+    """The log takes nothing more: a transaction begins, and its COMMIT fails."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (os.path.getsize(f"{path}-wal"), before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def owner_of(path: Path, thread_id: str) -> object:
+    """As the file has it, dead or alive."""
+    with closing(sqlite3.connect(path)) as db:
+        (owner,) = db.execute("SELECT owner FROM threads WHERE id = ?", (thread_id,)).fetchone()
+    return owner
+
+
+async def test_a_release_is_tried_until_the_disk_has_taken_it(
+    store: SqliteStore, other: SqliteStore, path: Path
+) -> None:
+    """Each operation that is asked for meanwhile tries it, and fails; none of them forgets it."""
+    fence = await store.claim("t", at_ms=1)
+    await write(store, messages=says("a"), fence=fence)
+    with disk_refuses(path):
+        await refused(StoreError, store.release(fence))
+        for _ in range(3):
+            assert len(await store.load_messages("t")) == 1
+            await refused(StoreError, write(store, "u", messages=says("in vain")))
+    await refused(ThreadOwned, other.claim("t", at_ms=2))
+
+    await write(store, "u", messages=says("anything"))
+
+    assert (await other.claim("t", at_ms=3)).epoch == fence.epoch + 1
+
+
+async def test_a_caller_that_does_not_wait_for_its_release_gets_it_all_the_same(
+    store: SqliteStore, other: SqliteStore, path: Path
+) -> None:
+    fence = await store.claim("t", at_ms=1)
+    with disk_refuses(path):
+        release = asyncio.ensure_future(store.release(fence))
+        await asyncio.sleep(0)
+        release.cancel()
+        await asyncio.wait([release])
+        await refused(StoreError, write(store, "u", messages=says("in vain")))
+
+    await write(store, "u", messages=says("anything"))
+
+    assert (await other.claim("t", at_ms=3)).epoch == fence.epoch + 1
+
+
+async def test_a_claim_whose_caller_is_gone_is_given_up_though_the_disk_refuses_that(
+    store: SqliteStore, other: SqliteStore, path: Path
+) -> None:
+    await write(store, messages=says("a"))
+    claim = asyncio.ensure_future(store.claim("t", at_ms=1))
+    await asyncio.sleep(0)
+    while owner_of(path, "t") is None:
+        pass  # it is made, and the event loop has not heard of it
+    with disk_refuses(path):
+        claim.cancel()
+        await asyncio.wait([claim])
+        assert claim.cancelled()
+        await refused(StoreError, write(store, "u", messages=says("in vain")))
+    await refused(ThreadOwned, other.claim("t", at_ms=2))
+
+    await write(store, "u", messages=says("anything"))
+
+    assert (await other.claim("t", at_ms=3)).owner == other.owner
+
+
+async def test_a_commit_that_was_to_release_and_failed_still_owns_the_thread(
+    store: SqliteStore, other: SqliteStore, path: Path
+) -> None:
+    """Also when the store is closed: what it had is free at once, and not only by its lock."""
+    fence = await store.claim("t", at_ms=1)
+    with disk_refuses(path):
+        await refused(
+            StoreError, write(store, messages=says("a"), run=record("r"), fence=fence, release=True)
+        )
+    await refused(ThreadOwned, other.claim("t", at_ms=2))
+
+    await store.close()
+
+    assert owner_of(path, "t") is None
+
+
+async def test_an_outage_leaves_no_error_that_no_caller_hears_of(
+    store: SqliteStore, path: Path
+) -> None:
+    """asyncio complains of those: "exception was never retrieved"."""
+    complaints: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+    fence = await store.claim("t", at_ms=1)
+    with disk_refuses(path):
+        await refused(StoreError, store.release(fence))
+        await store.load_thread("t")  # tries the release again, with no caller that waits
+        await refused(StoreError, write(store, "u", messages=says("in vain")))
+    await write(store, "u", messages=says("anything"))
+    gc.collect()
+
+    assert complaints == []

@@ -10,12 +10,14 @@ from functools import partial
 from typing import TypeVar
 
 from awaken.contract.commits import Fence
+from awaken.errors import StoreUnavailable
 from awaken.stores.sql import queries
 from awaken.stores.sql.migrations import load_migrations
 from awaken.stores.sqlite.address import MEMORY, Address
 from awaken.stores.sqlite.jobs import Job
-from awaken.stores.sqlite.opening import open_reader, open_writer
+from awaken.stores.sqlite.opening import make_private, open_reader, open_writer
 from awaken.stores.sqlite.owners import Owners
+from awaken.stores.sqlite.presence import Presence
 from awaken.stores.sqlite.reader import Reader
 from awaken.stores.sqlite.unreadable import Unreadable
 from awaken.stores.sqlite.watch import Watch
@@ -36,13 +38,19 @@ class Engine:
         self.held: set[Fence] = set()
         self.watch = watch
         self.unreadable = Unreadable()
+        self._presence = Presence(address.path)
         # A database in memory belongs to its connection: there is no second one to read by.
         self._reader = (
             None
             if address.path == MEMORY
-            else Reader(address.path, self._open_reader, lambda error: self.writer.note(error))
+            else Reader(
+                address.path,
+                self._presence,
+                self._open_reader,
+                lambda error: self.writer.note(error),
+            )
         )
-        self.writer = Writer(address.path, self.watch, self._open, self._finish)
+        self.writer = Writer(address.path, self._presence, self.watch, self._open, self._finish)
 
     async def write(
         self,
@@ -111,6 +119,8 @@ class Engine:
 
     def _open(self) -> sqlite3.Connection:
         try:
+            make_private(self.address.path)
+            self._presence.begin()
             return open_writer(self.address, load_migrations("sqlite"))
         except BaseException:
             if self._reader is not None:
@@ -126,7 +136,8 @@ class Engine:
         if self._reader is not None:
             self._reader.stop()
         # If the disk refuses, the lock's end says the same: this owner is gone.
-        with contextlib.suppress(sqlite3.Error):
+        with contextlib.suppress(sqlite3.Error, StoreUnavailable):
+            self._presence.check()
             if self.held:
                 db.execute("BEGIN IMMEDIATE")
                 _release(list(self.held), db)

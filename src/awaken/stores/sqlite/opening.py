@@ -5,6 +5,7 @@ A file of somebody else, or of a later version, is refused before anything is wr
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import time
@@ -26,6 +27,17 @@ _PAGE_SIZE = 1024
 _CLOSED_TO_US = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 _CHECKPOINT_PAGES = 4096
 _LOG_BYTES = 16 * 1024 * 1024  # what is left of the log's file after a very large commit
+
+
+def make_private(path: str) -> None:
+    """Make a new file that only this user can use. SQLite gives what it puts beside a database the
+    same rights. A file that is there keeps the rights it has."""
+    if path == MEMORY:
+        return
+    # If it cannot be made, SQLite cannot make it either, and says why.
+    with contextlib.suppress(OSError):
+        # Only a new file is ever opened here: closing an old one would drop SQLite's locks on it.
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
 def open_writer(address: Address, migrations: Sequence[Migration]) -> sqlite3.Connection:

@@ -12,6 +12,7 @@ from typing import Any
 from awaken.errors import StoreUnavailable
 from awaken.stores.sqlite.faults import explain
 from awaken.stores.sqlite.jobs import Job, Post
+from awaken.stores.sqlite.presence import Presence
 
 
 class Reader:
@@ -20,10 +21,12 @@ class Reader:
     def __init__(
         self,
         path: str,
+        presence: Presence,
         open: Callable[[], sqlite3.Connection],
         note: Callable[[Exception], None],
     ) -> None:
         self._path = path
+        self._presence = presence
         self._open = open
         self._note = note
         self._queue: queue.SimpleQueue[Job[Any] | None] = queue.SimpleQueue()
@@ -65,6 +68,7 @@ class Reader:
             db.close()
 
     def _read(self, db: sqlite3.Connection, job: Job[Any]) -> None:
+        self._presence.check()
         db.execute("BEGIN")
         try:
             job.value = job.work(db)

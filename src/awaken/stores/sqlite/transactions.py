@@ -6,9 +6,10 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
-from awaken.errors import AwakenError, CommitUnknown
+from awaken.errors import AwakenError, CommitUnknown, StoreUnavailable
 from awaken.stores.sqlite.faults import code_of, explain
 from awaken.stores.sqlite.jobs import Job
+from awaken.stores.sqlite.presence import Presence
 
 _DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _NOT_KNOWN = object()
@@ -17,8 +18,9 @@ _NOT_KNOWN = object()
 class Transactions:
     """Runs jobs on the connection that writes; each ends with a value or an error in it."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, presence: Presence) -> None:
         self._path = path
+        self._presence = presence
         self._damage: sqlite3.Error | None = None
 
     def note(self, error: Exception) -> None:
@@ -44,7 +46,11 @@ class Transactions:
             self._retry(db, batch, error)
             return
         try:
+            self._presence.check()
             db.execute("COMMIT")
+        except StoreUnavailable as error:
+            _undo(db)
+            self.fail(batch, error)
         except sqlite3.Error as error:
             if db.in_transaction:
                 _undo(db)
@@ -57,6 +63,7 @@ class Transactions:
         try:
             if self._damage is not None:
                 raise self._damage
+            self._presence.check()
             job.value = job.work(db)
         except Exception as error:
             self.fail([job], error)

@@ -13,6 +13,7 @@ from typing import Any
 from awaken.errors import StoreUnavailable
 from awaken.stores.sqlite.faults import explain
 from awaken.stores.sqlite.jobs import Job, Post
+from awaken.stores.sqlite.presence import Presence
 from awaken.stores.sqlite.transactions import Transactions
 from awaken.stores.sqlite.watch import Watch
 
@@ -29,11 +30,13 @@ class Writer:
     def __init__(
         self,
         path: str,
+        presence: Presence,
         watch: Watch,
         open: Callable[[], sqlite3.Connection],
         finish: Callable[[sqlite3.Connection], None],
     ) -> None:
         self._path = path
+        self._presence = presence
         self._watch = watch
         self._open = open
         self._finish = finish
@@ -44,7 +47,7 @@ class Writer:
         self._opened = threading.Event()
         self._over: Exception | None = None
         self._ended: list[asyncio.Future[None]] = []
-        self._transactions = Transactions(path)
+        self._transactions = Transactions(path, presence)
         self._seen = 0
         self._next_poll = 0.0
         self._thread = threading.Thread(
@@ -205,16 +208,20 @@ class Writer:
             return
         self._next_poll = clock + _POLL_SECONDS
         try:
+            self._presence.check()
             (seen,) = db.execute("PRAGMA data_version").fetchone()
+        except StoreUnavailable as error:
+            self._tell_all(error)  # no change will ever be seen again
+            return
         except sqlite3.Error:
             return  # the next job will meet the same, and has somebody to tell
         if seen != self._seen:
             self._seen = seen
             self._tell_all()
 
-    def _tell_all(self) -> None:
+    def _tell_all(self, error: StoreUnavailable | None = None) -> None:
         post = Post()
-        self._watch.mark_all(post)
+        self._watch.mark_all(post, error)
         post.send()
 
     def _tell(self, batch: Sequence[Job[Any]], post: Post) -> None:

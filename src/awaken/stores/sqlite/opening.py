@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+import stat
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -24,6 +25,7 @@ APPLICATION_ID = 0x41574B4E  # "AWKN", in the file's header: this database is ou
 # A commit changes a few small rows. With pages of 1 KB it writes 6 to 8 KB of log instead of 16 to
 # 27 with SQLite's own 4 KB, at the same CPU time; longer rows go on in pages of their own.
 _PAGE_SIZE = 1024
+_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)  # Windows has no such flag
 _CLOSED_TO_US = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 _CHECKPOINT_PAGES = 4096
 _LOG_BYTES = 16 * 1024 * 1024  # what is left of the log's file after a very large commit
@@ -193,8 +195,13 @@ def _use_wal(db: sqlite3.Connection, address: Address) -> None:
 def _copy(address: Address, target: str) -> None:
     """A consistent copy of the file beside it, complete or not there at all."""
     unfinished = f"{target}.part"
-    if os.path.exists(unfinished):
+    with contextlib.suppress(FileNotFoundError):
         os.unlink(unfinished)
+    # Only a file that was made here is written: no link of another user's is followed.
+    fd = os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY | _NO_FOLLOW, 0o600)
+    if hasattr(os, "fchmod"):
+        os.fchmod(fd, stat.S_IMODE(os.stat(address.path).st_mode))
+    os.close(fd)
     with closing(_connect(address)) as source, closing(sqlite3.connect(unfinished)) as copy:
         source.backup(copy)
     os.replace(unfinished, target)

@@ -1,15 +1,19 @@
-"""Who is alive: an owner holds an operating-system lock on a file beside the database.
+"""Which owners are alive: each holds an operating-system lock on a file beside the database.
 
-The kernel drops the lock when the process ends, however it ends, so nobody ever waits for a lease.
+The kernel drops the lock when the process ends, however it ends, so no process waits for a lease.
+Names of owners are read from the database, which a stranger may have written: only a name of the
+kind this module makes leads to a file, and only an empty regular file is ever removed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import glob
 import os
 import re
 import socket
+import stat
 import sys
 import time
 import weakref
@@ -42,6 +46,12 @@ else:
         return True
 
 
+# A link is not followed, and a pipe not waited for (Windows has neither flag).
+_SAFELY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_OWNER = re.compile(r"[A-Za-z0-9._-]+")
+_NO_LOCK_FILE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.ENAMETOOLONG)
+
+
 def new_owner(ids: Ids) -> str:
     """A name for one opened store; it says where to look for the process."""
     name = f"{socket.gethostname()}-{os.getpid()}-{ids.new()[-12:]}"
@@ -70,11 +80,13 @@ class Owners:
         """Show others that this owner is alive; must come before its name is in the database."""
         if self._fd is not None or self._path == MEMORY:
             return
-        name = self._file(self.me)
+        name, rights = self._file(self.me), _rights_beside(self._path)
         for _ in range(100):
-            fd = os.open(name, os.O_CREAT | os.O_RDWR, 0o644)
-            # Whoever tidies up may have unlinked the file between our opening and locking it.
+            fd = os.open(name, os.O_CREAT | os.O_RDWR | _SAFELY, 0o600)
+            # Another owner that tidies up may have unlinked it between our opening and locking it.
             if _try_lock(fd) and _is_same(fd, name):
+                if rights != 0o600:
+                    os.fchmod(fd, rights)
                 self._fd = fd
                 return
             os.close(fd)
@@ -93,29 +105,40 @@ class Owners:
         """Whether the owner still holds its lock; the file of a dead one is removed."""
         if owner == self.me:
             return True
-        if self._path == MEMORY:
+        if self._path == MEMORY or not _OWNER.fullmatch(owner):
             return False
-        return self._look(self._file(owner))
+        return self._look(self._file(owner)) is None
 
     def tidy(self) -> int:
         """Remove the files of all dead owners, and say how many there were."""
-        names = glob.glob(f"{glob.escape(self._path)}-owner-*")
-        return sum(name != self._file(self.me) and not self._look(name) for name in names)
+        start = self._file("")
+        names = glob.glob(f"{glob.escape(start)}*")
+        return sum(
+            name != self._file(self.me)
+            and _OWNER.fullmatch(name[len(start) :]) is not None
+            and self._look(name) is True
+            for name in names
+        )
 
-    def _look(self, name: str) -> bool:
+    def _look(self, name: str) -> bool | None:
+        """Whether the file of a dead owner was removed; `None` if its owner is alive."""
         try:
-            fd = os.open(name, _LOOK)
-        except FileNotFoundError:
-            return False
-        except OSError:
-            return True  # it is there, and not ours to try
+            fd = os.open(name, _LOOK | _SAFELY)
+        except OSError as error:
+            # A file this process may not open is there, and not for it to try.
+            return False if error.errno in _NO_LOCK_FILE else None
         try:
-            # Shared: two who look at once must not take each other for the owner.
+            found = os.fstat(fd)
+            if not stat.S_ISREG(found.st_mode):
+                return False
+            # Shared: two that look at once must not take each other for the owner.
             if not _try_lock(fd, shared=True):
-                return True
+                return None
+            if found.st_size or not _is_same(fd, name):
+                return False  # no owner made that, or another one has removed it
             with contextlib.suppress(OSError):
                 os.unlink(name)
-            return False
+            return True
         finally:
             os.close(fd)
 
@@ -135,8 +158,19 @@ if hasattr(os, "register_at_fork"):
 
 def _is_same(fd: int, name: str) -> bool:
     try:
-        there = os.stat(name)
+        there = os.lstat(name)
     except FileNotFoundError:
         return False
     mine = os.fstat(fd)
     return (mine.st_dev, mine.st_ino) == (there.st_dev, there.st_ino)
+
+
+def _rights_beside(path: str) -> int:
+    """The rights of a lock file: those who may write the database may look at it.
+
+    Everyone who can open it can lock it, and would be taken for its owner.
+    """
+    if sys.platform == "win32":
+        return 0o600
+    mode = os.stat(path).st_mode
+    return 0o600 | (0o060 if mode & 0o020 else 0) | (0o006 if mode & 0o002 else 0)

@@ -38,7 +38,7 @@ def threads(
     store: str | None,
     as_json: bool,
 ) -> Exit:
-    """List threads, the one changed last first.
+    """List threads, the one in which a run last began, paused or ended first.
 
     \b
       awaken threads

@@ -53,8 +53,10 @@ class RunQuery(Value, frozen=True, kw_only=True):
 
 
 class ThreadQuery(Value, frozen=True, kw_only=True):
-    """Which threads to list, the one changed last first.
+    """Which threads to list, the one whose `active_at` is the latest first, then by id.
 
+    A page costs the same however many threads there are, but for `ancestor_thread_id`, which costs
+    by how many are beneath that one.
     `ancestor_thread_id` has all threads beneath one, on every level; `root` leaves out threads that
     have a parent; `prefix` those whose id begins otherwise.
     """

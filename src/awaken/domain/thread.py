@@ -14,7 +14,9 @@ _DONE = RunStatus.DONE
 class Thread(Value, frozen=True, kw_only=True):
     """The head of a thread; timestamps are milliseconds.
 
-    `owner` is who runs it now and is alive, `forked_at` the number of events it was forked with.
+    `active_at` is when a run in it last began, paused or ended (when the thread began, if there was
+    none), `updated_at` when it was last written. `owner` is who runs it now and is alive,
+    `forked_at` the number of events it was forked with.
     """
 
     id: str
@@ -26,6 +28,7 @@ class Thread(Value, frozen=True, kw_only=True):
     event_count: int = 0
     created_at: int = 0
     updated_at: int = 0
+    active_at: int = 0
     forked_from: str | None = None
     forked_at: int | None = None
     owner: str | None = None

@@ -113,7 +113,7 @@ class Archive:
         return await self._store.list_runs(query or RunQuery())
 
     async def list_threads(self, query: ThreadQuery | None = None) -> Page[Thread]:
-        """Threads, the one changed last first."""
+        """Threads, the one in which a run last began, paused or ended first."""
         return await self._store.list_threads(query or ThreadQuery())
 
     async def list_tickets(self, query: TicketQuery | None = None) -> Page[Ticket]:

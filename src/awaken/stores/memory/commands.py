@@ -70,7 +70,7 @@ class MemoryCommands(MemoryReads):
         return id in self._commands
 
     async def list_outboxes(self) -> Sequence[str]:
-        return sorted(self._outboxes - self._owners.keys())
+        return sorted(name for name in self._outboxes if name not in self._owners)
 
     async def next_commands(self, after: int) -> Sequence[ThreadCommand]:
         while True:

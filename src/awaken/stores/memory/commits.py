@@ -58,7 +58,7 @@ class MemoryWrites(Tables):
             if commit.calls:
                 thread.call_lines.append((len(thread.event_ends), commit.calls))
             if record.status is not _RUNNING or thread.active_run_id != run_id:
-                self._turn_head(thread, record)
+                self._turn_head(thread, run, commit.at_ms)
         if commit.release:
             self._owners.pop(thread.id, None)
         if commit.ends_stream:
@@ -102,15 +102,14 @@ class MemoryWrites(Tables):
         if thread is None:
             return self._new_thread(commit)
         if commit.parent_thread_id is not None and thread.parent_thread_id is None:
-            thread.parent_thread_id = self._parent(commit)
+            self._set_parent(thread, self._parent(commit))
         return thread
 
     def _new_thread(self, commit: ThreadCommit) -> ThreadRow:
         parent_id = self._parent(commit)
-        thread = self._threads[commit.thread_id] = ThreadRow(
-            commit.thread_id, commit.at_ms, self._first_version
-        )
-        thread.parent_thread_id = parent_id
+        thread = ThreadRow(commit.thread_id, commit.at_ms, self._first_version)
+        self._add_thread(thread)
+        self._set_parent(thread, parent_id)
         return thread
 
     def _parent(self, commit: ThreadCommit) -> str | None:
@@ -131,8 +130,12 @@ class MemoryWrites(Tables):
         self._runs[record.run_id] = run
         return run
 
-    def _turn_head(self, thread: ThreadRow, record: RunRecord) -> None:
-        """Follow a run that starts, pauses or ends; at its end, nobody needs to stop or ask it."""
+    def _turn_head(self, thread: ThreadRow, run: RunRow, at_ms: int) -> None:
+        """Follow a run that starts, pauses or ends; at its end, what was to stop it is dropped."""
+        record = run.record
+        if run.status is not record.status:
+            run.status = record.status
+            self._move_thread(thread, at_ms)
         thread.open_run_id, thread.active_run_id = project_run(
             record, thread.open_run_id, thread.active_run_id
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Callable, Iterable
+from itertools import islice
 from operator import itemgetter
 from typing import TypeVar
 
@@ -22,13 +23,31 @@ Place = tuple[int, str, str]
 
 def cut_page(rows: Iterable[tuple[Place, R]], query: Query, show: Callable[[R], T]) -> Page[T]:
     """The page that `query` asks for, shown, out of all rows that fit its filter."""
-    start = _read(query) if query.cursor is not None else None
+    start = place_of(query)
     rest = sorted((row for row in rows if start is None or row[0] > start), key=itemgetter(0))
-    some = rest[: query.limit]
+    return first_page(rest, query, show)
+
+
+def first_page(rows: Iterable[tuple[Place, R]], query: Query, show: Callable[[R], T]) -> Page[T]:
+    """A page of rows that are in order, and begin behind the place of the query's cursor."""
+    if query.limit < 1:
+        raise InvalidRecord(f"a page of {query.limit} is no page: give a limit of 1 or more")
+    some = list(islice(rows, query.limit + 1))
+    is_last = len(some) <= query.limit
+    del some[query.limit :]
     return Page(
         items=tuple(show(row) for _, row in some),
-        cursor=_write(query, some[-1][0]) if some and len(some) < len(rest) else None,
+        cursor=None if is_last else _write(query, some[-1][0]),
     )
+
+
+def place_of(query: Query) -> Place | None:
+    """Where the page before ended; `None` without a cursor.
+
+    Raises:
+        InvalidRecord: the cursor is not one this query gave.
+    """
+    return _read(query) if query.cursor is not None else None
 
 
 def _write(query: Query, place: Place) -> str:

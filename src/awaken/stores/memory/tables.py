@@ -12,10 +12,12 @@ from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import CallEntry, Fence
 from awaken.contract.streams import StreamPiece
 from awaken.domain.event import RunEvent
+from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message
 from awaken.domain.run import PersistedState, RunRecord
 from awaken.domain.ticket import Ticket
 from awaken.stores.changes import Waiters
+from awaken.stores.memory.order import Ordered
 from awaken.stores.memory.profile import MemoryProfiles
 
 State = dict[str, msgspec.Raw]
@@ -32,6 +34,7 @@ class ThreadRow:
     """
 
     __slots__ = (
+        "active_at",
         "active_run_id",
         "call_lines",
         "commands",
@@ -58,7 +61,7 @@ class ThreadRow:
 
     def __init__(self, thread_id: str, created_at: int, touches: int) -> None:
         self.id = thread_id
-        self.created_at = self.updated_at = created_at
+        self.created_at = self.updated_at = self.active_at = created_at
         self.parent_thread_id: str | None = None
         self.latest_run_id: str | None = None
         self.open_run_id: str | None = None
@@ -86,29 +89,37 @@ class ThreadRow:
 
 
 class RunRow:
-    """One run: its record, its place among all runs, the commit it came with, its state."""
+    """One run: its record, its place among all runs, the commit it came with, its state.
 
-    __slots__ = ("first_commit", "number", "record", "state")
+    `status` is the one its thread has its place in the lists for.
+    """
+
+    __slots__ = ("first_commit", "number", "record", "state", "status")
 
     def __init__(self, record: RunRecord, number: int, first_commit: int) -> None:
         self.record = record
         self.number = number
         self.first_commit = first_commit
         self.state: State = {}
+        self.status: RunStatus | None = None
 
 
 class Tables:
     """All there is; what is done with it stands in the modules beside this one.
 
-    `_owners` has the threads somebody holds, `_keys` by thread the commands that are kept once, and
-    `_outboxes` the threads that have something to send. Epochs, command ids and versions do not
-    come back when a thread is deleted and made again: the first two are counted for the whole
-    store, the last goes on from `_first_version`.
+    `_activity` has the threads in the order they are listed in, `_names` their ids in order, and
+    `_children` those of each parent. `_owners` has the threads somebody holds, `_keys` by thread
+    the commands that are kept once, and `_outboxes` the threads that have something to send.
+    Epochs, command ids and versions do not come back when a thread is deleted and made again: the
+    first two are counted for the whole store, the last goes on from `_first_version`.
     """
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         self.profiles = MemoryProfiles(clock)
         self._threads: dict[str, ThreadRow] = {}
+        self._activity: Ordered[tuple[int, str]] = Ordered()
+        self._names: Ordered[str] = Ordered()
+        self._children: dict[str, dict[str, ThreadRow]] = {}
         self._runs: dict[str, RunRow] = {}
         self._commands: dict[int, ThreadCommand] = {}
         self._keys: dict[str, dict[str, int]] = {}
@@ -118,6 +129,41 @@ class Tables:
         self._first_version = 0
         self._changes = Waiters()
         self._sent = Waiters()
+
+    def _add_thread(self, thread: ThreadRow) -> None:
+        self._threads[thread.id] = thread
+        self._names.add(thread.id)
+        self._activity.add((-thread.active_at, thread.id))
+
+    def _remove_thread(self, thread: ThreadRow) -> None:
+        self._set_parent(thread, None)
+        self._activity.remove((-thread.active_at, thread.id))
+        self._names.remove(thread.id)
+        del self._threads[thread.id]
+
+    def _move_thread(self, thread: ThreadRow, at_ms: int) -> None:
+        """Note that a run began, paused or ended: the thread has another place in the lists."""
+        if thread.active_at != at_ms:
+            self._activity.remove((-thread.active_at, thread.id))
+            thread.active_at = at_ms
+            self._activity.add((-at_ms, thread.id))
+
+    def _set_parent(self, thread: ThreadRow, parent_id: str | None) -> None:
+        if thread.parent_thread_id is not None:
+            siblings = self._children.get(thread.parent_thread_id, {})
+            siblings.pop(thread.id, None)
+            if not siblings:
+                self._children.pop(thread.parent_thread_id, None)
+        thread.parent_thread_id = parent_id
+        if parent_id is not None:
+            self._children.setdefault(parent_id, {})[thread.id] = thread
+
+    def _beneath(self, thread_id: str) -> list[ThreadRow]:
+        """All threads beneath one, on every level."""
+        found = list(self._children.get(thread_id, {}).values())
+        for row in found:  # grows as it goes
+            found.extend(self._children.get(row.id, {}).values())
+        return found
 
     def _upwards(self, thread: ThreadRow) -> Iterator[ThreadRow]:
         """A thread, its parent, and so on."""

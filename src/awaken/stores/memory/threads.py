@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import islice
+from collections.abc import Iterable, Sequence
+from itertools import chain, islice, takewhile
 
 import msgspec
 
@@ -18,8 +18,11 @@ from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.stores.answers import is_past
 from awaken.stores.memory.calls import calls_of_last_turn, calls_since
-from awaken.stores.memory.paging import cut_page
+from awaken.stores.memory.paging import Place, cut_page, first_page, place_of
 from awaken.stores.memory.tables import RunRow, Tables, ThreadRow, persisted
+
+_FEW = 1000
+"""So many threads are sorted for a page; of more, those that come first are looked for."""
 
 _replace = msgspec.structs.replace
 
@@ -45,21 +48,45 @@ class MemoryReads(Tables):
             event_count=len(thread.events),
             created_at=thread.created_at,
             updated_at=thread.updated_at,
+            active_at=thread.active_at,
             forked_from=thread.forked_from,
             forked_at=thread.forked_at,
             owner=held.owner if held else None,
         )
 
     async def list_threads(self, query: ThreadQuery) -> Page[Thread]:
-        rows = (
-            ((-thread.updated_at, thread.id, ""), thread)
-            for thread in self._threads.values()
-            if query.parent_thread_id in (None, thread.parent_thread_id)
-            and self._is_beneath(query.ancestor_thread_id, thread)
+        few = self._few_for(query)
+        if few is not None:
+            listed = (thread for thread in few if self._is_listed(thread, query))
+            return cut_page((_place(thread) for thread in listed), query, self._head)
+        last = place_of(query)
+        walk = self._activity.after(last[:2] if last else None)
+        threads = (self._threads[name] for _, name in walk)
+        rows = (_place(thread) for thread in threads if self._is_listed(thread, query))
+        return first_page(rows, query, self._head)
+
+    def _few_for(self, query: ThreadQuery) -> Iterable[ThreadRow] | None:
+        """The threads among which those of the list are, if they are few; `None` if they are not,
+        and are better looked for in their order."""
+        if query.ancestor_thread_id is not None:
+            return self._beneath(query.ancestor_thread_id)
+        if query.parent_thread_id is not None:
+            return self._children.get(query.parent_thread_id, {}).values()
+        if not query.prefix:
+            return None
+        begin = chain((query.prefix,), self._names.after(query.prefix))
+        named = takewhile(lambda name: name.startswith(query.prefix), begin)
+        names = list(islice(named, _FEW))
+        if len(names) == _FEW:
+            return None
+        return [self._threads[name] for name in names if name in self._threads]
+
+    def _is_listed(self, thread: ThreadRow, query: ThreadQuery) -> bool:
+        return (
+            query.parent_thread_id in (None, thread.parent_thread_id)
             and not (query.root and thread.parent_thread_id is not None)
             and thread.id.startswith(query.prefix)
         )
-        return cut_page(rows, query, self._head)
 
     def _is_beneath(self, ancestor: str | None, thread: ThreadRow) -> bool:
         """Whether a thread is beneath another, if that is asked."""
@@ -218,6 +245,10 @@ class MemoryReads(Tables):
             return False
         above = self._runs.get(run.record.parent_run_id or "")
         return above is not None and not above.record.agent_id.startswith(TASK_AGENT)
+
+
+def _place(thread: ThreadRow) -> tuple[Place, ThreadRow]:
+    return (-thread.active_at, thread.id, ""), thread
 
 
 def _span(after: int, limit: int | None) -> slice:

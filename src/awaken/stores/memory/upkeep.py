@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import defaultdict
 from collections.abc import Iterable
 
 from awaken.contract.threads import ChildStrategy, Freed
@@ -33,7 +32,7 @@ class MemoryUpkeep(MemoryReads):
         for _, changed in copy.state_changes:
             copy.state.update(changed)
         copy.forked_from, copy.forked_at = thread_id, len(copy.events)
-        self._threads[new_id] = copy
+        self._add_thread(copy)
         self._touch(copy)
         return self._head(copy)
 
@@ -46,8 +45,7 @@ class MemoryUpkeep(MemoryReads):
         at_ms: int,
     ) -> Freed:
         thread = self._existing(thread_id)
-        families = self._children()
-        mine = families[thread_id]
+        mine = list(self._children.get(thread_id, {}).values())
         if mine and children is ChildStrategy.REJECT:
             raise InvalidRecord(
                 f"thread {thread_id!r} has {len(mine)} child threads: "
@@ -55,8 +53,7 @@ class MemoryUpkeep(MemoryReads):
             )
         doomed = [thread]
         if children is ChildStrategy.CASCADE:
-            for row in doomed:  # grows as it goes
-                doomed.extend(families[row.id])
+            doomed += self._beneath(thread_id)
         for row in doomed:
             if row.id in self._owners:
                 raise ThreadOwned(row.id, self._owners[row.id].owner)
@@ -66,12 +63,12 @@ class MemoryUpkeep(MemoryReads):
                 raise RunOpen(thread_id, row.open_run_id, of=row.id)
         if children is ChildStrategy.DETACH:
             for child in mine:
-                child.parent_thread_id, child.updated_at = None, at_ms
+                self._set_parent(child, None)
+                child.updated_at = at_ms
                 self._touch(child)
         return self._delete(doomed)
 
     async def prune(self, *, before_ms: int) -> Freed:
-        families = self._children()
         doomed = {
             thread.id
             for thread in self._threads.values()
@@ -80,7 +77,7 @@ class MemoryUpkeep(MemoryReads):
             and thread.id not in self._owners
         }
         while kept := [
-            name for name in doomed if any(child.id not in doomed for child in families[name])
+            name for name in doomed if not self._children.get(name, {}).keys() <= doomed
         ]:
             doomed.difference_update(kept)
         return self._delete([self._threads[name] for name in doomed])
@@ -91,13 +88,6 @@ class MemoryUpkeep(MemoryReads):
             raise NotFound("thread", thread_id)
         return thread
 
-    def _children(self) -> defaultdict[str, list[ThreadRow]]:
-        families: defaultdict[str, list[ThreadRow]] = defaultdict(list)
-        for thread in self._threads.values():
-            if thread.parent_thread_id is not None:
-                families[thread.parent_thread_id].append(thread)
-        return families
-
     def _delete(self, threads: Iterable[ThreadRow]) -> Freed:
         """Take threads and all that belongs to them away. Sizes are not known here."""
         doomed = {thread.id: thread for thread in threads}
@@ -107,7 +97,7 @@ class MemoryUpkeep(MemoryReads):
             self.profiles.drop_book(name)
         for thread in doomed.values():
             self._drop_commands(thread, list(thread.commands))
-            del self._threads[thread.id]
+            self._remove_thread(thread)
             self._keys.pop(thread.id, None)
             self._outboxes.discard(thread.id)
             self._first_version = max(self._first_version, thread.version + 1)

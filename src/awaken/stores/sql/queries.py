@@ -30,6 +30,12 @@ UPDATE threads SET created_at = ?, updated_at = ?, length = ?, events = ?, posit
        snapshot = ?, owner = ?, latest_run = ?, open_run = ?, active_run = ?
 WHERE pk = ?
 """
+# The same for a commit with which a run begins, pauses or ends.
+MOVE_THREAD = """
+UPDATE threads SET created_at = ?, updated_at = ?, length = ?, events = ?, position = ?,
+       snapshot = ?, owner = ?, latest_run = ?, open_run = ?, active_run = ?, active_at = ?
+WHERE pk = ?
+"""
 SET_PARENT = "UPDATE threads SET parent = ? WHERE pk = ?"
 ADD_COMMIT = """
 INSERT INTO commits (id, first_seq, first_event, at_ms, run, delta) VALUES (?, ?, ?, ?, ?, ?)
@@ -68,11 +74,15 @@ RELEASE = "UPDATE threads SET owner = NULL WHERE id = ? AND owner = ? AND epoch 
 # A thread that was claimed and never written is not there for readers.
 THREAD_COLUMNS = """
 pk, id, parent, created_at, updated_at, length, events, position, snapshot, owner, latest_run,
-open_run, active_run, forked_from, forked_at
+open_run, active_run, forked_from, forked_at, active_at
 """
 THREAD = f"SELECT {THREAD_COLUMNS} FROM threads WHERE id = ? AND position > 0"
 THREAD_BY_PK = f"SELECT {THREAD_COLUMNS} FROM threads WHERE pk = ?"
 PARENT = "SELECT parent FROM threads WHERE id = ? AND position > 0"
+# How many threads an id begins like that; only as many as are asked for are counted.
+COUNT_BETWEEN = """
+SELECT count(*) FROM (SELECT 1 FROM threads WHERE id >= ? AND id < ? LIMIT ?)
+"""
 CHILDREN = f"SELECT {THREAD_COLUMNS} FROM threads WHERE parent = ?"
 DETACH = "UPDATE threads SET parent = NULL, updated_at = ? WHERE parent = ?"
 
@@ -180,8 +190,9 @@ HAS_COMMAND = "SELECT 1 FROM commands WHERE thread = ? AND (run_id IS NULL OR ru
 
 ADD_OUTBOX = "INSERT OR IGNORE INTO outboxes (thread) VALUES (?)"
 DROP_OUTBOX = "DELETE FROM outboxes WHERE thread = ?"
+# A cross join keeps its order: from the few outboxes to their threads, and never the other way.
 OUTBOXES = """
-SELECT t.id, t.owner FROM outboxes AS o JOIN threads AS t ON t.pk = o.thread ORDER BY t.id
+SELECT t.id, t.owner FROM outboxes AS o CROSS JOIN threads AS t ON t.pk = o.thread ORDER BY +t.id
 """
 
 # -- upkeep -------------------------------------------------------------------------------------
@@ -197,7 +208,7 @@ INSERT INTO snapshots (id, state) SELECT id - ? + ?, state FROM snapshots WHERE 
 """
 FORKED = """
 UPDATE threads SET created_at = ?, updated_at = ?, length = ?, events = ?, position = ?,
-       snapshot = ?, forked_from = ?, forked_at = ?
+       snapshot = ?, forked_from = ?, forked_at = ?, active_at = ?
 WHERE pk = ?
 """
 SIZE_OF_COMMITS = """

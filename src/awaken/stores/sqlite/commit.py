@@ -167,23 +167,24 @@ def _advance(
     if run is not None:
         latest = run.run_id
         open_run, active_run = project_run(run, open_run, active_run)
-    db.execute(
-        queries.ADVANCE_THREAD,
-        (
-            # A thread that was claimed first begins with its first commit all the same.
-            head.created_at if head.position else commit.at_ms,
-            commit.at_ms,
-            (head.length or 0) + len(commit.messages),
-            (head.events or 0) + len(commit.events),
-            position,
-            snapshot,
-            None if commit.release else head.owner,
-            latest,
-            open_run,
-            active_run,
-            thread,
-        ),
+    values = (
+        # A thread that was claimed first begins with its first commit all the same.
+        head.created_at if head.position else commit.at_ms,
+        commit.at_ms,
+        (head.length or 0) + len(commit.messages),
+        (head.events or 0) + len(commit.events),
+        position,
+        snapshot,
+        None if commit.release else head.owner,
+        latest,
+        open_run,
+        active_run,
     )
+    # A new run has no status yet, so that begins, too.
+    if position == 1 or (run is not None and head.run_status != run.status.value):
+        db.execute(queries.MOVE_THREAD, (*values, commit.at_ms, thread))
+    else:
+        db.execute(queries.ADVANCE_THREAD, (*values, thread))
 
 
 def _settle_questions(db: sqlite3.Connection, packed: Packed, thread: int) -> None:

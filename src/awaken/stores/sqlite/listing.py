@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import sqlite3
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,32 +17,75 @@ from awaken.domain.run import RunRecord
 from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.errors import InvalidRecord
-from awaken.stores.sql.queries import BENEATH, NOT_ASKED_ABOVE, RUN_COLUMNS, THREAD_COLUMNS
+from awaken.stores.sql.queries import (
+    BENEATH,
+    COUNT_BETWEEN,
+    NOT_ASKED_ABOVE,
+    RUN_COLUMNS,
+    THREAD_COLUMNS,
+)
 from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.rows import RunRow, ThreadRow
 from awaken.stores.sqlite.tickets import read_ticket
+
+_FEW = 1000
+"""So many threads are sorted for a page; of more, those that come first are looked for."""
 
 _replace = msgspec.structs.replace
 _Query = RunQuery | ThreadQuery | TicketQuery
 
 
 def list_threads(db: sqlite3.Connection, owners: Owners, query: ThreadQuery) -> Page[Thread]:
-    where = _Where("position > 0")
+    where = _Where("active_at IS NOT NULL")
     where.equals("parent", query.parent_thread_id)
-    if query.ancestor_thread_id is not None:
-        where.add(f"pk IN ({BENEATH})", query.ancestor_thread_id)
     if query.root:
         where.add("parent IS NULL")
+    if query.ancestor_thread_id is not None:
+        where.add(f"pk IN ({BENEATH})", query.ancestor_thread_id)
     if query.prefix:
-        where.add("substr(id, 1, ?) = ?", len(query.prefix), query.prefix)
-    if (last := _place(query, int, str)) is not None:
-        where.add("(updated_at < ? OR (updated_at = ? AND id > ?))", last[0], *last)
-    rows = where.rows(db, f"{THREAD_COLUMNS} FROM threads", "updated_at DESC, id", query)
+        where.add("id >= ? AND id < ?", *_between(query.prefix))
+    columns = f"{THREAD_COLUMNS} FROM {_threads_for(db, query)}"
+    order = "active_at DESC, id"
+    last = _place(query, int, str)
+    if last is None:
+        rows = where.rows(db, columns, order, query)
+    else:
+        # Two ranges of the index: the rest of that instant, and what was before it.
+        rows = where.and_("active_at = ? AND id > ?", *last).rows(db, columns, order, query)
+        if len(rows) <= query.limit:
+            rows += where.and_("active_at < ?", last[0]).rows(db, columns, order, query)
     heads = [ThreadRow._make(row) for row in rows[: query.limit]]
     return Page(
         items=tuple(head.thread(owners) for head in heads),
-        cursor=_cursor(query, rows, heads[-1].updated_at, heads[-1].id) if heads else None,
+        cursor=_cursor(query, rows, heads[-1].active_at or 0, heads[-1].id) if heads else None,
     )
+
+
+def _threads_for(db: sqlite3.Connection, query: ThreadQuery) -> str:
+    """The table, and the index to walk along: one in the order of the list, unless few threads can
+    be meant, which are found first and sorted then."""
+    if query.parent_thread_id is not None:
+        return "threads INDEXED BY children_by_activity"
+    if query.ancestor_thread_id is not None:
+        return "threads NOT INDEXED"
+    if query.prefix:
+        named = (*_between(query.prefix), _FEW)
+        (found,) = db.execute(COUNT_BETWEEN, named).fetchone()
+        if found < _FEW:
+            return "threads INDEXED BY sqlite_autoindex_threads_1"  # that of `id UNIQUE`
+    return f"threads INDEXED BY {'roots' if query.root else 'threads'}_by_activity"
+
+
+def _between(prefix: str) -> tuple[str, str | bytes]:
+    """The first text that begins so, and the first value behind all that do. SQLite compares texts
+    as UTF-8, which is in the order of code points; bytes are behind every text."""
+    start = prefix.rstrip(chr(sys.maxunicode))
+    if not start:
+        return prefix, b""
+    after = ord(start[-1]) + 1
+    if after == 0xD800:
+        after = 0xE000  # what lies between is no text
+    return prefix, start[:-1] + chr(after)
 
 
 def list_runs(db: sqlite3.Connection, query: RunQuery) -> Page[RunRecord]:
@@ -103,6 +147,12 @@ class _Where:
     def __init__(self, *conditions: str) -> None:
         self._conditions = list(conditions)
         self._values: list[Any] = []
+
+    def and_(self, condition: str, *values: Any) -> _Where:
+        """The same with one condition more."""
+        more = _Where(*self._conditions, condition)
+        more._values = [*self._values, *values]
+        return more
 
     def add(self, condition: str, *values: Any) -> None:
         self._conditions.append(condition)

@@ -170,7 +170,5 @@ def _rights_beside(path: str) -> int:
 
     Everyone who can open it can lock it, and would be taken for its owner.
     """
-    if sys.platform == "win32":
-        return 0o600
-    mode = os.stat(path).st_mode
+    mode = os.stat(path).st_mode if sys.platform != "win32" and os.path.exists(path) else 0
     return 0o600 | (0o060 if mode & 0o020 else 0) | (0o006 if mode & 0o002 else 0)

@@ -41,6 +41,7 @@ class ThreadRow(NamedTuple):
     active_run: str | None
     forked_from: str | None
     forked_at: int | None
+    active_at: int | None
 
     def thread(self, owners: Owners | None = None) -> Thread:
         """The head as others see it: a dead owner is none."""
@@ -57,6 +58,7 @@ class ThreadRow(NamedTuple):
             event_count=self.events,
             created_at=self.created_at,
             updated_at=self.updated_at,
+            active_at=self.active_at or 0,
             forked_from=self.forked_from,
             forked_at=self.forked_at,
             owner=owner,

@@ -42,7 +42,8 @@ def fork(db: sqlite3.Connection, thread_id: str, new_id: str, at: int | None, at
     newest = db.execute(queries.SNAPSHOTS, (first, last)).fetchone()
     snapshot = newest[0] - shift[0] if newest else 0
     db.execute(
-        queries.FORKED, (at_ms, at_ms, length, events, position, snapshot, thread_id, events, pk)
+        queries.FORKED,
+        (at_ms, at_ms, length, events, position, snapshot, thread_id, events, at_ms, pk),
     )
     return thread_of(db, pk).thread()
 

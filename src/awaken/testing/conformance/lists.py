@@ -7,6 +7,7 @@ from typing import Any
 
 from awaken.contract.store import Store
 from awaken.contract.threads import Page, RunQuery, ThreadQuery, TicketQuery
+from awaken.domain.lifecycle import RunStatus
 from awaken.domain.ticket import TicketStatus
 from awaken.errors import InvalidRecord
 from awaken.testing.conformance.making import (
@@ -32,13 +33,83 @@ check = Suite[StoreCheck]()
 
 
 @check
-async def threads_are_listed_by_their_last_change(store: Store) -> None:
-    """04 §2.1: the latest first, then by id."""
-    for name, at_ms in (("a", 1), ("b", 2), ("d", 3), ("c", 3), ("a", 4)):
+async def threads_are_listed_by_their_last_activity(store: Store) -> None:
+    """06 §2.11: the one in which a run last began, paused or ended first, then by id."""
+    for name, at_ms in (("a", 1), ("b", 2), ("d", 3), ("c", 3)):
         await write(store, name, at_ms=at_ms)
+    commits: list[tuple[str, str | None, RunStatus, list[str]]] = [
+        ("a", None, RUNNING, ["c", "d", "b", "a"]),  # no run, so nothing begins or ends
+        ("a", "r", RUNNING, ["a", "c", "d", "b"]),
+        ("b", "s", RUNNING, ["b", "a", "c", "d"]),
+        ("a", "r", RUNNING, ["b", "a", "c", "d"]),  # it goes on
+        ("a", "r", WAITING, ["a", "b", "c", "d"]),
+        ("b", "s", DONE, ["b", "a", "c", "d"]),
+        ("a", "r", WAITING, ["b", "a", "c", "d"]),
+        ("a", "r", RUNNING, ["a", "b", "c", "d"]),
+        ("d", "q", DONE, ["d", "a", "b", "c"]),  # one that is over with its first commit
+        ("b", "s", DONE, ["d", "a", "b", "c"]),
+    ]
+    for at_ms, (thread, run, status, expected) in enumerate(commits, start=10):
+        new = record(run, thread, status=status) if run else None
+        await write(store, thread, run=new, at_ms=at_ms)
+        for limit in (1, 2, 3, 4, 50):
+            assert await all_threads(store, limit=limit) == expected, (at_ms, limit)
+    heads = (await store.list_threads(ThreadQuery())).items
+    assert [(head.active_at, head.updated_at) for head in heads] == [
+        (18, 18),
+        (17, 17),
+        (15, 19),
+        (3, 3),
+    ]
 
-    for limit in (1, 2, 3, 4, 50):
-        assert await all_threads(store, limit=limit) == ["a", "c", "d", "b"], limit
+
+@check
+async def runs_side_by_side_move_their_thread_once_each(store: Store) -> None:
+    """Their commits take turns; what each of them begins is begun once."""
+    await write(store, run=record("r"), at_ms=1)
+    await write(store, run=record("s"), at_ms=2)
+    await write(store, "u", at_ms=3)
+    for at_ms, run in ((4, "r"), (5, "s"), (6, "r")):
+        await write(store, run=record(run), at_ms=at_ms)
+    assert await all_threads(store) == ["u", "t"]
+
+
+@check
+async def a_thread_that_moves_is_neither_missed_nor_listed_for_another(store: Store) -> None:
+    """Pages begin behind a place, and not behind a number: others stay where they are."""
+    for number in range(8):
+        await write(store, f"t{number}", at_ms=number // 2)
+    first = await store.list_threads(ThreadQuery(limit=3))
+    assert names(first.items) == ["t6", "t7", "t4"]
+
+    await write(store, "t5", run=record("r", "t5"), at_ms=20)  # to the front
+    await write(store, "new", at_ms=21)
+    await store.delete_thread("t4", at_ms=22)  # the one the cursor stands on
+    await store.delete_thread("t2", at_ms=22)
+
+    rest = await store.list_threads(ThreadQuery(limit=50, cursor=first.cursor))
+    assert names(rest.items) == ["t3", "t0", "t1"]
+    assert await all_threads(store, limit=2) == ["new", "t5", "t6", "t7", "t3", "t0", "t1"]
+
+
+@check
+async def threads_of_one_instant_are_listed_page_by_page(store: Store) -> None:
+    expected = [f"t{number:02}" for number in range(20)]
+    for name in reversed(expected):
+        await write(store, name, at_ms=5, parent_thread_id="t19" if name < "t10" else None)
+    for limit in (1, 3, 19, 20):
+        assert await all_threads(store, limit=limit) == expected, limit
+        assert await all_threads(store, limit=limit, root=True) == expected[10:], limit
+        assert await all_threads(store, limit=limit, parent_thread_id="t19") == expected[:10]
+        assert await all_threads(store, limit=limit, ancestor_thread_id="t19") == expected[:10]
+        assert await all_threads(store, limit=limit, prefix="t0") == expected[:10], limit
+
+
+@check
+async def a_page_has_room_for_one(store: Store) -> None:
+    for pages in (await _three_of_each(store)).values():
+        for limit in (0, -1):
+            await refused(InvalidRecord, pages(limit=limit))
 
 
 @check

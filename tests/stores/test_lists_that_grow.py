@@ -1,0 +1,250 @@
+"""What a page of a list costs: the same in a small store and in a large one."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sqlite3
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from awaken.contract.commits import ThreadCommit
+from awaken.contract.store import Store
+from awaken.contract.threads import ThreadQuery
+from awaken.stores.memory import MemoryStore
+from awaken.stores.memory.order import Ordered
+from awaken.stores.sqlite import SqliteStore, commands, listing
+from awaken.stores.sqlite.owners import Owners
+from awaken.testing.conformance.making import DONE, all_threads, record, says, write
+
+pytestmark = pytest.mark.anyio
+
+SMALL, LARGE = 300, 3_000
+VERSION_4 = Path(__file__).with_name("data") / "version_4.sqlite"
+"""Written by version 4: a root thread, its child, one that waits, a fork, one only claimed."""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "awaken.db"
+
+
+async def filled(store: Store, threads: int) -> None:
+    """A few threads have a parent, and a few a prefix of their own."""
+    await write(store, "rare-00000", at_ms=0)
+    async with asyncio.TaskGroup() as tasks:
+        for number in range(1, threads):
+            commit = ThreadCommit(
+                thread_id=f"rare-{number:05}" if number < 20 else f"t-{number:05}",
+                expected_length=0,
+                parent_thread_id="rare-00000" if number % 3 == 1 and number < 100 else None,
+                at_ms=number,
+            )
+            tasks.create_task(store.commit(commit))
+
+
+QUERIES: dict[str, dict[str, Any]] = {
+    "all": {},
+    "roots": {"root": True},
+    "children": {"parent_thread_id": "rare-00000"},
+    "descendants": {"ancestor_thread_id": "rare-00000"},
+    "a rare prefix": {"prefix": "rare-"},
+    "an unknown prefix": {"prefix": "unknown"},
+}
+
+
+async def pages(store: Store, fields: dict[str, Any]) -> list[ThreadQuery]:
+    """The first page of a list, and one from the midst of it."""
+    total = len(await all_threads(store, **fields))
+    first = ThreadQuery(limit=5, **fields)
+    if total < 6:
+        return [first]
+    half = await store.list_threads(ThreadQuery(limit=total // 2, **fields))
+    return [first, ThreadQuery(limit=5, cursor=half.cursor, **fields)]
+
+
+# -- SQLite ------------------------------------------------------------------------------------
+
+
+def steps(path: Path, work: Callable[[sqlite3.Connection], object]) -> int:
+    """How many instructions SQLite carries out for some work."""
+    count = 0
+
+    def step() -> int:
+        nonlocal count
+        count += 1
+        return 0
+
+    with closing(sqlite3.connect(path)) as db:
+        work(db)  # prepares its statements
+        db.set_progress_handler(step, 1)
+        work(db)
+        db.set_progress_handler(None, 1)
+    return count
+
+
+async def costs_in_sqlite(path: Path, threads: int) -> dict[str, list[int]]:
+    """What each list costs, and the look for outboxes."""
+    store = SqliteStore(path, synchronous="normal")
+    await filled(store, threads)
+    owners = Owners(str(path), "me")
+
+    def cost(query: ThreadQuery) -> int:
+        return steps(path, lambda db: listing.list_threads(db, owners, query))
+
+    costs = {
+        name: [cost(query) for query in await pages(store, fields)]
+        for name, fields in QUERIES.items()
+    }
+    costs["outboxes"] = [steps(path, lambda db: commands.list_outboxes(db, owners))]
+    await store.close()
+    return costs
+
+
+async def test_lists_cost_sqlite_the_same_in_a_large_file(tmp_path: Path) -> None:
+    small = await costs_in_sqlite(tmp_path / "small.db", SMALL)
+    large = await costs_in_sqlite(tmp_path / "large.db", LARGE)
+    for name, costs in small.items():
+        for few, many in zip(costs, large[name], strict=True):
+            assert many < 1.5 * few + 100, (name, few, many)
+
+
+async def test_a_commit_that_begins_nothing_leaves_the_order_alone(path: Path) -> None:
+    """An index that moved with every commit would cost each of them some pages."""
+    store = SqliteStore(path)
+    await write(store, run=record("r"), at_ms=1)
+    await write(store, messages=says("a"), run=record("r", revision=1), at_ms=2)
+    first = await store.load_thread("t")
+    await write(store, run=record("r", revision=2, status=DONE), at_ms=3)
+    second = await store.load_thread("t")
+    await store.close()
+    assert first is not None
+    assert second is not None
+    assert (first.active_at, first.updated_at) == (1, 2)
+    assert (second.active_at, second.updated_at) == (3, 3)
+
+
+# -- memory ------------------------------------------------------------------------------------
+
+
+async def calls(store: MemoryStore, query: ThreadQuery) -> int:
+    """How many calls, of Python's and C's, a page takes."""
+    count = 0
+
+    def hear(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(hear)
+    try:
+        await store.list_threads(query)
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+async def costs_in_memory(threads: int) -> dict[str, list[int]]:
+    store = MemoryStore()
+    await filled(store, threads)
+    return {
+        name: [await calls(store, query) for query in await pages(store, fields)]
+        for name, fields in QUERIES.items()
+    }
+
+
+async def test_lists_cost_memory_the_same_in_a_large_store() -> None:
+    small, large = await costs_in_memory(SMALL), await costs_in_memory(LARGE)
+    for name, costs in small.items():
+        for few, many in zip(costs, large[name], strict=True):
+            assert many < 1.5 * few + 50, (name, few, many)
+
+
+@given(
+    st.lists(st.tuples(st.booleans(), st.integers(0, 40), st.sampled_from("abc")), max_size=200),
+    st.tuples(st.integers(0, 40), st.sampled_from("abc")) | st.none(),
+    st.sampled_from([2, 4, 1000]),
+)
+def test_values_stay_in_order(
+    deeds: list[tuple[bool, int, str]], start: tuple[int, str] | None, largest: int
+) -> None:
+    """However they come and go, and however small the pieces are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("awaken.stores.memory.order._LARGEST", largest)
+        ordered: Ordered[tuple[int, str]] = Ordered()
+        there: set[tuple[int, str]] = set()
+        for adds, number, letter in deeds:
+            value = (number, letter)
+            if adds and value not in there:
+                ordered.add(value)
+                there.add(value)
+            elif not adds and value in there:
+                ordered.remove(value)
+                there.remove(value)
+        behind = [value for value in sorted(there) if start is None or value > start]
+        assert list(ordered.after(start)) == behind
+
+
+# -- prefixes ----------------------------------------------------------------------------------
+
+LAST = chr(sys.maxunicode)
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def store(request: pytest.FixtureRequest, path: Path) -> AsyncIterator[Store]:
+    store: Store = MemoryStore() if request.param == "memory" else SqliteStore(path)
+    await store.open()
+    yield store
+    await store.close()
+
+
+@pytest.mark.parametrize("few", [1, 2, 1000])
+async def test_a_prefix_is_met_letter_by_letter_whichever_way_it_is_looked_for(
+    store: Store, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("awaken.stores.sqlite.listing._FEW", few)
+    monkeypatch.setattr("awaken.stores.memory.threads._FEW", few)
+    listed = [
+        *("a", "ab", "abc", "b", "a%", "a_", "A", "a\x00b", "\ud7ff", "\ud7ffx", "\ue000"),
+        *(LAST, LAST * 2, f"a{LAST}", f"a{LAST}b", "a\U0001f600", "ä"),
+    ]
+    for at_ms, name in enumerate(listed):
+        await write(store, name, at_ms=at_ms)
+    for prefix in (*listed, "", "zz"):
+        expected = [name for name in reversed(listed) if name.startswith(prefix)]
+        for limit in (1, 2, 50):
+            assert await all_threads(store, prefix=prefix, limit=limit) == expected, prefix
+
+
+# -- files of version 4 ------------------------------------------------------------------------
+
+
+async def test_threads_of_the_fourth_version_are_listed_by_their_last_change(path: Path) -> None:
+    """What was not kept then is told by what was; from then on they move as all do."""
+    shutil.copy(VERSION_4, path)
+    store = SqliteStore(path)
+
+    assert await all_threads(store, limit=2) == ["root", "fork", "waits", "child"]
+    assert await all_threads(store, root=True) == ["root", "fork", "waits"]
+    assert await all_threads(store, parent_thread_id="root") == ["child"]
+    await write(store, "child", run=record("r3", "child", parent_run_id="r1"), at_ms=60)
+    assert await all_threads(store, limit=1) == ["root", "fork", "waits", "child"]
+    await write(
+        store, "child", run=record("r3", "child", parent_run_id="r1", status=DONE), at_ms=61
+    )
+    await write(store, "claimed", at_ms=62)
+    assert await all_threads(store) == ["claimed", "child", "root", "fork", "waits"]
+    await store.delete_thread("child", at_ms=63)
+    await store.close()
+
+    with closing(sqlite3.connect(path)) as db:
+        assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+        assert db.execute("PRAGMA user_version").fetchone() == (5,)
+    with closing(sqlite3.connect(f"{path}.v4.bak")) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (4,)

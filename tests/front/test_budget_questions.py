@@ -149,6 +149,21 @@ async def test_an_answer_that_makes_no_sense_allows_nothing_and_is_asked_for_aga
     assert result.response == "done"
 
 
+async def test_no_two_questions_of_a_step_have_one_name() -> None:
+    """Each is answered in an activation of its own, and an answered one cannot be put again."""
+    agent = after(5, budget=ASK_AT_TWO)
+
+    async with Runtime([agent]) as runtime:
+        names = [(await waiting(runtime)).ticket_id]
+        for _ in range(3):
+            again = await runtime.run(thread=T, answers={names[-1]: yes("lots")})
+            names.append(asked_by(again).ticket_id)
+        result = await runtime.run(thread=T, answers={names[-1]: yes(9)})
+
+    assert len(set(names)) == len(names)
+    assert result.response == "done"
+
+
 async def test_more_of_something_else_does_not_help() -> None:
     """Each limit is a question of its own."""
     agent = after(3, budget=Budget(steps=1, tokens=2_000, at_limit="ask"))

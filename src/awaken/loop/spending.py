@@ -204,12 +204,13 @@ def take_answer(run: LiveRun, call: ToolCallState) -> None:
         now = run.clock.now_ms()
         done = Done(reason="stopped:budget", updated_at=now, termination=end)
         run.store.update(RUN_LIFECYCLE, done)
+    # Neither log nor ledger knows of the question: with its reason it stays durable, so that its
+    # name is not used again.
     closed = msgspec.structs.replace(
         call,
         status=ToolCallStatus.SUCCEEDED if yes else ToolCallStatus.CANCELLED,
         resume_input=None,
         suspension_id=None,
-        suspension_reason=None,
     )
     run.store.update(TOOL_CALL_STATES, PutCall(call=closed))
 

@@ -15,6 +15,10 @@ from awaken.domain.value import Value
 from awaken.state.key import Merge, Scope, StateKey
 
 _replace = msgspec.structs.replace
+# Bound once: on Python 3.11 reaching a member through its enum costs as much as a call.
+_SUCCEEDED = ToolCallStatus.SUCCEEDED
+_FAILED = ToolCallStatus.FAILED
+_CANCELLED = ToolCallStatus.CANCELLED
 
 
 class ToolCallState(Value, frozen=True, kw_only=True):
@@ -69,7 +73,10 @@ def _no_calls() -> dict[str, ToolCallState]:
 
 
 class ToolCallStatesValue(Value, frozen=True, kw_only=True):
-    """The calls of the latest step that made some, by id."""
+    """The calls of the latest step that made some, by id.
+
+    Those that have ended stay while the process goes on with the run; commits leave them out.
+    """
 
     calls: dict[str, ToolCallState] = msgspec.field(default_factory=_no_calls)
     turn: str = ""
@@ -104,10 +111,28 @@ def _tool_calls(state: ToolCallStatesValue, update: ToolCallUpdate) -> ToolCallS
     return ToolCallStatesValue(calls={**state.calls, call.call_id: call}, turn=turn)
 
 
+def _unsettled(state: ToolCallStatesValue) -> ToolCallStatesValue | None:
+    """The calls a restarted process has to know: log and ledger tell it of those that ended.
+
+    An answer that was not carried out yet counts, and so does a question that neither of them has.
+    """
+    kept = {
+        id: call
+        for id, call in state.calls.items()
+        if not (
+            (call.status is _SUCCEEDED or call.status is _FAILED or call.status is _CANCELLED)
+            and call.resume_input is None
+            and call.suspension_reason is None
+        )
+    }
+    return ToolCallStatesValue(calls=kept, turn=state.turn) if kept else None
+
+
 TOOL_CALL_STATES: StateKey[ToolCallStatesValue, ToolCallUpdate] = StateKey(
     "__runtime.tool_call_states",
     initial=ToolCallStatesValue,
     apply=_tool_calls,
     merge=Merge.COMMUTATIVE,
     scope=Scope.THREAD,
+    durable=_unsettled,
 )

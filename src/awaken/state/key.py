@@ -51,6 +51,8 @@ class StateKey(Generic[V, U]):
         type: what a value is, and a stored one is decoded as; taken from `initial` when that is a
             class. A value of another class is refused when it is written.
         encode, decode: to JSON and back, where the type alone does not say how.
+        durable: returns the part of a value that a commit keeps, or `None` if it needs none of it;
+            by default a commit keeps the whole value.
 
     Raises:
         ConfigError: `initial` cannot be called.
@@ -60,6 +62,7 @@ class StateKey(Generic[V, U]):
         "_decode",
         "_encode",
         "apply",
+        "durable",
         "holds",
         "initial",
         "merge",
@@ -83,6 +86,7 @@ class StateKey(Generic[V, U]):
         type: Any = None,
         encode: Callable[[V], Json] | None = None,
         decode: Callable[[Json], V] | None = None,
+        durable: Callable[[V], V | None] | None = None,
     ) -> None:
         self.name = name
         self.initial = initial
@@ -98,6 +102,7 @@ class StateKey(Generic[V, U]):
             )
         self.type = type or (initial if isinstance(initial, _CLASS) else Any)
         self.holds = _holds(self.type)
+        self.durable = durable
         self._encode = encode
         self._decode = decode
 

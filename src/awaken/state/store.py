@@ -70,6 +70,7 @@ class StateStore:
         "_owners",
         "_parked",
         "_snapshot",
+        "_stored",
         "_unsaved",
         "_values",
     )
@@ -86,6 +87,9 @@ class StateStore:
         self._snapshot = Snapshot(0, {})
         self._values: dict[str, Any] = {}
         self._unsaved: set[str] = set()
+        # Keys with a durable part that commits may have kept before: they are written even if
+        # nothing is left of it.
+        self._stored: set[str] = set()
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -327,6 +331,9 @@ class StateStore:
     def take_unsaved(self) -> tuple[dict[str, msgspec.Raw], dict[str, msgspec.Raw]]:
         """The persistent keys changed since the last call, as (run-scoped, thread-scoped) JSON.
 
+        Of a key that says what of it is durable, that part; a key that has none, and had none
+        before, is left out.
+
         Raises:
             KeyEncode: a value is not JSON-able; that key is given up, the others stay to be taken.
         """
@@ -340,9 +347,16 @@ class StateStore:
                 registration = self._keys.get(name)
                 if registration is None or not registration.persistent or name not in self._values:
                     continue
+                key, value = registration.key, self._values[name]
+                if key.durable is not None:
+                    value = key.durable(value)
+                    if value is None and name not in self._stored:
+                        continue
+                    self._stored.add(name)
+                    value = key.initial() if value is None else value
                 target = run if registration.scope is _RUN else thread
                 try:
-                    target[name] = registration.key.dump(self._values[name])
+                    target[name] = key.dump(value)
                 except KeyEncode:
                     self._unsaved.discard(name)
                     raise
@@ -394,7 +408,9 @@ class StateStore:
                     raise UnknownKey(name)
                 self._parked[name] = json
             elif scope is None or registration.scope is scope:
-                loaded[name] = registration.key.load(json)
+                value = loaded[name] = registration.key.load(json)
+                if registration.key.durable is not None and value != registration.key.initial():
+                    self._stored.add(name)
         return loaded
 
     def _merge(self, loaded: dict[str, Any]) -> None:

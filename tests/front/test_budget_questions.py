@@ -154,13 +154,14 @@ async def test_no_two_questions_of_a_step_have_one_name() -> None:
     agent = after(5, budget=ASK_AT_TWO)
 
     async with Runtime([agent]) as runtime:
-        names = [(await waiting(runtime)).ticket_id]
-        for _ in range(3):
-            again = await runtime.run(thread=T, answers={names[-1]: yes("lots")})
-            names.append(asked_by(again).ticket_id)
-        result = await runtime.run(thread=T, answers={names[-1]: yes(9)})
+        tickets = [await waiting(runtime)]
+        for more in ["lots", "lots", "lots", 9]:
+            key = tickets[-1].key
+            assert key is not None
+            result = await runtime.run(thread=T, answers={key: yes(more)})
+            tickets.extend(result.tickets)
 
-    assert len(set(names)) == len(names)
+    assert len({ticket.ticket_id for ticket in tickets}) == len(tickets) == 4
     assert result.response == "done"
 
 

@@ -131,8 +131,10 @@ async def test_a_call_that_waits_outlives_the_process_beside_calls_that_ended(
     async with Runtime([agent()], store=address) as runtime:
         asked = await runtime.run("walker", "go", thread=T)
         kept = await runtime.state(T, TOOL_CALL_STATES)
+    (ticket,) = asked.tickets
+    assert ticket.key is not None
     async with Runtime([agent()], store=address) as runtime:
-        result = await runtime.run(thread=T, answers={asked.tickets[0].key: True})
+        result = await runtime.run(thread=T, answers={ticket.key: True})
         log = await runtime.messages(T)
         after = await runtime.state(T, TOOL_CALL_STATES)
 

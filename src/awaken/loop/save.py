@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from awaken.codec import Json, to_json
+from awaken.codec import Json
 from awaken.domain.event import RunFinish, StateSnapshot, StepEnd
 from awaken.domain.identity import RunIdentity
 from awaken.domain.lifecycle import (
@@ -361,10 +361,11 @@ def emit_state_snapshot(run: LiveRun) -> None:
     if not run.journal.live:
         return
     try:
-        snapshot = to_json(run.store.export_persisted())
+        revision, state = run.store.show()
     except KeyEncode as error:
         log.warning("failed to export state snapshot: %s", error)
         return
+    snapshot = {"revision": revision, "extensions": state}
     run.journal.note_transient(StateSnapshot(snapshot=snapshot))
 
 

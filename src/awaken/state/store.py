@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from awaken.codec import loads
+from awaken.codec import Json, loads
 from awaken.domain.run import PersistedState
 from awaken.errors import (
     KeyAlreadyRegistered,
@@ -23,20 +23,20 @@ from awaken.errors import (
 )
 from awaken.state.command import CommitEvent, MutationBatch
 from awaken.state.key import KeyRegistration, Merge, Scope, StateKey
-from awaken.state.snapshot import Snapshot
+from awaken.state.shown import Shown, show
+from awaken.state.snapshot import MISSING, Snapshot
 
 V = TypeVar("V")
 U = TypeVar("U")
 
 CommitHook = Callable[[CommitEvent], None]
 log = logging.getLogger("awaken.state")
-_MISSING: Any = object()
 _RUN = Scope.RUN  # looked at for every key of every commit
 
 
 def _reduced(key: StateKey[Any, Any], old: Any, update: Any) -> Any:
     try:
-        new = key.apply(key.initial() if old is _MISSING else old, update)
+        new = key.apply(key.initial() if old is MISSING else old, update)
     except Exception as error:
         raise ReducerFailed(key.name, error) from error
     if key.holds is not None and not isinstance(new, key.holds):
@@ -69,10 +69,10 @@ class StateStore:
         "_lock",
         "_owners",
         "_parked",
+        "_shown",
         "_snapshot",
         "_stored",
         "_unsaved",
-        "_values",
     )
 
     def __init__(self, keys: Mapping[str, KeyRegistration] | None = None) -> None:
@@ -84,12 +84,12 @@ class StateStore:
         self._parked: dict[str, Any] = {}
         self._hooks: tuple[CommitHook, ...] = ()
         self._changed_at: dict[str, int] = {}
-        self._snapshot = Snapshot(0, {})
-        self._values: dict[str, Any] = {}
+        self._snapshot = Snapshot.of(0, {})
         self._unsaved: set[str] = set()
         # Keys with a durable part that commits may have kept before: they are written even if
         # nothing is left of it.
         self._stored: set[str] = set()
+        self._shown: Shown | None = None
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -101,8 +101,9 @@ class StateStore:
         return self._snapshot
 
     def read(self, key: StateKey[V, Any]) -> V | None:
-        value: V | None = self._values.get(key.name)
-        return value
+        name, snapshot = key.name, self._snapshot
+        value = snapshot.top.get(name, MISSING)
+        return snapshot.base.get(name) if value is MISSING else value
 
     def merge_strategy(self, name: str) -> Merge:
         """The rule of a key; one nobody registered counts as exclusive."""
@@ -122,15 +123,16 @@ class StateStore:
         with self._lock:
             if name not in self._keys:
                 raise UnknownKey(name)
-            values = self._values
-            old = values.get(name, _MISSING)
+            snapshot = self._snapshot
+            old = snapshot.top.get(name, MISSING)
+            if old is MISSING:
+                old = snapshot.base.get(name, MISSING)
             new = _reduced(key, old, update)
-            revision = self._snapshot.revision + 1
+            self._snapshot = snapshot.after({name: new})
+            revision = snapshot.revision + 1
             if new is not old:
-                self._values = values = {**values, name: new}
                 self._changed_at[name] = revision
                 self._unsaved.add(name)
-            self._snapshot = Snapshot(revision, values)
         if new is old and isinstance(new, msgspec.Struct):
             log.warning("an update of %s was refused by its key", name)
         return revision
@@ -148,13 +150,12 @@ class StateStore:
         hooks = self._hooks
         with self._lock:
             previous = self._snapshot.revision
-            values, changed, skipped = self._apply(batch)
+            changes, skipped = self._apply(batch)
             revision = previous + 1
-            for name in changed:
+            for name in changes:
                 self._changed_at[name] = revision
-            self._unsaved.update(changed)
-            self._values = values
-            snapshot = self._snapshot = Snapshot(revision, values)
+            self._unsaved.update(changes)
+            snapshot = self._snapshot = self._snapshot.after(changes)
         if skipped:
             log.warning("updates of %s were refused by their keys", ", ".join(sorted(skipped)))
         if hooks:
@@ -172,17 +173,16 @@ class StateStore:
     def check(self, batch: MutationBatch) -> None:
         """Raise what committing the batch, and keeping it, would raise now; change nothing."""
         with self._lock:
-            values, changed, _ = self._apply(batch)
-            for name in changed:
+            changes, _ = self._apply(batch)
+            for name, value in changes.items():
                 registration = self._keys[name]
                 if registration.persistent:
-                    registration.key.dump(values[name])
+                    registration.key.dump(value)
 
-    def _apply(self, batch: MutationBatch) -> tuple[dict[str, Any], list[str], list[str]]:
-        """The values after the batch, the names it changed, and those that refused it."""
-        base, keys = batch.base_revision, self._keys
-        values = self._values.copy()
-        changed: list[str] = []
+    def _apply(self, batch: MutationBatch) -> tuple[dict[str, Any], list[str]]:
+        """The values the batch changes, and the names of those that refused it."""
+        base, keys, snapshot = batch.base_revision, self._keys, self._snapshot
+        changes: dict[str, Any] = {}
         skipped: list[str] = []
         for key, update in batch.ops:
             name = key.name
@@ -192,19 +192,14 @@ class StateStore:
                 changed_at = self._changed_at.get(name, 0)
                 if changed_at > base:
                     raise RevisionConflict(expected=base, actual=changed_at, key=name)
-            old = values.get(name, _MISSING)
+            old = changes[name] if name in changes else snapshot.find(name, MISSING)
             new = _reduced(key, old, update)
             if new is not old:
-                values[name] = new
-                changed.append(name)
+                changes[name] = new
             elif isinstance(new, msgspec.Struct):
                 # A record handed back untouched is a refusal; an int set to itself is not.
                 skipped.append(name)
-        return values, changed, skipped
-
-    def _swap(self, revision: int, values: dict[str, Any]) -> None:
-        self._values = values
-        self._snapshot = Snapshot(revision, values)
+        return changes, skipped
 
     def add_commit_hook(self, hook: CommitHook) -> None:
         self._hooks = (*self._hooks, hook)
@@ -240,10 +235,11 @@ class StateStore:
             if owner not in self._owners:
                 raise PluginNotInstalled(owner)
             names = self._owners.pop(owner)
+            written = self._snapshot.names()
             gone = {
                 name
                 for name in names
-                if name in self._values and not self._keys[name].retain_on_uninstall
+                if name in written and not self._keys[name].retain_on_uninstall
             }
             previous = self.revision
             if gone:
@@ -296,7 +292,7 @@ class StateStore:
         for name in names:
             self._changed_at[name] = revision
         self._unsaved -= names
-        self._swap(revision, {k: v for k, v in self._values.items() if k not in names})
+        self._snapshot = self._snapshot.without(names)
 
     # -- persistence --------------------------------------------------------------------------
 
@@ -316,17 +312,31 @@ class StateStore:
 
     def _export(self, scope: Scope | None) -> PersistedState:
         with self._lock:
-            revision, values, keys = self.revision, self._values, sorted(self._keys.items())
+            snapshot, keys = self._snapshot, sorted(self._keys.items())
         return PersistedState(
-            revision=revision,
+            revision=snapshot.revision,
             extensions={
-                name: loads(registration.key.dump(values[name]))
+                name: loads(registration.key.dump(value))
                 for name, registration in keys
                 if registration.persistent
-                and name in values
                 and (scope is None or registration.scope is scope)
+                and (value := snapshot.find(name, MISSING)) is not MISSING
             },
         )
+
+    def show(self) -> tuple[int, dict[str, Json]]:
+        """The revision, and what `export_persisted` gives; for a reader who asks again and again.
+
+        Only values that changed since the last call are made anew. The others are the same
+        objects as then, so none of them may be changed.
+
+        Raises:
+            KeyEncode: a value is not JSON-able.
+        """
+        with self._lock:
+            keys, snapshot = self._keys, self._snapshot
+        shown = self._shown = show(keys, snapshot, self._shown)
+        return snapshot.revision, shown.json
 
     def take_unsaved(self) -> tuple[dict[str, msgspec.Raw], dict[str, msgspec.Raw]]:
         """The persistent keys changed since the last call, as (run-scoped, thread-scoped) JSON.
@@ -343,11 +353,13 @@ class StateStore:
             return run, thread
         # Commits may come from other threads: what they change is taken here, or stays unsaved.
         with self._lock:
+            snapshot = self._snapshot
             for name in sorted(self._unsaved) if len(self._unsaved) > 1 else tuple(self._unsaved):
                 registration = self._keys.get(name)
-                if registration is None or not registration.persistent or name not in self._values:
+                value = snapshot.find(name, MISSING)
+                if registration is None or not registration.persistent or value is MISSING:
                     continue
-                key, value = registration.key, self._values[name]
+                key = registration.key
                 if key.durable is not None:
                     value = key.durable(value)
                     if value is None and name not in self._stored:
@@ -377,7 +389,7 @@ class StateStore:
                 revision = max(revision, self.revision + 1)
             self._changed_at = dict.fromkeys({*self._changed_at, *loaded}, revision)
             self._unsaved.clear()
-            self._swap(revision, loaded)
+            self._snapshot = Snapshot.of(revision, loaded)
 
     def restore_thread_scoped(self, state: PersistedState, policy: UnknownKeyPolicy) -> None:
         """Merge the thread-scoped keys of `state` into the current one, all or nothing."""
@@ -419,14 +431,14 @@ class StateStore:
         with self._lock:
             revision = self.revision + 1
             self._changed_at.update(dict.fromkeys(loaded, revision))
-            self._swap(revision, {**self._values, **loaded})
+            self._snapshot = self._snapshot.after(loaded)
 
     def clear_run_scoped(self) -> None:
         """Forget what belongs to the run that ended."""
         with self._lock:
             names = {
                 name
-                for name in self._values
+                for name in self._snapshot.names()
                 if name in self._keys and self._keys[name].scope is Scope.RUN
             }
             if names:

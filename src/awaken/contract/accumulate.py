@@ -12,6 +12,8 @@ import msgspec
 
 from awaken.codec import Json, clean_text, loads
 from awaken.contract.llm import (
+    MAX_ANSWER_BYTES,
+    AnswerTooLarge,
     ContentBlockStop,
     LlmStreamEvent,
     ReasoningDone,
@@ -25,6 +27,10 @@ from awaken.domain.inference import StopReason, StreamResult, TokenUsage
 from awaken.domain.message import ContentBlock, Text, Thinking, ToolCall
 
 _BROKEN = object()
+
+# What it takes to hold a piece of text, a block or a call, besides what is written in it: without
+# it, a model could fill the memory with pieces that are empty.
+_PIECE, _BLOCK, _CALL = 16, 256, 4096
 
 
 class _Call(msgspec.Struct, gc=False):
@@ -52,7 +58,8 @@ class _Call(msgspec.Struct, gc=False):
 class StreamAccumulator:
     """Collects the events of a stream; ask it for the whole whenever the stream ends.
 
-    Where a stream breaks off, the next one goes on with what is kept of it.
+    Where a stream breaks off, the next one goes on with what is kept of it. An answer of more than
+    `max_bytes` is refused, whatever it consists of: text, reasoning, calls.
     """
 
     __slots__ = (
@@ -65,11 +72,13 @@ class StreamAccumulator:
         "_open",
         "_past",
         "_said_before",
+        "_size",
         "_stop",
         "_text",
         "_thinking",
         "_usage",
         "_used",
+        "max_bytes",
         "restored",
     )
 
@@ -86,6 +95,7 @@ class StreamAccumulator:
         # Of the streams before this one: how long a text, and how many blocks.
         self._said_before = self._blocks_before = 0
         self._ended = self.restored = False
+        self.max_bytes, self._size = MAX_ANSWER_BYTES, 0
 
     @property
     def progress(self) -> int:
@@ -111,9 +121,18 @@ class StreamAccumulator:
         return sum(len(piece.encode("utf-8", "replace")) for piece in pieces)
 
     def push(self, event: LlmStreamEvent) -> None:
-        """Take the next event, in the order of the stream."""
+        """Take the next event, in the order of the stream.
+
+        Raises:
+            AnswerTooLarge: with it, the answer has more than `max_bytes`; it is not taken.
+        """
         if type(event) is TextDelta:  # most of a stream is
-            self._text.append(event.delta)
+            delta = event.delta
+            # `_hold`, written out: a call takes as long as all the rest.
+            self._size += _PIECE + (len(delta) if delta.isascii() else _utf8(delta))
+            if self._size > self.max_bytes:
+                raise self._too_large()
+            self._text.append(delta)
             return
         take = _TAKE.get(type(event))
         if take is None:
@@ -196,8 +215,10 @@ class StreamAccumulator:
         """Begin with what somebody else had heard."""
         self.restored = True
         if text:
+            self._size += _PIECE + _utf8(text)
             self._text = [text]
         for id, name, written in calls:
+            self._size += _CALL + _utf8(written)
             call = self._open[id] = _Call(id, name, [written] if written else [])
             self._calls.append(call)
 
@@ -232,6 +253,7 @@ class StreamAccumulator:
         """Nothing of it is kept, but what it took."""
         before = self.progress
         self._text, self._blocks, self._calls, self._open = [], [], [], {}
+        self._size = 0
         self.next_stream()
         self._past += before - self.progress
         self._begun_at = before
@@ -245,7 +267,22 @@ class StreamAccumulator:
 
     # -- pieces -------------------------------------------------------------------------------
 
+    def _hold(self, size: int, *texts: str | None) -> None:
+        """Count what is about to be kept.
+
+        Raises:
+            AnswerTooLarge: it is more than `max_bytes` with what is kept already.
+        """
+        self._size += size + sum(_utf8(text) for text in texts if text)
+        if self._size > self.max_bytes:
+            raise self._too_large()
+
+    def _too_large(self) -> AnswerTooLarge:
+        change = "raise max_answer_bytes in the agent's section retry if that is as it should be"
+        return AnswerTooLarge(self.max_bytes, change=change)
+
     def _think(self, event: ReasoningDelta) -> None:
+        self._hold(_PIECE, event.delta)
         self._thinking.append(event.delta)
 
     def _use(self, event: Usage) -> None:
@@ -255,6 +292,7 @@ class StreamAccumulator:
         self._stop, self._ended = event.reason or self._stop, True
 
     def _start_call(self, event: ToolCallStart) -> None:
+        self._hold(_CALL, event.id, event.name)
         id = self._unused(event.id) if event.id in self._open else event.id
         call = self._open[event.id] = _Call(id, event.name)
         self._calls.append(call)
@@ -262,14 +300,16 @@ class StreamAccumulator:
     def _continue_call(self, event: ToolCallDelta) -> None:
         call = self._open.get(event.id)
         if call is None:
+            self._hold(_CALL, event.id)
             call = self._open[event.id] = _Call(event.id, "")
             self._calls.append(call)
+        self._hold(_PIECE, event.args_delta)
         call.pieces.append(event.args_delta)
 
     def _unused(self, id: str) -> str:
         # Some providers give every call of an answer the same id; results must find their own.
-        unused, count = id, 1
-        while any(call.id == unused for call in self._calls):
+        taken, unused, count = {call.id for call in self._calls}, id, 1
+        while unused in taken:
             count += 1
             unused = f"{id}#{count}"
         return unused
@@ -277,6 +317,7 @@ class StreamAccumulator:
     def _sign_call(self, event: ToolCallSigned) -> None:
         call = self._open.get(event.id)
         if call is not None:
+            self._hold(0, event.signature)
             call.signature = event.signature
 
     def _close_block(self, _: ContentBlockStop | None = None) -> None:
@@ -289,6 +330,7 @@ class StreamAccumulator:
         # A text that broke off stays one, though the model thinks before it goes on with it.
         if len(self._text) > self._carried:
             self._close_block()
+        self._hold(_BLOCK, event.id, event.signature, event.encrypted)
         self._blocks.append(
             Thinking(
                 thinking=clean_text("".join(self._thinking)),
@@ -323,6 +365,10 @@ _TAKE: dict[type, Callable[[StreamAccumulator, Any], None]] = {
     Usage: StreamAccumulator._use,
     Stop: StreamAccumulator._end,
 }
+
+
+def _utf8(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def _merged(old: TokenUsage | None, new: TokenUsage) -> TokenUsage:

@@ -36,6 +36,10 @@ class InferenceRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     routing_key: RoutingKey | None = None
 
 
+MAX_ANSWER_BYTES = 16 * 1024 * 1024
+"""The most an answer may have, unless the agent's section `retry` says otherwise."""
+
+
 class ContentBlockStop(Value, frozen=True, kw_only=True):
     """A block of text is over; what follows is a new one."""
 
@@ -208,6 +212,16 @@ class ContentFiltered(InferenceExecutionError):
     """The provider refuses the content."""
 
     prefix = "content filtered"
+
+
+class AnswerTooLarge(InferenceExecutionError):
+    """A model's answer is larger than it may be; `limit` is the most, in bytes."""
+
+    prefix = "answer too large"
+
+    def __init__(self, limit: int, what: str = "the answer", change: str = "") -> None:
+        super().__init__(f"{what} has more than {limit} bytes{f': {change}' if change else ''}")
+        self.limit = limit
 
 
 class AllModelsUnavailable(InferenceExecutionError):

@@ -12,6 +12,7 @@ from msgspec import Meta
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.listener import UNSEEN, Listener
 from awaken.contract.llm import (
+    MAX_ANSWER_BYTES,
     InferenceExecutionError,
     InferenceRequest,
     LlmExecutor,
@@ -34,7 +35,8 @@ class LlmRetryPolicy(Value, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """How often and how patiently to ask again; the section `retry` of an agent.
 
     `jitter` is the share of each backoff left to chance, so that many clients of one provider do
-    not come back together.
+    not come back together. `max_answer_bytes` is the most an answer may have: text, reasoning and
+    the arguments of calls, over all of its streams.
     """
 
     max_retries: Count = 2
@@ -43,6 +45,7 @@ class LlmRetryPolicy(Value, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     max_stream_retries: Count = 2
     stream_idle_timeout_secs: Count = 60
     jitter: Share = 0.0
+    max_answer_bytes: Annotated[int, Meta(ge=1)] = MAX_ANSWER_BYTES
 
     def delay(
         self, attempt: int, error: InferenceExecutionError, random: Random | None = None
@@ -94,9 +97,11 @@ class RetryingExecutor(Around[LlmExecutor]):
 
         Raises:
             StreamInterrupted: nothing came for too long.
+            AnswerTooLarge: too much came.
             InferenceExecutionError: the answer could not be had.
         """
         model, attempt = f"{self._scope}{request.upstream_model}", 0
+        listener.max_bytes = self._policy.max_answer_bytes
         while True:
             try:
                 with self._breaker.call(model):

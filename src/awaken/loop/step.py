@@ -7,7 +7,7 @@ from enum import Enum
 
 import msgspec
 
-from awaken.contract.llm import ContentFiltered
+from awaken.contract.llm import AnswerTooLarge, ContentFiltered
 from awaken.domain.event import StepStart, StreamReset, ToolCallReady
 from awaken.domain.inference import InferenceError, LLMResponse, StopReason
 from awaken.domain.lifecycle import CANCELLED, Blocked, TerminationReason
@@ -123,7 +123,7 @@ async def _after_the_model(run: LiveRun, answer: Answer) -> TerminationReason | 
 async def _break_off(run: LiveRun, answer: Answer) -> Outcome | TerminationReason:
     """Keep what was heard of an answer; what it leads to that there was not more."""
     failure = answer.failure
-    if failure is not None and isinstance(failure.__cause__, ContentFiltered):
+    if failure is not None and isinstance(failure.__cause__, ContentFiltered | AnswerTooLarge):
         # In the conversation it would be held against every question that follows.
         await run.journal.tell(StreamReset(reason=str(failure.__cause__)))
     else:

@@ -9,7 +9,8 @@ from typing import Any
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.domain.secret import RedactedString
 from awaken.errors import ConfigError
-from awaken.llm.anthropic.executor import AnthropicMessages, common_options
+from awaken.llm.anthropic.executor import AnthropicMessages, common_options, http_client
+from awaken.llm.bounds import bounded_error
 from awaken.llm.sdk import PROVIDER_TIMEOUT, find_key, sdk
 
 REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
@@ -70,7 +71,9 @@ class BedrockMessages(AnthropicMessages):
             )
 
         def make() -> Any:
-            return module.AsyncAnthropicBedrock(**options)
+            # Bedrock's events are no lines of text; botocore refuses those of more than 24 MiB.
+            http = http_client(module, bounded_error)
+            return module.AsyncAnthropicBedrock(http_client=http, **options)
 
         self._set_up(
             module,
@@ -123,7 +126,7 @@ class VertexMessages(AnthropicMessages):
         }
 
         def make() -> Any:
-            return module.AsyncAnthropicVertex(**options)
+            return module.AsyncAnthropicVertex(http_client=http_client(module), **options)
 
         secrets = [token] if token is not None else []
         self._set_up(module, make, secrets, max_tokens, default_headers, clock)

@@ -19,6 +19,7 @@ from awaken.llm.anthropic.failures import CUT, Failures
 from awaken.llm.anthropic.models import Platform, abilities_of_model
 from awaken.llm.anthropic.request import prepare
 from awaken.llm.anthropic.stream import StreamReader
+from awaken.llm.bounds import bounded
 from awaken.llm.sdk import PROVIDER_TIMEOUT, PerLoop, sdk, secret
 
 KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
@@ -60,7 +61,9 @@ class AnthropicMessages:
         options = common_options(base_url, timeout, default_headers)
 
         def make() -> Any:
-            return module.AsyncAnthropic(api_key=key.expose_secret(), **options)
+            return module.AsyncAnthropic(
+                api_key=key.expose_secret(), http_client=http_client(module), **options
+            )
 
         self._set_up(module, make, [key], max_tokens, default_headers, clock)
 
@@ -163,6 +166,11 @@ def common_options(
         "max_retries": 0,
         "default_headers": dict(default_headers) if default_headers else None,
     }
+
+
+def http_client(module: Any, hook: Callable[[Any], Awaitable[None]] = bounded) -> Any:
+    """The SDK's own HTTP client, but for a hook that bounds what is read of a response."""
+    return module.DefaultAsyncHttpxClient(event_hooks={"response": [hook]})
 
 
 def _betas(headers: Mapping[str, str]) -> tuple[str, ...]:

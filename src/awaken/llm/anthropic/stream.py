@@ -18,8 +18,10 @@ from awaken.contract.llm import (
 from awaken.domain.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.domain.inference import StopReason, TokenUsage
 from awaken.llm.anthropic.content import ORIGIN
+from awaken.llm.bounds import Held
 
 Told = LlmStreamEvent | None
+_BLOCK = 256
 
 _STOPS = {
     "end_turn": StopReason.END_TURN,
@@ -44,7 +46,8 @@ class StreamReader:
         self._names = names or {}
         self._blocks: dict[int, Any] = {}
         self._written: set[int] = set()
-        self._signature = ""
+        self._signature: list[str] = []
+        self._held = Held()
         self._spoke = False
         self._prompt = 0
         self._stop: str | None = None
@@ -122,12 +125,13 @@ class StreamReader:
     # -- blocks -------------------------------------------------------------------------------
 
     def _block_start(self, event: Any) -> Told:
+        self._held.add("", _BLOCK)
         block = self._blocks[event.index] = event.content_block
         if block.type == "text":
             self._spoke = True
             return TextDelta(delta=block.text) if block.text else None
         if block.type == "thinking":
-            self._signature = getattr(block, "signature", None) or ""
+            self._signature = [getattr(block, "signature", None) or ""]
             return ReasoningDelta(delta=block.thinking) if block.thinking else None
         if block.type == "tool_use":
             self._spoke = True
@@ -155,11 +159,12 @@ class StreamReader:
         return ReasoningDelta(delta=text) if text else None
 
     def _signed(self, event: Any) -> Told:
-        self._signature += event.delta.signature
+        self._held.add(event.delta.signature)
+        self._signature.append(event.delta.signature)
         return None
 
     def _thinking_end(self, block: Any, index: int) -> Told:
-        return ReasoningDone(origin=ORIGIN, signature=self._signature or None)
+        return ReasoningDone(origin=ORIGIN, signature="".join(self._signature) or None)
 
     def _redacted_end(self, block: Any, index: int) -> Told:
         return ReasoningDone(origin=ORIGIN, encrypted=block.data)

@@ -17,6 +17,7 @@ from awaken.contract.llm import (
 from awaken.domain.secret import RedactedString
 from awaken.errors import ConfigError
 from awaken.ids import UUID7, Ids
+from awaken.llm.bounds import bounded
 from awaken.llm.google.faults import Faults
 from awaken.llm.google.model import abilities
 from awaken.llm.google.parts import names_back
@@ -151,7 +152,7 @@ class GoogleGemini:
             # The SDK's own timeout is also told to the server, as a limit for the whole answer.
             request.extensions = {**request.extensions, "timeout": limit}
 
-        http = httpx.AsyncClient(event_hooks={"request": [limited], "response": [_note]})
+        http = httpx.AsyncClient(event_hooks={"request": [limited], "response": [bounded, _note]})
         options = {
             "base_url": self._base_url,
             "api_version": self._api_version,

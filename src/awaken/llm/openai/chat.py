@@ -10,6 +10,7 @@ from awaken.clock import SYSTEM_CLOCK
 from awaken.contract.llm import InferenceRequest, ModelAbilities
 from awaken.errors import ConfigError
 from awaken.ids import UUID7, Ids
+from awaken.llm.bounds import bounded
 from awaken.llm.openai.chat_request import COMPATIBLE, OPENAI, ChatDialect, chat_body
 from awaken.llm.openai.chat_stream import ChatReader
 from awaken.llm.openai.connection import (
@@ -139,6 +140,7 @@ class AzureChat(OpenAIChat):
                 organization=options.get("organization"),
                 project=options.get("project"),
                 default_headers=options.get("default_headers"),
+                http_client=module.DefaultAsyncHttpxClient(event_hooks={"response": [bounded]}),
             )
             return made
 

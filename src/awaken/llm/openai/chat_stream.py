@@ -22,6 +22,7 @@ from awaken.contract.llm import (
 from awaken.domain.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.domain.inference import StopReason, TokenUsage
 from awaken.ids import UUID7, Ids
+from awaken.llm.bounds import Held
 from awaken.llm.openai.chat_request import REASONING_FIELDS
 from awaken.llm.openai.failures import cut_off, said_failure
 
@@ -34,13 +35,22 @@ _STOPS = {
 }
 
 
+_GROWING = ("text", "summary", "data")
+_DETAIL, _CALL = 256, 4096
+"""What it takes to hold a detail of reasoning, or a call, besides what is written in it."""
+
+
+class _Pieces(list[str]):
+    """A text while it is written."""
+
+
 class _Call(msgspec.Struct, gc=False):
     """A call while it is written; it is told once its name is known."""
 
     id: str
     given: str
     told: bool = False
-    early: str = ""
+    early: list[str] = msgspec.field(default_factory=list)
 
 
 class ChatReader:
@@ -61,6 +71,7 @@ class ChatReader:
         self._field: str | None = None
         self._details: list[dict[str, Any]] = []
         self._refusal: list[str] = []
+        self._held = Held()
         self._usage: TokenUsage | None = None
         self._finish: str | None = None
         self._spoke = False
@@ -106,7 +117,7 @@ class ChatReader:
         self._end_reasoning()
         for call in self._calls:
             if not call.told:  # it has no name; whoever puts the answer together drops it
-                out.append(ToolCallDelta(id=call.id, args_delta=call.early))
+                out.append(ToolCallDelta(id=call.id, args_delta="".join(call.early)))
         refusal = "".join(self._refusal)
         said = self._spoke or self._calls
         if self._finish == "content_filter" or (refusal and not said):
@@ -143,6 +154,7 @@ class ChatReader:
             for call in delta.get("tool_calls") or ():
                 self._call(call)
             if refusal := delta.get("refusal"):
+                self._held.add(refusal)
                 self._refusal.append(refusal)
 
     def _text(self, text: str) -> None:
@@ -182,18 +194,26 @@ class ChatReader:
                 last.get(key) == piece.get(key) for key in ("index", "type")
             )
             if last is None or not same:
-                self._details.append(dict(piece))
-                continue
+                self._held.add("", _DETAIL)
+                self._details.append(last := {})
             for key, value in piece.items():
-                if key in ("text", "summary", "data") and isinstance(last.get(key), str):
-                    last[key] += value or ""
-                elif value is not None:
+                if key in _GROWING and isinstance(value, str):
+                    self._held.add(value)
+                    pieces = last.get(key)
+                    if not isinstance(pieces, _Pieces):
+                        pieces = last[key] = _Pieces()
+                    pieces.append(value)
+                elif value is not None or key not in last:
                     last[key] = value
 
     def _end_reasoning(self) -> None:
         if self._field is None and not self._details:
             return
-        encrypted = dumps_text(self._details) if self._details else None
+        details = [
+            {k: "".join(v) if isinstance(v, _Pieces) else v for k, v in one.items()}
+            for one in self._details
+        ]
+        encrypted = dumps_text(details) if details else None
         done = ReasoningDone(origin=self._origin, signature=self._field, encrypted=encrypted)
         self._out.append(done)
         self._field, self._details = None, []
@@ -217,10 +237,11 @@ class ChatReader:
         elif name:
             call.told = True
             self._out.append(ToolCallStart(id=call.id, name=self._names.get(name, name)))
-            if early := call.early + arguments:
+            if early := "".join((*call.early, arguments)):
                 self._out.append(ToolCallDelta(id=call.id, args_delta=early))
         else:
-            call.early += arguments
+            self._held.add(arguments)
+            call.early.append(arguments)
 
     def _call_of(self, piece: Mapping[str, Any], name: str) -> _Call:
         """The call a piece belongs to, by its index; without one, a name begins another call."""
@@ -239,6 +260,7 @@ class ChatReader:
         return call
 
     def _new_call(self, id: str) -> _Call:
+        self._held.add(id, _CALL)
         taken = any(call.id == id for call in self._calls)
         call = _Call(id if id and not taken else f"call_{self._ids.new().replace('-', '')}", id)
         self._calls.append(call)

@@ -13,6 +13,7 @@ from awaken.codec import from_json, to_json
 from awaken.domain.secret import RedactedString
 from awaken.domain.value import Value
 from awaken.errors import ConfigError
+from awaken.llm.bounds import bounded
 from awaken.llm.openai.failures import Address
 from awaken.llm.sdk import PROVIDER_TIMEOUT, PerLoop, find_key, sdk, secret
 
@@ -109,6 +110,7 @@ def connect(whose: str, options: ConnectionOptions) -> Connection | OwnConnectio
             organization=options.get("organization"),
             project=options.get("project"),
             default_headers=options.get("default_headers"),
+            http_client=module.DefaultAsyncHttpxClient(event_hooks={"response": [bounded]}),
         )
         return made
 

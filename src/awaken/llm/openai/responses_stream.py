@@ -17,6 +17,7 @@ from awaken.contract.llm import (
 )
 from awaken.domain.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.domain.inference import StopReason, TokenUsage
+from awaken.llm.bounds import Held
 from awaken.llm.openai.failures import cut_off, said_failure
 
 Json = dict[str, Any]
@@ -40,6 +41,7 @@ class ResponsesReader:
         self._out: list[LlmStreamEvent] = []
         self._calls: dict[int | str, _Call] = {}
         self._refusal: list[str] = []
+        self._held = Held()
         self._end: Json | None = None
         # Of the item that is being written: whether any text came, or reasoning.
         self._spoke = self._thought = False
@@ -113,6 +115,7 @@ class ResponsesReader:
         self._out.append(ToolCallDelta(id=call.id, args_delta=event["delta"]))
 
     def _refuse(self, event: Json) -> None:
+        self._held.add(event["delta"])
         self._refusal.append(event["delta"])
 
     # -- items --------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ addresses, escapes no ids in paths, and takes any line separator in an answer fo
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, TypeVar
@@ -30,7 +31,7 @@ from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 from google.protobuf.message import Message as ProtoMessage
 
 from awaken.backend.a2a.config import A2aConfig, Binding
-from awaken.backend.a2a.http import Http, HttpRequest, HttpStream
+from awaken.backend.a2a.http import Http, HttpRequest, HttpStream, TooLarge
 from awaken.backend.a2a.sse import SseDecoder
 from awaken.codec import Json, dumps, loads
 from awaken.contract.backend import RemoteError
@@ -39,6 +40,10 @@ from awaken.domain.value import Value
 REQUEST_TIMEOUT = 30.0
 SILENCE_TIMEOUT = 60.0
 """How long a stream may say nothing, not even that it is alive, before it is given up."""
+
+MAX_VALUES = 250_000
+"""How many values one answer may have: reading one takes some ten microseconds."""
+_AT_ONCE = 1_000
 
 OUTPUT_MODES = ("text/plain", "application/json", "application/octet-stream")
 _JSON = "application/json, application/a2a+json"
@@ -179,15 +184,15 @@ class A2aClient:
                 except UnicodeDecodeError as error:
                     raise BadAnswer(f"{self._origin} streams what is not UTF-8: {error}") from error
                 for name, data in events:
-                    yield self._event(name, data, answer)
+                    yield await self._event(name, data, answer)
 
-    def _event(self, name: str, data: str, answer: HttpStream) -> StreamResponse:
+    async def _event(self, name: str, data: str, answer: HttpStream) -> StreamResponse:
         value = self._json(data.encode())
         if name == "error":
             raise self._error(answer.status, value, answer)
         if self._is_rpc:
             value = self._rpc_result(answer, value)
-        return self._parsed(value, StreamResponse())
+        return await self._parsed(value, StreamResponse())
 
     # -- asking -------------------------------------------------------------------------------
 
@@ -207,7 +212,7 @@ class A2aClient:
             Refused, BadAnswer, Unanswered, TooLarge, UrlRefused: what there is instead.
         """
         async with self._http.stream(self._request(operation, request, timeout)) as answer:
-            return self._parsed(await self._result(answer), into)
+            return await self._parsed(await self._result(answer), into)
 
     def _request(self, operation: Operation, request: ProtoMessage, timeout: float) -> HttpRequest:
         base = self._config.interface
@@ -294,11 +299,16 @@ class A2aClient:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise BadAnswer(f"{self._origin} answered what is not JSON: {error}") from error
 
-    def _parsed(self, value: Json, into: P) -> P:
+    async def _parsed(self, value: Json, into: P) -> P:
         if not isinstance(value, dict):
             raise BadAnswer(f"{self._origin} answered what is no {into.DESCRIPTOR.name}")
+        size = _count(value)
+        if size > MAX_VALUES:
+            raise TooLarge(f"{self._origin} answered with more than {MAX_VALUES} values")
         try:
-            return ParseDict(value, into, ignore_unknown_fields=True)
+            if size > _AT_ONCE:  # a second or two, in which others want their turn
+                return await asyncio.to_thread(_read, value, into)
+            return _read(value, into)
         except (ParseError, ValueError, TypeError, AttributeError) as error:
             name = into.DESCRIPTOR.name
             raise BadAnswer(f"{self._origin} answered what is no {name}: {error}") from error
@@ -307,6 +317,23 @@ class A2aClient:
         if not task.id:
             raise BadAnswer(f"{self._origin} answered a task without an id")
         return task
+
+
+def _read(value: dict[str, Json], into: P) -> P:
+    return ParseDict(value, into, ignore_unknown_fields=True)
+
+
+def _count(value: Json) -> int:
+    """How many values there are in one, itself included."""
+    count, rest = 0, [value]
+    while rest:
+        one = rest.pop()
+        count += 1
+        if isinstance(one, dict):
+            rest.extend(one.values())
+        elif isinstance(one, list):
+            rest.extend(one)
+    return count
 
 
 def _reason(error: dict[str, Any]) -> str | None:

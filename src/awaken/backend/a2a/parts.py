@@ -9,8 +9,8 @@ from mimetypes import MimeTypes
 from typing import assert_never
 from uuid import NAMESPACE_URL, uuid5
 
-from a2a.types.a2a_pb2 import Artifact, Part
 from a2a.types.a2a_pb2 import Message as A2aMessage
+from a2a.types.a2a_pb2 import Part
 from google.protobuf.json_format import MessageToDict
 
 from awaken.codec import Json, clean_text, dumps_text
@@ -100,46 +100,15 @@ def _media(source: Base64Source | UrlSource, title: str | None) -> Part:
 
 def message_text(message: A2aMessage) -> str:
     """The parts of a message that can be read, a blank line between them."""
-    return "\n\n".join(text for part in message.parts if (text := _text(part)))
+    return "\n\n".join(text for part in message.parts if (text := part_text(part)))
 
 
-def artifact_text(artifact: Artifact) -> str:
-    """The parts of an artifact that can be read.
-
-    Text follows upon text as it is: what an agent writes bit by bit comes as many parts.
-    """
-    pieces: list[str] = []
-    was_text = True
-    for part in artifact.parts:
-        text = _text(part)
-        if not text:
-            continue
-        is_text = part.WhichOneof("content") == "text"
-        if pieces and not (is_text and was_text):
-            pieces.append("\n\n")
-        pieces.append(text)
-        was_text = is_text
-    return "".join(pieces)
-
-
-def _text(part: Part) -> str:
+def part_text(part: Part) -> str:
+    """What of a part can be read."""
     kind = part.WhichOneof("content")
     if kind == "text":
         return part.text
     return dumps_text(plain(MessageToDict(part.data))) if kind == "data" else ""
-
-
-def output_artifact(artifact: Artifact) -> BackendOutputArtifact:
-    content = plain(MessageToDict(artifact))
-    content.pop("artifactId", None)
-    content.pop("name", None)
-    kinds = {_media_type(part) for part in artifact.parts}
-    return BackendOutputArtifact(
-        id=artifact.artifact_id or None,
-        name=artifact.name or None,
-        media_type=kinds.pop() if len(kinds) == 1 else None,
-        content=content,
-    )
 
 
 def message_artifacts(message: A2aMessage) -> list[BackendOutputArtifact]:
@@ -148,7 +117,7 @@ def message_artifacts(message: A2aMessage) -> list[BackendOutputArtifact]:
         BackendOutputArtifact(
             id=f"{message.message_id}:{index}",
             name=part.filename or None,
-            media_type=_media_type(part),
+            media_type=media_type(part),
             content={"parts": [plain(MessageToDict(part))]},
         )
         for index, part in enumerate(message.parts)
@@ -167,7 +136,8 @@ def plain(value: Json) -> Json:
     return value
 
 
-def _media_type(part: Part) -> str | None:
+def media_type(part: Part) -> str | None:
+    """What a part is, as far as it says."""
     if part.media_type:
         return part.media_type
     return {"text": "text/plain", "data": "application/json"}.get(part.WhichOneof("content") or "")

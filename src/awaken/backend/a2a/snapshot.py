@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from a2a.types.a2a_pb2 import Artifact, Role, StreamResponse, Task, TaskState
 from a2a.types.a2a_pb2 import Message as A2aMessage
+from a2a.types.a2a_pb2 import Role, StreamResponse, Task, TaskState
 
-from awaken.backend.a2a.parts import (
-    artifact_text,
-    message_artifacts,
-    message_text,
-    output_artifact,
-)
+from awaken.backend.a2a.artifacts import Artifacts
+from awaken.backend.a2a.parts import message_artifacts, message_text
 from awaken.backend.a2a.state import INTERRUPTED, TERMINAL
 from awaken.codec import Json, to_json
 from awaken.contract.backend import BackendOutputArtifact, BackendRunOutput, BackendRunStatus
@@ -32,10 +28,24 @@ _NO_SUCCESS = INTERRUPTED | (TERMINAL - {"TASK_STATE_COMPLETED"})
 
 
 class Snapshot:
-    """A task, kept current by what its stream tells."""
+    """A task, kept current by what its stream tells.
+
+    `made` are its artifacts: those in `task` itself are as they were when it was read.
+    """
 
     def __init__(self, task: Task) -> None:
+        self.replace(task)
+
+    def replace(self, task: Task) -> None:
+        """Begin anew with a task that was read as a whole.
+
+        Raises:
+            TooLarge: it has more pieces than it may have.
+        """
         self.task = task
+        self.made = Artifacts(task.artifacts)
+        newest = (m for m in reversed(task.history) if m.role == Role.ROLE_AGENT)
+        self._newest = next((text for m in newest if (text := message_text(m))), "")
 
     @property
     def id(self) -> str:
@@ -61,34 +71,29 @@ class Snapshot:
     # -- what the stream tells ----------------------------------------------------------------
 
     def apply(self, event: StreamResponse) -> None:
+        """
+        Raises:
+            TooLarge: the task has more pieces than it may have.
+        """
         kind = event.WhichOneof("payload")
         if kind == "task":
             if event.task.id == self.id:
-                self.task = event.task
+                self.replace(event.task)
         elif kind == "message":
-            self.task.history.append(event.message)
+            self._note(event.message)
         elif kind == "status_update":
             if event.status_update.task_id in ("", self.id):
-                self._apply_status(event)
-        elif kind == "artifact_update" and event.artifact_update.task_id in ("", self.id):
-            self._apply_artifact(event.artifact_update.artifact, event.artifact_update.append)
+                if self._has_message:
+                    self._note(self.task.status.message)
+                self.task.status.CopyFrom(event.status_update.status)
+        elif kind == "artifact_update":
+            update = event.artifact_update
+            if update.task_id in ("", self.id):
+                self.made.update(update.artifact, append=update.append)
 
-    def _apply_status(self, event: StreamResponse) -> None:
-        if self.task.status.HasField("message"):
-            self.task.history.append(self.task.status.message)
-        self.task.status.CopyFrom(event.status_update.status)
-
-    def _apply_artifact(self, artifact: Artifact, append: bool) -> None:
-        for known in self.task.artifacts:
-            if known.artifact_id != artifact.artifact_id:
-                continue
-            if append:
-                known.parts.extend(artifact.parts)
-                known.metadata.MergeFrom(artifact.metadata)
-            else:
-                known.CopyFrom(artifact)
-            return
-        self.task.artifacts.append(artifact)
+    def _note(self, message: A2aMessage) -> None:
+        if message.role == Role.ROLE_AGENT and (text := message_text(message)):
+            self._newest = text
 
     # -- what it says -------------------------------------------------------------------------
 
@@ -102,23 +107,17 @@ class Snapshot:
         return self.task.HasField("status") and self.task.status.HasField("message")
 
     @property
-    def made(self) -> str:
-        """The text of the first artifact that has any."""
-        return next((text for one in self.task.artifacts if (text := artifact_text(one))), "")
-
-    @property
     def text(self) -> str:
         """What came out: what was made, else the status, else the agent's newest message.
 
         How the agent failed, or what it asks, is not what came out.
         """
-        made = self.made
+        made = self.made.text
         if made or self.state in _NO_SUCCESS:
             return made
         if self.said or self.state != "TASK_STATE_COMPLETED":
             return self.said
-        newest = (m for m in reversed(self.task.history) if m.role == Role.ROLE_AGENT)
-        return next((text for m in newest if (text := message_text(m))), "")
+        return self._newest
 
     @property
     def failure(self) -> str | None:
@@ -127,7 +126,7 @@ class Snapshot:
 
     @property
     def artifacts(self) -> tuple[BackendOutputArtifact, ...]:
-        return tuple(output_artifact(artifact) for artifact in self.task.artifacts)
+        return self.made.outputs()
 
     def progress(self, *, unreachable: str | None = None) -> ActivitySnapshot:
         """Where the task stands, or stood when its agent was heard of last."""
@@ -216,7 +215,7 @@ def timed_out(snapshot: Snapshot | None) -> Outcome:
     """The time is over; what there is by then is kept."""
     output = BackendRunOutput()
     if snapshot is not None:
-        output = BackendRunOutput(text=snapshot.made or None, artifacts=snapshot.artifacts)
+        output = BackendRunOutput(text=snapshot.made.text or None, artifacts=snapshot.artifacts)
     return Outcome(status=BackendRunStatus.timeout(), termination=TIMED_OUT, output=output)
 
 

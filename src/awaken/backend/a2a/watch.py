@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -18,6 +19,11 @@ from awaken.domain.event import ActivitySnapshot
 log = logging.getLogger("awaken.backend.a2a")
 
 PROGRESS_INTERVAL = 0.1
+PROGRESS_RATE = 1024 * 1024
+"""Bytes of progress a second: all that was made is told each time, so it is told less often the
+more there is of it."""
+_AT_ONCE = 32
+"""How many events of a stream are read before others have their turn."""
 
 Tell = Callable[[ActivitySnapshot], Awaitable[None]]
 
@@ -32,7 +38,8 @@ class Watch:
         self._patience = patience
         self._tell = tell
         self._streaming = streaming
-        self._told: tuple[str, float] | None = None
+        self._next_at: float | None = None
+        self._told: set[str] = set()
 
     async def observe(self, snapshot: Snapshot) -> None:
         """Follow the task until it ended, or waits for us.
@@ -50,7 +57,7 @@ class Watch:
             await self._poll(snapshot)
 
     async def _follow(self, snapshot: Snapshot) -> None:
-        whole = False
+        whole, count = False, 0
         async with self._patience.in_time(), self._client.subscribe(snapshot.id) as events:
             async for event in events:
                 snapshot.apply(event)
@@ -58,14 +65,17 @@ class Watch:
                 await self.progress(snapshot)
                 if snapshot.is_done:
                     break
+                count += 1
+                if count % _AT_ONCE == 0:
+                    await asyncio.sleep(0)
         if snapshot.is_done and not whole:
             # Without a task to begin with, what happened before we listened is missing.
-            snapshot.task = await self._look(snapshot)
+            snapshot.replace(await self._look(snapshot))
             await self._tell(snapshot.progress())
 
     async def _poll(self, snapshot: Snapshot) -> None:
         while True:
-            snapshot.task = await self._look(snapshot)
+            snapshot.replace(await self._look(snapshot))
             await self.progress(snapshot)
             if snapshot.is_done:
                 return
@@ -73,17 +83,18 @@ class Watch:
 
     async def _look(self, snapshot: Snapshot) -> Task:
         async def out_of_reach(error: RemoteError) -> None:
-            self._told = None
+            self._next_at = None
             await self._tell(snapshot.progress(unreachable=error.message))
 
         return await self._patience.ask(partial(self._client.get_task, snapshot.id), out_of_reach)
 
     async def progress(self, snapshot: Snapshot) -> None:
         """Tell where the task stands, though not for every letter it writes."""
-        now = self._patience.clock.monotonic()
-        if self._told is not None:
-            state, at = self._told
-            if state == snapshot.state and now - at < PROGRESS_INTERVAL:
-                return
-        self._told = (snapshot.state, now)
+        now, state = self._patience.clock.monotonic(), snapshot.state
+        # A state is told at once when it is new: a task that goes back and forth is not.
+        if self._next_at is not None and state in self._told and now < self._next_at:
+            return
+        told = 2 * snapshot.made.size  # as artifacts, and as text
+        self._next_at = now + max(PROGRESS_INTERVAL, told / PROGRESS_RATE)
+        self._told.add(state)
         await self._tell(snapshot.progress())

@@ -30,6 +30,7 @@ from awaken.backend.subprocess.protocol import (
     EventsWanted,
     FailureKind,
     FromChild,
+    Spent,
     Start,
     Told,
     read_to_child,
@@ -244,7 +245,7 @@ async def run(
         response=clean_text(result.response),
         steps=result.steps,
         tokens=result.input_tokens + result.output_tokens,
-        spent=result.spent,
+        spent=Spent.of(result.spent) if result.spent is not None else None,
         asks_for=asks_for,
     )
 

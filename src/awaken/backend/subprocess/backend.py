@@ -25,6 +25,7 @@ from awaken.backend.subprocess.protocol import (
     Told,
     read_from_child,
 )
+from awaken.backend.subprocess.tree import RunTree
 from awaken.codec import dumps
 from awaken.contract.backend import (
     BackendAbortRequest,
@@ -47,6 +48,7 @@ from awaken.contract.backend import (
 from awaken.contract.control import CancellationToken
 from awaken.contract.events import EventSink, NullEventSink
 from awaken.domain.budget import Amount, Spending
+from awaken.domain.event import RunEvent
 from awaken.domain.identity import RunIdentity, RunOrigin
 from awaken.domain.lifecycle import CANCELLED, Failed, Suspended, TerminationReason
 from awaken.domain.message import Message
@@ -172,7 +174,8 @@ class SubprocessBackend(ExecutionBackend):
         self._running[identity.run_id] = process
         try:
             async with process:
-                return await self._in_time(process, line, identity, sink, token)
+                tree = RunTree(identity, start.events)
+                return await self._in_time(process, line, identity, _Ours(sink, tree), token)
         except OSError as error:
             raise ExecutionFailed(
                 f"agent '{identity.agent_id}': its process cannot be talked to: {error}"
@@ -255,6 +258,21 @@ class SubprocessBackend(ExecutionBackend):
             process.kill()
 
 
+class _Ours:
+    """Passes on what belongs to the run, and nothing else."""
+
+    def __init__(self, sink: EventSink, tree: RunTree) -> None:
+        self._sink, self._tree = sink, tree
+
+    async def emit(self, event: RunEvent) -> None:
+        ours = self._tree.admit(event)
+        if ours is not None:
+            await self._sink.emit(ours)
+
+    async def close(self) -> None:
+        """The sink is the caller's to close."""
+
+
 async def _answer(process: Process, agent_id: str, sink: EventSink) -> Ended | Broken | None:
     """How the run ended; nothing if the process has ended without a word."""
     while True:
@@ -310,7 +328,8 @@ def _told_result(identity: RunIdentity, answer: Ended | Broken) -> BackendRunRes
         if isinstance(end, Suspended):
             end = Failed(value=_cannot_ask(identity, answer))
         result = _result(identity, end, answer.response, answer.steps)
-        spent = answer.spent or Amount(tokens=answer.tokens, steps=answer.steps)
+        told = answer.spent
+        spent = told.amount() if told else Amount(tokens=answer.tokens, steps=answer.steps)
         return msgspec.structs.replace(result, spending=Spending(spent=spent.without_time()))
     text = f"agent '{identity.agent_id}': {answer.message}"
     if answer.kind is FailureKind.AGENT_NOT_FOUND:

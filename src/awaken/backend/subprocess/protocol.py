@@ -8,7 +8,9 @@ read what it finds out.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, cast
+from typing import Annotated, Any, cast
+
+import msgspec
 
 from awaken.codec import loads
 from awaken.domain.budget import Amount
@@ -72,16 +74,38 @@ class Told(Value, frozen=True, kw_only=True, tag="event", tag_field="type"):
     event: RunEvent
 
 
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+Quantity = Annotated[float, msgspec.Meta(ge=0, le=2.0**53)]
+
+
+class Spent(Value, frozen=True, kw_only=True):
+    """An `Amount` as it is told: of nothing can less than nothing be used up."""
+
+    tokens: Count = 0
+    money: Quantity = 0.0
+    steps: Count = 0
+    seconds: Quantity = 0.0
+
+    @classmethod
+    def of(cls, amount: Amount) -> Spent:
+        return cls(
+            tokens=amount.tokens, money=amount.money, steps=amount.steps, seconds=amount.seconds
+        )
+
+    def amount(self) -> Amount:
+        return Amount(tokens=self.tokens, money=self.money, steps=self.steps, seconds=self.seconds)
+
+
 class Ended(Value, frozen=True, kw_only=True, tag="result", tag_field="type"):
     """How the run ended, and what it and all it started have used up; `asks_for` are the tools
     whose calls wait for somebody's answer."""
 
     termination: TerminationReason
     response: str
-    steps: int
-    tokens: int
+    steps: Count
+    tokens: Count
     asks_for: tuple[str, ...] = ()
-    spent: Amount | None = None
+    spent: Spent | None = None
 
 
 class Broken(Value, frozen=True, kw_only=True, tag="error", tag_field="type"):

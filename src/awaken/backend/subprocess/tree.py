@@ -1,0 +1,81 @@
+"""Which events of a child process are passed on: those of its own run, and of runs beneath it.
+
+A process may be made to say anything. What it says of others' runs would reach their listeners.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+
+from awaken.backend.subprocess.protocol import EventsWanted
+from awaken.domain.event import ActivityDelta, ActivitySnapshot, RunEvent, RunFinish, RunStart
+from awaken.domain.identity import RunIdentity
+
+log = logging.getLogger("awaken.backend.subprocess")
+
+MAX_RUNS = 10_000
+"""How many runs a process may tell of."""
+_LATEST_MS = 2**53
+
+
+class RunTree:
+    """The runs a child process may tell of.
+
+    A run beneath its own names the run that started it, and has a thread of its own, called as it
+    is itself; that is how delegates and tasks are named.
+    """
+
+    def __init__(self, identity: RunIdentity, wanted: EventsWanted) -> None:
+        self._identity, self._wanted = identity, wanted
+        self._threads = {identity.run_id: identity.thread_id}
+        self._above = {identity.thread_id, identity.parent_run_id, identity.parent_thread_id}
+        self._warned = False
+
+    def admit(self, event: RunEvent) -> RunEvent | None:
+        """The event as it may be passed on, or `None` if it may not."""
+        if self._is_wanted(event) and self._is_ours(event):
+            # Only what is in a store of ours has a place in it, and moves its readers' cursors.
+            return event if event.seq is None else msgspec.structs.replace(event, seq=None)
+        if not self._warned:
+            self._warned = True
+            log.warning(
+                "agent %r: its process told of run %.100r in thread %.100r, which is none of its "
+                "own: dropped, and so is all else of that kind",
+                self._identity.agent_id,
+                event.run_id,
+                event.thread_id,
+            )
+        return None
+
+    def _is_wanted(self, event: RunEvent) -> bool:
+        if self._wanted is EventsWanted.ALL:
+            return True
+        return event.run_id == self._identity.run_id and isinstance(
+            event.event, ActivitySnapshot | ActivityDelta
+        )
+
+    def _is_ours(self, event: RunEvent) -> bool:
+        if not 0 <= event.at_ms < _LATEST_MS or not self._names_itself(event):
+            return False
+        known = self._threads.get(event.run_id)
+        if known is not None:
+            return known == event.thread_id
+        is_new = (
+            event.parent_run_id in self._threads
+            and event.thread_id == event.run_id
+            and event.run_id not in self._above
+            and len(self._threads) < MAX_RUNS
+        )
+        if is_new:
+            self._threads[event.run_id] = event.thread_id
+        return is_new
+
+    def _names_itself(self, event: RunEvent) -> bool:
+        """Whether an event that names its run names the one it is sent for."""
+        told = event.event
+        if not isinstance(told, RunStart | RunFinish):
+            return True
+        names = [told, told.identity] if told.identity is not None else [told]
+        return all((n.thread_id, n.run_id) == (event.thread_id, event.run_id) for n in names)

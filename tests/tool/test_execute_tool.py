@@ -126,10 +126,12 @@ async def test_any_other_exception_becomes_a_result_and_is_logged(
     assert record.exc_info is not None
 
 
-async def test_cancellation_passes_through() -> None:
-    with pytest.raises(asyncio.CancelledError):
-        await run_tool(fail, {"kind": "cancel"})
+async def test_a_cancellation_the_tool_raises_by_itself_is_its_failure() -> None:
+    result = (await run_tool(fail, {"kind": "cancel"})).result
+    assert result.message == "Cancelled: by the tool"
 
+
+async def test_cancellation_passes_through() -> None:
     started = asyncio.Event()
 
     @tool(timeout=50)

@@ -172,6 +172,23 @@ class interruptible:
         return bool(self._task.cancelling() <= self._before)
 
 
+def is_ours(error: BaseException) -> bool:
+    """Whether an error that came out of user code must pass: it ends the task around that code.
+
+    True if the task itself was cancelled, or its coroutine is being closed. Everything else that
+    user code raises, of whatever class, is that code's own failure; so is a `CancelledError` of
+    something it awaited. A `KeyboardInterrupt` is not ours either: asyncio tells of Ctrl-C by
+    cancelling the main task.
+    """
+    if not isinstance(error, asyncio.CancelledError | GeneratorExit):
+        return False
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:
+        task = None  # no loop runs: the coroutine is closed by the garbage collector
+    return task is None or (isinstance(error, asyncio.CancelledError) and task.cancelling() > 0)
+
+
 class InboxClosed(Exception):
     """Nobody can write to the inbox any more."""
 

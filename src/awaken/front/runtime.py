@@ -53,6 +53,7 @@ from awaken.runtime import (
 )
 from awaken.runtime.receipts import cancel_with_receipt
 from awaken.state.runtime_keys import ACTIVE_AGENT
+from awaken.tool.threads import DEFAULT_LIMIT
 
 V = TypeVar("V")
 
@@ -83,6 +84,9 @@ class Runtime(Archive):
             found at `partner` is `partner/<its id>`, or its id alone if no agent here has that.
         backends: makers of backends of your own, for agents whose endpoint names them.
         profiles: where state that outlives threads is kept; in the store if not given.
+        tool_threads: how many calls of plain (not async) tools run at once, each in a thread of
+            its own; further ones wait. A call that has timed out, and still holds its thread, no
+            longer counts.
     """
 
     def __init__(
@@ -100,6 +104,7 @@ class Runtime(Archive):
         backends: Iterable[ExecutionBackendFactory] = (),
         sources: Mapping[str, str | RemoteEndpoint] | None = None,
         profiles: ProfileStore | None = None,
+        tool_threads: int = DEFAULT_LIMIT,
         clock: Clock = SYSTEM_CLOCK,
         ids: Ids = UUID7,
     ) -> None:
@@ -129,7 +134,8 @@ class Runtime(Archive):
         self._found: Mapping[str, AgentSpec] = {}
         builder = self._assembly.builder(self._agents)
         self._closers = builder.closers()
-        self._engine = builder.with_thread_run_store(self._store).build(self._sources)
+        builder.with_thread_run_store(self._store).with_tool_threads(tool_threads)
+        self._engine = builder.build(self._sources)
         self._shapes = shapes_of(self._agents)
         self._recovery = Recovery(self._engine, self._spawn, self._shapes)
 

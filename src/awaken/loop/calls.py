@@ -14,7 +14,7 @@ from contextlib import suppress
 import msgspec
 
 from awaken.contract.commits import CallEntry, CallPhase
-from awaken.contract.control import interruptible
+from awaken.contract.control import interruptible, is_ours
 from awaken.contract.tool import (
     CURRENT_CALL,
     Tool,
@@ -31,7 +31,7 @@ from awaken.domain.spec import ToolExecutorKind
 from awaken.domain.suspension import (
     ToolCallResumeMode,
 )
-from awaken.domain.tool import ToolError, ToolResult
+from awaken.domain.tool import ToolResult
 from awaken.errors import Cancelled, HookFailed, RunLeft, StateError, StorageError
 from awaken.loop.complete import (
     Turn,
@@ -44,11 +44,11 @@ from awaken.loop.complete import (
 )
 from awaken.loop.live import LiveRun
 from awaken.loop.save import persist_checkpoint
-from awaken.phase.gather import is_ours
 from awaken.state.call_keys import ToolCallState
 from awaken.state.snapshot import Snapshot
 from awaken.tool import execute_tool
 from awaken.tool.answer import was_cut_short
+from awaken.tool.threads import NotStarted
 
 # Bound once: on Python 3.11 reaching a member through its enum costs as much as a call.
 _INTENT = CallPhase.INTENT
@@ -138,7 +138,7 @@ async def gate(run: LiveRun, turn: Turn, index: int) -> ToolInterceptPayload | N
                 verdict: ToolInterceptPayload | None = await hook.call(ctx)
         except StateError:
             raise
-        except (Exception, asyncio.CancelledError) as error:
+        except BaseException as error:
             if is_ours(error):
                 raise
             raise HookFailed(hook.plugin_id, Phase.TOOL_GATE, error) from error
@@ -390,11 +390,9 @@ async def invoke(run: LiveRun, turn: Turn, index: int, snapshot: Snapshot) -> To
         if result.metadata and was_cut_short(result) and must_run_once(run, call.name):
             return ToolOutput(unknown_outcome(call.name, result.message or ""))
         return output
-    except asyncio.CancelledError as error:
-        if is_ours(error):
-            raise
-        # Nobody cancelled us: something the tool awaited was, and the tool let it pass.
-        return ToolOutput(ToolResult.error(call.name, str(ToolError.cancelled("by the tool"))))
+    except NotStarted:
+        turn.started.discard(index)
+        raise
     finally:
         if mark is not None:
             CURRENT_CALL.reset(mark)

@@ -5,13 +5,13 @@ A call with an outcome is done and never run again. One without is settled by it
 
 from __future__ import annotations
 
-import asyncio
 import logging
+from functools import partial
 from typing import Any
 
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import CallPhase, call_key, child_id
-from awaken.contract.control import interruptible
+from awaken.contract.control import interruptible, is_ours
 from awaken.contract.tool import Tool, ToolOutput, traits_of
 from awaken.domain.event import StepStart, ToolCallReady
 from awaken.domain.message import Message, Role
@@ -37,6 +37,7 @@ from awaken.loop.complete import (
 from awaken.loop.live import LiveRun
 from awaken.state.call_keys import TOOL_CALL_STATES
 from awaken.tool.answer import to_output
+from awaken.tool.execute import within
 
 log = logging.getLogger("awaken.loop")
 
@@ -161,11 +162,15 @@ async def _verified(run: LiveRun, turn: Turn, index: int, tool: Tool) -> Any:
     ctx = calls.tool_context(run, turn, index, run.store.snapshot())
     try:
         with interruptible(run.token, run.task):
-            async with asyncio.timeout(traits_of(tool).timeout):
+            timeout = traits_of(tool).timeout
+            if timeout is None:
                 return await verify(ctx)
+            return await within(timeout, partial(verify, ctx), ctx)
     except Cancelled:
         raise
-    except Exception:
+    except BaseException as error:
+        if is_ours(error):
+            raise
         log.exception("tool %r could not verify call %s", turn.calls[index].name, turn.keys[index])
         return None
 

@@ -33,6 +33,7 @@ from awaken.plugin.hook import Closes, Plugin
 from awaken.registry import MapRegistry, RegistryHandle, RegistryResolver, RegistrySet
 from awaken.registry.resolve import WrapExecutor
 from awaken.runtime.runtime import AgentRuntime
+from awaken.tool.threads import DEFAULT_LIMIT
 
 T = TypeVar("T")
 
@@ -47,6 +48,7 @@ class AgentRuntimeBuilder:
         self._store: Store | None = None
         self._profiles: ProfileStore | None = None
         self._wrap_executor: WrapExecutor | None = None
+        self._tool_threads = DEFAULT_LIMIT
         self._clock, self._ids = clock, ids
 
     def closers(self) -> list[Closes]:
@@ -112,6 +114,11 @@ class AgentRuntimeBuilder:
 
     def with_profile_store(self, profiles: ProfileStore) -> AgentRuntimeBuilder:
         self._profiles = profiles
+        return self
+
+    def with_tool_threads(self, limit: int) -> AgentRuntimeBuilder:
+        """Run at most so many calls of plain (not async) tools at once."""
+        self._tool_threads = limit
         return self
 
     def with_executor_wrapper(self, wrap: WrapExecutor) -> AgentRuntimeBuilder:
@@ -216,4 +223,5 @@ class AgentRuntimeBuilder:
             profiles=self._profiles,
             clock=self._clock,
             ids=self._ids,
+            tool_threads=self._tool_threads,
         )

@@ -60,6 +60,7 @@ from awaken.runtime.request import (
     continuation,
 )
 from awaken.runtime.tasks import Tasks
+from awaken.tool.threads import DEFAULT_LIMIT, TOOL_THREADS, ToolThreads
 
 OWNER_CHECK = 0.2
 """How often a queued request looks whether the thread's owner has died, in seconds."""
@@ -78,12 +79,14 @@ class AgentRuntime(LiveControl):
         profiles: ProfileStore | None = None,
         clock: Clock = SYSTEM_CLOCK,
         ids: Ids = UUID7,
+        tool_threads: int = DEFAULT_LIMIT,
     ) -> None:
         self._listener = Listener(store)
         super().__init__(store, clock, ActiveRuns(self._listener.stop))
         self.registry = registry
         self.profiles = profiles
         self.ids = ids
+        self.tool_threads = ToolThreads(tool_threads)
         self.closed = False
         self.left_alone: set[str] = set()
         self.when_left: Callable[[str], None] = lambda thread_id: None
@@ -153,6 +156,7 @@ class AgentRuntime(LiveControl):
         """Be a run's task: free its slot at the end, and tell whoever still waits."""
         AMBIENT_TASK_JOURNAL.set(self.tasks)
         AMBIENT_MESSAGE_SINK.set(self.messages)
+        TOOL_THREADS.set(self.tool_threads)
         if not inherited.depth:
             # Whoever starts it may be a call or a task; nobody's delegate belongs to neither.
             leave_surroundings()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, TypeVar
 
 from awaken.codec import Json, clean_text
+from awaken.contract.control import is_ours
 from awaken.contract.tool import Tool, ToolCallContext, ToolOutput, traits_of
 from awaken.domain.message import ToolCall
 from awaken.domain.schema import validate_against_schema
@@ -16,23 +18,28 @@ from awaken.errors import RunLeft
 from awaken.tool.answer import TIMED_OUT, cut_short
 from awaken.tool.frontend import FrontEndTool
 from awaken.tool.function import FunctionTool
+from awaken.tool.threads import NotStarted
 from awaken.tool.typed import TypedTool
+
+T = TypeVar("T")
 
 _log = logging.getLogger("awaken.tool")
 
 # These enforce their own types, and more exactly than their schemas say.
 _CHECKS_ITSELF = (FunctionTool, TypedTool, FrontEndTool)
 _MOST_NAMES = 40
+STOP_GRACE = 5.0
+"""How long a call that is cancelled may take to end, in seconds, before it is left behind."""
 
 
 async def execute_tool(
     tools: Mapping[str, Tool], call: ToolCall, ctx: ToolCallContext
 ) -> ToolOutput:
-    """The output of the called tool, or an error result; only cancellation, and that the call is
-    left to another process, pass through.
+    """The output of the called tool, or an error result: whatever the tool raises ends its call.
 
-    A tool of somebody else's making may leave `validate_args` out or have it return None: it then
-    gets the arguments as given. They are checked against its schema in any case.
+    Only a cancellation of the task around the call, and that the call is left to another process,
+    pass through. A foreign tool may leave `validate_args` out or have it return None: it then gets
+    the arguments as given. They are checked against its schema in any case.
     """
     tool = tools.get(call.name)
     if tool is None:
@@ -46,13 +53,18 @@ async def execute_tool(
         if timeout is None:
             output = await tool.execute(args, ctx)
         else:
-            output = await _within(timeout, tool, args, ctx)
+            output = await within(timeout, partial(tool.execute, args, ctx), ctx)
     except ToolError as error:
         return _failed(call.name, error)
     except RunLeft:
         raise  # a run the tool waits for is carried on elsewhere, and so is the call
-    except Exception as error:
+    except BaseException as error:
+        if is_ours(error):
+            raise
         _log.exception("tool %r failed in call %r", call.name, call.id)
+        if isinstance(error, asyncio.CancelledError):
+            # Nobody cancelled us: something the tool awaited was, and the tool let it pass.
+            return _failed(call.name, ToolError.cancelled("by the tool"))
         return _failed(call.name, ToolError.execution_failed(_describe(error)))
     if type(output) is ToolOutput and isinstance(output.result, ToolResult):
         return output
@@ -74,14 +86,84 @@ def checks_itself(tool: Tool) -> bool:
     return isinstance(tool, _CHECKS_ITSELF) or getattr(tool, "checks_itself", False) is True
 
 
-async def _within(seconds: float, tool: Tool, args: Any, ctx: ToolCallContext) -> ToolOutput:
+# -- calls with a timeout ---------------------------------------------------------------------
+
+
+async def within(seconds: float, work: Callable[[], Awaitable[T]], ctx: ToolCallContext) -> T:
+    """What a call's work returns, or raises, within so many seconds.
+
+    The work has a task of its own: code that swallows its cancellation can be left behind then.
+    What it returns while it is being stopped still counts.
+
+    Raises:
+        ToolError: it took longer, or waited so long for a thread that it never began.
+    """
+    task = asyncio.get_running_loop().create_task(_settled(work))
     try:
-        async with asyncio.timeout(seconds) as scope:
-            return await tool.execute(args, ctx)
-    except TimeoutError as error:
-        if not scope.expired():  # the tool's own, about something else
+        await asyncio.wait((task,), timeout=seconds)
+        in_time = task.done()
+        if not in_time:
+            task.cancel()
+            await asyncio.wait((task,), timeout=STOP_GRACE)
+    except asyncio.CancelledError:
+        task.cancel()
+        await asyncio.wait((task,), timeout=STOP_GRACE)
+        if isinstance(error := _outcome(task)[1], NotStarted):
+            raise error from None
+        raise
+    finally:
+        if not task.done():
+            _leave_behind(task, ctx)
+    value, error = _outcome(task)
+    if error is None:
+        returned: T = value
+        return returned
+    if isinstance(error, NotStarted):
+        raise ToolError.execution_failed(f"{error}, and waited {seconds:g} seconds")
+    if in_time:
+        raise error
+    raise ToolError.timeout(f"no answer within {seconds:g} seconds") from error
+
+
+async def _settled(work: Callable[[], Awaitable[T]]) -> tuple[T | None, BaseException | None]:
+    # An error is kept as a value: asyncio lets some of them end the loop they are raised in.
+    try:
+        return await work(), None
+    except BaseException as error:
+        if isinstance(error, GeneratorExit) and is_ours(error):
             raise
-        raise ToolError.timeout(f"no answer within {seconds:g} seconds") from error
+        return None, error
+
+
+def _outcome(
+    task: asyncio.Task[tuple[Any, BaseException | None]],
+) -> tuple[Any, BaseException | None]:
+    """What the work returned and raised."""
+    if not task.done():
+        return None, asyncio.CancelledError()
+    if task.cancelled():
+        return None, NotStarted("not started")  # once begun, a cancel is kept as a value
+    return task.result()
+
+
+_left_behind: set[asyncio.Task[Any]] = set()
+"""Owns the tasks of calls that do not stop, until they end or their event loop does."""
+
+
+def _leave_behind(call: asyncio.Task[Any], ctx: ToolCallContext) -> None:
+    def ended(_: object) -> None:
+        _left_behind.discard(call)
+        _log.warning("call %r of tool %r, which was left behind, has ended", ctx.call_id, name)
+
+    name = ctx.tool_name
+    _left_behind.add(call)
+    call.add_done_callback(ended)
+    _log.warning(
+        "call %r of tool %r goes on, though it was cancelled: it is left behind, and what it "
+        "returns is dropped; let CancelledError pass, or run it isolated",
+        ctx.call_id,
+        name,
+    )
 
 
 def _accepted(name: str, output: object) -> ToolOutput:
@@ -107,9 +189,9 @@ def _unknown(name: str, tools: Mapping[str, Tool]) -> ToolOutput:
     return ToolOutput(ToolResult.error(name, clean_text(text)))
 
 
-def _describe(error: Exception) -> str:
+def _describe(error: BaseException) -> str:
     try:
         text = str(error)
-    except Exception:
+    except BaseException:
         text = "(its text cannot be read)"
     return f"{type(error).__name__}: {text}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import importlib
 import inspect
@@ -39,6 +38,7 @@ from awaken.tool.answer import to_output
 from awaken.tool.arguments import FunctionReader
 from awaken.tool.docstring import parse_docstring
 from awaken.tool.signature import Signature, plain_function, read_signature
+from awaken.tool.threads import TOOL_THREADS
 
 if TYPE_CHECKING:
     from awaken.tool.worker import IsolatedFunction
@@ -195,7 +195,7 @@ class FunctionTool(Generic[P, R]):
         if self._is_async:
             value = await self._fn(**values)  # type: ignore[misc,call-arg]
         else:
-            value = await asyncio.to_thread(_call, self._fn, values)
+            value = await TOOL_THREADS.get().call(self.name, self._fn, values)
             if inspect.isawaitable(value):  # a plain wrapper around an async function
                 value = await value
         return to_output(self.name, value)
@@ -208,7 +208,7 @@ class FunctionTool(Generic[P, R]):
             return True
         try:
             return bool(self.needs_approval(**msgspec.structs.asdict(self._reader.read(args))))
-        except Exception:
+        except BaseException:
             return False  # the call itself will say what is wrong
 
     async def verify(self, ctx: ToolCallContext) -> Any:
@@ -238,14 +238,6 @@ class FunctionTool(Generic[P, R]):
             expires_in=self._expires_in,
         )
         return ToolResult.suspended_with(self.name, question, ticket)
-
-
-def _call(fn: Callable[..., Any], values: dict[str, Any]) -> Any:
-    try:
-        return fn(**values)
-    except StopIteration as error:
-        # A future cannot carry this one: whoever awaits the thread would wait for ever.
-        raise RuntimeError(f"the function raised StopIteration({error})") from error
 
 
 def _isolated(tool: str, fn: Callable[..., Any], signature: Signature) -> IsolatedFunction:

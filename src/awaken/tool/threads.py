@@ -1,0 +1,239 @@
+"""The threads that plain (not async) tools run in: one a running call.
+
+A thread cannot be stopped. A call that is given up while its thread still works no longer counts
+against the limit, so tools that hang never keep other tools from running.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextvars
+import itertools
+import logging
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from contextvars import ContextVar
+from queue import Empty, SimpleQueue
+from time import monotonic
+from typing import Any
+
+from awaken.errors import ConfigError
+
+DEFAULT_LIMIT = 100
+"""How many calls run at once; most plain tools wait for a network or a disk."""
+KEPT_IDLE = 10.0
+"""How long a thread that has nothing to do is kept, in seconds."""
+EXIT_GRACE = 5.0
+"""How long calls that are under way may take to end when the process does, in seconds."""
+
+_log = logging.getLogger("awaken.tool")
+
+
+class NotStarted(asyncio.CancelledError):
+    """A call was cancelled while it waited for a thread: none of it has happened."""
+
+
+class _Call:
+    """A function on its way through a thread."""
+
+    __slots__ = ("answer", "begun", "context", "ended", "fn", "given_up", "loop", "tool", "values")
+
+    def __init__(self, tool: str, fn: Callable[..., Any], values: dict[str, Any]) -> None:
+        self.tool, self.fn, self.values = tool, fn, values
+        self.loop = asyncio.get_running_loop()
+        self.answer: asyncio.Future[tuple[Any, BaseException | None]] = self.loop.create_future()
+        self.context = contextvars.copy_context()
+        self.begun = self.ended = self.given_up = False
+
+    def run(self) -> None:
+        value: Any = None
+        error: BaseException | None = None
+        try:
+            value = self.context.run(self.fn, **self.values)
+        except StopIteration as raised:
+            # A coroutine cannot raise this one.
+            error = RuntimeError(f"the function raised StopIteration({raised})")
+            error.__cause__ = raised
+        except BaseException as raised:
+            error = raised
+        with suppress(RuntimeError):  # its event loop is closed: the caller is gone
+            self.loop.call_soon_threadsafe(self._tell, value, error)
+
+    def _tell(self, value: Any, error: BaseException | None) -> None:
+        if not self.answer.done():
+            self.answer.set_result((value, error))
+
+
+class ToolThreads:
+    """Runs plain functions for calls of any event loop, `limit` of them at once.
+
+    Further calls wait, first come, first served. Threads are started as they are needed, and end
+    when they have been idle for a while. They do not keep the process alive: when it ends, calls
+    under way have a few seconds, and are cut off then.
+
+    Raises:
+        ConfigError: the limit is no whole number from 1 on.
+    """
+
+    def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
+        given: Any = limit
+        if isinstance(given, bool) or not isinstance(given, int) or given < 1:
+            raise ConfigError(f"tool_threads is a whole number from 1 on, not {limit!r}")
+        self.limit = limit
+        self._lock = threading.Lock()
+        self._waiting: deque[_Call] = deque()
+        self._handed: SimpleQueue[_Call] = SimpleQueue()
+        self._idle = 0
+        self._running: set[_Call] = set()
+        """The calls that count against the limit."""
+        self._given_up: set[_Call] = set()
+        _pools.add(self)
+
+    async def call(self, tool: str, fn: Callable[..., Any], values: dict[str, Any]) -> Any:
+        """What the function returns, or raises.
+
+        Raises:
+            NotStarted: the call was cancelled before a thread had taken it.
+            CancelledError: it was cancelled later; its thread goes on, and the result is dropped.
+        """
+        call = _Call(tool, fn, values)
+        self._submit(call)
+        try:
+            value, error = await call.answer
+        except asyncio.CancelledError:
+            if self._withdraw(call):
+                raise NotStarted(self._full(tool)) from None
+            raise
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error, call  # else the error's traceback would hold the error
+        return value
+
+    def _full(self, tool: str) -> str:
+        return f"not started: tool {tool!r} got none of the {self.limit} threads for tools"
+
+    # -- taking calls -------------------------------------------------------------------------
+
+    def _submit(self, call: _Call) -> None:
+        with self._lock:
+            if len(self._running) >= self.limit:
+                self._waiting.append(call)
+                return
+            self._running.add(call)
+            if self._idle:
+                self._idle -= 1
+                self._handed.put(call)
+                return
+        self._start(call)
+
+    def _start(self, call: _Call) -> None:
+        """Start a thread for a call that counts as running."""
+        name = f"awaken-tool-{next(_numbers)}"
+        thread = threading.Thread(target=self._work, args=(call,), name=name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # the system has no more threads
+            with self._lock:
+                self._running.discard(call)
+            why = RuntimeError(f"not started: {error}")
+            call.loop.call_soon_threadsafe(call._tell, None, why)
+
+    def _withdraw(self, call: _Call) -> bool:
+        """Give a call up. True if it has not begun, and never will."""
+        with self._lock:
+            if call.ended:
+                return False
+            call.given_up = True
+            if not call.begun:
+                if call in self._waiting:
+                    self._waiting.remove(call)
+                return True
+            self._running.discard(call)
+            self._given_up.add(call)
+            held = len(self._given_up)
+            after = self._next()
+        _log.warning(
+            "tool %r was given up, and still holds its thread (%d such calls): it cannot be "
+            "stopped, so another thread may take its place; isolated=True lets it be killed",
+            call.tool,
+            held,
+        )
+        if after is not None:
+            self._start(after)
+        return False
+
+    def _next(self) -> _Call | None:
+        """The call that has waited longest, if it may run now; the lock is held."""
+        if not self._waiting or len(self._running) >= self.limit:
+            return None
+        call = self._waiting.popleft()
+        self._running.add(call)
+        return call
+
+    # -- threads ------------------------------------------------------------------------------
+
+    def _work(self, first: _Call) -> None:
+        call: _Call | None = first
+        while call is not None:
+            with self._lock:
+                call.begun = not call.given_up
+            if call.begun:
+                call.run()
+            with self._lock:
+                call.ended = True
+                self._running.discard(call)
+                self._given_up.discard(call)
+                call = self._next()
+                if call is None:
+                    self._idle += 1
+            if call is None:
+                call = self._wait()
+
+    def _wait(self) -> _Call | None:
+        """The next call handed to an idle thread; `None` if none comes for a while."""
+        try:
+            return self._handed.get(timeout=KEPT_IDLE)
+        except Empty:
+            with self._lock:
+                try:
+                    # Calls are handed over under the lock: this one came at the last moment.
+                    return self._handed.get_nowait()
+                except Empty:
+                    self._idle -= 1
+                    return None
+
+    def under_way(self) -> list[str]:
+        """The tools whose calls have a thread now, those that were given up included."""
+        with self._lock:
+            return sorted(call.tool for call in self._running | self._given_up)
+
+    def waiting(self) -> list[str]:
+        """The tools whose calls wait for a thread, in that order."""
+        with self._lock:
+            return [call.tool for call in self._waiting]
+
+
+_numbers = itertools.count(1)
+_pools: weakref.WeakSet[ToolThreads] = weakref.WeakSet()
+_shared = ToolThreads()
+"""For tools that are called outside of a runtime."""
+
+TOOL_THREADS: ContextVar[ToolThreads] = ContextVar("awaken_tool_threads", default=_shared)
+"""The threads that the tools of the running code use: its runtime's own."""
+
+
+@atexit.register
+def _let_end() -> None:
+    """Give calls that are under way a moment, for what they do may matter."""
+    ends_at = monotonic() + EXIT_GRACE
+    while names := [name for pool in tuple(_pools) for name in pool.under_way()]:
+        if monotonic() > ends_at:
+            _log.warning("the process ends while tools are under way: %s", ", ".join(names))
+            return
+        threading.Event().wait(0.01)

@@ -57,6 +57,8 @@ def is_ours(error: BaseException) -> bool:
 
 async def ask_all(hooks: Sequence[HookEntry], ctx: PhaseContext) -> list[Command | None]:
     """Every hook's command, in registration order; the first error in that order is raised."""
+    if not hooks:
+        return []
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(_kept(hook, ctx)) for hook in hooks]
     answers = [task.result() for task in tasks]
@@ -101,8 +103,9 @@ async def settle(
     for attempt in range(ATTEMPTS):
         if ctx.snapshot is not store.snapshot():
             ctx = ctx.at(store.snapshot())
-        answers = [await ask(hooks[0], ctx)] if len(hooks) == 1 else await ask_all(hooks, ctx)
-        batch, deferred = _split(hooks, answers, store, seed)
+        busy = hooks if len(hooks) == 1 and hooks[0].when is None else _busy(hooks, ctx)
+        answers = [await ask(busy[0], ctx)] if len(busy) == 1 else await ask_all(busy, ctx)
+        batch, deferred = _split(busy, answers, store, seed)
         try:
             if batch:
                 submit(batch)
@@ -113,6 +116,24 @@ async def settle(
         for hook in deferred:
             await _again(hook, ctx, store, submit)
         return
+
+
+def _busy(hooks: Sequence[HookEntry], ctx: PhaseContext) -> Sequence[HookEntry]:
+    """The hooks that have something to do; one that is alone then needs no task.
+
+    Raises:
+        HookFailed: a guard raised.
+    """
+    return [hook for hook in hooks if hook.when is None or _has_work(hook, ctx)]
+
+
+def _has_work(hook: HookEntry, ctx: PhaseContext) -> bool:
+    try:
+        return hook.when is None or hook.when(ctx.snapshot)
+    except StateError:
+        raise
+    except BaseException as error:
+        raise HookFailed(hook.plugin_id, ctx.phase, error) from error
 
 
 def _split(

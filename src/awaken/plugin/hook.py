@@ -22,7 +22,8 @@ PhaseHook = Callable[[PhaseContext], Awaitable[Command | None]]
 """Sees a frozen snapshot. It may be called twice when two hooks want one exclusive key."""
 
 HookGuard = Callable[[Snapshot], bool]
-"""Whether a hook has anything to do. A phase none of whose hooks has is not run at all."""
+"""Whether a hook has anything to do. One that has not is not called, and a phase none of whose
+hooks has is not run at all."""
 
 ToolGateHook = Callable[[PhaseContext], Awaitable[ToolInterceptPayload | None]]
 """Looks at a call before it runs. Pure: it may be asked again."""

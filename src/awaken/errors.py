@@ -39,7 +39,19 @@ AwakenError
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+
+
+def describe(error: object) -> str:
+    """An error in one line: its text, or its kind if that is empty or cannot be read."""
+    return _text_of(error, str) or type(error).__name__
+
+
+def _text_of(value: object, convert: Callable[[object], str]) -> str:
+    try:
+        return convert(value)
+    except BaseException:  # user code, too: an error's own text may raise
+        return f"{type(value).__name__} (its text cannot be read)"
 
 
 class AwakenError(Exception):
@@ -111,7 +123,7 @@ class KeyDecode(StateError):
     """A stored value or config section does not fit its type."""
 
     def __init__(self, key: str, why: object) -> None:
-        super().__init__(f"cannot decode {key!r}: {why}")
+        super().__init__(f"cannot decode {key!r}: {describe(why)}")
         self.key = key
 
 
@@ -119,7 +131,7 @@ class KeyEncode(StateError):
     """A value cannot be written as JSON."""
 
     def __init__(self, key: str, why: object) -> None:
-        super().__init__(f"cannot encode {key!r}: {why}")
+        super().__init__(f"cannot encode {key!r}: {describe(why)}")
         self.key = key
 
 
@@ -191,7 +203,8 @@ class ReducerFailed(StateError):
     """A key's `apply` raised; the whole batch was dropped."""
 
     def __init__(self, key: str, why: object) -> None:
-        super().__init__(f"reducer of state key {key!r} raised {why!r}: nothing was changed")
+        raised = _text_of(why, repr)
+        super().__init__(f"reducer of state key {key!r} raised {raised}: nothing was changed")
         self.key = key
 
 
@@ -199,7 +212,7 @@ class HookFailed(StateError):
     """A plugin's hook or gate raised; nothing of its phase was committed."""
 
     def __init__(self, plugin: str, phase: str, why: object) -> None:
-        super().__init__(f"plugin {plugin!r} raised {why!r} in phase '{phase}'")
+        super().__init__(f"plugin {plugin!r} raised {_text_of(why, repr)} in phase '{phase}'")
         self.plugin, self.phase = plugin, phase
 
 
@@ -447,7 +460,7 @@ class AgentLoopError(AwakenError):
     prefix = "agent loop failed"
 
     def __init__(self, cause: object) -> None:
-        super().__init__(f"{self.prefix}: {cause}")
+        super().__init__(f"{self.prefix}: {describe(cause)}")
         self.cause = cause
 
 

@@ -51,6 +51,7 @@ from awaken.runtime import (
     WhenBusy,
     steer,
 )
+from awaken.runtime.closing import close_plugins
 from awaken.runtime.receipts import cancel_with_receipt
 from awaken.state.runtime_keys import ACTIVE_AGENT
 from awaken.tool.threads import DEFAULT_LIMIT
@@ -175,12 +176,13 @@ class Runtime(Archive):
             for task in self._tasks:
                 task.cancel()
             await asyncio.wait(self._tasks, timeout=CANCEL_GRACE)
-        for plugin in self._closers:
-            await plugin.close(leave=self._on_close == "leave")
+        failed = await close_plugins(self._closers, leave=self._on_close == "leave")
         await self._assembly.close()
         await self._recovery.stopped()
         if self._owns_store:
             await self._store.close()
+        if failed is not None:
+            raise failed
 
     @property
     def engine(self) -> AgentRuntime:

@@ -11,6 +11,7 @@ from awaken.domain.message import Message
 from awaken.domain.output import OutputFormat
 from awaken.domain.schema import validate_against_schema
 from awaken.domain.tool import ToolError
+from awaken.errors import RuntimeFailed, describe
 from awaken.loop.live import LiveRun
 from awaken.state.runtime_keys import OUTPUT_TRIES
 
@@ -38,7 +39,11 @@ def check_answer(run: LiveRun) -> TerminationReason | None:
 def _problem(run: LiveRun, output: OutputFormat, text: str) -> str | None:
     check = run.agent.env.services.get(AnswerCheck)
     if isinstance(check, AnswerCheck):
-        return check.problem(text)
+        try:
+            return check.problem(text)
+        except BaseException as error:
+            why = f"the output type of agent {run.agent.spec.id!r} raised {type(error).__name__}"
+            raise RuntimeFailed(f"{why}: {describe(error)}") from error
     return schema_problem(output, text)
 
 

@@ -8,6 +8,7 @@ import msgspec
 
 from awaken.codec import Json
 from awaken.contract.commits import CallPhase, ThreadCommit
+from awaken.contract.control import is_ours
 from awaken.domain.event import Error, RunFinish, StepEnd, ToolCallDone
 from awaken.domain.lifecycle import (
     AWAITING_TASKS,
@@ -124,13 +125,17 @@ async def break_off(
     if run.in_step:
         try:
             await complete_step(run)
-        except Exception:
+        except BaseException as error:
+            if is_ours(error):
+                raise
             log.exception("the step's last phase failed while the run broke off")
     _close_lifecycle(run, end)
     if not run.ending:
         try:
             await run.phase(Phase.RUN_END, final=True)
-        except Exception:
+        except BaseException as error:
+            if is_ours(error):
+                raise
             log.exception("the last phase failed while the run broke off")
     while True:
         try:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from awaken.contract.accumulate import total_usage
+from awaken.contract.control import is_ours
 from awaken.contract.listener import drive_of
 from awaken.contract.llm import InferenceRequest
 from awaken.domain.context_message import ContextMessage, place
@@ -142,7 +143,7 @@ def build_request(run: LiveRun) -> InferenceRequest:
     for transform in agent.env.transforms:
         try:
             messages = transform.call(messages, tools)
-        except Exception as error:
+        except BaseException as error:
             raise HookFailed(transform.plugin_id, Phase.BEFORE_INFERENCE, error) from error
     prompt = agent.spec.system_prompt
     request = InferenceRequest(
@@ -198,7 +199,9 @@ async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
             await drive_of(run.agent.llm_executor)(request, heard)
     except StorageError:
         raise  # nobody knows what is left of the budget
-    except Exception as error:
+    except BaseException as error:
+        if is_ours(error):
+            raise
         heard.count()
         return _broken_off(heard, Cancelled() if not heard.is_wanted else error)
     finally:
@@ -214,7 +217,7 @@ async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
     )
 
 
-def _broken_off(heard: Hearing, error: Exception) -> Answer:
+def _broken_off(heard: Hearing, error: BaseException) -> Answer:
     """What was heard, and why it was not more."""
     answer = Answer(heard.cancelled(), cost=heard.cost)  # what the user saw, and no calls
     match error:

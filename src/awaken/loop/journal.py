@@ -10,6 +10,7 @@ import msgspec
 from awaken.clock import Clock
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import CallEntry, Commits, Committed, Fence, ThreadCommit
+from awaken.contract.control import is_ours
 from awaken.contract.events import EventSink, NullEventSink
 from awaken.contract.streams import StreamPiece
 from awaken.domain.event import AgentEvent, RunEvent
@@ -115,7 +116,9 @@ class Journal:
         """Give an event to the sink. One that fails is not asked again; the run goes on."""
         try:
             await self.sink.emit(event)
-        except Exception:
+        except BaseException as error:
+            if is_ours(error):
+                raise
             self.live = False
             log.exception("the event sink of run %s failed and is not used any more", self._run)
 
@@ -211,7 +214,9 @@ class Journal:
         if self._immediate:
             try:
                 committed = await commits.commit(commit)
-            except Exception as error:
+            except BaseException as error:
+                if is_ours(error):
+                    raise
                 committed = await self._after_error(commits, commit, error)
             self.length = committed.length
             return await self._kept(commit, later, committed) if later else None
@@ -253,7 +258,9 @@ class Journal:
         self.ends_stream = True
         try:
             await self._commits.keep_piece(self.fence, piece)
-        except Exception as error:
+        except BaseException as error:
+            if is_ours(error):
+                raise
             log.warning("a piece of run %s could not be kept: %s", self._run, error)
             return False
         return True
@@ -300,11 +307,11 @@ class Journal:
     ) -> None:
         try:
             committed = await commits.commit(commit)
-        except asyncio.CancelledError:
-            # It may happen all the same; whoever goes on finds out first.
-            self._lost, self.is_unsettled = (commit, later), True
-            raise
-        except Exception as error:
+        except BaseException as error:
+            if is_ours(error):
+                # It may happen all the same; whoever goes on finds out first.
+                self._lost, self.is_unsettled = (commit, later), True
+                raise
             committed = await self._after_error(commits, commit, error)
         await self._kept(commit, later, committed)
 
@@ -322,7 +329,7 @@ class Journal:
                 await self.send(item)
 
     async def _after_error(
-        self, commits: Commits, commit: ThreadCommit, error: Exception
+        self, commits: Commits, commit: ThreadCommit, error: BaseException
     ) -> Committed:
         """What a commit comes to in the end: where the answer was lost, find out.
 
@@ -336,7 +343,9 @@ class Journal:
             try:
                 committed = await commits.settle(commit)
                 return committed if committed is not None else await commits.commit(commit)
-            except Exception as next_error:
+            except BaseException as next_error:
+                if is_ours(next_error):
+                    raise
                 error = next_error
         self._durable = [*commit.events, *self._durable]
         self._refused, self._failure = commit, StorageError(error)

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from awaken.contract.control import InboxClosed, InboxReceiver, first_of, interruptible
+from awaken.contract.control import (
+    InboxClosed,
+    InboxReceiver,
+    first_of,
+    interruptible,
+    is_ours,
+)
 from awaken.domain.event import RunStart
 from awaken.domain.identity import RunOrigin
 from awaken.domain.lifecycle import (
@@ -74,15 +80,16 @@ async def run_agent_loop(params: AgentLoopParams) -> AgentRunResult:
         return await finish(run, end)
     except RunLeft:
         raise
-    except asyncio.CancelledError:
-        if not run.is_left():
-            await break_off(run, CANCELLED)
-        raise
-    except Exception as error:
+    except BaseException as error:
+        if is_ours(error):
+            # In a coroutine that is being closed nothing can be awaited.
+            if not isinstance(error, GeneratorExit) and not run.is_left():
+                await break_off(run, CANCELLED)
+            raise
         failure = _as_loop_error(error)
         await break_off(run, Failed(value=str(failure)), failure)
-        if failure is error:
-            raise
+        if failure is error or isinstance(error, KeyboardInterrupt | SystemExit):
+            raise  # user code's own never come so far: these are for the process
         raise failure from error
     finally:
         if params.budget is not None:
@@ -273,7 +280,7 @@ async def _suspend(run: LiveRun) -> TerminationReason | None:
             return check_termination(run.store)
 
 
-def _as_loop_error(error: Exception) -> AgentLoopError:
+def _as_loop_error(error: BaseException) -> AgentLoopError:
     if isinstance(error, AgentLoopError):
         return error
     if isinstance(error, StateError):

@@ -7,12 +7,14 @@ import logging
 
 import msgspec
 
+from awaken.contract.control import is_ours
 from awaken.domain.phase import Phase
 from awaken.errors import (
     Cancelled,
     PhaseRunLoopExceeded,
     UnknownEffectHandler,
     UnknownScheduledActionHandler,
+    describe,
 )
 from awaken.phase import gather
 from awaken.plugin.context import PhaseContext
@@ -232,11 +234,12 @@ class PhaseRuntime:
                 command.extend(answer)
             command.update(PENDING_ACTIONS, RemoveAction(id=item.id))
             submit(command)
-        except (Exception, asyncio.CancelledError) as error:
-            if gather.is_ours(error):
+        except BaseException as error:
+            if is_ours(error):
                 raise
-            log.warning("scheduled action %r failed: %s", item.action.key, error)
-            failed = FailedAction(id=item.id, action=item.action, error=str(error))
+            why = describe(error)
+            log.warning("scheduled action %r failed: %s", item.action.key, why)
+            failed = FailedAction(id=item.id, action=item.action, error=why)
             submit(
                 Command()
                 .update(PENDING_ACTIONS, RemoveAction(id=item.id))
@@ -257,8 +260,8 @@ class PhaseRuntime:
             try:
                 await handler(spec.decode(effect.payload), snapshot)
                 counts.dispatched += 1
-            except (Exception, asyncio.CancelledError) as error:
-                if gather.is_ours(error):
+            except BaseException as error:
+                if is_ours(error):
                     raise
                 counts.failed += 1
                 log.exception("effect %r failed", effect.key)

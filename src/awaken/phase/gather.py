@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
+from awaken.contract.control import is_ours
 from awaken.errors import HookFailed, RevisionConflict, StateError
 from awaken.plugin.context import PhaseContext
 from awaken.plugin.registrar import HookEntry
@@ -34,7 +35,7 @@ async def ask(hook: HookEntry, ctx: PhaseContext) -> Command | None:
         command: Command | None = await hook.call(ctx)
     except StateError:
         raise
-    except (Exception, asyncio.CancelledError) as error:
+    except BaseException as error:
         if is_ours(error):
             raise
         raise HookFailed(hook.plugin_id, ctx.phase, error) from error
@@ -47,12 +48,6 @@ async def ask(hook: HookEntry, ctx: PhaseContext) -> Command | None:
         # A copy: the hook may keep one command and answer with it every time.
         return Command(ctx.snapshot.revision).extend(command)
     return command
-
-
-def is_ours(error: BaseException) -> bool:
-    """Whether the task itself was cancelled, not something that other people's code awaited."""
-    task = asyncio.current_task()
-    return isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling() > 0)
 
 
 async def ask_all(hooks: Sequence[HookEntry], ctx: PhaseContext) -> list[Command | None]:

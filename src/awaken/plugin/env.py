@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -16,7 +17,9 @@ from awaken.errors import (
     ConfigError,
     EffectHandlerAlreadyRegistered,
     HandlerAlreadyRegistered,
+    HookFailed,
     KeyAlreadyRegistered,
+    StateError,
     ToolAlreadyRegistered,
 )
 from awaken.plugin.hook import (
@@ -84,35 +87,66 @@ class ExecutionEnv(msgspec.Struct, kw_only=True, gc=False):
         return collected.env()
 
     def is_busy(self, phase: Phase, snapshot: Snapshot) -> bool:
-        """Whether a hook of the phase has anything to do."""
+        """Whether a hook of the phase has anything to do; its guard may fail where it is run."""
         if not self.hooks[phase]:
             return False
         guards = self.guards.get(phase)
-        return guards is None or any(guard(snapshot) for guard in guards)
+        if guards is None:
+            return True
+        try:
+            return any(guard(snapshot) for guard in guards)
+        except BaseException:
+            return True
 
     def bind(self, store: StateStore, owner_inbox: InboxSender | None) -> None:
         """Register the plugins' keys in a run's store and tell them of it."""
         if not store.shares(self.keys):
             store.register_keys(self.keys.values())
         for plugin in self.binders:
-            plugin.bind_runtime_context(store, owner_inbox)
+            with _named(plugin, "bind_runtime_context"):
+                plugin.bind_runtime_context(store, owner_inbox)
 
     def activate(self, store: StateStore, spec: AgentSpec) -> None:
-        """Let the plugins write what they need, in one commit."""
-        self._write(store, lambda plugin, batch: plugin.on_activate(spec, batch))
+        """Let the plugins write what they need, in one commit.
 
-    def deactivate(self, store: StateStore) -> None:
-        """Let the plugins clean up, in one commit."""
-        self._write(store, lambda plugin, batch: plugin.on_deactivate(batch))
-
-    def _write(self, store: StateStore, call: Callable[[Activates, MutationBatch], None]) -> None:
+        Raises:
+            HookFailed: one of them raised; nothing was written.
+        """
         batch = MutationBatch()
         for plugin in self.activators:
-            call(plugin, batch)
+            with _named(plugin, "on_activate"):
+                plugin.on_activate(spec, batch)
+        store.commit(batch)
+
+    def deactivate(self, store: StateStore) -> None:
+        """Let the plugins clean up, in one commit.
+
+        Raises:
+            HookFailed: one of them raised; nothing was written.
+        """
+        batch = MutationBatch()
+        for plugin in self.activators:
+            with _named(plugin, "on_deactivate"):
+                plugin.on_deactivate(batch)
         store.commit(batch)
 
     def profile_access(self, store: ProfileStore | None) -> ProfileAccess | None:
         return ProfileAccess(store, self.profile_namespaces) if store is not None else None
+
+
+@contextmanager
+def _named(plugin: object, method: str) -> Iterator[None]:
+    """Let what a plugin raises say which plugin, and where.
+
+    Raises:
+        HookFailed: instead of anything that is not a `StateError`.
+    """
+    try:
+        yield
+    except StateError:
+        raise
+    except BaseException as error:
+        raise HookFailed(getattr(plugin, "id", type(plugin).__name__), method, error) from error
 
 
 class _Collected:

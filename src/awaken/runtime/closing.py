@@ -1,11 +1,17 @@
-"""Ending live runs, and waiting for that, though not for ever."""
+"""Ending live runs, and waiting for that, though not for ever; closing plugins."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable
 
+from awaken.contract.control import is_ours
+from awaken.errors import HookFailed
+from awaken.plugin.hook import Closes
 from awaken.runtime.active import ActiveRun
+
+log = logging.getLogger("awaken.runtime")
 
 CANCEL_GRACE = 5.0
 """How long a run that is to end may take, in seconds."""
@@ -31,3 +37,20 @@ async def wait_or_tear_down(runs: Iterable[ActiveRun], grace: float) -> None:
         task.cancel()
     if stuck:
         await asyncio.wait(stuck, timeout=CANCEL_GRACE)
+
+
+async def close_plugins(plugins: Iterable[Closes], *, leave: bool) -> HookFailed | None:
+    """Close every plugin, also after one has failed. Returns the first failure, if there is one."""
+    first: HookFailed | None = None
+    for plugin in plugins:
+        name = getattr(plugin, "id", type(plugin).__name__)
+        try:
+            await plugin.close(leave=leave)
+        except BaseException as error:
+            if is_ours(error):
+                raise
+            log.exception("plugin %r could not be closed", name)
+            if first is None:
+                first = HookFailed(name, "close", error)
+                first.__cause__ = error
+    return first

@@ -18,7 +18,7 @@ from awaken.contract.backend import BackendLoopError, ExecutionBackendError
 from awaken.contract.background import AMBIENT_MESSAGE_SINK, AMBIENT_TASK_JOURNAL
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import Fence
-from awaken.contract.control import CancellationToken, interruptible
+from awaken.contract.control import CancellationToken, interruptible, is_ours
 from awaken.contract.events import EventSink, NullEventSink
 from awaken.contract.profile import ProfileStore
 from awaken.contract.registry import ExecutionResolver
@@ -30,10 +30,11 @@ from awaken.errors import (
     InvalidResume,
     ResolveFailed,
     RunLeft,
+    RuntimeFailed,
     RuntimeFault,
-    StoreError,
     ThreadAlreadyRunning,
     ThreadOwned,
+    describe,
 )
 from awaken.ext.background import current_background_task_context, leave_surroundings
 from awaken.ids import UUID7, Ids
@@ -102,6 +103,7 @@ class AgentRuntime(LiveControl):
             self.delegates,
             self.accounts,
             lambda: self._listener.start(self.hear),
+            self.tool_threads,
         )
         self.messages = Messages(store, clock, self.deliver, self.run)
         self.outboxes = Outboxes(store, clock, self.messages, self.tasks)
@@ -162,17 +164,16 @@ class AgentRuntime(LiveControl):
             leave_surroundings()
         try:
             result = await self._run(request, slot, sink, inherited)
-        except asyncio.CancelledError:
+        except BaseException as error:
             slot.release()
-            if self._leave_of(request).is_cancelled() and not ended.done():
-                # Torn down, and its caller was not: somebody else goes on from its last commit.
-                ended.set_exception(RunLeft(slot.run_id or request.thread_id))
-            ended.cancel()
-            raise
-        except Exception as error:
-            slot.release()
+            if is_ours(error):
+                if self._leave_of(request).is_cancelled() and not ended.done():
+                    # Torn down, and its caller was not: somebody else goes on from its last commit.
+                    ended.set_exception(RunLeft(slot.run_id or request.thread_id))
+                ended.cancel()
+                raise
             if not ended.done():
-                ended.set_exception(error)
+                ended.set_exception(_as_error(error))
         else:
             slot.release()
             if not ended.done():
@@ -265,6 +266,8 @@ class AgentRuntime(LiveControl):
                 )
             return await self._run_elsewhere(opening, agent)
         except BaseException as error:
+            if isinstance(error, GeneratorExit) and is_ours(error):
+                raise  # the coroutine is being closed: nothing can be awaited
             # A run that ends gives its thread up with its last commit; this one may not have.
             await self._give_up(fence)
             if isinstance(error, BackendLoopError):
@@ -334,7 +337,9 @@ class AgentRuntime(LiveControl):
         """Leave the thread to others."""
         try:
             await self.store.release(fence)
-        except StoreError:
+        except BaseException as error:
+            if is_ours(error):
+                raise
             log.exception("thread %s could not be given up", fence.thread_id)
 
     async def _open(
@@ -453,6 +458,19 @@ class AgentRuntime(LiveControl):
         await wait_or_tear_down(self.active.all(), grace)
         await self.tasks.close(leave=leave, grace=grace)
         self._listener.stop()
+
+
+def _as_error(error: BaseException) -> BaseException:
+    """What the caller of a run that could not go on gets to see.
+
+    User code's own errors do not come so far; a Ctrl-C that hit the runtime itself does, and is
+    for the caller. Other errors that no handler for `Exception` would see are wrapped.
+    """
+    if isinstance(error, Exception | KeyboardInterrupt | SystemExit):
+        return error
+    failure = RuntimeFailed(f"{type(error).__name__}: {describe(error)}")
+    failure.__cause__ = error
+    return failure
 
 
 def _knows_its_questions(agent: ResolvedExecution, request: RunRequest) -> bool:

@@ -50,6 +50,7 @@ from awaken.runtime.active import ActiveRun, ActiveRuns
 from awaken.runtime.task_mail import TaskMail
 from awaken.runtime.task_records import INTERRUPTED, KeptTask, is_task
 from awaken.state.store import StateStore
+from awaken.tool.threads import TOOL_THREADS, ToolThreads
 
 log = logging.getLogger("awaken.runtime")
 
@@ -83,8 +84,10 @@ class Tasks:
         delegates: DurableDelegates,
         accounts: Accounts,
         listen: Callable[[], None],
+        threads: ToolThreads,
     ) -> None:
         self._delegates = delegates
+        self._threads = threads
         self._accounts = accounts
         self._store = store
         self._active = active
@@ -306,6 +309,7 @@ class Tasks:
                 return False
             live.record = msgspec.structs.replace(now, revision=now.revision + 1, state=None)
             await self._commit(live.record, live.fence)
+            TOOL_THREADS.set(self._threads)  # the task inherits it
             try:
                 manager = self._manager_of(agent)
                 tool.take_up(manager, kept.task, kept.resume, agent, self._delegates, budget)

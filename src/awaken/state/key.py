@@ -114,7 +114,7 @@ class StateKey(Generic[V, U]):
         """
         try:
             return msgspec.Raw(dumps(value if self._encode is None else self._encode(value)))
-        except Exception as error:
+        except BaseException as error:
             raise KeyEncode(self.name, error) from error
 
     def load(self, stored: Json) -> V:
@@ -129,7 +129,7 @@ class StateKey(Generic[V, U]):
                 return self._decode(json)
             value: V = from_json(json, self.type)
             return value
-        except Exception as error:
+        except BaseException as error:
             raise KeyDecode(self.name, error) from error
 
     def __repr__(self) -> str:

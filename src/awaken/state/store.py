@@ -37,7 +37,7 @@ _RUN = Scope.RUN  # looked at for every key of every commit
 def _reduced(key: StateKey[Any, Any], old: Any, update: Any) -> Any:
     try:
         new = key.apply(key.initial() if old is MISSING else old, update)
-    except Exception as error:
+    except BaseException as error:
         raise ReducerFailed(key.name, error) from error
     if key.holds is not None and not isinstance(new, key.holds):
         expected = " or ".join(kind.__name__ for kind in key.holds)

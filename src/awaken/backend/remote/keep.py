@@ -22,7 +22,7 @@ from awaken.domain.run import (
     RunWaitingState,
     WaitingReason,
 )
-from awaken.errors import AwakenError
+from awaken.errors import AwakenError, describe
 from awaken.plugin.agent import ResolvedBackendAgent
 from awaken.state.runtime_keys import SPENDING
 
@@ -45,7 +45,8 @@ def remote_backend_error_message(error: BaseException) -> str:
     elif isinstance(error, AwakenError):
         text = str(error)
     else:
-        text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        text, kind = describe(error), type(error).__name__
+        text = text if text == kind else f"{kind}: {text}"
     return clean_text(text)
 
 

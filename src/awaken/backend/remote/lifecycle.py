@@ -26,7 +26,7 @@ from awaken.contract.backend import (
     ExecutionFailed,
 )
 from awaken.contract.budget import Account
-from awaken.contract.control import CancellationToken, interruptible
+from awaken.contract.control import CancellationToken, interruptible, is_ours
 from awaken.domain.budget import Amount
 from awaken.domain.event import (
     InferenceComplete,
@@ -211,13 +211,15 @@ async def _carried_out(
             result = await run.execute()
     except RunLeft:
         raise
-    except asyncio.CancelledError as error:
-        if not _is_torn_down():
+    except BaseException as error:
+        if is_ours(error):
+            if isinstance(error, GeneratorExit):
+                raise  # the coroutine is being closed: nothing can be awaited
+            if token.is_cancelled() or not _is_cancelled(run.context.leave):
+                await _cancelled(run, token)
+            raise
+        if isinstance(error, asyncio.CancelledError):
             return await _failed(run, error)
-        if token.is_cancelled() or not _is_cancelled(run.context.leave):
-            await _cancelled(run, token)
-        raise
-    except Exception as error:
         # What a backend raises while it is cut short is no news.
         if token.is_cancelled():
             return await _cancelled(run, token)
@@ -227,12 +229,6 @@ async def _carried_out(
             return await _stopped(run, "its time is used up")
         return await _failed(run, error)
     return await _answered(run, result, started)
-
-
-def _is_torn_down() -> bool:
-    """Whether the task is cancelled from outside, and not by the backend itself."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def _is_cancelled(token: CancellationToken | None) -> bool:

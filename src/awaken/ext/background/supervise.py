@@ -10,7 +10,7 @@ import msgspec
 
 from awaken.clock import Clock
 from awaken.contract.background import TaskStatus
-from awaken.contract.control import first_of
+from awaken.contract.control import first_of, is_ours
 from awaken.contract.owners import start_logged
 from awaken.contract.tool import CURRENT_CALL
 from awaken.errors import Cancelled, RunLeft
@@ -82,18 +82,15 @@ async def _in_scope(handle: TaskHandle, work: Work) -> TaskResult:
     CURRENT_TASK.set(BackgroundTaskExecutionContext(handle))
     try:
         result = await work()
-    except (GeneratorExit, KeyboardInterrupt, RunLeft):
+    except RunLeft:
         raise
-    except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
-            raise
-        return TaskResult.failed(describe(error))
     except Cancelled:
         if handle.token.is_cancelled():
             return TaskResult.cancelled()
         return TaskResult.failed("Cancelled: by something the task waited for")
     except BaseException as error:
+        if is_ours(error):
+            raise
         log.warning("task %s failed", handle.record.task_id, exc_info=True)
         return TaskResult.failed(describe(error))
     if not isinstance(result, TaskResult):
@@ -136,7 +133,7 @@ def describe(error: BaseException) -> str:
     """An exception in one line."""
     try:
         text = str(error)
-    except Exception:
+    except BaseException:
         text = "(its text cannot be read)"
     name = type(error).__name__
     return f"{name}: {text}" if text else name

@@ -9,10 +9,11 @@ from typing import Any
 
 import msgspec
 
+from awaken.contract.control import is_ours
 from awaken.contract.llm import InferenceRequest
 from awaken.domain.inference import InferenceOverride
 from awaken.domain.message import Message, Text
-from awaken.errors import AwakenError
+from awaken.errors import AwakenError, describe
 from awaken.ext.compaction.config import CompactionConfig
 from awaken.ext.compaction.plan import Plan
 from awaken.plugin.compactor import Talk
@@ -41,9 +42,11 @@ async def summarise(talk: Talk, plan: Plan, config: CompactionConfig) -> Outcome
         return Outcome(error=f"there was no summary within {DEADLINE:g} seconds")
     except AwakenError as error:
         return Outcome(error=str(error))
-    except Exception as error:
+    except BaseException as error:
+        if is_ours(error):
+            raise
         log.exception("a summary for thread %s failed", talk.identity.thread_id)
-        return Outcome(error=f"{type(error).__name__}: {error}")
+        return Outcome(error=f"{type(error).__name__}: {describe(error)}")
     text = answer.text().strip()
     return Outcome(text=text) if text else Outcome(error="the summary was empty")
 

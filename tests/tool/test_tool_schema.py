@@ -271,10 +271,7 @@ CITY = {
 }
 
 
-@pytest.mark.parametrize(
-    "schema",
-    [None, {}, {"type": "object"}, {"type": "nonsense", "properties": {}, "required": []}, True],
-)
+@pytest.mark.parametrize("schema", [None, {}, True])
 @pytest.mark.parametrize("args", [None, {}, {"x": 1}, "text"])
 def test_a_schema_that_asks_for_nothing_fits_everything(schema: Any, args: Any) -> None:
     """01/C-17"""
@@ -315,6 +312,7 @@ def test_a_huge_wrong_value_is_quoted_in_part() -> None:
     "schema",
     [
         {"properties": {"a": {"type": "nonsense"}}},
+        {"type": "nonsense", "properties": {}, "required": []},
         {"properties": 3},
         {"properties": {"a": {"$ref": "#/$defs/missing"}}},
         {"properties": {"a": {"$ref": "https://example.invalid/schema"}}},

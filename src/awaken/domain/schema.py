@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 from awaken.codec import Json, digest
@@ -11,25 +12,29 @@ from awaken.domain.tool import ToolError
 
 _CACHED = 1024
 _MAX_TEXT = 300
+_MOST_TOLD = 20
 _validators: dict[str, Any] = {}
 
 
 def validate_against_schema(schema: Json, args: Json) -> None:
-    """Nothing, if `args` fit `schema` (Draft 2020-12); a schema that asks for nothing fits all.
+    """Returns if `args` fit `schema` (Draft 2020-12); every `args` fit `None`, `{}` and `True`.
 
     Raises:
-        ToolError: `invalid_arguments` with every violation and its place, or `internal` when the
-            schema itself is broken.
+        ToolError: `invalid_arguments` with the first 20 violations and their places, or `internal`
+            when the schema itself is broken.
     """
-    if schema is None:
+    if schema is None or schema is True or schema == {}:
         return
-    if isinstance(schema, dict) and not schema.get("properties") and not schema.get("required"):
-        return
+    validator = compiled(schema)
     try:
-        violations = [_violation(error) for error in compiled(schema).iter_errors(args)]
-    except ValueError as error:
+        # The iterator is lazy: a hostile list of a million wrong items costs no more than 21.
+        found = list(islice(validator.iter_errors(args), _MOST_TOLD + 1))
+    except (ValueError, OverflowError, RecursionError) as error:
         raise ToolError.invalid_arguments(f"the arguments are not JSON: {error}") from error
-    if violations:
+    if found:
+        violations = [_violation(error) for error in found[:_MOST_TOLD]]
+        if len(found) > _MOST_TOLD:
+            violations.append("and more")
         raise ToolError.invalid_arguments("; ".join(violations))
 
 

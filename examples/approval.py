@@ -25,12 +25,12 @@ async def main() -> None:
         waiting = await runtime.run("clerk", "Please pay 500 euros to Bob", thread="big")
         (ticket,) = waiting.tickets
         print("suspended:", waiting.suspended, ticket.tool_name, ticket.arguments)
-        done = await runtime.run(thread="big", answers={ticket.ticket_id: True})
+        done = await runtime.run(thread="big", answers={ticket: True})
         print("approved:", done.response)
 
         waiting = await runtime.run("clerk", "Please pay 900 euros to Eve", thread="bad")
         no = ToolCallResume.deny("Eve is not on the list")
-        denied = await runtime.run(thread="bad", answers={waiting.tickets[0].ticket_id: no})
+        denied = await runtime.run(thread="bad", answers={waiting.tickets[0]: no})
         print("denied:", denied.response)
 
         asked = await runtime.run(

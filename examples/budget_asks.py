@@ -40,14 +40,14 @@ async def main() -> None:
         for answer in (True, ToolCallResume.approve(10)):  # as much again, then ten more
             (question,) = await runtime.list_tickets()
             print("asks:", question.message)
-            result = await runtime.run(thread="book", answers={question.ticket_id: answer})
+            result = await runtime.run(thread="book", answers={question: answer})
         print("answers:", result.response)
         assert result.spent is not None
         print(f"spent: {result.spent.steps} steps, {result.spent.money:.3f} €")
 
         waiting = await runtime.run("detective", "Who was it?", thread="again", budget=budget)
         no = ToolCallResume.deny("read it yourself")
-        result = await runtime.run(thread="again", answers={waiting.tickets[0].ticket_id: no})
+        result = await runtime.run(thread="again", answers={waiting.tickets[0]: no})
         print("ended:", result.termination)
 
 

@@ -66,7 +66,7 @@ async def main() -> None:
         (ticket,) = events.result.tickets
         assert ticket.asker is not None
         print(f"to be approved: {ticket.tool_name} {ticket.arguments}, by {ticket.asker.agent_id}")
-        async with runtime.stream(thread="trip", answers={ticket.ticket_id: True}) as events:
+        async with runtime.stream(thread="trip", answers={ticket: True}) as events:
             await show(events)
         print("the answer:", events.result.response)
 

@@ -38,7 +38,7 @@ async def main() -> None:
         )
         while result.suspended:
             answers = {
-                ticket.tool_call_id: ToolCallResume.approve(await show_dialog(**ticket.arguments))
+                ticket: ToolCallResume.approve(await show_dialog(**ticket.arguments))
                 for ticket in result.tickets
             }
             result = await runtime.run(

@@ -48,7 +48,7 @@ _VARYING = (
     (re.compile(r"\b\d+\.\d s\b"), "0.0 s"),
     (re.compile(r"\bjust now\b|\b\d+ s ago\b"), "just now"),
     (re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "ID"),
-    (re.compile(r"\bdigest [0-9a-f]{16}\b"), "digest"),
+    (re.compile(r"\bdigest [0-9a-f]{32}\b"), "digest"),
     (re.compile(r" {2,}"), "  "),
 )
 """Durations, ages, ids and the width of columns: different each time, and not what is shown."""

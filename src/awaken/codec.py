@@ -80,8 +80,8 @@ def from_json(value: Json, type_: Any) -> Any:
 
 
 def digest(value: Any) -> str:
-    """A short, stable fingerprint of a JSON-able value."""
-    return hashlib.sha256(_sorted_encoder.encode(value)).hexdigest()[:16]
+    """A stable fingerprint of a JSON-able value: 128 bits, as 32 hexadecimal digits."""
+    return hashlib.sha256(_sorted_encoder.encode(value)).hexdigest()[:32]
 
 
 def clean_text(text: str) -> str:

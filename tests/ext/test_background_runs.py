@@ -223,7 +223,7 @@ async def test_a_suspended_run_waits_for_the_decision_first() -> None:
     assert record.status is RunStatus.WAITING
     assert record.waiting is not None
     assert record.waiting.reason is WaitingReason.TOOL_PERMISSION
-    again = await scene.run(None, answers={"c2": True})
+    again = await scene.run(None, answers={result.tickets[0]: True})
     assert again.response == "started and paid"
     record = await scene.record()
     assert record.waiting is not None

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 from handoff_kit import seen, texts, to
 
+from answer_kit import by_id
 from awaken import Agent, Command, ContextMessage, Message, Phase, PhaseContext, Registrar, Runtime
 from awaken.domain.message import Role
 from awaken.domain.spec import AgentSpec
@@ -314,7 +315,7 @@ async def test_a_late_result_of_the_turn_that_hands_over_is_not_torn_from_its_ca
     await runtime.run("a", "old question", thread="t")
     await runtime.run("a", "pay, then b", thread="t")
 
-    result = await runtime.run(thread="t", answers={"c2": True})
+    result = await runtime.run(thread="t", answers=await by_id(runtime, {"c2": True}))
 
     assert result.response == "b here"
     assert seen(b.requests[0]) == ["pay, then b", "", HANDED, "paid"]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from answer_kit import by_id
 from awaken import Agent, RemoteAgent, Runtime, ToolDescriptor, tool
 from awaken.domain.lifecycle import NATURAL_END, Blocked
 from awaken.domain.message import Role
@@ -92,7 +93,7 @@ async def test_answers_belong_to_the_agent_whose_calls_wait() -> None:
     waiting = await runtime.run("first", "hello", thread="t")
     assert [ticket.tool_name for ticket in waiting.tickets] == ["pay"]
 
-    result = await runtime.run("first", thread="t", answers={"c1": True})
+    result = await runtime.run("first", thread="t", answers=await by_id(runtime, {"c1": True}))
 
     assert result.response == "done"
     assert second.requests[1].messages[-1].text() == "paid"

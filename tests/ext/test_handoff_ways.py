@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from handoff_kit import offered, seen, to
 
+from answer_kit import by_id
 from awaken import Agent, Command, Phase, PhaseContext, Registrar, Runtime, ToolCallContext, tool
 from awaken.contract.events import CollectingSink
 from awaken.contract.llm import InferenceRequest
@@ -375,7 +376,7 @@ async def test_a_run_that_goes_on_after_a_question_starts_as_who_asked() -> None
     )
     await runtime.run("a", "hello", thread="t")
 
-    await runtime.run(thread="t", answers={"c1": True}, sink=sink)
+    await runtime.run(thread="t", answers=await by_id(runtime, {"c1": True}), sink=sink)
 
     starts = [e.event for e in sink.events() if isinstance(e.event, RunStart)]
     assert [start.identity and start.identity.agent_id for start in starts] == ["b"]

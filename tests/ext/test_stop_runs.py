@@ -167,7 +167,7 @@ async def test_rounds_go_on_after_a_pause_in_another_runtime() -> None:
     first = await fresh().run("a", "go", thread="t")
     assert first.suspended
 
-    second = await fresh().run(thread="t", answers={"c": True})
+    second = await fresh().run(thread="t", answers={first.tickets[0]: True})
 
     assert second.run_id == first.run_id
     assert code_of(second) == "max_rounds"
@@ -339,11 +339,11 @@ async def test_tokens_and_rounds_go_on_after_a_pause_in_another_runtime() -> Non
 
     first = await fresh(wants(40)).run("payer", "pay twice", thread="t")
     assert first.suspended
-    second = await fresh(wants(41)).run(thread="t", answers={"c40": True})
+    second = await fresh(wants(41)).run(thread="t", answers={first.tickets[0]: True})
     assert second.suspended
     assert second.run_id == first.run_id
 
-    third = await fresh(wants(42)).run(thread="t", answers={"c41": True})
+    third = await fresh(wants(42)).run(thread="t", answers={second.tickets[0]: True})
 
     assert code_of(third) == "max_rounds"
     assert third.usage.prompt_tokens == 123

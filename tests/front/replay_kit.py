@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
+from answer_kit import by_id
 from awaken import (
     RUN_LIFECYCLE,
     Agent,
@@ -288,7 +289,7 @@ async def answered_in_another_runtime() -> Made:
             if answer is None:
                 await runtime.run("a", "Pay", thread="t")
             else:
-                await runtime.run(thread="t", answers={"c2": answer})
+                await runtime.run(thread="t", answers=await by_id(runtime, {"c2": answer}))
     return await recorded(runtime), [agent]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from front_kit import Piece, pay, told
 
+from answer_kit import by_id
 from awaken import (
     Agent,
     PhaseContext,
@@ -102,10 +103,14 @@ async def test_a_handler_that_answers_nonsense_is_told_so() -> None:
     def decide(_: RunWaitingTicket) -> Any:
         return "yes"
 
-    with pytest.raises(ConfigError, match="answer to 'c1' is True, False or a ToolCallResume"):
+    with pytest.raises(
+        ConfigError, match="answer to 'approval_c1' is True, False or a ToolCallResume"
+    ):
         await runtime.run("payer", "pay", thread="t", on_approval=decide)
 
-    assert (await runtime.run(thread="t", answers={"c1": True})).response == "done"
+    assert (
+        await runtime.run(thread="t", answers=await by_id(runtime, {"c1": True}))
+    ).response == "done"
 
 
 async def test_a_handler_that_raises_leaves_the_run_waiting() -> None:
@@ -120,7 +125,9 @@ async def test_a_handler_that_raises_leaves_the_run_waiting() -> None:
 
     [run] = await runtime.list_runs()
     assert run.status.value == "waiting"
-    assert (await runtime.run(thread="t", answers={"c1": False})).response == "done"
+    assert (
+        await runtime.run(thread="t", answers=await by_id(runtime, {"c1": False}))
+    ).response == "done"
 
 
 async def test_answers_by_ticket_and_one_at_a_time() -> None:
@@ -129,10 +136,10 @@ async def test_answers_by_ticket_and_one_at_a_time() -> None:
     first = await runtime.run("payer", "pay", thread="t")
     assert [ticket.ticket_id for ticket in first.tickets] == ["approval_c1", "approval_c2"]
 
-    second = await runtime.run(thread="t", answers={"approval_c2": True})
+    second = await runtime.run(thread="t", answers=await by_id(runtime, {"approval_c2": True}))
     assert [ticket.tool_call_id for ticket in second.tickets] == ["c1"]
     assert model.calls == 1
-    third = await runtime.run(thread="t", answers={"c1": False})
+    third = await runtime.run(thread="t", answers=await by_id(runtime, {"c1": False}))
 
     assert third.response == "done"
     assert third.run_id == first.run_id
@@ -192,7 +199,7 @@ async def test_an_approval_may_change_the_arguments(arguments: Any, answer: str)
     waiting = await runtime.run("a", "go", thread="t")
 
     result = await runtime.run(
-        thread="t", answers={waiting.tickets[0].ticket_id: ToolCallResume.approve(arguments)}
+        thread="t", answers={waiting.tickets[0]: ToolCallResume.approve(arguments)}
     )
 
     assert result.response == "done"
@@ -217,7 +224,7 @@ async def test_a_tool_of_the_client_is_answered_by_the_client() -> None:
     assert [(t.ticket_id, t.arguments) for t in waiting.tickets] == [("suspend_c1", {"on": "OK"})]
     result = await runtime.run(
         thread="t",
-        answers={"c1": ToolCallResume.approve({"clicked": True})},
+        answers=await by_id(runtime, {"c1": ToolCallResume.approve({"clicked": True})}),
         frontend_tools=[click],
     )
 

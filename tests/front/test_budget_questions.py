@@ -21,6 +21,7 @@ from budget_kit import (
     walker,
 )
 
+from answer_kit import by_id
 from awaken import Agent, RunResult, Runtime, ToolCallResume, tool
 from awaken.contract.threads import TicketQuery
 from awaken.domain.budget import BUDGET_LIMIT, Budget, Price
@@ -90,10 +91,10 @@ async def test_yes_allows_as_much_again() -> None:
     async with Runtime([agent]) as runtime:
         await waiting(runtime)
         asked = []
-        result = await runtime.run(thread=T, answers={"budget-2": True})
+        result = await runtime.run(thread=T, answers=await by_id(runtime, {"budget-2": True}))
         while result.suspended:
             asked.append(asked_by(result).arguments["amount"])
-            result = await runtime.run(thread=T, answers={result.tickets[0].ticket_id: True})
+            result = await runtime.run(thread=T, answers={result.tickets[0]: True})
         log = await runtime.messages(T)
 
     assert asked == [4], "two at first, and two more each time"
@@ -109,7 +110,9 @@ async def test_an_answer_may_say_how_much_more(answer: Any) -> None:
 
     async with Runtime([agent]) as runtime:
         await waiting(runtime)
-        result = await runtime.run(thread=T, answers={"budget-2": yes(answer)})
+        result = await runtime.run(
+            thread=T, answers=await by_id(runtime, {"budget-2": yes(answer)})
+        )
 
     assert asked_by(result).arguments["amount"] == 3
     assert len(meter_of(agent).asked) == 3
@@ -120,7 +123,9 @@ async def test_no_ends_the_run() -> None:
 
     async with Runtime([agent]) as runtime:
         await waiting(runtime)
-        result = await runtime.run(thread=T, answers={"budget-2": no("that is enough")})
+        result = await runtime.run(
+            thread=T, answers=await by_id(runtime, {"budget-2": no("that is enough")})
+        )
         log = await runtime.messages(T)
         tickets = await runtime.list_tickets(TicketQuery())
 
@@ -140,11 +145,11 @@ async def test_an_answer_that_makes_no_sense_allows_nothing_and_is_asked_for_aga
 
     async with Runtime([agent]) as runtime:
         await waiting(runtime)
-        again = await runtime.run(thread=T, answers={"budget-2": yes(answer)})
+        again = await runtime.run(thread=T, answers=await by_id(runtime, {"budget-2": yes(answer)}))
         assert asked_by(again).arguments["amount"] == 2
-        again = await runtime.run(thread=T, answers={again.tickets[0].ticket_id: yes(1)})
+        again = await runtime.run(thread=T, answers={again.tickets[0]: yes(1)})
         assert asked_by(again).arguments["amount"] == 3, "and the next question is another one"
-        result = await runtime.run(thread=T, answers={again.tickets[0].ticket_id: yes(9)})
+        result = await runtime.run(thread=T, answers={again.tickets[0]: yes(9)})
 
     assert result.response == "done"
 
@@ -171,10 +176,10 @@ async def test_more_of_something_else_does_not_help() -> None:
 
     async with Runtime([agent]) as runtime:
         ticket = await waiting(runtime)
-        result = await runtime.run(thread=T, answers={ticket.ticket_id: yes({"tokens": 10_000})})
+        result = await runtime.run(thread=T, answers={ticket: yes({"tokens": 10_000})})
         ticket = asked_by(result)
         assert ticket.arguments["limit"] == "steps"
-        result = await runtime.run(thread=T, answers={ticket.ticket_id: yes(5)})
+        result = await runtime.run(thread=T, answers={ticket: yes(5)})
 
     assert result.response == "done"
 
@@ -185,7 +190,7 @@ async def test_a_yes_always_suffices_for_the_next_call() -> None:
 
     async with Runtime([agent]) as runtime:
         ticket = await waiting(runtime)
-        result = await runtime.run(thread=T, answers={ticket.ticket_id: True})
+        result = await runtime.run(thread=T, answers={ticket: True})
 
     assert ticket.arguments["wanted"] > 64
     assert result.response == "done"
@@ -198,7 +203,7 @@ async def test_money_is_granted_in_money() -> None:
     async with Runtime([agent], prices={"walker.model": price}) as runtime:
         ticket = await waiting(runtime)
         assert ticket.arguments["limit"] == "money"
-        result = await runtime.run(thread=T, answers={ticket.ticket_id: yes(20.5)})
+        result = await runtime.run(thread=T, answers={ticket: yes(20.5)})
 
     assert result.response == "done"
     assert result.spent is not None
@@ -225,9 +230,9 @@ async def test_a_question_can_be_answered_once() -> None:
 
     async with Runtime([agent]) as runtime:
         await waiting(runtime)
-        await runtime.run(thread=T, answers={"budget-2": yes(1)})
+        await runtime.run(thread=T, answers=await by_id(runtime, {"budget-2": yes(1)}))
         with pytest.raises(InvalidResume):
-            await runtime.run(thread=T, answers={"budget-2": yes(1)})
+            await runtime.run(thread=T, answers=await by_id(runtime, {"budget-2": yes(1)}))
 
 
 async def test_the_next_run_of_a_thread_has_questions_of_its_own() -> None:
@@ -238,7 +243,7 @@ async def test_the_next_run_of_a_thread_has_questions_of_its_own() -> None:
     async with Runtime([agent]) as runtime:
         for _ in range(3):
             ticket = await waiting(runtime)
-            result = await runtime.run(thread=T, answers={ticket.ticket_id: False})
+            result = await runtime.run(thread=T, answers={ticket: False})
             stopped_by_budget(result)
 
     assert meter_of(agent).asked == []
@@ -259,7 +264,7 @@ async def test_a_new_message_instead_of_an_answer_leaves_a_valid_conversation() 
         assert_valid(log)
         assert [m.text() for m in log if m.role is Role.USER] == ["go", "well?"]
         statuses = {t.ticket_id: t.status for t in await runtime.list_tickets(TicketQuery())}
-        result = await runtime.run(thread=T, answers={second.ticket_id: yes(9)})
+        result = await runtime.run(thread=T, answers={second: yes(9)})
         assert_valid(await runtime.messages(T))
 
     assert statuses == {
@@ -312,7 +317,9 @@ async def test_a_live_run_goes_on_with_the_answer_and_waiting_takes_no_time() ->
             async for event in events:
                 if isinstance(event.event, RunFinish) and not clock.monotonic():
                     clock.advance(3_600)
-                    assert await runtime.decide(T, {"budget-2": yes(9)}, by="ann")
+                    assert await runtime.decide(
+                        T, await by_id(runtime, {"budget-2": yes(9)}), by="ann"
+                    )
         result = events.result
         kept = await on_record(runtime, result.run_id)
 
@@ -329,7 +336,7 @@ async def test_another_process_answers_a_run_that_nobody_carries_on(tmp_path: Pa
         await waiting(runtime)
 
     async with Runtime([], store=store) as desk:
-        assert not await desk.decide(T, {"budget-2": yes(1)})
+        assert not await desk.decide(T, await by_id(desk, {"budget-2": yes(1)}))
     async with Runtime([second], store=store) as runtime:
         (taken_up,) = runtime.recovered
         result = await taken_up
@@ -356,7 +363,7 @@ async def test_only_the_rest_is_left_after_a_restart(tmp_path: Path) -> None:
         async with Runtime([agent], store=store, recover=False) as runtime:
             result = await runtime.run(thread=T, **answers)
         asked = asked_by(result)
-        ticket = asked.ticket_id
+        ticket = asked.key or ""
         assert result.spent is not None
         spent.append(result.spent.tokens)
         limit = 2_000 + 1_500 * life
@@ -409,7 +416,7 @@ async def test_a_budget_given_with_the_run_survives_a_restart() -> None:
     ticket = asked_by(await runtime.run("walker", "go", thread=T, budget=ASK_AT_TWO))
 
     again = Runtime([second], store=store, recover=False)
-    result = await again.run(thread=T, answers={ticket.ticket_id: yes(1)})
+    result = await again.run(thread=T, answers={ticket: yes(1)})
 
     assert asked_by(result).arguments["amount"] == 3
     assert result.termination != NATURAL_END
@@ -429,9 +436,9 @@ async def test_an_approval_beside_the_budget_does_not_mix_with_it() -> None:
     async with Runtime([agent]) as runtime:
         result = await runtime.run("a", "go", thread=T)
         assert [t.tool_name for t in result.tickets] == ["pay"]
-        result = await runtime.run(thread=T, answers={"c": True})
+        result = await runtime.run(thread=T, answers=await by_id(runtime, {"c": True}))
         ticket = asked_by(result)
-        result = await runtime.run(thread=T, answers={ticket.ticket_id: True})
+        result = await runtime.run(thread=T, answers={ticket: True})
         log = await runtime.messages(T)
 
     assert result.response == "done"

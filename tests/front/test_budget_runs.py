@@ -22,6 +22,7 @@ from budget_kit import (
 )
 from front_kit import Piece
 
+from answer_kit import by_id
 from awaken import Agent, AgentSpec, Command, InferenceOverride, PhaseContext, Runtime, tool
 from awaken.codec import loads, to_json
 from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop
@@ -185,7 +186,7 @@ async def test_time_after_the_last_question_counts_too() -> None:
         assert result.suspended
         assert (await on_record(runtime, result.run_id)).seconds == 60
         clock.advance(3_600)
-        result = await runtime.run(thread=T, answers={"c": True})
+        result = await runtime.run(thread=T, answers=await by_id(runtime, {"c": True}))
 
     assert "seconds" in stopped_by_budget(result)
     assert result.spent is not None

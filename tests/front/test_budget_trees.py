@@ -137,7 +137,7 @@ async def test_a_share_stays_the_same_over_a_restart() -> None:
 
     hand = walker()
     again = Runtime([boss(budget=budget), hand], store=store, recover=False)
-    result = await again.run(thread=T, answers={ticket.ticket_id: yes(1)})
+    result = await again.run(thread=T, answers={ticket: yes(1)})
 
     ticket = asked_by(result)
     assert (ticket.arguments["amount"], ticket.arguments["level"]) == (5, 0)
@@ -189,7 +189,7 @@ async def test_a_delegate_at_the_roots_limit_asks_there_and_goes_on() -> None:
         waiting = await runtime.run("boss", "go", thread=T)
         ticket = asked_by(waiting)
         (child,) = await children(runtime, waiting.run_id)
-        result = await runtime.run(thread=T, answers={ticket.ticket_id: yes(20)})
+        result = await runtime.run(thread=T, answers={ticket: yes(20)})
         log = await runtime.messages(T)
 
     assert ticket.tool_name == "budget"
@@ -209,10 +209,10 @@ async def test_a_no_ends_the_delegate_and_its_parent_is_told() -> None:
 
     async with Runtime([lead, hand]) as runtime:
         ticket = asked_by(await runtime.run("boss", "go", thread=T))
-        result = await runtime.run(thread=T, answers={ticket.ticket_id: no("enough")})
+        result = await runtime.run(thread=T, answers={ticket: no("enough")})
         second = asked_by(result)
         assert second.asker is None, "now the parent asks, for itself"
-        result = await runtime.run(thread=T, answers={second.ticket_id: yes(1)})
+        result = await runtime.run(thread=T, answers={second: yes(1)})
         log = await runtime.messages(T)
 
     assert "enough" in told(log)[0]
@@ -232,12 +232,12 @@ async def test_what_a_delegate_was_granted_for_the_root_stays_the_roots() -> Non
 
     runtime = Runtime(agents(), store=store, recover=False)
     ticket = asked_by(await runtime.run("boss", "go", thread=T))
-    result = await runtime.run(thread=T, answers={ticket.ticket_id: yes(2)})
+    result = await runtime.run(thread=T, answers={ticket: yes(2)})
     ticket = asked_by(result)
     assert (ticket.arguments["amount"], ticket.arguments["level"]) == (4, 0)
 
     again = Runtime(agents(), store=store, recover=False)
-    result = await again.run(thread=T, answers={ticket.ticket_id: yes(1)})
+    result = await again.run(thread=T, answers={ticket: yes(1)})
 
     assert asked_by(result).arguments["amount"] == 5
     assert result.spent is not None

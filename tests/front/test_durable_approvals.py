@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from front_kit import Piece
 
+from answer_kit import by_id
 from awaken import Agent, PhaseContext, RunResult, Runtime, Suspend, ToolCallResume, tool
 from awaken.contract.threads import TicketQuery
 from awaken.domain.event import RunFinish, ToolCallDone
@@ -58,7 +59,11 @@ class Till:
         return result
 
     async def answer(self, answers: dict[str, Any], **options: Any) -> RunResult:
-        return await self.runtime.run(thread=T, answers=answers, **options)
+        keyed = await by_id(self.runtime, answers)
+        return await self.runtime.run(thread=T, answers=keyed, **options)
+
+    async def decide(self, answers: dict[str, Any], by: str | None = None) -> bool:
+        return await self.runtime.decide(T, await by_id(self.runtime, answers), by=by)
 
     async def tickets(self, status: TicketStatus | None = None) -> list[Ticket]:
         return list(await self.runtime.list_tickets(TicketQuery(status=status)))
@@ -102,9 +107,9 @@ async def test_who_when_and_why_are_kept() -> None:
     await till.ask()
     till.clock.advance(90)
 
-    await till.runtime.decide(T, {"c1": True}, by="ann")
+    await till.decide({"c1": True}, by="ann")
     no = ToolCallResume.deny("too much", by="bob")
-    await till.runtime.decide(T, {"c2": no})
+    await till.decide({"c2": no})
 
     first, second = await till.tickets(TicketStatus.ANSWERED)
     assert first.decision is not None
@@ -127,8 +132,8 @@ async def test_a_forged_answer_is_refused_and_changes_nothing(door: str) -> None
     before = await till.picture()
     forged = {ticket.ticket_id: ToolCallResume.approve(digest=call_digest("r", "pay", {"n": 9}))}
 
-    with pytest.raises(InvalidResume, match=r"approval_c1.*given for"):
-        await (till.answer(forged) if door == "run" else till.runtime.decide(T, forged))
+    with pytest.raises(InvalidResume, match=r"given for.*approval_c1"):
+        await (till.answer(forged) if door == "run" else till.decide(forged))
 
     assert await till.picture() == before
     assert till.paid == []
@@ -147,7 +152,7 @@ async def test_answers_count_all_or_none(door: str) -> None:
     batch = {"c1": True, "ghost": True, "c2": False}
 
     with pytest.raises(InvalidResume, match="ghost"):
-        await (till.answer(batch) if door == "run" else till.runtime.decide(T, batch))
+        await (till.answer(batch) if door == "run" else till.decide(batch))
 
     assert await till.picture() == before
     assert (await till.answer({"c1": True, "c2": False})).response == "done"
@@ -164,7 +169,7 @@ async def test_a_ticket_is_answered_once() -> None:
         with pytest.raises(InvalidResume, match=r"c1.*answered"):
             await till.answer({"c1": again})
         with pytest.raises(InvalidResume, match=r"c1.*answered"):
-            await till.runtime.decide(T, {"c1": again})
+            await till.decide({"c1": again})
 
     assert await till.picture() == before
     assert till.paid == [1]
@@ -178,7 +183,7 @@ async def test_the_same_answer_repeated_is_one_answer() -> None:
 
     await till.answer({"c1": yes})
     again = await till.answer({"c1": yes})
-    await till.runtime.decide(T, {"c1": yes})
+    await till.decide({"c1": yes})
 
     assert again.suspended
     assert till.paid == [1]
@@ -213,7 +218,7 @@ async def test_a_call_may_be_approved_with_other_arguments(door: str) -> None:
     if door == "run":
         await till.answer(edited)
     else:
-        assert await till.runtime.decide(T, edited)
+        assert await till.decide(edited)
         await finished(till)
 
     assert till.paid == [10]
@@ -284,7 +289,7 @@ async def test_a_cancelled_run_closes_its_tickets() -> None:
     assert list(await till.store.load_commands(T)) == []
     assert not await till.runtime.cancel(T)
     with pytest.raises(InvalidResume, match=r"c1.*closed"):
-        await till.runtime.decide(T, {"c1": True})
+        await till.decide({"c1": True})
     again = await till.runtime.run("till", "hello", thread=T)
     assert again.run_id != waiting.run_id
     assert till.paid == []
@@ -327,8 +332,8 @@ async def test_an_approval_nobody_gave_in_time_is_a_no(by: str) -> None:
     assert await till.runtime.recover() == []
     till.clock.advance(62)
 
-    with pytest.raises(InvalidResume, match=r"c1.*expired"):
-        await till.runtime.decide(T, {"c1": True})
+    with pytest.raises(InvalidResume, match=r"expired"):
+        await till.decide({"c1": True})
     (run,) = await till.runtime.recover()
 
     assert (await run).response == "done"
@@ -383,7 +388,7 @@ async def test_an_answer_wakes_a_run_nobody_carries_on() -> None:
     till = Till(1)
     await till.ask()
 
-    assert await till.runtime.decide(T, {"c1": True})
+    assert await till.decide({"c1": True})
     await finished(till)
 
     assert till.paid == [1]
@@ -395,7 +400,7 @@ async def test_an_answer_waits_for_somebody_who_recovers() -> None:
     till = Till(1, recover=False)
     await till.ask()
 
-    assert not await till.runtime.decide(T, {"c1": True})
+    assert not await till.decide({"c1": True})
     assert till.paid == []
     (run,) = await till.runtime.recover()
 
@@ -409,7 +414,7 @@ async def test_an_answer_given_where_the_agent_is_unknown_waits_for_it() -> None
     await till.ask()
     stranger = Runtime([Agent("other", model=ScriptedModel([]))], store=till.store)
 
-    assert not await stranger.decide(T, {"c1": True}, by="ann")
+    assert not await stranger.decide(T, await by_id(stranger, {"c1": True}), by="ann")
     async with till.runtime:
         (run,) = till.runtime.recovered
         assert (await run).response == "done"
@@ -440,7 +445,7 @@ async def test_an_answer_that_comes_before_the_run_pauses_is_carried_out() -> No
         async for event in runtime.events(T):
             if isinstance(event.event, ToolCallDone):
                 break
-        assert await runtime.decide(T, {"c1": True})
+        assert await runtime.decide(T, await by_id(runtime, {"c1": True}))
         go.set()
 
     assert run.result().response == "done"
@@ -462,9 +467,9 @@ async def test_two_answers_one_after_the_other_both_count() -> None:
     runtime = Runtime([Agent("till", model=ScriptedModel([calls, "done"]), tools=[pay])])
     await runtime.run("till", "pay", thread=T)
 
-    assert await runtime.decide(T, {"c1": True})
+    assert await runtime.decide(T, await by_id(runtime, {"c1": True}))
     await paying.wait()
-    assert await runtime.decide(T, {"c2": True})
+    assert await runtime.decide(T, await by_id(runtime, {"c2": True}))
     decided.set()
     live = runtime.engine.active.find(T)
     if live is not None:

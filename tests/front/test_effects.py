@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from answer_kit import by_id
 from awaken import Agent, Runtime, ToolCallContext, ToolOutput, ToolResult, tool
 from awaken.codec import Json
 from awaken.contract.commits import CallPhase, Committed, ThreadCommit
@@ -290,6 +291,6 @@ async def test_a_call_that_only_asks_leaves_no_intent() -> None:
     runtime = Runtime([Agent("a", model=model, tools=[act])], store=Watched())
 
     await runtime.run("a", "go", thread="t")
-    await runtime.run(thread="t", answers={"c1": True})
+    await runtime.run(thread="t", answers=await by_id(runtime, {"c1": True}))
 
     assert [phases for phases in seen if phases] == [("suspended",), ("intent",), ("succeeded",)]

@@ -103,7 +103,8 @@ async def test_looking_around_outlives_any_error(monkeypatch: pytest.MonkeyPatch
     store = Flawed()
     async with Runtime([payer()], store=store) as runtime:
         first = await runtime.run("payer", "go", thread=T)
-        await store.decide(T, [("c", ToolCallResume.approve())], at_ms=1)
+        (ticket,) = await runtime.list_tickets()
+        await store.decide(T, [(ticket.key, ToolCallResume.approve())], at_ms=1)
         result = await runtime.wait(first.run_id, timeout=5)
 
     assert store.failed
@@ -133,7 +134,7 @@ async def test_a_pause_and_an_answer_look_at_their_own_thread_only() -> None:
     async with Runtime([payer()], store=store) as runtime:
         store.asked.clear()
         first = await runtime.run("payer", "go", thread=T)
-        assert await runtime.decide(T, {first.tickets[0].tool_call_id: True})
+        assert await runtime.decide(T, {first.tickets[0]: True})
         result = await runtime.wait(T, timeout=5)
 
     assert result.response == "paid"
@@ -198,7 +199,7 @@ async def test_whoever_waits_for_a_run_that_was_answered_and_not_taken_up_is_tol
     store = MemoryStore()
     async with Runtime([payer()], store=store, recover=False) as runtime:
         first = await runtime.run("payer", "go", thread=T)
-        assert not await runtime.decide(T, {first.tickets[0].tool_call_id: True})
+        assert not await runtime.decide(T, {first.tickets[0]: True})
         with pytest.raises(RunAbandoned):
             await runtime.wait(T, timeout=5)
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from front_kit import told
 
+from answer_kit import by_id
 from awaken import (
     Agent,
     Command,
@@ -122,7 +123,7 @@ class Shop:
     async def buy(self, thread: str = T) -> None:
         """Four steps and a pause."""
         await self.runtime.run("shop", "buy", thread=thread)
-        await self.runtime.run(thread=thread, answers={"p": True})
+        await self.runtime.run(thread=thread, answers=await by_id(self.runtime, {"p": True}))
 
     async def die(self, thread: str = T, text: str = "die") -> None:
         """A run that is left in the middle of its first step."""
@@ -269,7 +270,9 @@ async def test_a_fork_of_a_thread_that_waits_has_nothing_to_answer() -> None:
     assert_paired(shop.requests[-1])
     (ticket,) = await shop.runtime.list_tickets()
     assert ticket.thread_id == T
-    assert (await shop.runtime.run(thread=T, answers={"p": True})).response == "done"
+    assert (
+        await shop.runtime.run(thread=T, answers=await by_id(shop.runtime, {"p": True}))
+    ).response == "done"
 
 
 async def test_what_cannot_be_forked_is_refused() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from front_kit import Held, pay, told
 
+from answer_kit import by_id
 from awaken import Agent, RunEvent, Runtime, ToolCallContext, tool
 from awaken.codec import Json
 from awaken.contract.commits import Committed, ThreadCommit
@@ -248,7 +249,9 @@ async def test_leaving_while_somebody_is_asked_ends_the_stream() -> None:
 
     [run] = await runtime.list_runs()
     assert run.status.value == "waiting"
-    assert (await runtime.run(thread="t", answers={"c1": True})).response == "done"
+    assert (
+        await runtime.run(thread="t", answers=await by_id(runtime, {"c1": True}))
+    ).response == "done"
 
 
 async def test_an_error_in_the_block_cancels_the_run_and_passes_through() -> None:
@@ -440,7 +443,7 @@ async def test_a_stream_that_waits_is_answered_and_goes_on() -> None:
             if isinstance(event.event, RunFinish):
                 ends.append(str(event.event.termination.__struct_config__.tag))
                 if ends[-1] == "suspended":
-                    await runtime.decide("t", {"c1": True})
+                    await runtime.decide("t", await by_id(runtime, {"c1": True}))
 
     assert ends == ["suspended", "natural_end"]
     assert events.result.response == "done"
@@ -455,7 +458,7 @@ async def test_a_stream_that_does_not_wait_ends_with_the_pause() -> None:
 
     assert result.suspended
     assert [ticket.tool_call_id for ticket in result.tickets] == ["c1"]
-    async with runtime.stream(thread="t", answers={"c1": True}) as events:
+    async with runtime.stream(thread="t", answers=await by_id(runtime, {"c1": True})) as events:
         assert [piece async for piece in events.text()] == ["done"]
 
 

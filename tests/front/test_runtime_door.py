@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from front_kit import Held, Piece, pay, told
 
+from answer_kit import by_id
 from awaken import (
     Agent,
     AgentSpec,
@@ -368,7 +369,7 @@ async def test_messages_and_answers_need_a_run() -> None:
 
     assert not await runtime.send("t", "hello?")
     with pytest.raises(InvalidResume, match="'t'"):
-        await runtime.decide("t", {"c1": True})
+        await runtime.decide("t", await by_id(runtime, {"c1": True}))
 
 
 # -- replacing --------------------------------------------------------------------------------
@@ -456,7 +457,9 @@ async def test_leaving_the_runtime_does_not_wait_for_an_approval() -> None:
             await asked.wait()
 
     later = Runtime([Agent("a", model=ScriptedModel(["done"]), tools=[pay])], store=store)
-    assert (await later.run(thread="t", answers={"c1": True})).response == "done"
+    assert (
+        await later.run(thread="t", answers=await by_id(later, {"c1": True}))
+    ).response == "done"
 
 
 # -- reading ----------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import awaken.front.recovery as recovery
+from answer_kit import by_id
 from awaken import Agent, Runtime, ToolCallResume, tool
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.llm import InferenceRequest
@@ -97,7 +98,8 @@ class Racing(MemoryStore):
         context = await super().load_context(thread_id, tail=tail)
         if self.racing:
             self.racing = False
-            await self.decide(T, [("c1", ToolCallResume.approve())], at_ms=0)
+            (ticket,) = await self.list_tickets(TicketQuery())
+            await self.decide(T, [(ticket.key, ToolCallResume.approve())], at_ms=0)
         return context
 
 
@@ -161,7 +163,7 @@ async def test_an_approval_in_time_counts_though_the_owner_slept() -> None:
             if isinstance(event.event, RunFinish) and not counter.paid:
                 await counter.clock.until_sleeping()
                 counter.clock.advance(30)
-                assert await other.decide(T, {"c1": True}, by="ann")
+                assert await other.decide(T, await by_id(other, {"c1": True}), by="ann")
                 counter.clock.advance(600)
 
     assert events.result.response == "done"
@@ -176,7 +178,7 @@ async def test_an_approval_in_time_counts_though_nobody_ran() -> None:
     """01/D-15: a run that was given up, too; whoever recovers it is late, the answer is not."""
     counter = Counter(MemoryStore())
     await counter.runtime().run("till", "pay", thread=T)
-    await counter.stranger().decide(T, {"c1": True})
+    await counter.stranger().decide(T, {await counter.ticket(): True})
     counter.clock.advance(600)
 
     (run,) = await counter.runtime().recover()
@@ -194,7 +196,7 @@ async def test_an_open_runtime_goes_on_with_a_run_another_one_decided() -> None:
 
     async with counter.runtime() as runtime:
         assert (await runtime.run("till", "pay", thread=T)).suspended
-        assert not await counter.stranger().decide(T, {"c1": True})
+        assert not await counter.stranger().decide(T, {await counter.ticket(): True})
         await counter.finished()
 
     assert counter.paid == [5]
@@ -211,11 +213,11 @@ async def test_an_open_runtime_says_no_for_those_who_did_not_answer_in_time(
     async with counter.runtime() as runtime:
         await runtime.run("till", "pay", thread=T)
         counter.clock.advance(62)
-        with pytest.raises(InvalidResume, match=r"c1.*expired"):
-            await runtime.decide(T, {"c1": True})
+        with pytest.raises(InvalidResume, match=r"expired"):
+            await runtime.decide(T, await by_id(runtime, {"c1": True}))
         await counter.finished()
-        with pytest.raises(InvalidResume, match=r"c1.*expired"):
-            await runtime.run(thread=T, answers={"c1": True})
+        with pytest.raises(InvalidResume, match=r"expired"):
+            await runtime.run(thread=T, answers=await by_id(runtime, {"c1": True}))
 
     assert await counter.told() == ["Denied: nobody decided about 'pay' in time"]
     assert (await counter.ticket()).status is TicketStatus.EXPIRED

@@ -9,6 +9,7 @@ from typing import Any, TypedDict
 import pytest
 from front_kit import Piece, pay
 
+from answer_kit import by_id
 from awaken import Agent, Runtime, tool
 from awaken.contract.events import EventSink
 from awaken.contract.llm import LlmStreamEvent, ModelAbilities, ProviderError, Stop
@@ -73,7 +74,9 @@ async def test_a_run_that_is_answered_goes_on_with_the_shape_of_its_agent() -> N
     model = Native([tool_call_response("", "pay", "c1", {"n": 1}), '{"value": [1, 2]}'])
     async with Runtime([Agent("a", model=model, output=list[int], tools=[pay])]) as runtime:
         assert await shown(runtime.stream("a", "go", thread="t")) == []
-        assert await shown(runtime.stream(thread="t", answers={"c1": True})) == [[1, 2]]
+        assert await shown(
+            runtime.stream(thread="t", answers=await by_id(runtime, {"c1": True}))
+        ) == [[1, 2]]
 
 
 async def test_the_shape_is_that_of_the_agent_that_was_handed_the_run() -> None:
@@ -127,7 +130,7 @@ async def test_a_hand_over_that_had_to_be_approved_changes_the_shape_too() -> No
     ]
     async with Runtime(agents) as runtime:
         await runtime.run("lists", "go", thread="t")
-        stream = runtime.stream(thread="t", answers={"check": True})
+        stream = runtime.stream(thread="t", answers=await by_id(runtime, {"check": True}))
         assert await shown(stream) == [{"name": "Paris"}]
 
 

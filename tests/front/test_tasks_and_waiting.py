@@ -224,7 +224,7 @@ async def test_a_run_that_needs_an_answer_is_returned_suspended(store: str) -> N
     async with Runtime([agent], store=store) as runtime:
         asked = await runtime.run("payer", "go", thread=T)
         found = await runtime.wait(T)
-        await runtime.decide(T, {found.tickets[0].ticket_id: True})
+        await runtime.decide(T, {found.tickets[0]: True})
         result = await runtime.wait(T, timeout=5)
 
     assert found.suspended

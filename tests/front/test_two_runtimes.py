@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from front_kit import told
 
+from answer_kit import by_id
 from awaken import Agent, RunResult, Runtime, ToolCallResume, tool
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.llm import InferenceRequest
@@ -197,7 +198,7 @@ async def test_the_other_decides_for_it() -> None:
                 if isinstance(end, RunFinish) and isinstance(end.termination, Suspended):
                     (ticket,) = await second.runtime.list_tickets()
                     with pytest.raises(InvalidResume, match="ghost"):
-                        await second.runtime.decide(T, {"ghost": True})
+                        await second.runtime.decide(T, await by_id(second.runtime, {"ghost": True}))
                     forged = ToolCallResume.approve(digest="0")
                     with pytest.raises(InvalidResume, match="given for"):
                         await second.runtime.decide(T, {ticket.key: forged})
@@ -213,7 +214,7 @@ async def test_a_run_that_waits_nowhere_goes_on_where_it_is_answered() -> None:
     first, second = two()
     waiting = await first.runtime.run("desk", "pay", thread=T)
 
-    result = await second.runtime.run(thread=T, answers={"c1": True})
+    result = await second.runtime.run(thread=T, answers=await by_id(second.runtime, {"c1": True}))
 
     assert result.run_id == waiting.run_id
     assert second.asked[0][-1] == "tool: paid 3"

@@ -245,7 +245,7 @@ async def test_one_that_cannot_be_paid_again_asks_and_goes_on_once_it_may() -> N
         result = await runtime.run("a", "go", thread="t")
         assert result.suspended
         while result.suspended:
-            result = await runtime.run(thread="t", answers={result.tickets[0].ticket_id: True})
+            result = await runtime.run(thread="t", answers={result.tickets[0]: True})
         log = await runtime.messages("t")
     assert result.response == "more"
     assert [m.text()[:4] for m in log if m.role is Role.ASSISTANT] == ["xxxx", "more"]

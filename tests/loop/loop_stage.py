@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
+from answer_kit import by_key
 from awaken import Agent, Command, PhaseContext, Registrar, RunRequest, Runtime
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.commits import Committed, ThreadCommit
@@ -209,11 +210,17 @@ class Stage:
             "agent_id": self.agent_id,
             "wait_for_decisions": False,
         }
+        if "decisions" in request:
+            request["decisions"] = await by_key(self.store, request["decisions"])
         return await self.engine.run(RunRequest(**(options | request)), self.sink)
 
     async def resume(self, *decisions: Any, **request: Any) -> AgentRunResult:
         """The same, with decisions and nothing else."""
         return await self.run(None, decisions=decisions, **request)
+
+    async def decide(self, *decisions: Any) -> bool:
+        """Answer calls of the live run."""
+        return await self.engine.send_decisions(THREAD, await by_key(self.store, decisions))
 
     @property
     def events(self) -> list[AgentEvent]:

@@ -108,9 +108,9 @@ async def live(store: Store) -> Stage:
     async with asyncio.timeout(5), asyncio.TaskGroup() as group:
         group.create_task(stage.run(wait_for_decisions=True))
         await stage.sink.until(RunFinish, 1)
-        await stage.engine.send_decision(THREAD, "c1", ToolCallResume.approve())
+        await stage.decide(("c1", ToolCallResume.approve()))
         await stage.sink.until(RunFinish, 2)
-        await stage.engine.send_decision(THREAD, "c2", ToolCallResume.deny())
+        await stage.decide(("c2", ToolCallResume.deny()))
     return stage
 
 

@@ -88,7 +88,7 @@ async def test_a_message_while_suspended_waits_for_the_decision() -> None:
         run = group.create_task(stage.run(wait_for_decisions=True))
         await stage.sink.until(RunFinish)
         assert await stage.engine.send_messages(THREAD, [Message.user("hurry")])
-        assert await stage.engine.send_decision(THREAD, "c1", ToolCallResume.approve())
+        assert await stage.decide(("c1", ToolCallResume.approve()))
 
     assert run.result().response == "done"
     assert model.calls == 2

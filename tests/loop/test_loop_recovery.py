@@ -10,6 +10,7 @@ import pytest
 from crash_stage import Deed, Mortal, crash, ledger, recovered
 from loop_stage import THREAD, CheckedModel, Stage, TestPlugin
 
+from answer_kit import by_id
 from awaken import Agent, Block, PhaseContext, ToolCallContext, ToolCallResume, tool
 from awaken.contract.threads import TicketQuery
 from awaken.contract.tool import Tool
@@ -417,7 +418,7 @@ async def test_a_partly_answered_batch_survives() -> None:
         Agent("a", model=CheckedModel(calls), tools=[launch], tool_executor=executor), store=store
     )
     await first.run()
-    assert await first.runtime.decide(THREAD, {"c1": True}, by="ann")
+    assert await first.runtime.decide(THREAD, await by_id(first.runtime, {"c1": True}), by="ann")
     store.forsake()
 
     model = CheckedModel("both up")

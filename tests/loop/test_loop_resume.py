@@ -114,7 +114,7 @@ async def test_what_a_yes_means_is_the_calls_mode(
         async with asyncio.timeout(5), asyncio.TaskGroup() as group:
             run = group.create_task(stage.run(wait_for_decisions=True))
             await stage.sink.until(RunFinish)
-            assert await stage.engine.send_decision(THREAD, "ticket-c1", decision)
+            assert await stage.decide(("ticket-c1", decision))
         ended = run.result()
     else:
         await stage.run()
@@ -310,13 +310,13 @@ async def answer_one_by_one(stage: Stage, live: bool, after_first: Any) -> None:
         async with asyncio.timeout(5), asyncio.TaskGroup() as group:
             run = group.create_task(stage.run(wait_for_decisions=True))
             await stage.sink.until(RunFinish, 1)
-            assert await stage.engine.send_decision(THREAD, "c2", YES)
+            assert await stage.decide(("c2", YES))
             await stage.sink.until(RunFinish, 2)
             after_first()
             waiting = (await stage.record()).waiting
             assert waiting is not None
             assert [t.tool_call_id for t in waiting.tickets] == ["c1"]
-            assert await stage.engine.send_decision(THREAD, "c1", YES)
+            assert await stage.decide(("c1", YES))
         assert run.result().termination == NATURAL_END
     else:
         await stage.run()
@@ -454,10 +454,10 @@ async def test_an_answer_to_nothing_is_refused_and_changes_nothing(live: bool) -
             run = group.create_task(stage.run(wait_for_decisions=True))
             await stage.sink.until(RunFinish)
             before = await stage.record()
-            assert await stage.engine.send_decision(THREAD, "ghost", YES) is False
-            assert await stage.engine.send_decisions(THREAD, [("c1", YES), ("ghost", YES)]) is False
+            assert await stage.decide(("ghost", YES)) is False
+            assert await stage.decide(("c1", YES), ("ghost", YES)) is False
             assert await stage.record() == before
-            assert await stage.engine.send_decision(THREAD, "c1", YES)
+            assert await stage.decide(("c1", YES))
         assert run.result().termination == NATURAL_END
     else:
         await stage.run()
@@ -514,8 +514,8 @@ async def test_two_live_answers_to_one_call_count_once() -> None:
     async with asyncio.timeout(5), asyncio.TaskGroup() as group:
         run = group.create_task(stage.run(wait_for_decisions=True))
         await stage.sink.until(RunFinish)
-        assert await stage.engine.send_decision(THREAD, "c1", YES)
-        await stage.engine.send_decision(THREAD, "approval_c1", NO)
+        assert await stage.decide(("c1", YES))
+        await stage.decide(("approval_c1", NO))
 
     assert run.result().response == "up"
     assert launcher.ran == [1]
@@ -528,8 +528,8 @@ async def test_a_decision_while_the_run_is_busy_is_refused() -> None:
 
     @tool
     async def look() -> str:
-        refused.append(not await stage.engine.send_decision(THREAD, "c1", YES))
-        refused.append(not await stage.engine.send_decision(THREAD, "c0", YES))
+        refused.append(not await stage.decide(("c1", YES)))
+        refused.append(not await stage.decide(("c0", YES)))
         return "seen"
 
     model = CheckedModel(tool_call_response("", "look", "c0", {}), launcher.calls(1), "up")
@@ -540,7 +540,7 @@ async def test_a_decision_while_the_run_is_busy_is_refused() -> None:
         await stage.sink.until(RunFinish)
         assert refused == [True, True]
         assert launcher.ran == []
-        await stage.engine.send_decision(THREAD, "c1", YES)
+        await stage.decide(("c1", YES))
 
     assert run.result().response == "up"
 
@@ -565,7 +565,7 @@ async def test_a_call_can_be_decided_while_its_neighbour_still_runs() -> None:
         run = group.create_task(stage.run(wait_for_decisions=True))
         await begun.wait()
         await stage.sink.until(ToolCallDone)
-        assert await stage.engine.send_decision(THREAD, "c1", YES)
+        assert await stage.decide(("c1", YES))
         assert launcher.ran == []
         go.set()
 
@@ -617,7 +617,7 @@ async def test_a_resume_is_told_before_anything_of_it_happens() -> None:
     async with asyncio.timeout(5), asyncio.TaskGroup() as group:
         group.create_task(stage.run(wait_for_decisions=True))
         await stage.sink.until(RunFinish)
-        await stage.engine.send_decision(THREAD, "c1", YES)
+        await stage.decide(("c1", YES))
 
     kinds = [type(e) for e in stage.events]
     pause = kinds.index(RunFinish)

@@ -485,7 +485,7 @@ async def test_a_live_yes_runs_the_call() -> None:
     async with asyncio.TaskGroup() as group:
         run = group.create_task(stage.run(wait_for_decisions=True))
         await stage.sink.until(RunFinish)
-        assert await stage.engine.send_decision(THREAD, "c1", ToolCallResume.approve())
+        assert await stage.decide(("c1", ToolCallResume.approve()))
 
     assert run.result().termination == NATURAL_END
     assert [(r.target_id, r.result) for r in stage.told(ToolCallResumed)] == [("c1", "up at 2")]
@@ -501,7 +501,7 @@ async def test_a_live_no_goes_on_without_the_call() -> None:
     async with asyncio.TaskGroup() as group:
         run = group.create_task(stage.run(wait_for_decisions=True))
         await stage.sink.until(RunFinish)
-        assert await stage.engine.send_decision(THREAD, "c1", ToolCallResume.deny("not today"))
+        assert await stage.decide(("c1", ToolCallResume.deny("not today")))
 
     assert run.result().termination == NATURAL_END
     assert [r.target_id for r in stage.told(ToolCallResumed)] == ["c1"]
@@ -525,7 +525,7 @@ async def test_an_event_while_suspended_waits_for_the_decision() -> None:
         assert sender.send({"kind": "completed", "task_id": "bg-1", "result": 7})
         await store.until_length(3)  # the event is kept at once
         assert model.calls == 1
-        await stage.engine.send_decision(THREAD, "c1", ToolCallResume.approve())
+        await stage.decide(("c1", ToolCallResume.approve()))
 
     assert run.result().response == "both heard"
     assert model.calls == 2

@@ -9,6 +9,7 @@ import pytest
 from crash_stage import Deed, crash, ledger
 from loop_stage import THREAD, CheckedModel, Stage, TestPlugin, assert_event_order
 
+from answer_kit import by_id
 from awaken import Agent, Block, PhaseContext, ToolCallContext, ToolCallResume, tool
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.threads import TicketQuery
@@ -99,7 +100,7 @@ async def test_a_question_of_a_turn_that_hands_over_is_settled_by_the_one_who_as
         async with asyncio.timeout(5), asyncio.TaskGroup() as group:
             task = group.create_task(stage.run("pay", wait_for_decisions=True))
             await stage.sink.until(RunFinish)
-            await stage.runtime.decide(THREAD, {"c1": True})
+            await stage.runtime.decide(THREAD, await by_id(stage.runtime, {"c1": True}))
         result = task.result()
     else:
         assert isinstance((await stage.run("pay")).termination, Suspended)

@@ -73,7 +73,7 @@ async def main(database: str, ledger: str, policy: str, *rest: str) -> None:
             for ticket in result.tickets:
                 asked.append(ticket.reason)
                 seen = ToolCallResume.approve("Ann saw it leave", by="ann")
-                result = await runtime.run(thread=THREAD, answers={ticket.ticket_id: seen})
+                result = await runtime.run(thread=THREAD, answers={ticket: seen})
         run = await runtime.engine.store.latest_run(THREAD)
         calls = await runtime.engine.store.load_calls(run.run_id) if run else []
         found = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from answer_kit import by_id
 from awaken import Agent, Runtime, tool
 from awaken.contract.llm import InferenceRequest
 from awaken.contract.threads import TicketQuery
@@ -43,7 +44,7 @@ async def test_an_answer_given_while_other_calls_run_is_carried_out(tmp_path: Pa
             group.create_task(runtime.run("desk", "Pay!", thread=THREAD))
             while not (await store.list_tickets(TicketQuery(thread_id=THREAD))).items:
                 since = await store.changed(THREAD, since)
-            assert await runtime.decide(THREAD, {"c1": True})
+            assert await runtime.decide(THREAD, await by_id(runtime, {"c1": True}))
             answered.set()
         async with asyncio.timeout(2):
             while True:

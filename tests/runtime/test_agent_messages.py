@@ -206,7 +206,7 @@ async def test_a_run_that_waits_for_an_answer_reads_it_with_the_answer(place: Pl
         asked = await runtime.run("neighbour", "hi", thread=N)
         await runtime.run("writer", "go", thread=T)
         assert [c.messages[0].text() for c in await runtime.store.load_commands(N)] == ["hello"]
-        await runtime.run(thread=N, answers={asked.tickets[0].ticket_id: True})
+        await runtime.run(thread=N, answers={asked.tickets[0]: True})
         run = await over(runtime, N)
 
     assert yard.done == ["paid 5"]

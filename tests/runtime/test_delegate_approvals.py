@@ -103,11 +103,11 @@ class Way:
         assert asker.ticket is not None
         match self.name:
             case "answers":
-                await runtime.run(thread=T, answers={ticket.call_id: answer})
+                await runtime.run(thread=T, answers={ticket: answer})
             case "root":
                 assert await runtime.decide(T, {ticket.key: answer})
             case "run":
-                assert await runtime.decide(ticket.run_id, {ticket.ticket_id: answer})
+                assert await runtime.decide(ticket.run_id, {ticket: answer})
             case "child":
                 assert await runtime.decide(asker.run_id, {asker.ticket: answer})
         return ticket.run_id
@@ -297,10 +297,10 @@ async def test_children_side_by_side_ask_side_by_side(place: Place) -> None:
         shown = {t.asker.agent_id: t for t in result.tickets if t.asker is not None}
         assert {who: t.arguments for who, t in shown.items()} == {"ann": {"n": 1}, "bob": {"n": 2}}
 
-        again = await runtime.run(thread=T, answers={shown["bob"].tool_call_id: False})
+        again = await runtime.run(thread=T, answers={shown["bob"]: False})
         assert [t.tool_call_id for t in again.tickets] == [shown["ann"].tool_call_id]
         assert world.done == []
-        last = await runtime.run(thread=T, answers={shown["ann"].tool_call_id: True})
+        last = await runtime.run(thread=T, answers={shown["ann"]: True})
 
         assert last.response == "boss[ann[paid 1], bob[Denied: 'pay' was not approved]]"
         assert world.done == ["paid 1"]
@@ -317,7 +317,7 @@ async def test_answers_to_several_children_count_together(place: Place) -> None:
     ]
     async with place.runtime(agents) as runtime:
         result = await suspended(runtime)
-        yes = {ticket.tool_call_id: True for ticket in result.tickets}
+        yes = {ticket.key or "": True for ticket in result.tickets}
 
         with pytest.raises(InvalidResume, match="ghost"):
             await runtime.run(thread=T, answers={**yes, "ghost": True})

@@ -248,7 +248,7 @@ async def test_an_approved_child_is_left_and_not_asked_for_again(place: Place) -
     first = place.runtime(agents, on_close="leave")
     async with first:
         result = await first.run("boss", "go", thread=T)
-        answers = {result.tickets[0].tool_call_id: True}
+        answers = {result.tickets[0]: True}
         running = asyncio.ensure_future(first.run(thread=T, answers=answers))
         await close_at(first, world)
         with pytest.raises(RunLeft):

@@ -102,7 +102,7 @@ async def test_any_answer_is_put_into_words(answer: ToolCallResume, text: str) -
     far = Far(Place("memory", Path()))
     async with far.runtime() as runtime:
         result = await asked(runtime)
-        again = await runtime.run(thread=T, answers={result.tickets[0].tool_call_id: answer})
+        again = await runtime.run(thread=T, answers={result.tickets[0]: answer})
         assert again.suspended
     assert far.heard == ["plan a trip", text]
 

@@ -510,7 +510,7 @@ async def test_a_child_whose_parent_cannot_tell_it_the_answer_is_ended(place: Pl
         child = await only_child(runtime)
         runtime.replace([Agent("boss", model=boss.model), helper])
 
-        last = await runtime.run(thread=T, answers={result.tickets[0].tool_call_id: True})
+        last = await runtime.run(thread=T, answers={result.tickets[0]: True})
 
         assert last.termination == NATURAL_END
         assert "tool 'agent_run_helper' not found" in last.response
@@ -541,7 +541,7 @@ async def test_a_child_whose_parent_was_blocked_before_it_could_tell_it_is_ended
         result = await runtime.run("boss", "go", thread=T)
         child = await only_child(runtime)
 
-        last = await runtime.run(thread=T, answers={result.tickets[0].tool_call_id: True})
+        last = await runtime.run(thread=T, answers={result.tickets[0]: True})
 
         assert last.termination == Blocked(value="closed")
         assert (await ended(runtime, child)).termination_reason == CANCELLED

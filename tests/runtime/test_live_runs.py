@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from run_kit import record_of, results, told
 
+from answer_kit import by_id
 from awaken import Agent, Message, RunRequest, Runtime, ToolCallResume, tool
 from awaken.contract.commits import Committed, ThreadCommit
 from awaken.contract.llm import InferenceRequest
@@ -264,7 +265,7 @@ async def test_the_front_door_does_not_guess_either() -> None:
         assert not await slow.runtime.cancel("x")
         assert not await slow.runtime.send("x", "hello")
         with pytest.raises(InvalidResume, match="'x'"):
-            await slow.runtime.decide("x", {"c1": True})
+            await slow.runtime.decide("x", await by_id(slow.runtime, {"c1": True}))
 
     assert of_run.result().termination == of_thread.result().termination == NATURAL_END
 
@@ -341,4 +342,4 @@ async def test_a_run_that_does_not_wait_takes_no_decisions() -> None:
         assert not await slow.engine.send_decision("t", "c1", ToolCallResume.approve())
         assert not await slow.engine.send_decisions("t", [])
         with pytest.raises(InvalidResume, match="c1"):
-            await slow.runtime.decide("t", {"c1": True})
+            await slow.runtime.decide("t", await by_id(slow.runtime, {"c1": True}))

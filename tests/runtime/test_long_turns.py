@@ -43,7 +43,7 @@ async def test_what_was_asked_is_shown_after_an_approval_in_a_long_turn() -> Non
     agent = Agent("a", model=model, tools=[look, buy], context_policy=policy)
     async with Runtime([agent]) as runtime:
         paused = await runtime.run("a", "PLEASE", thread="t")
-        result = await runtime.run(thread="t", answers={paused.tickets[0].ticket_id: True})
+        result = await runtime.run(thread="t", answers={paused.tickets[0]: True})
     assert result.response == "done"
     shown = [m for m in requests[-1] if m.role is Role.USER]
     assert [m.text() for m in shown] == ["PLEASE"]

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from run_kit import Piece, record_of, results, state_of, told
 
+from answer_kit import by_id
 from awaken import (
     Agent,
     Command,
@@ -269,7 +270,7 @@ async def test_a_new_message_supersedes_suspended_calls() -> None:
     assert [call.id for call in log[1].tool_calls or ()] == ["c0", "c1"]
     assert "paid" not in results(log).values()
     with pytest.raises(Exception, match="c1"):
-        await bench.runtime.run(thread="t", answers={"c1": True})
+        await bench.runtime.run(thread="t", answers=await by_id(bench.runtime, {"c1": True}))
 
 
 async def test_an_internal_message_supersedes_nothing() -> None:
@@ -289,7 +290,9 @@ async def test_decisions_supersede_nothing() -> None:
     bench = Bench(PAY, "done")
     await bench.ask()
 
-    result = await bench.runtime.run(input="yes, please", thread="t", answers={"c1": True})
+    result = await bench.runtime.run(
+        input="yes, please", thread="t", answers=await by_id(bench.runtime, {"c1": True})
+    )
 
     assert result.response == "done"
     assert told(bench.model.requests[1].messages) == [
@@ -387,7 +390,7 @@ async def test_a_continuation_goes_on_with_the_runs_own_state() -> None:
     waiting = await Bench(PAY, store=store, plugins=[keeper(seen)]).ask()
     bench = Bench("done", store=store, plugins=[keeper(seen)])
 
-    result = await bench.runtime.run(thread="t", answers={"c1": True})
+    result = await bench.runtime.run(thread="t", answers=await by_id(bench.runtime, {"c1": True}))
 
     assert result.run_id == waiting.run_id
     assert (waiting.steps, result.steps) == (1, 2)

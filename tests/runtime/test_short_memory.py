@@ -128,7 +128,7 @@ async def test_a_call_that_waits_is_found_however_far_back_it_is() -> None:
     await runtime.run("a", internal, thread="t")
 
     for ticket in waiting.tickets:
-        result = await runtime.run(thread="t", answers={ticket.ticket_id: True})
+        result = await runtime.run(thread="t", answers={ticket: True})
 
     assert result.response == "all paid"
     assert told(forgetful.asked(1))[-10:-5] == [f"tool: paid {n}" for n in range(1, 6)]

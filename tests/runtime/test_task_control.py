@@ -208,7 +208,7 @@ async def test_an_agent_that_waits_for_an_answer_reads_it_with_the_answer(place:
         await runtime.run("boss", "tell it", thread=T)
         await _until_told(runtime, child)
         await waiting(runtime, child)
-        assert await runtime.decide(child, {ticket.tickets[0].ticket_id: True})
+        assert await runtime.decide(child, {ticket.tickets[0]: True})
         run = await over(runtime)
 
     assert yard.done == ["paid 5"]

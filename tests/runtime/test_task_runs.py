@@ -240,7 +240,7 @@ async def test_a_tool_that_needs_approval_asks_before_it_goes_to_the_background(
         result = await runtime.run("payer", "go", thread=T)
         assert result.suspended
         assert await tasks_in(runtime) == []
-        await runtime.run(thread=T, answers={result.tickets[0].ticket_id: True})
+        await runtime.run(thread=T, answers={result.tickets[0]: True})
         run = await over(runtime)
 
     assert yard.done == ["paid 5"]

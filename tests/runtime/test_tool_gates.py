@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from run_kit import Piece, of_kind, record_of, results, state_of, ticket, told
 
+from answer_kit import by_id
 from awaken import (
     Agent,
     Block,
@@ -489,7 +490,7 @@ async def test_one_after_another_nothing_runs_behind_a_suspension() -> None:
     assert three.ran == ["a"]
     assert results(await three.runtime.messages("t")) == {"1": "a ran", "3": INTERRUPTED}
 
-    await three.runtime.run(thread="t", answers={"2": True})
+    await three.runtime.run(thread="t", answers=await by_id(three.runtime, {"2": True}))
 
     assert three.ran == ["a", "b"]
     assert told(three.model.requests[1].messages[2:]) == [
@@ -507,7 +508,7 @@ async def test_side_by_side_all_run_whoever_is_suspended() -> None:
 
     assert result.suspended
     assert three.ran == ["a", "c"]
-    await three.runtime.run(thread="t", answers={"2": True})
+    await three.runtime.run(thread="t", answers=await by_id(three.runtime, {"2": True}))
     assert told(three.model.requests[1].messages[2:]) == [
         "tool: a ran",
         "tool: b ran",

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from run_kit import of_kind, record_of, results, told
 
+from answer_kit import by_id
 from awaken import (
     Agent,
     Message,
@@ -137,7 +138,9 @@ async def test_a_live_run_goes_on_when_it_is_answered() -> None:
             assert record.status is RunStatus.WAITING
             assert record.waiting is not None
             assert record.waiting.ticket_ids == ("approval_c1",)
-            assert await payer.engine.send_decision(id, target, ToolCallResume.approve())
+            (ticket,) = record.waiting.tickets
+            yes = ToolCallResume.approve(digest=ticket.digest)
+            assert await payer.engine.send_decision(id, target, yes)
 
         assert task.result().termination == NATURAL_END
         assert payer.paid == [("c1", 1)]
@@ -150,7 +153,9 @@ async def test_a_denied_call_is_told_with_its_reason() -> None:
     payer = Payer()
 
     async with payer.waiting():
-        await payer.runtime.decide("t", {"c1": ToolCallResume.deny("too expensive")})
+        await payer.runtime.decide(
+            "t", await by_id(payer.runtime, {"c1": ToolCallResume.deny("too expensive")})
+        )
 
     assert payer.paid == []
     assert results(payer.model.requests[1].messages) == {"c1": "Denied: too expensive"}
@@ -161,14 +166,14 @@ async def test_several_answers_are_one_batch() -> None:
     payer = Payer(calls=2)
 
     async with payer.waiting():
-        assert await payer.engine.send_decisions(
-            "t", [("c1", ToolCallResume.approve()), ("c2", ToolCallResume.deny())]
-        )
+        answers = {"c1": ToolCallResume.approve(), "c2": ToolCallResume.deny()}
+        decisions = await by_id(payer.runtime, answers)
+        assert await payer.engine.send_decisions("t", list(decisions.items()))
 
     assert payer.paid == [("c1", 1)]
-    answers = results(payer.model.requests[1].messages)
-    assert answers["c1"] == "paid 1"
-    assert answers["c2"].startswith("Denied")
+    told = results(payer.model.requests[1].messages)
+    assert told["c1"] == "paid 1"
+    assert told["c2"].startswith("Denied")
 
 
 async def test_a_run_waits_on_for_what_is_still_undecided() -> None:
@@ -176,11 +181,11 @@ async def test_a_run_waits_on_for_what_is_still_undecided() -> None:
     payer = Payer(calls=2)
 
     async with payer.waiting():
-        await payer.runtime.decide("t", {"c2": True})
+        await payer.runtime.decide("t", await by_id(payer.runtime, {"c2": True}))
         await payer.sink.paused.wait()
         assert payer.paid == [("c2", 2)]
         assert payer.model.calls == 1
-        await payer.runtime.decide("t", {"c1": True})
+        await payer.runtime.decide("t", await by_id(payer.runtime, {"c1": True}))
 
     assert payer.paid == [("c2", 2), ("c1", 1)]
     assert told(payer.model.requests[1].messages[2:]) == ["tool: paid 1", "tool: paid 2"]
@@ -191,10 +196,10 @@ async def test_a_batch_approval_agent_waits_for_the_last_answer() -> None:
     payer = Payer(calls=2, tool_executor=ToolExecutorKind.PARALLEL_BATCH_APPROVAL)
 
     async with payer.waiting():
-        await payer.runtime.decide("t", {"c2": True})
+        await payer.runtime.decide("t", await by_id(payer.runtime, {"c2": True}))
         await payer.sink.paused.wait()
         assert payer.paid == []
-        await payer.runtime.decide("t", {"c1": True})
+        await payer.runtime.decide("t", await by_id(payer.runtime, {"c1": True}))
 
     assert payer.paid == [("c1", 1), ("c2", 2)]
 
@@ -208,10 +213,10 @@ async def test_a_decision_for_an_unknown_call_leaves_the_real_one_alone() -> Non
 
     async with payer.waiting() as task:
         with pytest.raises(InvalidResume, match=r"ghost.*waiting: 'approval_c1' \(pay\)"):
-            await payer.runtime.decide("t", {"ghost": True})
+            await payer.runtime.decide("t", await by_id(payer.runtime, {"ghost": True}))
         assert not await payer.engine.send_decision("t", "ghost", ToolCallResume.approve())
         assert not task.done()
-        await payer.runtime.decide("t", {"c1": True})
+        await payer.runtime.decide("t", await by_id(payer.runtime, {"c1": True}))
 
     assert payer.paid == [("c1", 1)]
 
@@ -223,11 +228,15 @@ async def test_a_request_with_an_unknown_decision_leaves_the_real_call_alone() -
     before = await payer.runtime.list_runs()
 
     with pytest.raises(InvalidResume, match=r"ghost.*waiting: 'approval_c1' \(pay\)"):
-        await payer.runtime.run(thread="t", answers={"ghost": True, "c1": True})
+        await payer.runtime.run(
+            thread="t", answers=await by_id(payer.runtime, {"ghost": True, "c1": True})
+        )
 
     assert await payer.runtime.list_runs() == before
     assert payer.paid == []
-    assert (await payer.runtime.run(thread="t", answers={"c1": True})).response == "done"
+    assert (
+        await payer.runtime.run(thread="t", answers=await by_id(payer.runtime, {"c1": True}))
+    ).response == "done"
 
 
 async def test_answers_to_a_thread_where_nobody_waits_are_refused() -> None:
@@ -235,7 +244,9 @@ async def test_answers_to_a_thread_where_nobody_waits_are_refused() -> None:
     payer = Payer()
 
     with pytest.raises(InvalidResume, match="c1"):
-        await payer.runtime.run("payer", thread="t", answers={"c1": True})
+        await payer.runtime.run(
+            "payer", thread="t", answers=await by_id(payer.runtime, {"c1": True})
+        )
 
     assert list(await payer.runtime.list_runs()) == []
     assert list(await payer.runtime.messages("t")) == []
@@ -247,11 +258,11 @@ async def test_a_batch_with_one_bad_decision_changes_nothing() -> None:
 
     async with payer.waiting():
         with pytest.raises(InvalidResume, match="ghost"):
-            await payer.runtime.decide("t", {"c1": True, "ghost": True})
+            await payer.runtime.decide("t", await by_id(payer.runtime, {"c1": True, "ghost": True}))
         assert not await payer.engine.send_decisions(
             "t", [("c2", ToolCallResume.approve()), ("ghost", ToolCallResume.approve())]
         )
-        await payer.runtime.decide("t", {"c1": False, "c2": False})
+        await payer.runtime.decide("t", await by_id(payer.runtime, {"c1": False, "c2": False}))
 
     assert payer.paid == []
 
@@ -261,9 +272,9 @@ async def test_a_second_answer_to_one_call_is_refused() -> None:
     payer = Payer()
 
     async with payer.waiting() as task:
-        await payer.runtime.decide("t", {"c1": True})
+        await payer.runtime.decide("t", await by_id(payer.runtime, {"c1": True}))
         with pytest.raises(InvalidResume, match=r"c1.*answered"):
-            await payer.runtime.decide("t", {"c1": False})
+            await payer.runtime.decide("t", await by_id(payer.runtime, {"c1": False}))
 
     assert task.result().termination == NATURAL_END
     assert payer.paid == [("c1", 1)]
@@ -276,7 +287,7 @@ async def test_the_same_decision_twice_is_one_decision() -> None:
 
     async with payer.waiting():
         for _ in range(3):
-            await payer.runtime.decide("t", {"c1": decision})
+            await payer.runtime.decide("t", await by_id(payer.runtime, {"c1": decision}))
 
     assert payer.paid == [("c1", 1)]
 
@@ -287,16 +298,18 @@ async def test_an_answer_that_comes_too_late_is_refused() -> None:
     payer.go_on.clear()
 
     async with payer.waiting():
-        await payer.runtime.decide("t", {"c1": True})
+        await payer.runtime.decide("t", await by_id(payer.runtime, {"c1": True}))
         await payer.inside.wait()
         with pytest.raises(InvalidResume, match=r"c1.*answered"):
-            await payer.runtime.decide("t", {"c1": False})
+            await payer.runtime.decide("t", await by_id(payer.runtime, {"c1": False}))
         payer.go_on.set()
 
     with pytest.raises(InvalidResume, match=r"c1.*answered"):
-        await payer.runtime.decide("t", {"c1": True})
+        await payer.runtime.decide("t", await by_id(payer.runtime, {"c1": True}))
     with pytest.raises(InvalidResume, match=r"c1.*answered"):
-        await payer.runtime.run("payer", thread="t", answers={"c1": True})
+        await payer.runtime.run(
+            "payer", thread="t", answers=await by_id(payer.runtime, {"c1": True})
+        )
     assert payer.paid == [("c1", 1)]
 
 
@@ -314,7 +327,7 @@ async def test_background_events_do_not_wake_the_model() -> None:
         assert await payer.runtime.send("t", "are you there?")
         await payer.store.until(lambda log: log[-1] == "user: are you there?")
         assert payer.model.calls == 1
-        await payer.runtime.decide("t", {"c1": True})
+        await payer.runtime.decide("t", await by_id(payer.runtime, {"c1": True}))
 
     shown = told(payer.model.requests[1].messages)
     assert shown[2] == "tool: paid 1"
@@ -335,7 +348,9 @@ async def test_a_cancelled_waiting_run_is_over_and_not_revived() -> None:
     assert (record.status, record.termination_reason) == (RunStatus.DONE, CANCELLED)
     assert record.waiting is None
     with pytest.raises(InvalidResume, match=r"c1.*closed"):
-        await payer.runtime.run("payer", thread="t", answers={"c1": True})
+        await payer.runtime.run(
+            "payer", thread="t", answers=await by_id(payer.runtime, {"c1": True})
+        )
 
     again = await payer.runtime.run("payer", "hello", thread="t")
 

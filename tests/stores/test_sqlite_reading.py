@@ -181,7 +181,7 @@ async def test_what_is_open_is_found_among_much_that_is_over(
         assert names((await store.list_runs(query)).items) == ["child"]
     assert names((await store.list_runs(RunQuery(status=WAITING))).items) == ["r"]
     assert (await store.list_tickets(TicketQuery(status=TicketStatus.OPEN))).items == (asked,)
-    await store.decide("u", [(asked.call_id, ToolCallResume.approve())], at_ms=1)
+    await store.decide("u", [(asked.key, ToolCallResume.approve())], at_ms=1)
     assert len(work) < 15
 
 

@@ -55,6 +55,9 @@ class Foreign:
     def descriptor(self) -> ToolDescriptor:
         return ToolDescriptor(id="f", name="f", description="", parameters=self.parameters)
 
+    def validate_args(self, args: Any) -> None:
+        return None
+
     async def execute(self, args: Any, ctx: ToolCallContext) -> ToolOutput:
         self.ran_with.append(args)
         return ToolOutput(ToolResult.success("f", "ran"))

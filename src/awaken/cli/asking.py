@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from awaken.cli.follow import MOST_TICKETS
 from awaken.cli.lines import Interrupted
 from awaken.cli.view import View
@@ -51,7 +49,7 @@ class Asking:
     async def _ask(self, view: View) -> None:
         """Have the waiting calls answered, or leave the run as it waits."""
         conversation = self._conversation
-        answers: dict[str, ToolCallResume] = {}
+        answers: dict[RunWaitingTicket, ToolCallResume] = {}
         for ticket in self._tickets:
             try:
                 answer = await conversation.decider.decide(ticket)
@@ -61,14 +59,14 @@ class Asking:
                 self._left = True
                 break
             view.decided(ticket, answer)
-            answers[ticket.tool_call_id] = msgspec.structs.replace(answer, digest=ticket.digest)
+            answers[ticket] = answer
         if answers and not conversation.interrupts.hit:
             await self._send(answers, view)
         if self._left or not answers:
             self._left = True
             conversation.leave()
 
-    async def _send(self, answers: dict[str, ToolCallResume], view: View) -> None:
+    async def _send(self, answers: dict[RunWaitingTicket, ToolCallResume], view: View) -> None:
         conversation, self._sending = self._conversation, True
         try:
             await conversation.runtime.decide(

@@ -147,7 +147,7 @@ class Conversation:
     async def answer(self, asking: RunRecord, view: View) -> bool:
         """Have the questions of an agent in the background answered; whether they were."""
         view.note(f"{asking.agent_id}, in the background, needs an answer")
-        answers: dict[str, ToolCallResume] = {}
+        answers: dict[RunWaitingTicket, ToolCallResume] = {}
         for ticket in tickets_of(asking):
             self._asked.add(ticket.key or "")
             answer = await self.decider.decide(ticket)
@@ -156,7 +156,7 @@ class Conversation:
                     view.note(f"to answer: {self.back.decide(asking.thread_id)}")
                     view.note(f"to go on: {self.back.resume(self.thread)}")
                 return False
-            answers[ticket.tool_call_id] = msgspec.structs.replace(answer, digest=ticket.digest)
+            answers[ticket] = answer
         try:
             await self.runtime.decide(asking.run_id, answers, by=self.decider.by)
         except InvalidResume as error:

@@ -67,14 +67,15 @@ class Commands(Protocol):
     ) -> int | None:
         """Answer tickets of a thread, all or none, and keep the command that says so.
 
-        A target is a ticket's key, ticket id or call id. Each decision is stamped with the time and
-        with its ticket's digest, and names its ticket by key in the command. A decision that was
-        taken before (same non-empty `decision_id`, same answer) is left out; returns nothing
-        if none is left.
+        A target is a ticket's key; or its ticket id or call id, which may come again with another
+        question, and are taken with the digest of the question only. Each decision is stamped
+        with the time and with its ticket's digest, and names its ticket by key in the command. A
+        decision that was taken before (same non-empty `decision_id`, same answer) is left out;
+        returns `None` if none is left.
 
         Raises:
-            DecisionRefused: no open ticket fits, it was answered or expired, or the digest given
-                is not the ticket's. Nothing was changed.
+            DecisionRefused: no open ticket fits, it was answered or expired, the digest given is
+                not the ticket's, or there is none where there must be. Nothing was changed.
         """
         ...
 

@@ -96,6 +96,10 @@ class RunWaitingTicket(Value, frozen=True, kw_only=True):
     asker: Asker | None = None
     key: str | None = None
 
+    def __hash__(self) -> int:
+        """Tickets can be keys of `answers`; their arguments alone could not be hashed."""
+        return hash(self.key)
+
 
 class RunWaitingState(Value, frozen=True, kw_only=True):
     """Why a run waits, and for whom."""

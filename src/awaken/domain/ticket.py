@@ -8,6 +8,9 @@ from awaken.codec import Json, digest
 from awaken.domain.suspension import Asker, ToolCallResume, ToolCallResumeMode
 from awaken.domain.value import Value
 
+_EARLIER_LENGTH = 16
+"""Digests had 64 bits once, and tickets that were put then may still be open."""
+
 
 class TicketStatus(StrEnum):
     """A ticket is open until it is answered, once, or nobody needs the answer any more."""
@@ -45,8 +48,25 @@ class Ticket(Value, frozen=True, kw_only=True):
     asker: Asker | None = None
 
     def answers_to(self, target: str) -> bool:
-        """Whether somebody who says `target` means this ticket."""
+        """Whether `target` is one of the ticket's names."""
         return target in (self.key, self.ticket_id, self.call_id)
+
+    def is_bound(self, target: str, answer: ToolCallResume) -> bool:
+        """Whether an answer to `target` can be for no other question.
+
+        A key names one question only. Ticket and call ids come again in other turns, so that they
+        need a digest, which says what the approver has seen.
+        """
+        return target == self.key or bool(answer.digest)
+
+    def __hash__(self) -> int:
+        """Tickets can be keys of `answers`; their arguments alone could not be hashed."""
+        return hash(self.key)
+
+
+def is_digest_of(given: str, digest: str) -> bool:
+    """Whether `given` is that digest, or the shorter one the same question had in earlier days."""
+    return given == digest or (len(given) == _EARLIER_LENGTH and digest.startswith(given))
 
 
 def call_digest(run_id: str, tool_name: str, arguments: Json) -> str:

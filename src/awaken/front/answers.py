@@ -9,19 +9,48 @@ import msgspec
 
 from awaken.domain.run import RunWaitingTicket
 from awaken.domain.suspension import Decision, ToolCallResume
+from awaken.domain.ticket import Ticket
 from awaken.errors import ConfigError
 
-Answers = Mapping[str, bool | ToolCallResume]
-"""Call or ticket ids, and whether the call may run (or the whole decision)."""
+Target = str | Ticket | RunWaitingTicket
+"""A ticket, or its key. Ids of tickets and calls come again with other questions, and are taken
+only with a `ToolCallResume` that has the digest of the question."""
 
-OnApproval = Callable[[RunWaitingTicket], Awaitable[bool | ToolCallResume] | bool | ToolCallResume]
+Reply = bool | ToolCallResume
+
+# A mapping's keys are invariant: one of tickets alone is no mapping of targets.
+Answers = (
+    Mapping[Target, Reply]
+    | Mapping[str, Reply]
+    | Mapping[Ticket, Reply]
+    | Mapping[RunWaitingTicket, Reply]
+)
+"""Tickets, and whether the call may run (or the whole decision)."""
+
+OnApproval = Callable[[RunWaitingTicket], Awaitable[Reply] | Reply]
 
 
 def decisions_of(answers: Answers, by: str | None = None) -> tuple[Decision, ...]:
-    return tuple((target, _resume(target, answer, by)) for target, answer in answers.items())
+    """
+    Raises:
+        ConfigError: a target is neither a ticket nor a text, or an answer is none.
+    """
+    return tuple(_decision(target, answer, by) for target, answer in answers.items())
 
 
-def _resume(target: str, answer: object, by: str | None = None) -> ToolCallResume:
+def _decision(target: object, answer: object, by: str | None = None) -> Decision:
+    if isinstance(target, str):
+        return target, _resume(target, answer, by)
+    if not isinstance(target, Ticket | RunWaitingTicket):
+        raise ConfigError(f"answers are given to a ticket or its key, not to {target!r}")
+    decision = _resume(target.ticket_id, answer, by)
+    if decision.digest is None:
+        # It answers what was shown, and nothing else.
+        decision = msgspec.structs.replace(decision, digest=target.digest)
+    return target.key or target.ticket_id, decision
+
+
+def _resume(target: str, answer: object, by: str | None) -> ToolCallResume:
     if isinstance(answer, ToolCallResume):
         return answer if by is None else msgspec.structs.replace(answer, by=by)
     if isinstance(answer, bool):
@@ -32,9 +61,8 @@ def _resume(target: str, answer: object, by: str | None = None) -> ToolCallResum
 
 
 async def ask(on_approval: OnApproval, ticket: RunWaitingTicket) -> Decision:
+    """The handler's answer to a ticket, bound to it."""
     answer = on_approval(ticket)
     if inspect.isawaitable(answer):
         answer = await answer
-    decision = _resume(ticket.tool_call_id, answer)
-    # It answers what was shown, and nothing else.
-    return ticket.tool_call_id, msgspec.structs.replace(decision, digest=ticket.digest)
+    return _decision(ticket, answer)

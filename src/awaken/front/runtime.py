@@ -242,7 +242,8 @@ class Runtime(Archive):
         """Run an agent and return how it ended.
 
         A run that needs an approval returns suspended, with its tickets, unless `on_approval`
-        answers them. Give `answers` with the same thread to go on later. A `budget` holds for the
+        answers them. Give `answers={ticket: True}` with the same thread to go on later; a ticket's
+        key does as well, also in another process. A `budget` holds for the
         run and all it starts, instead of the agent's own. A thread that is running,
         here or in another process, is refused; with `when_busy="queue"` the request waits.
 
@@ -417,7 +418,7 @@ class Runtime(Archive):
         return await cancel_with_receipt(self._engine, id, deadline, self._spawn)
 
     async def decide(self, id: str, answers: Answers, *, by: str | None = None) -> bool:
-        """Answer tickets of a run, all or none, by their ticket or call ids.
+        """Answer tickets of a run, all or none: `{ticket: True}`, or by the ticket's key.
 
         The answers are kept first. A run that is live, here or in another process, goes on with
         them; one that nobody carries on goes on here, in the background, if its agent is here.

@@ -76,7 +76,7 @@ def _answer(request: InferenceRequest) -> tuple[str, list[ToolCall]]:
         seed = [user.id if user is not None else None, text, len(request.messages)]
         calls = [
             ToolCall(
-                id=f"call_{digest([*seed, index, tool.id])}",
+                id=f"call_{digest([*seed, index, tool.id])[:16]}",
                 name=tool.id,
                 arguments=guess_arguments(tool.parameters, text, said),
             )

@@ -24,7 +24,7 @@ from awaken.domain.suspension import (
     ToolCallResumeMode,
     ToolCallStatus,
 )
-from awaken.domain.ticket import TicketStatus
+from awaken.domain.ticket import TicketStatus, is_digest_of
 from awaken.domain.tool import ToolError, ToolResult
 from awaken.errors import InvalidResume, StateError, UnknownKey
 from awaken.loop import calls
@@ -316,7 +316,7 @@ async def _is_to_run(run: LiveRun, turn: Turn, index: int) -> bool:
 def _fits(run: LiveRun, call: ToolCallState) -> bool:
     """Whether the answer was given to this call: same run, same tool, same arguments."""
     given = call.resume_input.digest if call.resume_input else None
-    return given is None or given == digest_of(call, run.identity)
+    return given is None or is_digest_of(given, digest_of(call, run.identity))
 
 
 # -- waiting ----------------------------------------------------------------------------------

@@ -217,7 +217,11 @@ async def _as_its_parent_asks(
     theirs = await runtime.store.list_tickets(msgspec.structs.replace(asked, run_id=parent.run_id))
     above: list[Decision] = []
     for target, decision in decisions:
-        ticket = next((ticket for ticket in mine if ticket.answers_to(target)), None)
+        named = [ticket for ticket in mine if ticket.answers_to(target)]
+        ticket = next(
+            (one for one in named if one.key == target or one.digest == decision.digest),
+            named[0] if named else None,
+        )
         passed_on = next(
             (t for t in theirs if ticket and t.asker and t.asker.ticket == ticket.key), None
         )
@@ -225,6 +229,11 @@ async def _as_its_parent_asks(
             raise InvalidResume(
                 f"'{target}' is no open question of run '{run.run_id}' that has reached run "
                 f"'{parent.run_id}', which it works for"
+            )
+        if not ticket.is_bound(target, decision):
+            raise InvalidResume(
+                f"'{target}' may come again with another question: name the ticket by its key "
+                f"{ticket.key!r}, or give the digest of the question that was seen"
             )
         if decision.digest not in (None, ticket.digest):
             raise InvalidResume(f"the answer to '{target}' was given to another question")

@@ -46,6 +46,12 @@ def answered(
     (ticket,) = still_open
     if is_past(ticket, at_ms):
         raise DecisionRefused(target, f"the ticket expired {_when(ticket.expires_at or 0)}")
+    if not ticket.is_bound(target, answer):
+        raise DecisionRefused(
+            target,
+            "ids of tickets and calls may come again with another question: name the ticket by its "
+            f"key {ticket.key!r}, or give the digest of the question that was seen",
+        )
     if answer.digest not in (None, ticket.digest):
         raise DecisionRefused(
             target,

@@ -91,7 +91,7 @@ def wire_name(name: str) -> str:
     """A name or id in the characters the API takes, always the same one and for this name alone."""
     if _NAME.fullmatch(name):
         return name
-    return f"{re.sub(r'[^a-zA-Z0-9_-]', '_', name)[:47]}_{digest(name)}"
+    return f"{re.sub(r'[^a-zA-Z0-9_-]', '_', name)[:47]}_{digest(name)[:16]}"
 
 
 def call_input(arguments: Json) -> dict[str, Any]:

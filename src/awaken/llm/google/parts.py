@@ -28,7 +28,7 @@ def wire_name(name: str) -> str:
     if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.-]*", name) and len(name) <= MAX_NAME:
         return name
     letters = re.sub(r"[^A-Za-z0-9_.-]", "_", name)
-    return f"_{letters[: MAX_NAME - 18]}_{digest(name)}"
+    return f"_{letters[: MAX_NAME - 18]}_{digest(name)[:16]}"
 
 
 def names_back(tools: Iterable[ToolDescriptor]) -> dict[str, str]:

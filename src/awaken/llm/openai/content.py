@@ -45,7 +45,7 @@ def _fitted(text: str, length: int) -> str:
     if re.fullmatch(r"[A-Za-z0-9_-]+", text) and len(text) <= length:
         return text
     letters = re.sub(r"[^A-Za-z0-9_-]", "_", text)
-    return f"{letters[: length - 17]}_{digest(text)}"
+    return f"{letters[: length - 17]}_{digest(text)[:16]}"
 
 
 def names_back(tools: Iterable[ToolDescriptor]) -> dict[str, str]:

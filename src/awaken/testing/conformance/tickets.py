@@ -107,10 +107,12 @@ async def an_answer_is_kept_in_its_ticket_and_told_in_a_command(store: Store) ->
 
 @check
 async def a_ticket_answers_to_each_of_its_names(store: Store) -> None:
-    await _ask(store, *(ticket(f"m:{number}", asked_at=number) for number in range(3)))
+    asked = [ticket(f"m:{number}", asked_at=number) for number in range(3)]
+    await _ask(store, *asked)
 
-    targets = ["m:0", "ticket-m:1", "call-m:2"]
-    await store.decide("t", [(target, NO()) for target in targets], at_ms=200)
+    named = zip(["m:0", "ticket-m:1", "call-m:2"], asked, strict=True)
+    given = [(target, NO(digest=ticket.digest)) for target, ticket in named]
+    await store.decide("t", given, at_ms=200)
 
     (command,) = await store.load_commands("t")
     assert [target for target, _ in command.decisions] == ["m:0", "m:1", "m:2"]
@@ -142,6 +144,17 @@ async def another_digest_is_refused(store: Store) -> None:
     await _ask(store)
     await _refuses(store, ("m:0", YES(digest="0123456789abcdef")))
     await _refuses(store, ("m:0", YES(digest="")))
+
+
+@check
+async def an_id_that_may_come_again_is_not_enough(store: Store) -> None:
+    """Only the key names one question for ever; an answer by another id says what was seen."""
+    await _ask(store)
+    for target in ("ticket-m:0", "call-m:0"):
+        await _refuses(store, (target, YES()))
+        await _refuses(store, (target, YES(digest="")))
+        await _refuses(store, (target, YES(digest="0123456789abcdef")))
+    await _refuses(store, ("m:0", YES()), ("call-m:0", YES()))
 
 
 @check
@@ -215,11 +228,13 @@ async def no_decision_is_none(store: Store) -> None:
 @check
 async def a_name_that_may_mean_two_is_refused(store: Store) -> None:
     """Ids of calls repeat in other turns; the key tells which."""
-    await _ask(store, *(ticket(f"m:{n}", call_id="same", asked_at=n) for n in range(2)))
+    first, second = (ticket(f"m:{n}", call_id="same", asked_at=n) for n in range(2))
+    await _ask(store, first, second)
     await _refuses(store, ("same", YES()))
+    await _refuses(store, ("same", YES(digest=first.digest)))
 
     await store.decide("t", [("m:1", YES())], at_ms=200)
-    await store.decide("t", [("same", YES())], at_ms=200)
+    await store.decide("t", [("same", YES(digest=first.digest))], at_ms=200)
     assert set((await _statuses(store)).values()) == {ANSWERED}
 
 

@@ -24,6 +24,12 @@ def _encode_other(value: Any) -> Any:
     return to_wire()
 
 
+def _encode_kept(value: Any) -> Any:
+    """The same for state, which must be read back as it was."""
+    to_state = getattr(value, "to_state", None)
+    return _encode_other(value) if to_state is None else to_state()
+
+
 def _decode_other(type_: Any, value: Any) -> Any:
     from_wire = getattr(type_, "from_wire", None)
     if from_wire is None:
@@ -33,11 +39,16 @@ def _decode_other(type_: Any, value: Any) -> Any:
 
 _encoder = msgspec.json.Encoder(enc_hook=_encode_other)
 _sorted_encoder = msgspec.json.Encoder(enc_hook=_encode_other, order="sorted")
+_state_encoder = msgspec.json.Encoder(enc_hook=_encode_kept)
 _decoder = msgspec.json.Decoder()
 
 
 dumps = _encoder.encode
 """Compact JSON bytes of a domain value or JSON value; called for every key of every commit."""
+
+
+dumps_state = _state_encoder.encode
+"""The same for state that is kept: what could not be read back, such as a secret, is refused."""
 
 
 def dumps_text(value: Any) -> str:

@@ -44,6 +44,8 @@ from collections.abc import Callable, Iterable
 
 def describe(error: object) -> str:
     """An error in one line: its text, or its kind if that is empty or cannot be read."""
+    if isinstance(error, MemoryError):
+        return "out of memory"
     return _text_of(error, str) or type(error).__name__
 
 

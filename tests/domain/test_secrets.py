@@ -65,7 +65,17 @@ def test_a_secret_is_plain_text_on_the_wire() -> None:
     assert to_json(provider)["api_key"] == SECRET
     assert loads(dumps(provider), ProviderSpec) == provider
     assert from_json(to_json(provider), ProviderSpec).api_key == RedactedString(SECRET)
-    assert dumps_text(RedactedString(SECRET)) == f'"{SECRET}"'
+
+
+def test_a_secret_outside_a_specification_is_written_as_stars() -> None:
+    for value in (
+        RedactedString(SECRET),
+        {"k": [RedactedString(SECRET)]},
+        Holder(key=RedactedString(SECRET)),
+    ):
+        assert SECRET not in dumps_text(value)
+        assert "***" in dumps_text(value)
+    assert to_json({RedactedString(SECRET): 1}) == {"***": 1}
 
 
 def test_a_secret_that_is_not_text_is_refused_without_being_printed() -> None:
@@ -77,16 +87,17 @@ def test_a_secret_that_is_not_text_is_refused_without_being_printed() -> None:
 @pytest.mark.parametrize(
     ("secret", "preview"),
     [
-        ("abcdefghijkl", "abcd***ijkl"),
-        ("abcdefghijk", "***"),
+        ("abcdefghijklmnopqrst", "abcd***qrst"),
+        ("abcdefghijklmnopqrs", "***"),
+        ("abcdefghijkl", "***"),
         ("", "***"),
-        ("äöüßäöüßäöüß", "äöüß***äöüß"),
-        ("🔑🔒🔓🗝🔑🔒🔓🗝🔑🔒🔓🗝", "🔑🔒🔓🗝***🔑🔒🔓🗝"),
-        ("🔑" * 11, "***"),
+        ("äöüß" * 5, "äöüß***äöüß"),
+        ("🔑🔒🔓🗝" * 5, "🔑🔒🔓🗝***🔑🔒🔓🗝"),
+        ("🔑" * 19, "***"),
     ],
 )
 def test_a_preview_shows_both_ends_of_a_long_secret_only(secret: str, preview: str) -> None:
-    """01/C-21: four code points at each end, safe on multi-byte text, masked under twelve."""
+    """01/C-21: four code points at each end, safe on multi-byte text, masked under twenty."""
     assert RedactedString(secret).preview() == preview
 
 
@@ -96,7 +107,7 @@ def test_a_preview_never_shows_more_than_eight_characters(secret: str) -> None:
     """01/C-21: whatever the text."""
     preview = RedactedString(secret).preview()
 
-    if len(secret) < 12:
+    if len(secret) < 20:
         assert preview == "***"
     else:
         assert (preview[:4], preview[-4:], len(preview)) == (secret[:4], secret[-4:], 11)

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
+STARS = "***"
+_SHORTEST_SHOWN = 20
+
 
 class RedactedString:
-    """A secret: printed as stars, compared by value, opened by `expose_secret` alone."""
+    """A secret: printed and written as stars, compared by value, opened by `expose_secret` alone.
+
+    Durable state refuses one, for stars could not be read back.
+    """
 
     __slots__ = ("_value",)
 
@@ -15,10 +23,10 @@ class RedactedString:
         return self._value
 
     def preview(self) -> str:
-        """The first and last four characters, or nothing when that would give too much away."""
-        if len(self._value) < 12:
-            return "***"
-        return f"{self._value[:4]}***{self._value[-4:]}"
+        """The first and last four characters, or stars when that would give too much away."""
+        if len(self._value) < _SHORTEST_SHOWN:
+            return STARS
+        return f"{self._value[:4]}{STARS}{self._value[-4:]}"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, RedactedString) and other._value == self._value
@@ -27,16 +35,31 @@ class RedactedString:
         return hash(self._value)
 
     def __str__(self) -> str:
-        return "***"
+        return STARS
 
     def __repr__(self) -> str:
-        return "RedactedString(***)"
+        return f"RedactedString({STARS})"
 
     def to_wire(self) -> str:
-        return self._value
+        return STARS
+
+    def to_state(self) -> NoReturn:
+        raise TypeError(
+            "a RedactedString is not kept in durable state: keep the secret's name, and look the "
+            "secret up where it is used"
+        )
 
     @classmethod
     def from_wire(cls, value: object) -> RedactedString:
         if not isinstance(value, str):
             raise ValueError("a secret is written as text")
         return cls(value)
+
+
+class SpecSecret(RedactedString):
+    """A secret of a specification: JSON is how specifications are kept, so there it is whole."""
+
+    __slots__ = ()
+
+    def to_wire(self) -> str:
+        return self.expose_secret()

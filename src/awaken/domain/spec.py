@@ -14,7 +14,7 @@ from awaken.codec import Json, from_json
 from awaken.domain.budget import Budget
 from awaken.domain.inference import ContextWindowPolicy, ReasoningEffort
 from awaken.domain.output import OutputFormat
-from awaken.domain.secret import RedactedString
+from awaken.domain.secret import RedactedString, SpecSecret
 from awaken.domain.value import Value, nullable
 from awaken.errors import ConfigError, KeyDecode
 
@@ -345,5 +345,8 @@ class ProviderSpec(Value, frozen=True, kw_only=True, forbid_unknown_fields=True)
         # Forms and environment files write an absent value as empty text.
         if self.api_key == RedactedString(""):
             msgspec.structs.force_setattr(self, "api_key", None)
+        elif self.api_key is not None:
+            kept = SpecSecret(self.api_key.expose_secret())
+            msgspec.structs.force_setattr(self, "api_key", kept)
         if self.base_url == "":
             msgspec.structs.force_setattr(self, "base_url", None)

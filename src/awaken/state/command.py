@@ -7,7 +7,7 @@ from typing import Any, Generic, Self, TypeVar
 
 import msgspec
 
-from awaken.codec import Json, from_json, to_json
+from awaken.codec import Json, dumps_state, from_json, loads
 from awaken.domain.phase import Phase
 from awaken.domain.value import Value
 from awaken.errors import KeyDecode, KeyEncode, MutationBaseRevisionMismatch
@@ -26,7 +26,7 @@ class _PayloadSpec(Generic[P]):
 
     def encode(self, payload: P) -> Json:
         try:
-            return to_json(payload)
+            return loads(dumps_state(payload))
         except Exception as error:
             raise KeyEncode(self.key, error) from error
 

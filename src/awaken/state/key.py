@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
-from awaken.codec import Json, dumps, from_json, loads
+from awaken.codec import Json, dumps_state, from_json, loads
 from awaken.errors import ConfigError, KeyDecode, KeyEncode
 
 V = TypeVar("V", covariant=True)
@@ -113,7 +113,7 @@ class StateKey(Generic[V, U]):
             KeyEncode: it is not JSON-able.
         """
         try:
-            return msgspec.Raw(dumps(value if self._encode is None else self._encode(value)))
+            return msgspec.Raw(dumps_state(value if self._encode is None else self._encode(value)))
         except BaseException as error:
             raise KeyEncode(self.name, error) from error
 

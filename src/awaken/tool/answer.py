@@ -10,6 +10,7 @@ import msgspec
 from awaken.codec import Json, clean_text, to_json
 from awaken.contract.tool import ToolOutput
 from awaken.domain.tool import ToolError, ToolResult, ToolStatus
+from awaken.errors import describe
 
 _SUCCESS = ToolStatus.SUCCESS  # looked up once: a member of an enum is slow to reach
 
@@ -79,7 +80,7 @@ def _data(tool: str, value: Any) -> Json:
         return to_data(value)
     except Exception as error:
         raise ToolError.execution_failed(
-            f"tool {tool!r} returned a {type(value).__name__}, which is not JSON: {error}"
+            f"tool {tool!r} returned a {type(value).__name__}, which is not JSON: {describe(error)}"
         ) from error
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from awaken.clock import SYSTEM_CLOCK, Clock
-from awaken.codec import Json, to_json
+from awaken.codec import Json, dumps_state, loads
 from awaken.contract.budget import book_key
 from awaken.contract.profile import ProfileEntry, ProfileOwner
 from awaken.errors import VersionConflict
@@ -27,7 +27,10 @@ class MemoryProfiles:
         if expected_version is not None and expected_version != version:
             raise VersionConflict(key, expected=expected_version, actual=version)
         entry = ProfileEntry(
-            key=key, value=to_json(value), version=version + 1, updated_at=self._clock.now_ms()
+            key=key,
+            value=loads(dumps_state(value)),
+            version=version + 1,
+            updated_at=self._clock.now_ms(),
         )
         self._entries[str(owner), key] = entry
         return entry

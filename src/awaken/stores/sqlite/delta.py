@@ -16,7 +16,7 @@ from awaken.domain.event import AgentEvent, RunEvent
 from awaken.domain.message import Message, Role
 from awaken.domain.run import RunMessageOutput, RunRecord
 from awaken.domain.value import Value
-from awaken.errors import InvalidRecord, Serialization
+from awaken.errors import InvalidRecord, Serialization, describe
 from awaken.stores.answers import check_sent
 
 _replace = msgspec.structs.replace
@@ -88,8 +88,8 @@ def writable(what: str) -> Iterator[None]:
     """
     try:
         yield
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise Serialization(f"{what}: {error}") from error
+    except (TypeError, ValueError, OverflowError, RecursionError, MemoryError) as error:
+        raise Serialization(f"{what}: {describe(error)}") from error
 
 
 def _check(commit: ThreadCommit, run: RunRecord | None) -> None:

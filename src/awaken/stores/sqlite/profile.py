@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from awaken.clock import Clock
-from awaken.codec import Json, dumps, loads
+from awaken.codec import Json, dumps_state, loads
 from awaken.contract.profile import ProfileEntry, ProfileOwner
 from awaken.errors import VersionConflict
 from awaken.stores.sql import queries
@@ -29,7 +29,7 @@ class SqliteProfiles:
         self, owner: ProfileOwner, key: str, value: Json, *, expected_version: int | None = None
     ) -> ProfileEntry:
         with writable(f"profile entry {key!r}"):
-            text = dumps(value)
+            text = dumps_state(value)
         now = self._clock.now_ms()
 
         def write(db: sqlite3.Connection) -> ProfileEntry:

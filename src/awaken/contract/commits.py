@@ -60,11 +60,16 @@ def child_id(key: str) -> str:
 
 
 class Fence(Value, frozen=True, kw_only=True):
-    """Who may write the thread now: the owner that took it last."""
+    """Who may write the thread now: the owner that took it last.
+
+    `taken_from` names the owner before it if that one died with the thread; it is `None` for a
+    thread that was free, because its last owner gave it up or it never had one.
+    """
 
     thread_id: str
     owner: str
     epoch: int
+    taken_from: str | None = None
 
 
 class ThreadCommit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -143,6 +148,7 @@ class Commits(Protocol):
 
     async def claim(self, thread_id: str, *, at_ms: int) -> Fence:
         """Take a thread, which need not exist yet; whoever wrote it before is refused from now on.
+        The fence says whether its last owner died with it.
 
         Raises:
             ThreadOwned: its owner is alive.

@@ -26,5 +26,12 @@ class Recover(StrEnum):
     REPORT = "report"
 
 
+MOST_TAKEOVERS = 5
+"""How often in a row a run is taken over from a process that died, without anything new in its log
+or its ledger, before it is given up."""
+
+ABANDONED = "abandoned"
+"""The first word of how a run ended that was given up so."""
+
 OUTCOME_UNKNOWN = "outcome_unknown"
 """The action of a ticket that asks what became of a call, and the mark of a result nobody knows."""

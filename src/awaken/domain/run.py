@@ -10,6 +10,7 @@ import msgspec
 from awaken.codec import Json
 from awaken.domain.identity import RequestOrigin
 from awaken.domain.lifecycle import RunStatus, TerminationReason
+from awaken.domain.recovery import MOST_TAKEOVERS
 from awaken.domain.suspension import Asker, Decision, ToolCallResumeMode
 from awaken.domain.tool import ToolDescriptor
 from awaken.domain.value import Value, nullable
@@ -139,6 +140,23 @@ class RunRequestSnapshot(Value, frozen=True, kw_only=True):
     backend: str | None = None
 
 
+class Takeovers(Value, frozen=True, kw_only=True):
+    """How often in a row a run was taken over from a process that died with it.
+
+    `beneath` is how many messages the threads of its open delegates had at the last one: as long as
+    that grows, the run gets ahead. `levels` is how many delegates are open one beneath the other:
+    each of them is given up before the run it works for.
+    """
+
+    times: int
+    beneath: int = 0
+    levels: int = 0
+
+    @property
+    def are_too_many(self) -> bool:
+        return self.times > MOST_TAKEOVERS + self.levels
+
+
 def _no_extensions() -> dict[str, Any]:
     return {}
 
@@ -154,7 +172,8 @@ class RunRecord(Value, frozen=True, kw_only=True):
     """Everything worth knowing about a run; timestamps are whole seconds.
 
     `revision` orders records whose seconds are equal. `agent_changes` says what of the agent was
-    another when the run was taken up again. Stores keep the scalars; `state` and
+    another when the run was taken up again. `takeovers` is there from when a process died with the
+    run until a commit adds a message or the outcome of a call. Stores keep the scalars; `state` and
     `output.message_ids` are put together when a record is read.
     """
 
@@ -189,6 +208,12 @@ class RunRecord(Value, frozen=True, kw_only=True):
     revision: int = 0
     agent_fingerprint: str | None = None
     agent_changes: tuple[str, ...] = ()
+    takeovers: Takeovers | None = None
+
+    @property
+    def is_abandoned(self) -> bool:
+        """Whether so many processes died with the run that it is not carried on any more."""
+        return self.takeovers is not None and self.takeovers.are_too_many
 
     def waiting_reason(self) -> WaitingReason | None:
         if self.status is RunStatus.WAITING and self.waiting is not None:

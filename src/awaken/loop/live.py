@@ -331,6 +331,9 @@ class LiveRun:
         """Whether somebody else is to carry the run on."""
         return self.leave is not None and self.leave.is_cancelled()
 
+    def is_cancelled(self) -> bool:
+        return self.token is not None and self.token.is_cancelled()
+
     def check_token(self) -> None:
         """
         Raises:

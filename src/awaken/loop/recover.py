@@ -14,8 +14,9 @@ from awaken.contract.commits import CallPhase, call_key, child_id
 from awaken.contract.control import interruptible, is_ours
 from awaken.contract.tool import Tool, ToolOutput, traits_of
 from awaken.domain.event import StepStart, ToolCallReady
+from awaken.domain.lifecycle import Failed, TerminationReason
 from awaken.domain.message import Message, Role
-from awaken.domain.recovery import OUTCOME_UNKNOWN, Recover
+from awaken.domain.recovery import ABANDONED, OUTCOME_UNKNOWN, Recover, ToolEffect
 from awaken.domain.spec import ToolExecutorKind
 from awaken.domain.suspension import (
     PendingToolCall,
@@ -35,6 +36,7 @@ from awaken.loop.complete import (
     unknown_outcome,
 )
 from awaken.loop.live import LiveRun
+from awaken.loop.save import complete_step
 from awaken.state.call_keys import TOOL_CALL_STATES
 from awaken.tool.answer import to_output
 from awaken.tool.execute import within
@@ -58,9 +60,7 @@ async def take_up(run: LiveRun) -> Turn | None:
     run.enter_step(turn.message_id)
     await run.journal.tell(StepStart(message_id=turn.message_id))
     for index in turn.open_calls():
-        call = turn.calls[index]
-        ready = ToolCallReady(id=call.id, name=call.name, arguments=call.arguments)
-        await run.journal.tell(ready)
+        await _announce(run, turn, index)
     turn.log(run)
     turn.started.update(i for i in turn.open_calls() if was_begun(run, turn, i))
     try:
@@ -76,6 +76,53 @@ async def take_up(run: LiveRun) -> Turn | None:
         interrupt(run, turn, turn.open_calls())
         raise
     return turn
+
+
+async def abandon(run: LiveRun) -> TerminationReason:
+    """Settle the open calls of a run with which one process after another has died, without
+    starting anything; returns how the run ends.
+
+    Nothing is committed before its end is: one that is cut short here is still to be abandoned.
+    """
+    assert run.record is not None, "only runs on record are taken over"
+    assert run.record.takeovers is not None, "this one was"
+    why = f"{run.record.takeovers.times} processes died with the run, one after the other"
+    log.error("run %s is abandoned: %s", run.identity.run_id, why)
+    turn = interrupted_turn(run)
+    if turn is not None:
+        run.enter_step(turn.message_id)
+        turn.log(run)
+        for index in turn.open_calls():
+            await _announce(run, turn, index)
+            _give_up(run, turn, index, f"the call was under way when {why}")
+        await complete_step(run)
+    return Failed(value=f"{ABANDONED}: {why}, and nothing came of it in between")
+
+
+def _give_up(run: LiveRun, turn: Turn, index: int, why: str) -> None:
+    """Settle a call by its tool's policy, as far as that needs neither the tool nor a person."""
+    call = turn.calls[index]
+    tool = run.agent.tools.get(call.name)
+    if not was_begun(run, turn, index):
+        result = ToolResult.error(call.name, "the run was given up before the call began")
+    elif tool is not None and traits_of(tool).effect is ToolEffect.READ:
+        result = ToolResult.error(call.name, f"{why}; it is not run again")
+    else:
+        result = unknown_outcome(call.name, why)
+    if was_begun(run, turn, index):
+        _end_delegate(run, turn, index)
+    close_call(run, turn, index, result)
+
+
+async def _announce(run: LiveRun, turn: Turn, index: int) -> None:
+    call = turn.calls[index]
+    await run.journal.tell(ToolCallReady(id=call.id, name=call.name, arguments=call.arguments))
+
+
+def _end_delegate(run: LiveRun, turn: Turn, index: int) -> None:
+    """Have the agent end that the call may have been given to: its answer has no reader now."""
+    child = child_id(turn.keys[index])
+    run.journal.sends.append(ThreadCommand.cancel(child, child, at_ms=run.clock.now_ms()))
 
 
 def interrupted_turn(run: LiveRun) -> Turn | None:
@@ -130,9 +177,7 @@ async def settle(run: LiveRun, turn: Turn, index: int) -> bool:
     tool = run.agent.tools.get(call.name)
     policy = Recover.REPORT if tool is None else traits_of(tool).recovery
     if tool is None:
-        # It may have been given to another agent, for whose answer nobody waits now.
-        child = child_id(turn.keys[index])
-        run.journal.sends.append(ThreadCommand.cancel(child, child, at_ms=run.clock.now_ms()))
+        _end_delegate(run, turn, index)
     log.info("call %s of %r was cut short: %s", turn.keys[index], call.name, policy.value)
     if policy is Recover.RETRY:
         return False

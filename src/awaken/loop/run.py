@@ -38,7 +38,7 @@ from awaken.loop.answer import check_answer
 from awaken.loop.end import break_off, finish, finish_event
 from awaken.loop.inbox import read_inbox
 from awaken.loop.live import AgentLoopParams, AgentRunResult, LiveRun
-from awaken.loop.recover import take_up
+from awaken.loop.recover import abandon, take_up
 from awaken.loop.resume import (
     detect_and_replay_resume,
     suspended_calls,
@@ -117,12 +117,7 @@ async def _begin(run: LiveRun, params: AgentLoopParams) -> TerminationReason | N
         run.store.apply_seed(params.state_seed, UnknownKeyPolicy.ERROR)
     await persist_checkpoint(run)
     try:
-        if turn := await take_up(run):
-            await complete_step(run)
-            await _persist_or_leave(run)
-            if turn.blocked is not None:
-                return Blocked(value=turn.blocked)
-        if end := _closed(run):
+        if end := await _finish_turn(run):
             return end
         await take_expired(run)
         if blocked := await detect_and_replay_resume(run):
@@ -141,6 +136,19 @@ async def _begin(run: LiveRun, params: AgentLoopParams) -> TerminationReason | N
             await complete_step(run)
         return CANCELLED
     return check_termination(run.store)
+
+
+async def _finish_turn(run: LiveRun) -> TerminationReason | None:
+    """Finish the turn that was cut short. Returns how the run ends, if it does: one with which one
+    process after another died is not carried on."""
+    if run.record is not None and run.record.is_abandoned and not run.is_cancelled():
+        return await abandon(run)
+    if turn := await take_up(run):
+        await complete_step(run)
+        await _persist_or_leave(run)
+        if turn.blocked is not None:
+            return Blocked(value=turn.blocked)
+    return _closed(run)
 
 
 def _forget_work(run: LiveRun) -> None:

@@ -93,6 +93,12 @@ class Opening(msgspec.Struct, kw_only=True, gc=False):
         return previous is not None and previous.status is RunStatus.RUNNING
 
     @property
+    def is_abandoned(self) -> bool:
+        """Whether the run is not to be carried on: one process after another died with it."""
+        previous = self.choice.previous
+        return self.choice.is_continuation and previous is not None and previous.is_abandoned
+
+    @property
     def may_be_untold(self) -> bool:
         """Whether the backend of a run elsewhere may not have heard what its last turn was about:
         it was cut short, or had to wait for more to use up."""

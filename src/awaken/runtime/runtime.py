@@ -60,6 +60,7 @@ from awaken.runtime.request import (
     WhenBusy,
     continuation,
 )
+from awaken.runtime.takeover import count_takeover, end_abandoned
 from awaken.runtime.tasks import Tasks
 from awaken.tool.threads import DEFAULT_LIMIT, TOOL_THREADS, ToolThreads
 
@@ -256,7 +257,10 @@ class AgentRuntime(LiveControl):
     ) -> AgentRunResult:
         fence = await self._claim(request, slot)
         try:
+            await count_takeover(self.store, fence, self.clock.now_ms())
             agent, opening = await self._open(request, slot, sink, fence, inherited)
+            if opening.is_abandoned:
+                return await end_abandoned(opening, agent)
             if isinstance(agent, ResolvedAgent):
                 backend_request, context = await local_run(opening, agent)
                 await self._begin(opening)

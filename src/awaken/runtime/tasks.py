@@ -33,6 +33,7 @@ from awaken.contract.threads import RunQuery
 from awaken.domain.event import RunEvent, RunFinish, RunStart
 from awaken.domain.lifecycle import CANCELLED, RunStatus
 from awaken.domain.message import Message
+from awaken.domain.recovery import ABANDONED
 from awaken.domain.run import RunRecord
 from awaken.errors import AwakenError, CommitUnknown, NotFound, StaleFence, StoreError
 from awaken.ext import background
@@ -47,6 +48,7 @@ from awaken.loop.inbox import payload_messages
 from awaken.plugin.agent import ResolvedAgent
 from awaken.runtime.accounts import Accounts
 from awaken.runtime.active import ActiveRun, ActiveRuns
+from awaken.runtime.takeover import counted
 from awaken.runtime.task_mail import TaskMail
 from awaken.runtime.task_records import INTERRUPTED, KeptTask, is_task
 from awaken.state.store import StateStore
@@ -307,8 +309,11 @@ class Tasks:
             if now is None or now.status is RunStatus.DONE:
                 await self._give_up(live)
                 return False
-            live.record = msgspec.structs.replace(now, revision=now.revision + 1, state=None)
+            live.record = await self._taken_over(live.fence, now)
             await self._commit(live.record, live.fence)
+            if live.record.is_abandoned:
+                await self._end(live, *self._broken_off(kept.task, _abandoned(live.record)))
+                return False
             TOOL_THREADS.set(self._threads)  # the task inherits it
             try:
                 manager = self._manager_of(agent)
@@ -323,6 +328,14 @@ class Tasks:
         # Somebody may have cancelled it just now.
         await self._pass_on(record.thread_id)
         return True
+
+    async def _taken_over(self, fence: Fence, record: RunRecord) -> RunRecord:
+        """The record of a task that goes on here; it counts if a process died with the task."""
+        record = msgspec.structs.replace(record, state=None)
+        if fence.taken_from is None:
+            return msgspec.structs.replace(record, revision=record.revision + 1)
+        agent = KeptTask.of(record).agent_key
+        return await counted(self._store, record, [child_id(agent)] if agent is not None else [])
 
     def _manager_of(self, agent: ResolvedAgent) -> background.BackgroundTaskManager:
         """What looks after an agent's tasks; here it keeps what a task starts, as long as no run of
@@ -449,6 +462,11 @@ class Tasks:
         except CommitUnknown:
             if await self._store.settle(commit) is None:
                 await self._store.commit(commit)
+
+
+def _abandoned(record: RunRecord) -> str:
+    times = record.takeovers.times if record.takeovers is not None else 0
+    return f"{ABANDONED}: {times} processes died with the task, one after the other"
 
 
 def _parents(run: RunRecord) -> set[str]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     )
     from awaken.backend.remote.lifecycle import (
         CUT_SHORT,
+        abandon,
         close_cut_short,
         execute_remote_root_lifecycle,
     )
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CUT_SHORT",
+    "abandon",
     "backend_kind",
     "close_cut_short",
     "execute_remote_root_lifecycle",
@@ -36,7 +38,7 @@ __getattr__, __dir__ = lazy_names(
             "backend_kind load_checkpoint_state remote_backend_error_message "
             "state_with_backend_output"
         ),
-        ".lifecycle": "CUT_SHORT close_cut_short execute_remote_root_lifecycle",
+        ".lifecycle": "CUT_SHORT abandon close_cut_short execute_remote_root_lifecycle",
         ".log": "materialize_remote_message_log",
     },
 )

@@ -36,6 +36,7 @@ from awaken.domain.lifecycle import (
     BehaviorRequested,
     NaturalEnd,
 )
+from awaken.domain.recovery import ABANDONED, MOST_TAKEOVERS
 from awaken.domain.run import (
     PersistedState,
 )
@@ -115,6 +116,35 @@ async def close_cut_short(
     try:
         await run.begin()
         return await run.fail(CUT_SHORT, await _end_there(run))
+    except StorageError as error:
+        await run.tell_lost(error)
+        raise
+
+
+async def abandon(
+    agent: ResolvedBackendAgent,
+    request: BackendRootRunRequest,
+    run_created_at: int,
+    context: ThreadContextSnapshot,
+) -> AgentRunResult:
+    """End, as failed, a run with which one process after another died.
+
+    Its backend is told to stop the work there, but only once: that may be what kills a process.
+
+    Raises:
+        StorageError: its end could not be kept.
+    """
+    takeovers = context.previous.takeovers if context.previous is not None else None
+    assert takeovers is not None, "only runs that were taken over are abandoned"
+    why = f"{takeovers.times} processes died with the run, one after the other"
+    log.error("run %s is abandoned: %s", request.run_identity.run_id, why)
+    run = RemoteRun(agent, request, context, run_created_at, request.persisted_state)
+    try:
+        await run.begin()
+        left: str | None = run.left_because("the process died that was to stop it")
+        if takeovers.times == MOST_TAKEOVERS + takeovers.levels + 1:
+            left = await _end_there(run, after=why)
+        return await run.fail(f"{ABANDONED}: {why}, and nothing came of it in between", left)
     except StorageError as error:
         await run.tell_lost(error)
         raise

@@ -406,4 +406,6 @@ class RemoteRun:
         release: bool = False,
     ) -> None:
         self.record = record
+        if record.takeovers is not None and messages:
+            self.record = record = _replace(record, takeovers=None)
         await self.journal.commit(messages, record, state, {}, release=release)

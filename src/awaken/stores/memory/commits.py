@@ -189,7 +189,8 @@ class MemoryWrites(Tables):
         if held is not None:
             raise ThreadOwned(thread_id, held.owner)
         self._epoch += 1
-        fence = Fence(thread_id=thread_id, owner=self.owner, epoch=self._epoch)
+        dead = self._forsaken.pop(thread_id, None)
+        fence = Fence(thread_id=thread_id, owner=self.owner, epoch=self._epoch, taken_from=dead)
         self._owners[thread_id] = fence
         return fence
 
@@ -210,6 +211,7 @@ class MemoryWrites(Tables):
 
     def forsake(self) -> None:
         """As if whoever holds threads had died: their runs are interrupted, and free to claim."""
+        self._forsaken.update({thread_id: held.owner for thread_id, held in self._owners.items()})
         self._owners.clear()
 
 

@@ -108,10 +108,11 @@ class Tables:
     """All there is; what is done with it stands in the modules beside this one.
 
     `_activity` has the threads in the order they are listed in, `_names` their ids in order, and
-    `_children` those of each parent. `_owners` has the threads somebody holds, `_keys` by thread
-    the commands that are kept once, and `_outboxes` the threads that have something to send.
-    Epochs, command ids and versions do not come back when a thread is deleted and made again: the
-    first two are counted for the whole store, the last goes on from `_first_version`.
+    `_children` those of each parent. `_owners` has the threads somebody holds, `_forsaken` by
+    thread the owners that died with one, `_keys` by thread the commands that are kept once, and
+    `_outboxes` the threads that have something to send. Epochs, command ids and versions do not
+    come back when a thread is deleted and made again: the first two are counted for the whole
+    store, the last goes on from `_first_version`.
     """
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -125,6 +126,7 @@ class Tables:
         self._keys: dict[str, dict[str, int]] = {}
         self._outboxes: set[str] = set()
         self._owners: dict[str, Fence] = {}
+        self._forsaken: dict[str, str] = {}
         self._runs_made = self._commands_sent = self._epoch = 0
         self._first_version = 0
         self._changes = Waiters()

@@ -232,6 +232,6 @@ def write_claim(db: sqlite3.Connection, owners: Owners, thread_id: str, at_ms: i
     if row is None:
         db.execute(queries.ADD_THREAD, (thread_id, at_ms, at_ms))
         row = db.execute(queries.OWNER, (thread_id,)).fetchone()
-    pk, _, epoch, _ = row
+    pk, dead, epoch, _ = row
     db.execute(queries.TAKE, (owners.me, epoch + 1, pk))
-    return Fence(thread_id=thread_id, owner=owners.me, epoch=epoch + 1)
+    return Fence(thread_id=thread_id, owner=owners.me, epoch=epoch + 1, taken_from=dead)

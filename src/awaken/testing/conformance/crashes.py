@@ -83,6 +83,7 @@ async def threads_of_the_dead_are_taken_over(store: Store) -> None:
     for name in ("runs", "waits", "done", "never written"):
         fence = await store.claim(name, at_ms=200)
         assert fence.owner == store.owner
+        assert fence.taken_from is not None
         await refused(StaleFence, write(store, name, messages=says("x")))
         await write(store, name, messages=says("b"), fence=fence)
         thread = await store.load_thread(name)

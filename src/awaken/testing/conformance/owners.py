@@ -83,6 +83,7 @@ async def whoever_gave_a_thread_up_is_refused(store: Store) -> None:
 
     second = await store.claim("t", at_ms=2)
     assert second.epoch > first.epoch
+    assert (first.taken_from, second.taken_from) == (None, None)
     stale = await refused_in_vain(store, StaleFence, write(store, messages=says("x"), fence=first))
     assert (stale.thread_id, stale.epoch, stale.current) == ("t", first.epoch, second.epoch)
     await write(store, messages=says("b"), fence=second)

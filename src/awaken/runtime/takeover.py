@@ -1,0 +1,119 @@
+"""Runs whose process died: how often each was taken over, and the end of those it was too often.
+
+The count is committed right after the claim, before anything of the run's agent is used here: what
+kills a process, be it a tool, a model or a plugin, finds the attempt on record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from awaken.backend import remote
+from awaken.backend.local import LocalBackend
+from awaken.contract.commands import CommandKind
+from awaken.contract.commits import CallPhase, Fence, ThreadCommit, child_id
+from awaken.contract.events import NullEventSink
+from awaken.contract.store import Store
+from awaken.contract.threads import ThreadContext
+from awaken.domain.lifecycle import RunStatus
+from awaken.domain.run import RunRecord, Takeovers
+from awaken.errors import CommitUnknown, StorageError, StoreError
+from awaken.loop import AgentRunResult
+from awaken.plugin.agent import ResolvedAgent, ResolvedExecution
+from awaken.plugin.env import ExecutionEnv
+from awaken.runtime.opening import Opening, local_run, remote_run
+from awaken.runtime.prepare import Sent
+from awaken.runtime.request import AskAgain, continuation
+
+
+async def count_takeover(store: Store, fence: Fence, at_ms: int) -> None:
+    """Count that the last owner of a thread died with the run it carried on, if one did.
+
+    Raises:
+        StorageError: it could not be kept; the run must not be started.
+    """
+    if fence.taken_from is None:
+        return
+    context = await store.load_context(fence.thread_id, tail=0)
+    run = context.open_run if context is not None else None
+    if context is None or run is None or not _was_carried_on(run, context):
+        return
+    commit = ThreadCommit(
+        thread_id=fence.thread_id,
+        expected_length=context.thread.message_count,
+        run=await counted(store, run, _delegates(context)),
+        at_ms=at_ms,
+        fence=fence,
+    )
+    try:
+        try:
+            await store.commit(commit)
+        except CommitUnknown:
+            if await store.settle(commit) is None:
+                await store.commit(commit)
+    except StoreError as error:
+        raise StorageError(error) from error
+
+
+async def counted(store: Store, run: RunRecord, delegates: Iterable[str]) -> RunRecord:
+    """The record of a run that is taken over once more, whose open delegates have these ids."""
+    beneath, levels = await _beneath(store, delegates)
+    before, times = run.takeovers, 1
+    if before is not None and beneath <= before.beneath:
+        times = before.times + 1
+    takeovers = Takeovers(times=times, beneath=beneath, levels=levels)
+    return msgspec.structs.replace(run, takeovers=takeovers, revision=run.revision + 1)
+
+
+def _was_carried_on(run: RunRecord, context: ThreadContext) -> bool:
+    """Whether the owner that died was at work, and did not only wait for an answer."""
+    if run.status is RunStatus.WAITING:
+        return any(command.kind is CommandKind.DECISIONS for command in context.commands)
+    return run.status is RunStatus.RUNNING
+
+
+def _delegates(context: ThreadContext) -> list[str]:
+    return [child_id(call.key) for call in context.calls if call.phase is CallPhase.INTENT]
+
+
+async def _beneath(store: Store, run_ids: Iterable[str]) -> tuple[int, int]:
+    """How many messages the threads of these delegates and of those beneath them have, and how
+    many of them are open one beneath the other."""
+    messages = levels = 0
+    for run_id in run_ids:
+        context = await store.load_context(run_id, tail=0)
+        if context is None:
+            continue
+        messages += context.thread.message_count
+        run = context.open_run
+        if run is not None and run.status is RunStatus.RUNNING:
+            more, deeper = await _beneath(store, _delegates(context))
+            messages, levels = messages + more, max(levels, 1 + deeper)
+    return messages, levels
+
+
+async def end_abandoned(opening: Opening, agent: ResolvedExecution) -> AgentRunResult:
+    """End a run with which one process after another died; nothing of its agent is started.
+
+    Raises:
+        AskAgain: it is over, and the request can start a run of its own.
+    """
+    asks_for_more = opening.asks_for_more
+    if asks_for_more:
+        opening.sink = NullEventSink()  # its end is no answer to the caller
+    opening.request = continuation(opening.request, opening.choice.run_id)
+    opening.sent = Sent(cancelled=opening.sent.cancelled)
+    if opening.sent.cancelled:
+        opening.slot.token.cancel()
+    if isinstance(agent, ResolvedAgent):
+        # Its tools say how their calls are settled; its plugins and its model stay out of it.
+        request, context = await local_run(opening, agent.with_env(ExecutionEnv()))
+        ended = await LocalBackend().execute_root_with_thread_context(request, context)
+    else:
+        request, context = await remote_run(opening, agent)
+        ended = await remote.abandon(agent, request, opening.clock.now_ms(), context)
+    if asks_for_more:
+        raise AskAgain
+    return ended

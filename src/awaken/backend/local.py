@@ -26,7 +26,7 @@ from awaken.contract.backend import (
 from awaken.contract.background import AMBIENT_TASK_JOURNAL
 from awaken.contract.budget import Account
 from awaken.contract.commands import ThreadCommand
-from awaken.contract.commits import CallEntry, Fence
+from awaken.contract.commits import CallEntry, Fence, ThreadCommit
 from awaken.contract.control import CancellationToken, InboxSender, inbox_channel
 from awaken.contract.profile import ProfileStore
 from awaken.contract.streams import StreamPiece
@@ -103,6 +103,7 @@ class ThreadContextSnapshot(msgspec.Struct, kw_only=True, gc=False):
     denied: str | None = None
     clock: Clock = SYSTEM_CLOCK
     ids: Ids = UUID7
+    unkept: list[ThreadCommit] = msgspec.field(default_factory=list)
 
 
 class LocalBackend(ExecutionBackend):
@@ -187,6 +188,7 @@ class LocalBackend(ExecutionBackend):
             depth=context.depth,
             clock=context.clock,
             ids=context.ids,
+            unkept=context.unkept,
         )
         return await _run_loop(params)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Protocol
 
@@ -47,6 +48,11 @@ class CallEntry(Value, frozen=True, kw_only=True):
     arguments: Json = None
     held: Message | None = None
     stopped: bool = False
+
+
+def has_outcomes(calls: Iterable[CallEntry]) -> bool:
+    """Whether one of these lines tells how a call ended, or that it waits."""
+    return any(entry.phase is not CallPhase.INTENT for entry in calls)
 
 
 def call_key(message_id: str, index: int) -> str:

@@ -120,7 +120,8 @@ async def break_off(
     if isinstance(failure, StorageError):
         refused = run.journal.forgive(failure)
         if refused is None:
-            return await _tell_lost(run, failure)
+            await _tell_lost(run, failure)
+            return await _hold_what_is_known(run)
         _make_up_for(run, refused)
     if run.in_step:
         try:
@@ -144,7 +145,8 @@ async def break_off(
             log.exception("a value was given up, so that the run's end can be committed")
         except StorageError as error:
             log.exception("the end of run %s could not be committed", run.identity.run_id)
-            return await _tell_lost(run, error)
+            await _tell_lost(run, error)
+            return await _hold_what_is_known(run)
 
 
 def _make_up_for(run: LiveRun, refused: ThreadCommit) -> None:
@@ -168,6 +170,20 @@ def _make_up_for(run: LiveRun, refused: ThreadCommit) -> None:
             )
     if any(isinstance(envelope.event, StepEnd) for envelope in refused.events):
         run.journal.note(StepEnd())
+
+
+async def _hold_what_is_known(run: LiveRun) -> None:
+    """Keep in memory how calls ended that the store, which is away, could not be told."""
+    if not run.journal.hold():
+        return
+    log.error(
+        "run %s: the store is away; what its calls came to is kept in memory", run.identity.run_id
+    )
+    if run.has_news() or run.journal.calls:
+        try:
+            await persist_checkpoint(run)
+        except KeyEncode:
+            log.exception("a value of run %s was given up", run.identity.run_id)
 
 
 async def _tell_lost(run: LiveRun, failure: StorageError) -> None:

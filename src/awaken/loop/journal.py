@@ -9,7 +9,14 @@ import msgspec
 
 from awaken.clock import Clock
 from awaken.contract.commands import ThreadCommand
-from awaken.contract.commits import CallEntry, Commits, Committed, Fence, ThreadCommit
+from awaken.contract.commits import (
+    CallEntry,
+    Commits,
+    Committed,
+    Fence,
+    ThreadCommit,
+    has_outcomes,
+)
 from awaken.contract.control import is_ours
 from awaken.contract.events import EventSink, NullEventSink
 from awaken.contract.streams import StreamPiece
@@ -18,9 +25,19 @@ from awaken.domain.identity import RunIdentity
 from awaken.domain.message import Message
 from awaken.domain.run import RunRecord
 from awaken.domain.ticket import Ticket
-from awaken.errors import CommitUnknown, InvalidRecord, Serialization, StorageError
+from awaken.errors import (
+    CommitUnknown,
+    InvalidRecord,
+    Serialization,
+    StorageError,
+    StoreUnavailable,
+)
 
 _ATTEMPTS = 3
+PATIENCE = 10.0
+"""For how many seconds a commit with the outcome of a call is tried again while the store is away;
+what it has not taken by then is kept in memory."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
 log = logging.getLogger("awaken.loop")
 _replace = msgspec.structs.replace
 
@@ -29,7 +46,9 @@ class Journal:
     """The only place a run's events and commits come from.
 
     `calls`, `tickets`, `acks` and `sends` collect what goes with the next commit. A run that does
-    not begin here, but goes on, has its thread's place among others settled.
+    not begin here, but goes on, has its thread's place among others settled. `unkept` are the
+    commits of a run that broke off because the store was away, in their order, if they tell how
+    calls ended: they are still to be made.
     """
 
     __slots__ = (
@@ -37,6 +56,7 @@ class Journal:
         "_commits",
         "_durable",
         "_failure",
+        "_holds",
         "_immediate",
         "_later",
         "_lost",
@@ -57,6 +77,7 @@ class Journal:
         "sends",
         "sink",
         "tickets",
+        "unkept",
     )
 
     def __init__(
@@ -69,7 +90,10 @@ class Journal:
         fence: Fence | None = None,
         *,
         begins: bool = True,
+        unkept: list[ThreadCommit] | None = None,
     ) -> None:
+        self.unkept = [] if unkept is None else unkept
+        self._holds = False
         self.sink = sink
         self.live = not isinstance(sink, NullEventSink)
         self.length = length
@@ -211,13 +235,16 @@ class Journal:
             or self._parent_thread is not None
         ):
             commit = self._with_the_rest(commit)
+        if self._holds:
+            self._hold(commit)
+            return
         if self._immediate:
             try:
                 committed = await commits.commit(commit)
             except BaseException as error:
                 if is_ours(error):
                     raise
-                committed = await self._after_error(commits, commit, error)
+                committed = await self._after_error(commits, commit, later, error)
             self.length = committed.length
             return await self._kept(commit, later, committed) if later else None
         if wait:
@@ -281,11 +308,7 @@ class Journal:
         if self._lost is not None and self._commits is not None:
             (commit, later), self._lost = self._lost, None
             lost = CommitUnknown("whoever waited for it was cancelled")
-            try:
-                committed = await self._after_error(self._commits, commit, lost)
-            except asyncio.CancelledError:
-                self._lost = (commit, later)
-                raise
+            committed = await self._after_error(self._commits, commit, later, lost)
             await self._kept(commit, later, committed)
         if self._failure is not None:
             raise self._failure
@@ -293,10 +316,10 @@ class Journal:
 
     def forgive(self, failure: StorageError) -> ThreadCommit | None:
         """Go on after a commit no store could write, and return it: what it held is dropped."""
-        refused, self._refused = self._refused, None
+        refused = self._refused
         if refused is None or not isinstance(failure.cause, Serialization | InvalidRecord):
             return None
-        self._failure = self._lost = None
+        self._refused = self._failure = self._lost = None
         self._durable.clear()
         self._later.clear()
         self.is_unsettled = self._under_way is not None
@@ -312,7 +335,7 @@ class Journal:
                 # It may happen all the same; whoever goes on finds out first.
                 self._lost, self.is_unsettled = (commit, later), True
                 raise
-            committed = await self._after_error(commits, commit, error)
+            committed = await self._after_error(commits, commit, later, error)
         await self._kept(commit, later, committed)
 
     async def _kept(
@@ -329,25 +352,67 @@ class Journal:
                 await self.send(item)
 
     async def _after_error(
-        self, commits: Commits, commit: ThreadCommit, error: BaseException
+        self,
+        commits: Commits,
+        commit: ThreadCommit,
+        later: list[int | RunEvent],
+        error: BaseException,
     ) -> Committed:
-        """What a commit comes to in the end: where the answer was lost, find out.
+        """What a commit comes to in the end: where the answer was lost, find out; where the store
+        is away and calls have ended, wait for it, though not for ever.
 
         Raises:
             StorageError: nothing can be kept from here on; whoever asks later is told, too.
         """
-        for _ in range(_ATTEMPTS):
-            if not isinstance(error, CommitUnknown):
-                break
-            log.warning("thread %s: %s; reading back", commit.thread_id, error)
-            try:
-                committed = await commits.settle(commit)
-                return committed if committed is not None else await commits.commit(commit)
-            except BaseException as next_error:
-                if is_ours(next_error):
-                    raise
-                error = next_error
+        lost, pause, began = 0, _FIRST_PAUSE, self._clock.monotonic()
+        try:
+            while True:
+                if isinstance(error, CommitUnknown) and lost < _ATTEMPTS:
+                    lost += 1
+                    log.warning("thread %s: %s; reading back", commit.thread_id, error)
+                elif _is_worth_waiting(commit, error) and (
+                    self._clock.monotonic() - began < PATIENCE
+                ):
+                    log.warning("thread %s: %s; trying again", commit.thread_id, error)
+                    await self._clock.sleep(pause)
+                    pause = min(2 * pause, _LONGEST_PAUSE)
+                else:
+                    break
+                try:
+                    committed = await commits.settle(commit)
+                    return committed if committed is not None else await commits.commit(commit)
+                except BaseException as next_error:
+                    if is_ours(next_error):
+                        raise
+                    error = next_error
+        except asyncio.CancelledError:
+            self._lost, self.is_unsettled = (commit, later), True
+            raise
         self._durable = [*commit.events, *self._durable]
         self._refused, self._failure = commit, StorageError(error)
         self.is_unsettled = True
         raise self._failure from error
+
+    # -- while the store is away --------------------------------------------------------------
+
+    def hold(self) -> bool:
+        """Keep the commit that failed, and those that follow, in `unkept`, for whoever can make
+        them later; false if nothing is lost by forgetting it."""
+        refused, failure = self._refused, self._failure
+        if refused is None or failure is None or not _is_worth_waiting(refused, failure.cause):
+            return False
+        self._durable = self._durable[len(refused.events) :]
+        self._later.clear()
+        self._refused = self._failure = self._lost = None
+        self._holds, self.is_unsettled = True, False
+        self._hold(refused)
+        return True
+
+    def _hold(self, commit: ThreadCommit) -> None:
+        self.unkept.append(commit)
+        self.length += len(commit.messages)
+
+
+def _is_worth_waiting(commit: ThreadCommit, error: object) -> bool:
+    """Whether a commit tells how calls ended, and the store may take it at another time."""
+    return isinstance(error, StoreUnavailable) and has_outcomes(commit.calls)

@@ -14,7 +14,7 @@ from awaken.codec import loads
 from awaken.contract.backend import DurableDelegates
 from awaken.contract.budget import Account
 from awaken.contract.commands import ThreadCommand
-from awaken.contract.commits import CallEntry, Commits, Fence
+from awaken.contract.commits import CallEntry, Commits, Fence, ThreadCommit
 from awaken.contract.control import (
     CancellationToken,
     DecisionQueue,
@@ -91,7 +91,8 @@ class AgentLoopParams(msgspec.Struct, kw_only=True, gc=False):
     from an earlier one, `last_turn` the last message with calls as it stands in the log, `calls`
     what the ledger knows of it, and `stream` what has come of the answer it had asked for. With
     `leave` the run stops at the end of a step, to be carried on elsewhere; `look` brings what was
-    sent to it and has not arrived. `budget` is what it may use up, `depth` how many agents are
+    sent to it and has not arrived; `unkept` gets the commits that are still to be made if the store
+    is away when it breaks off. `budget` is what it may use up, `depth` how many agents are
     above it, `state_seed` what its state begins with.
     """
 
@@ -131,6 +132,7 @@ class AgentLoopParams(msgspec.Struct, kw_only=True, gc=False):
     budget: Account | None = None
     depth: int = 0
     state_seed: PersistedState | None = None
+    unkept: list[ThreadCommit] = msgspec.field(default_factory=list)
 
 
 def _taken_up(record: RunRecord | None, agent: ResolvedAgent) -> RunRecord | None:
@@ -236,6 +238,7 @@ class LiveRun:
             params.log_length,
             params.fence,
             begins=params.previous is None,
+            unkept=params.unkept,
         )
         self.journal.acks.extend(params.acks)
         self.journal.tickets.extend(params.tickets)

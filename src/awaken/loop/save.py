@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from awaken.codec import Json
-from awaken.contract.commits import CallEntry, CallPhase
+from awaken.contract.commits import has_outcomes
 from awaken.domain.event import RunFinish, StateSnapshot, StepEnd
 from awaken.domain.identity import RunIdentity
 from awaken.domain.lifecycle import (
@@ -93,16 +93,12 @@ async def persist_checkpoint(
     record = _next_record(run, lifecycle, source, output, termination, error_payload)
     if run.took:
         record = _replace(record, **run.took)
-    if record.takeovers is not None and (messages or _has_outcomes(run.journal.calls)):
+    if record.takeovers is not None and (messages or has_outcomes(run.journal.calls)):
         record = _replace(record, takeovers=None)
     if finish is not None:
         run.journal.note(finish)
     run.record = record
     await run.journal.commit(messages, record, run_state, thread_state, release=release, wait=wait)
-
-
-def _has_outcomes(calls: Sequence[CallEntry]) -> bool:
-    return any(entry.phase is not CallPhase.INTENT for entry in calls)
 
 
 def _own_messages(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import msgspec
@@ -17,7 +17,7 @@ from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.backend import BackendLoopError, ExecutionBackendError
 from awaken.contract.background import AMBIENT_MESSAGE_SINK, AMBIENT_TASK_JOURNAL
 from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.contract.commits import Fence
+from awaken.contract.commits import Fence, ThreadCommit
 from awaken.contract.control import CancellationToken, interruptible, is_ours
 from awaken.contract.events import EventSink, NullEventSink
 from awaken.contract.profile import ProfileStore
@@ -62,6 +62,7 @@ from awaken.runtime.request import (
 )
 from awaken.runtime.takeover import count_takeover, end_abandoned
 from awaken.runtime.tasks import Tasks
+from awaken.runtime.unkept import Unkept
 from awaken.tool.threads import DEFAULT_LIMIT, TOOL_THREADS, ToolThreads
 
 OWNER_CHECK = 0.2
@@ -96,6 +97,7 @@ class AgentRuntime(LiveControl):
             self.run, store, clock, self.active, lambda: self.closed, self.deliver
         )
         self.accounts = Accounts(store, clock)
+        self.unkept = Unkept(store)
         self.tasks = Tasks(
             store,
             self.active,
@@ -256,6 +258,7 @@ class AgentRuntime(LiveControl):
         self, request: RunRequest, slot: ActiveRun, sink: EventSink, inherited: Inherited
     ) -> AgentRunResult:
         fence = await self._claim(request, slot)
+        unkept: Sequence[ThreadCommit] = ()
         try:
             await count_takeover(self.store, fence, self.clock.now_ms())
             agent, opening = await self._open(request, slot, sink, fence, inherited)
@@ -263,6 +266,7 @@ class AgentRuntime(LiveControl):
                 return await end_abandoned(opening, agent)
             if isinstance(agent, ResolvedAgent):
                 backend_request, context = await local_run(opening, agent)
+                unkept = context.unkept
                 await self._begin(opening)
                 del opening  # what was read of the thread is not needed while the run lasts
                 return await LocalBackend().execute_root_with_thread_context(
@@ -273,7 +277,10 @@ class AgentRuntime(LiveControl):
             if isinstance(error, GeneratorExit) and is_ours(error):
                 raise  # the coroutine is being closed: nothing can be awaited
             # A run that ends gives its thread up with its last commit; this one may not have.
-            await self._give_up(fence)
+            if unkept:
+                self.unkept.hold(fence, unkept)
+            else:
+                await self._give_up(fence)
             if isinstance(error, BackendLoopError):
                 raise error.error from error.error.__cause__
             if isinstance(error, ExecutionBackendError):
@@ -323,6 +330,8 @@ class AgentRuntime(LiveControl):
             ThreadAlreadyRunning: another process runs it, and the request is not to wait.
         """
         seen = 0
+        if request.thread_id in self.unkept:
+            await self.unkept.settle(request.thread_id)
         while True:
             try:
                 return await self.store.claim(request.thread_id, at_ms=self.clock.now_ms())
@@ -461,6 +470,7 @@ class AgentRuntime(LiveControl):
         self._leaving_taken_up.cancel()
         await wait_or_tear_down(self.active.all(), grace)
         await self.tasks.close(leave=leave, grace=grace)
+        await self.unkept.close()
         self._listener.stop()
 
 

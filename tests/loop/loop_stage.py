@@ -119,16 +119,16 @@ _LETTERS: dict[type, str] = {
 
 _STEP = "S(?:d*(?:y*i[ao]*)?)nE"
 _STRETCH = f"R[aou]*(?:Sy*[aou]*nE[aou]*)?(?:{_STEP})*F"
-_RUN = re.compile(f"(?:{_STRETCH})+F?")
+_RUN = re.compile(f"(?:{_STRETCH})+(?:u*F)?")
 
 
 def assert_event_order(events: Sequence[RunEvent]) -> None:
     """02 §5.11: the one order in which a run tells what happens.
 
     By our decisions there is one snapshot a step (none before `run_finish`), a step that breaks
-    off closes all the same, and a run that ends while it is suspended adds a last `run_finish`. A
-    run taken up after a crash begins with the end of the step that was cut short; only who listens
-    is told once more that it started.
+    off closes all the same, and a run that ends while it is suspended closes its calls and adds a
+    last `run_finish`. A run taken up after a crash begins with the end of the step that was cut
+    short; only who listens is told once more that it started.
     """
     told = "".join(_LETTERS[type(event.event)] for event in events)
     assert _RUN.fullmatch(told), told

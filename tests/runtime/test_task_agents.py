@@ -104,7 +104,8 @@ async def test_a_task_is_cancelled_with_the_agent_in_it(place: Place) -> None:
         ("run", "helper", "stopped"),
         ("call", "blast", "stopped"),
     ]
-    assert run.final_output == "boss: bg_0 cancelled"
+    done = "before that it had done: blast(n=1) → unknown whether it took effect"
+    assert run.final_output == f"boss: bg_0 cancelled {done}"
 
 
 async def test_the_agents_own_run_is_cancelled_and_its_task_has_failed(place: Place) -> None:
@@ -118,7 +119,8 @@ async def test_the_agents_own_run_is_cancelled_and_its_task_has_failed(place: Pl
         run = await over(runtime)
         (task,) = await tasks_in(runtime)
 
-    assert run.final_output == "boss: bg_0 failed cancelled"
+    done = "before that it had done: blast(n=1) → unknown whether it took effect"
+    assert run.final_output == f"boss: bg_0 failed cancelled; {done}"
     assert task.status is RunStatus.DONE
     assert task.termination_reason != NATURAL_END
 

@@ -169,7 +169,7 @@ class DelegateTool:
                 "output": to_json(result.output),
                 "steps": result.steps,
             },
-            message=result.response if status is ToolStatus.SUCCESS else str(result.status),
+            message=result.response if status is ToolStatus.SUCCESS else _why(result),
             suspension=self._ticket(result, ctx) if status is ToolStatus.PENDING else None,
             metadata={"child_run_id": result.run_id} if result.run_id else {},
         )
@@ -213,6 +213,11 @@ class DelegateTool:
         if question.asker is not None and said is not None:
             return said  # it says who asks already
         return f"agent '{self._agent_id}' asks: {said or f'approve {question.tool_name}?'}"
+
+
+def _why(result: BackendRunResult) -> str:
+    """How a run stands that has no answer, and what it had done."""
+    return str(result.status) if result.done is None else f"{result.status}; {result.done}"
 
 
 def _who_asks(asker: Asker, question: RunWaitingTicket) -> Asker:

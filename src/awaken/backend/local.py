@@ -30,6 +30,7 @@ from awaken.contract.commits import CallEntry, Fence, ThreadCommit
 from awaken.contract.control import CancellationToken, InboxSender, inbox_channel
 from awaken.contract.profile import ProfileStore
 from awaken.contract.streams import StreamPiece
+from awaken.domain.event import AgentEvent
 from awaken.domain.identity import RunIdentity, RunOrigin
 from awaken.domain.lifecycle import (
     BehaviorRequested,
@@ -88,6 +89,7 @@ class ThreadContextSnapshot(msgspec.Struct, kw_only=True, gc=False):
     calls: Sequence[CallEntry] = ()
     stream: Sequence[StreamPiece] = ()
     acks: Sequence[int] = ()
+    events: Sequence[AgentEvent] = ()
     tickets: Sequence[Ticket] = ()
     sends: Sequence[ThreadCommand] = ()
     fence: Fence | None = None
@@ -168,6 +170,7 @@ class LocalBackend(ExecutionBackend):
             calls=context.calls,
             stream=context.stream,
             acks=context.acks,
+            events=context.events,
             tickets=context.tickets,
             sends=context.sends,
             fence=context.fence,

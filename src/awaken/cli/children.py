@@ -25,7 +25,9 @@ from awaken.domain.event import (
 )
 from awaken.domain.identity import RunIdentity
 from awaken.domain.lifecycle import NaturalEnd
-from awaken.domain.suspension import ToolCallOutcome
+from awaken.domain.suspension import ResumedOutcome, ToolCallOutcome
+
+_CARRIED_OUT = (ResumedOutcome.SUCCEEDED, ResumedOutcome.FAILED)
 
 
 class Aside(NamedTuple):
@@ -88,8 +90,10 @@ class Children:
                 return _ended(child, "✓", result.tool_name, said, room)
             case ToolCallDone(result=result, outcome=ToolCallOutcome.FAILED):
                 return _ended(child, "✗", result.tool_name, result.model_text(), room)
-            case ToolCallResumed(target_id=id, result=value):
+            case ToolCallResumed(target_id=id, result=value) as resumed:
                 failure = failure_in(value)
+                if resumed.outcome not in (None, *_CARRIED_OUT):
+                    failure = resumed.reason or f"was {resumed.outcome}"
                 mark = "✓" if failure is None else "✗"
                 said = failure or result_in(value)
                 return _ended(child, mark, child.tools.get(id, "a call"), said, room)

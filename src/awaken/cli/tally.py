@@ -27,7 +27,13 @@ from awaken.domain.event import (
 )
 from awaken.domain.lifecycle import AWAITING_TASKS, Failed, Suspended, TerminationReason
 from awaken.domain.recovery import OUTCOME_UNKNOWN
-from awaken.domain.suspension import Asker, ResumeAction, ToolCallOutcome, ToolCallResume
+from awaken.domain.suspension import (
+    Asker,
+    ResumeAction,
+    ResumedOutcome,
+    ToolCallOutcome,
+    ToolCallResume,
+)
 from awaken.domain.ticket import Ticket
 from awaken.domain.tool import ToolError
 from awaken.domain.transcript import INTERRUPTED
@@ -45,9 +51,15 @@ class CallState(StrEnum):
     DONE = "done"
     FAILED = "failed"
     DENIED = "denied"
+    EXPIRED = "expired"
+    SUPERSEDED = "superseded"
+    CANCELLED = "cancelled"
     INTERRUPTED = "interrupted"
     UNKNOWN = "unknown"
 
+
+UNANSWERED = (CallState.DENIED, CallState.EXPIRED, CallState.SUPERSEDED, CallState.CANCELLED)
+"""Calls that had to wait, and were not let go on."""
 
 _OPEN = {CallPhase.INTENT: CallState.RUNNING, CallPhase.SUSPENDED: CallState.WAITING}
 
@@ -112,7 +124,7 @@ class Tally:
 
     def never_begun(self) -> list[Call]:
         """Calls that were asked for and had no effect."""
-        open_ = self.in_state(CallState.RUNNING, CallState.WAITING, CallState.DENIED)
+        open_ = self.in_state(CallState.RUNNING, CallState.WAITING, *UNANSWERED)
         return [call for call in open_ if not call.approved]
 
     def in_state(self, *states: CallState) -> list[Call]:
@@ -236,8 +248,17 @@ def _state_done(event: ToolCallDone) -> CallState:
 
 
 def _state_resumed(event: ToolCallResumed, call: Call) -> CallState:
-    if call.answer is not None and not call.approved:
-        return CallState.DENIED
+    match event.outcome:
+        case ResumedOutcome.DENIED:
+            return CallState.DENIED
+        case ResumedOutcome.EXPIRED:
+            return CallState.EXPIRED
+        case ResumedOutcome.SUPERSEDED:
+            return CallState.SUPERSEDED
+        case ResumedOutcome.CANCELLED:
+            return CallState.INTERRUPTED if call.approved else CallState.CANCELLED
+        case None if call.answer is not None and not call.approved:
+            return CallState.DENIED  # an event of an earlier version
     failure = failure_in(event.result)
     if failure is None:
         return CallState.DONE

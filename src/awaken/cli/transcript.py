@@ -14,7 +14,7 @@ from rich.text import Text
 from awaken.cli.address import WayBack
 from awaken.cli.children import Children
 from awaken.cli.flow import Flow
-from awaken.cli.tally import Call, CallState, Tally, failure_in, result_in
+from awaken.cli.tally import UNANSWERED, Call, CallState, Tally, failure_in, result_in
 from awaken.cli.text import LONGEST, call_words, clean, one_line, result_words, seconds
 from awaken.cli.view import afterword, summary
 from awaken.codec import Json
@@ -43,6 +43,9 @@ _MARKS = {
     CallState.WAITING: ("?", "yellow"),
     CallState.FAILED: ("✗", "red"),
     CallState.DENIED: ("✗", "red"),
+    CallState.EXPIRED: ("✗", "yellow"),
+    CallState.SUPERSEDED: ("✗", "yellow"),
+    CallState.CANCELLED: ("✗", "yellow"),
     CallState.INTERRUPTED: ("✗", "yellow"),
     CallState.UNKNOWN: ("✗", "yellow"),
     CallState.RUNNING: ("→", "cyan"),
@@ -192,7 +195,8 @@ class Transcript:
     @_show.register
     def _(self, event: ToolCallResumed) -> None:
         if call := self.tally.call(event.target_id):
-            self._ended(call, failure_in(event.result) or result_in(event.result))
+            said = failure_in(event.result) or result_in(event.result)
+            self._ended(call, event.reason if call.state in UNANSWERED else said)
 
     @_show.register
     def _(self, event: StepEnd) -> None:
@@ -234,9 +238,12 @@ class Transcript:
             case CallState.WAITING:
                 return self._line(mark, style, f"{one_line(call.name)} waits for an answer")
             case CallState.DENIED:
-                reason = call.answer and call.answer.reason
-                words = f"was denied: {one_line(reason, room)}" if reason else "was denied"
+                reason = call.answer.reason if call.answer is not None else result
+                words = f"was denied: {one_line(str(reason), room)}" if reason else "was denied"
                 return self._line(mark, style, f"{one_line(call.name)} {words}")
+            case CallState.EXPIRED | CallState.SUPERSEDED | CallState.CANCELLED:
+                words = f"{one_line(call.name)} was given up: {one_line(str(result), room)}"
+                return self._line(mark, style, words)
             case CallState.INTERRUPTED:
                 words = f"{one_line(call.name)} was interrupted"
             case CallState.UNKNOWN:

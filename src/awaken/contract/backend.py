@@ -243,6 +243,17 @@ class DurableDelegates(Protocol):
         at the next step, whoever carries it on."""
         ...
 
+    async def done_by(self, key: str) -> str | None:
+        """What the delegate of `key`, and those beneath it, have done, for the model whose call
+        ends without their answer: `before that it had done: …`.
+
+        Returns `None` if no call of theirs has ended, and none may have taken effect.
+
+        Raises:
+            StoreError: it cannot be read.
+        """
+        ...
+
 
 class BackendDelegateRunRequest(msgspec.Struct, kw_only=True):
     """A run on behalf of another.
@@ -399,7 +410,7 @@ class BackendRunResult(msgspec.Struct, kw_only=True):
     """A backend's whole answer. `state` and `thread_state` are what a delegate leaves in its
     persistent keys, of run and thread scope; `tickets` are the questions of a run that waits,
     `spending` what it has used up. `left_running` says what may go on elsewhere though the run is
-    over, and why."""
+    over, and why; `done` what a delegate that broke off had done before."""
 
     agent_id: str
     status: BackendRunStatus
@@ -415,6 +426,7 @@ class BackendRunResult(msgspec.Struct, kw_only=True):
     tickets: tuple[RunWaitingTicket, ...] = ()
     spending: Spending | None = None
     left_running: str | None = None
+    done: str | None = None
 
 
 # -- errors -----------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from awaken.domain.identity import RunIdentity
 from awaken.domain.inference import TokenUsage
 from awaken.domain.lifecycle import TerminationReason
 from awaken.domain.message import Message
-from awaken.domain.suspension import ToolCallOutcome
+from awaken.domain.suspension import ResumedOutcome, ToolCallOutcome
 from awaken.domain.tool import ToolResult
 from awaken.domain.value import Value, snake_case
 
@@ -107,10 +107,19 @@ class ToolCallDone(Event, frozen=True, kw_only=True):
 
 
 class ToolCallResumed(Event, frozen=True, kw_only=True):
-    """A suspended call got its answer and ended."""
+    """A suspended call ended; `outcome` says whether by an answer or without one.
+
+    `message_id` names its tool message, `reason` is why the call ended so, or what the approver
+    said, and `by` who answered. Events kept by earlier versions have `target_id` and `result` only.
+    """
 
     target_id: str
     result: Json
+    message_id: str = ""
+    name: str = ""
+    outcome: ResumedOutcome | None = None
+    reason: str | None = None
+    by: str | None = None
 
 
 class ToolCallCancel(Event, frozen=True, kw_only=True):

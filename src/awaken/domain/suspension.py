@@ -62,6 +62,22 @@ class ToolCallOutcome(StrEnum):
     FAILED = "failed"
 
 
+class ResumedOutcome(StrEnum):
+    """How a call ended that had waited for an answer.
+
+    An approver's yes lets it succeed or fail; `denied` is an approver's, or a gate's, no. `expired`
+    got no answer in time, `superseded` gave way to a new message of the user, and `cancelled` ended
+    with its run.
+    """
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    DENIED = "denied"
+    EXPIRED = "expired"
+    SUPERSEDED = "superseded"
+    CANCELLED = "cancelled"
+
+
 class ResumeAction(StrEnum):
     """Yes or no."""
 

@@ -34,6 +34,7 @@ from awaken.domain.suspension import (
 from awaken.domain.tool import ToolResult
 from awaken.errors import Cancelled, HookFailed, RunLeft, StateError, StorageError
 from awaken.loop.complete import (
+    REJECTED,
     Turn,
     complete,
     confirmed,
@@ -41,6 +42,8 @@ from awaken.loop.complete import (
     must_run_once,
     tool_fields,
     unknown_outcome,
+    with_done,
+    work_beneath,
 )
 from awaken.loop.live import LiveRun
 from awaken.loop.save import persist_checkpoint
@@ -78,9 +81,11 @@ async def carry_out(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> None:
         else:
             await gate_and_execute(run, turn, indexes)
         if turn.suspended or turn.blocked is not None:
-            interrupt(run, turn, turn.open_calls())
+            await interrupt(run, turn, turn.open_calls())
+    except RunLeft:
+        raise  # whoever carries the run on settles what is open
     except BaseException:
-        interrupt(run, turn, turn.open_calls())
+        await interrupt(run, turn, turn.open_calls())
         raise
 
 
@@ -170,8 +175,11 @@ async def intercept(run: LiveRun, turn: Turn, index: int, verdict: ToolIntercept
     match verdict:
         case Block(reason=reason):
             turn.blocked = reason
+            resumed = turn.resumed.get(index)
+            if resumed is not None and resumed.asker is not None:
+                reason = with_done(reason, await work_beneath(run, resumed.key))
             result = ToolResult.error(call.name, reason)
-            result = msgspec.structs.replace(result, metadata={"rejected": True})
+            result = msgspec.structs.replace(result, metadata={REJECTED: True})
             await complete(run, turn, index, ToolOutput(result))
         case Suspend(ticket=ticket):
             result = ToolResult.suspended_with(

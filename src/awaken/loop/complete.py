@@ -16,6 +16,7 @@ from awaken.domain.message import Message, Role, Text, ToolCall
 from awaken.domain.phase import Phase
 from awaken.domain.recovery import OUTCOME_UNKNOWN, ToolEffect
 from awaken.domain.suspension import (
+    ResumedOutcome,
     SuspendTicket,
     ToolCallOutcome,
     ToolCallResume,
@@ -24,7 +25,7 @@ from awaken.domain.suspension import (
 from awaken.domain.ticket import Ticket, TicketStatus, call_digest
 from awaken.domain.tool import ToolError, ToolKind, ToolResult, ToolStatus
 from awaken.domain.transcript import INTERRUPTED
-from awaken.errors import StateError
+from awaken.errors import StateError, StoreError
 from awaken.loop.live import LiveRun
 from awaken.state.call_keys import TOOL_CALL_STATES, PutCall, ToolCallState
 from awaken.state.command import Command
@@ -51,6 +52,9 @@ _LEDGER = {
     ToolStatus.ERROR: CallPhase.FAILED,
 }
 
+
+REJECTED = "rejected"
+"""The metadata of a result that stands for a gate's no."""
 
 _LOGGED: Any = object()
 
@@ -342,7 +346,10 @@ def _record(
     )
     outcome = _OUTCOME[result.status]
     if index in turn.resumed and outcome is not _SUSPENDED:
-        run.journal.note(ToolCallResumed(target_id=call.id, result=result.resume_payload()))
+        event = _resumed(turn, index, result, is_cancelled=stopped is not None)
+        if message is not None:
+            event = msgspec.structs.replace(event, message_id=message.id or "")
+        run.journal.note(event)
     else:
         run.journal.note(
             ToolCallDone(
@@ -354,25 +361,80 @@ def _record(
         )
 
 
+def _resumed(turn: Turn, index: int, result: ToolResult, *, is_cancelled: bool) -> ToolCallResumed:
+    """What is told of a call that waited, and has ended."""
+    decision = turn.resumed[index].resume_input
+    reason = decision.reason if decision is not None else None
+    if is_cancelled:
+        outcome, reason = ResumedOutcome.CANCELLED, result.message
+    elif REJECTED in result.metadata:
+        outcome, reason = ResumedOutcome.DENIED, result.message
+    elif result.status is ToolStatus.SUCCESS:
+        outcome = ResumedOutcome.SUCCEEDED
+    else:
+        outcome = ResumedOutcome.FAILED
+    return ToolCallResumed(
+        target_id=turn.calls[index].id,
+        name=turn.calls[index].name,
+        result=result.resume_payload(),
+        outcome=outcome,
+        reason=reason,
+        by=decision.by if decision is not None else None,
+    )
+
+
 def _phase(result: ToolResult, stopped: bool | None) -> CallPhase:
     """What the ledger says of a call whose outcome is unknown, or that was cancelled."""
     unknown = OUTCOME_UNKNOWN in result.metadata or not stopped
     return _UNKNOWN if unknown else CallPhase.CANCELLED
 
 
-def interrupt(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> None:
+async def interrupt(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> None:
     """Close calls that will not run, or not to their end; no hook sees them."""
+    done: dict[int, str | None] = {}
+    try:
+        for index in indexes:
+            if index in turn.started and may_delegate(run, turn.calls[index].name):
+                done[index] = await work_beneath(run, turn.keys[index])
+    finally:
+        # Also if the reading is cancelled: no call may stay without a result.
+        for index in indexes:
+            _interrupt_one(run, turn, index, done.get(index))
+
+
+def _interrupt_one(run: LiveRun, turn: Turn, index: int, done: str | None) -> None:
     cancelled = run.token is not None and run.token.is_cancelled()
-    for index in indexes:
-        call = turn.calls[index]
-        text = str(ToolError.cancelled("the run was cancelled")) if cancelled else INTERRUPTED
-        begun = index in turn.started
-        stopped = (not begun or is_stoppable(run, call.name)) if cancelled else None
-        if begun and must_run_once(run, call.name):
-            result = unknown_outcome(call.name, text)
-        else:
-            result = ToolResult.error(call.name, text)
-        close_call(run, turn, index, result, stopped=stopped)
+    call = turn.calls[index]
+    text = str(ToolError.cancelled("the run was cancelled")) if cancelled else INTERRUPTED
+    begun = index in turn.started
+    stopped = (not begun or is_stoppable(run, call.name)) if cancelled else None
+    if begun and must_run_once(run, call.name):
+        result = unknown_outcome(call.name, text)
+    else:
+        result = ToolResult.error(call.name, with_done(text, done))
+    close_call(run, turn, index, result, stopped=stopped)
+
+
+def may_delegate(run: LiveRun, tool_name: str) -> bool:
+    """Whether calls of the tool may have other agents at work: it says so, or is not here."""
+    tool = run.agent.tools.get(tool_name)
+    return tool is None or getattr(tool, "runs_agent", False) is True
+
+
+async def work_beneath(run: LiveRun, key: str) -> str | None:
+    """What the delegate of a call that ends without its answer had done; `None` if nothing."""
+    if run.delegates is None:
+        return None
+    try:
+        return await run.delegates.done_by(key)
+    except StoreError as error:
+        log.warning("what was done for call %s cannot be read: %s", key, error)
+        return "it is unknown what it had done before that"
+
+
+def with_done(text: str, done: str | None) -> str:
+    """What the model is told of a call, with the work that its delegate had done."""
+    return text if done is None else f"{text}; {done}"
 
 
 def close_call(

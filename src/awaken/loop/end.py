@@ -35,7 +35,7 @@ log = logging.getLogger("awaken.loop")
 
 async def finish(run: LiveRun, end: TerminationReason) -> AgentRunResult:
     """Close the lifecycle, run the last phase, and commit the end."""
-    _close_lifecycle(run, end)
+    await _close_lifecycle(run, end)
     run.ending = True
     if run.is_busy(Phase.RUN_END):
         await run.phase(Phase.RUN_END, final=True)
@@ -56,7 +56,7 @@ async def finish(run: LiveRun, end: TerminationReason) -> AgentRunResult:
     )
 
 
-def _close_lifecycle(run: LiveRun, end: TerminationReason) -> None:
+async def _close_lifecycle(run: LiveRun, end: TerminationReason) -> None:
     """Only a suspended run, and one that awaits its tasks, may stay waiting."""
     _close_inbox(run)
     lifecycle = run.store.read(RUN_LIFECYCLE) or RunLifecycleState()
@@ -65,7 +65,7 @@ def _close_lifecycle(run: LiveRun, end: TerminationReason) -> None:
     status, reason = to_run_status(end)
     if stays or status is not RunStatus.DONE:
         return
-    give_up_suspended(run)
+    await give_up_suspended(run)
     take_all(run)
     if check_termination(run.store) != end:
         run.store.update(
@@ -130,7 +130,7 @@ async def break_off(
             if is_ours(error):
                 raise
             log.exception("the step's last phase failed while the run broke off")
-    _close_lifecycle(run, end)
+    await _close_lifecycle(run, end)
     if not run.ending:
         try:
             await run.phase(Phase.RUN_END, final=True)

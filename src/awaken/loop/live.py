@@ -29,6 +29,7 @@ from awaken.contract.registry import AgentResolver
 from awaken.contract.streams import StreamPiece
 from awaken.contract.tool import ToolCallContext
 from awaken.domain.budget import Amount
+from awaken.domain.event import AgentEvent
 from awaken.domain.identity import RunIdentity
 from awaken.domain.inference import InferenceOverride
 from awaken.domain.lifecycle import TerminationReason
@@ -87,13 +88,13 @@ class AgentLoopParams(msgspec.Struct, kw_only=True, gc=False):
 
     `messages` is the conversation as the model may see it, this turn's input at its end.
     `uncommitted` is what the first commit adds to a raw log of `log_length` messages, the last of
-    which are in `log`, with `acks` and `tickets`; `previous` is the record of the run if it goes on
-    from an earlier one, `last_turn` the last message with calls as it stands in the log, `calls`
-    what the ledger knows of it, and `stream` what has come of the answer it had asked for. With
-    `leave` the run stops at the end of a step, to be carried on elsewhere; `look` brings what was
-    sent to it and has not arrived; `unkept` gets the commits that are still to be made if the store
-    is away when it breaks off. `budget` is what it may use up, `depth` how many agents are
-    above it, `state_seed` what its state begins with.
+    which are in `log`, with `acks`, `tickets` and, behind the run's start, `events`; `previous` is
+    the record of the run if it goes on from an earlier one, `last_turn` the last message with calls
+    as it stands in the log, `calls` what the ledger knows of it, and `stream` what has come of the
+    answer it had asked for. With `leave` the run stops at the end of a step, to be carried on
+    elsewhere; `look` brings what was sent to it and has not arrived; `unkept` gets the commits that
+    are still to be made if the store is away when it breaks off. `budget` is what it may use up,
+    `depth` how many agents are above it, `state_seed` what its state begins with.
     """
 
     resolver: AgentResolver
@@ -126,6 +127,7 @@ class AgentLoopParams(msgspec.Struct, kw_only=True, gc=False):
     calls: Sequence[CallEntry] = ()
     stream: Sequence[StreamPiece] = ()
     acks: Sequence[int] = ()
+    events: Sequence[AgentEvent] = ()
     tickets: Sequence[Ticket] = ()
     sends: Sequence[ThreadCommand] = ()
     delegates: DurableDelegates | None = None

@@ -25,7 +25,7 @@ from awaken.domain.suspension import (
     ToolCallResumeMode,
 )
 from awaken.domain.tool import ToolResult
-from awaken.errors import Cancelled
+from awaken.errors import Cancelled, RunLeft
 from awaken.loop import calls
 from awaken.loop.complete import (
     Turn,
@@ -33,7 +33,10 @@ from awaken.loop.complete import (
     complete,
     confirmed,
     interrupt,
+    may_delegate,
     unknown_outcome,
+    with_done,
+    work_beneath,
 )
 from awaken.loop.live import LiveRun
 from awaken.loop.save import complete_step
@@ -72,8 +75,10 @@ async def take_up(run: LiveRun) -> Turn | None:
         if turn.suspended and run.agent.tool_executor is ToolExecutorKind.SEQUENTIAL:
             fresh = []  # they come after one that waits
         await calls.carry_out(run, turn, fresh)
+    except RunLeft:
+        raise  # whoever carries the run on settles what is open
     except BaseException:
-        interrupt(run, turn, turn.open_calls())
+        await interrupt(run, turn, turn.open_calls())
         raise
     return turn
 
@@ -194,7 +199,10 @@ async def settle(run: LiveRun, turn: Turn, index: int) -> bool:
     if policy is Recover.ASK:
         close_call(run, turn, index, _ask(turn, index))
         return True
-    close_call(run, turn, index, unknown_outcome(call.name, _WHY))
+    why = _WHY
+    if may_delegate(run, call.name):
+        why = with_done(why, await work_beneath(run, turn.keys[index]))
+    close_call(run, turn, index, unknown_outcome(call.name, why))
     return True
 
 

@@ -20,6 +20,7 @@ from awaken.domain.suspension import (
     Asker,
     Decision,
     ResumeAction,
+    ResumedOutcome,
     ToolCallResume,
     ToolCallResumeMode,
     ToolCallStatus,
@@ -34,6 +35,9 @@ from awaken.loop.complete import (
     digest_of,
     interrupt,
     ticket_of,
+    unknown_outcome,
+    with_done,
+    work_beneath,
 )
 from awaken.loop.inbox import read_inbox
 from awaken.loop.live import LiveRun
@@ -121,10 +125,11 @@ def suspended_calls(store: StateStore) -> list[ToolCallState]:
     ]
 
 
-def give_up_suspended(run: LiveRun) -> None:
+async def give_up_suspended(run: LiveRun) -> None:
     """Close calls that wait, or were decided and not carried out: the run is over.
 
-    A late answer must find nothing, and no other run may take them up.
+    A late answer must find nothing, and no other run may take them up. What a delegate had done
+    that has asked is told to the model of the thread's next run.
     """
     states = run.store.read(TOOL_CALL_STATES)
     for call in list(states.calls.values()) if states else ():
@@ -133,8 +138,14 @@ def give_up_suspended(run: LiveRun) -> None:
             continue
         why = "anybody decided" if waits else "the decision was carried out"
         if call.suspension_reason != BUDGET_LIMIT:
-            error = ToolError.cancelled(f"the run ended before {why}")
-            _answer(run, call, error, CallPhase.CANCELLED)
+            text = str(ToolError.cancelled(f"the run ended before {why}"))
+            phase = CallPhase.CANCELLED
+            if call.suspension_reason == OUTCOME_UNKNOWN and waits:
+                text = unknown_outcome(call.tool_name, text).model_text()
+                phase = CallPhase.UNKNOWN
+            if call.asker is not None:
+                text = with_done(text, await work_beneath(run, call.key))
+            _answer(run, call, text, phase, ResumedOutcome.CANCELLED, reason=text)
         if call.asker is not None:
             run.journal.sends.append(stop_asker(call.asker, run.clock.now_ms()))
         closed = _replace(
@@ -153,9 +164,34 @@ def stop_asker(asker: Asker, at_ms: int) -> ThreadCommand:
 
 
 def _answer(
-    run: LiveRun, call: ToolCallState, error: ToolError, phase: CallPhase = CallPhase.FAILED
+    run: LiveRun,
+    call: ToolCallState,
+    text: str,
+    phase: CallPhase,
+    outcome: ResumedOutcome,
+    *,
+    reason: str | None,
 ) -> None:
-    """Settle a call that does not run: in the log, and in the ledger."""
+    """Settle a call that does not run: in the log, in the ledger, and for those who listen."""
+    message = Message(
+        id=run.ids.new(),
+        role=Role.TOOL,
+        content=(Text(text=text),),
+        tool_call_id=call.call_id,
+        metadata=run.metadata,
+    )
+    decision = call.resume_input
+    run.journal.note(
+        ToolCallResumed(
+            target_id=call.call_id,
+            result=decision.result if decision is not None else None,
+            message_id=message.id or "",
+            name=call.tool_name,
+            outcome=outcome,
+            reason=reason,
+            by=decision.by if decision is not None else None,
+        )
+    )
     if call.key:
         run.journal.calls.append(
             CallEntry(
@@ -166,16 +202,7 @@ def _answer(
                 phase=phase,
             )
         )
-    run.transcript.answer(
-        call.call_id,
-        Message(
-            id=run.ids.new(),
-            role=Role.TOOL,
-            content=(Text(text=str(error)),),
-            tool_call_id=call.call_id,
-            metadata=run.metadata,
-        ),
-    )
+    run.transcript.answer(call.call_id, message)
 
 
 # -- replay -----------------------------------------------------------------------------------
@@ -194,12 +221,17 @@ async def take_expired(run: LiveRun) -> bool:
     late = _overdue(run)
     for call in late:
         no = ToolCallResume.deny(f"nobody decided about '{call.tool_name}' in time")
-        no = _replace(no, updated_at=now)
+        no = _replace(no, updated_at=now, decision_id=_expired(call))
         run.journal.tickets.append(
             ticket_of(call, run.identity, status=TicketStatus.EXPIRED, decision=no)
         )
         prepare_resume(run.store, [(call.question_key, no)])
     return bool(late)
+
+
+def _expired(call: ToolCallState) -> str:
+    """The name of the no that a question gets when its time is over."""
+    return f"expired:{call.question_key}"
 
 
 def _overdue(run: LiveRun) -> list[ToolCallState]:
@@ -254,11 +286,13 @@ def _take_no(run: LiveRun, call: ToolCallState) -> None:
     """A refused call: the model is told, once."""
     decision = call.resume_input
     assert decision is not None, "only decided calls are taken up"
-    run.journal.note(ToolCallResumed(target_id=call.call_id, result=decision.result))
     reason = decision.reason
     if reason is None and call.suspension_reason == OUTCOME_UNKNOWN:
         reason = f"somebody found that '{call.tool_name}' did not take effect"
-    _answer(run, call, ToolError.denied(reason or f"'{call.tool_name}' was not approved"))
+    text = str(ToolError.denied(reason or f"'{call.tool_name}' was not approved"))
+    is_late = decision.decision_id == _expired(call)
+    outcome = ResumedOutcome.EXPIRED if is_late else ResumedOutcome.DENIED
+    _answer(run, call, text, CallPhase.FAILED, outcome, reason=reason)
     settled = _replace(call, resume_input=None, suspension_id=None, suspension_reason=None)
     run.store.update(TOOL_CALL_STATES, PutCall(call=settled))
 
@@ -294,7 +328,9 @@ async def _take_yes(run: LiveRun, turn: Turn) -> None:
         await calls.gate_and_execute(run, turn, fresh)
     except BaseException:
         turn.started.update(begun)
-        interrupt(run, turn, [index for index in turn.resumed if turn.is_open(index)])
+        # A call that asks for another run was begun when that run was.
+        turn.started.update(i for i, call in turn.resumed.items() if call.asker is not None)
+        await interrupt(run, turn, [index for index in turn.resumed if turn.is_open(index)])
         raise
     for index, call in turn.resumed.items():
         told = index in turn.started and call.tool_name in run.agent.tools
@@ -307,8 +343,13 @@ async def _is_to_run(run: LiveRun, turn: Turn, index: int) -> bool:
     """Whether an approved call is to run; one that was given another's answer, or was begun by a
     process that is gone, may be over."""
     call = turn.resumed[index]
-    if not _fits(run, call):
-        close_call(run, turn, index, ToolResult.error(call.tool_name, _MISFIT))
+    why = None if _fits(run, call) else _MISFIT
+    if call.asker is not None and call.tool_name not in run.agent.tools:
+        why = f"tool '{call.tool_name}' not found"
+    if why is not None:
+        if call.asker is not None:
+            why = with_done(why, await work_beneath(run, call.key))
+        close_call(run, turn, index, ToolResult.error(call.tool_name, why))
         return False
     return not was_begun(run, turn, index) or not await settle(run, turn, index)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from awaken.contract.control import (
     InboxClosed,
@@ -11,7 +12,7 @@ from awaken.contract.control import (
     interruptible,
     is_ours,
 )
-from awaken.domain.event import RunStart
+from awaken.domain.event import AgentEvent, RunStart
 from awaken.domain.identity import RunOrigin
 from awaken.domain.lifecycle import (
     AWAITING_TASKS,
@@ -111,7 +112,7 @@ async def _begin(run: LiveRun, params: AgentLoopParams) -> TerminationReason | N
         else Start(run_id=run.identity.run_id, updated_at=now),
     )
     _forget_work(run)
-    _note_start(run)
+    _note_start(run, params.events)
     run.agent.env.activate(run.store, run.agent.spec)
     if params.state_seed is not None:
         run.store.apply_seed(params.state_seed, UnknownKeyPolicy.ERROR)
@@ -161,7 +162,8 @@ def _forget_work(run: LiveRun) -> None:
         run.store.update(PENDING_WORK, SetPending(pending=False, owner=owner))
 
 
-def _note_start(run: LiveRun) -> None:
+def _note_start(run: LiveRun, events: Sequence[AgentEvent] = ()) -> None:
+    """Tell that the run begins or goes on, and what is settled by that."""
     identity = run.identity
     run.journal.note(
         RunStart(
@@ -171,6 +173,8 @@ def _note_start(run: LiveRun) -> None:
             identity=identity,
         )
     )
+    for event in events:
+        run.journal.note(event)
 
 
 # -- between steps ----------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from awaken.contract.backend import (
     BackendRunOutput,
     BackendRunResult,
     BackendRunStatus,
+    BackendStatusKind,
     ExecutionFailed,
 )
 from awaken.contract.commands import CommandKind, ThreadCommand
@@ -49,6 +50,7 @@ from awaken.loop import AgentRunResult
 from awaken.loop.inbox import payload_messages
 from awaken.loop.resume import EXPIRY_GRACE_MS
 from awaken.runtime.active import ActiveRuns
+from awaken.runtime.beneath import EffectOf, WorkBeneath
 from awaken.runtime.request import Inherited, RunRequest, WhenBusy
 from awaken.runtime.task_records import is_task
 from awaken.state.runtime_keys import SPENDING
@@ -75,6 +77,7 @@ class Delegates:
         active: ActiveRuns,
         is_closed: Callable[[], bool],
         deliver: Callable[[str], Awaitable[None]],
+        effect_of: EffectOf,
     ) -> None:
         self._run = run
         self._store = store
@@ -82,6 +85,7 @@ class Delegates:
         self._active = active
         self._is_closed = is_closed
         self._deliver = deliver
+        self._work = WorkBeneath(store, effect_of)
 
     async def run_delegate(self, request: BackendDelegateRunRequest) -> BackendRunResult:
         """Run the delegate of `request.key`, go on with it, or say how it ended if it has.
@@ -147,6 +151,10 @@ class Delegates:
                 return await self._deliver(thread_id)
             except NotFound:
                 seen = await self._store.changed(thread_id, seen)
+
+    async def done_by(self, key: str) -> str | None:
+        """What the delegate of `key`, and those beneath it, have done; `None` if nothing."""
+        return await self._work.told(child_id(key))
 
     async def _start(self, request: BackendDelegateRunRequest, run_id: str) -> None:
         parent = request.parent
@@ -271,9 +279,11 @@ class Delegates:
         output = BackendRunOutput.from_text(record.final_output)
         if BACKEND_OUTPUT_STATE_KEY in state:
             output = from_json(state[BACKEND_OUTPUT_STATE_KEY], BackendRunOutput)
+        status = _status(record, await self._question(record))
+        is_broken_off = status.kind is not BackendStatusKind.COMPLETED and not status.is_waiting
         return BackendRunResult(
             agent_id=record.agent_id,
-            status=_status(record, await self._question(record)),
+            status=status,
             termination=termination,
             response=record.final_output,
             output=output,
@@ -281,6 +291,7 @@ class Delegates:
             run_id=record.run_id,
             tickets=record.waiting.tickets if record.waiting is not None else (),
             spending=spending_in(record.state) if record.state is not None else None,
+            done=await self._work.told(record.run_id) if is_broken_off else None,
         )
 
     async def _question(self, record: RunRecord) -> str | None:

@@ -185,7 +185,14 @@ async def local_run(
     decisions = fitting(phases.store, sent.decisions)
     request = msgspec.structs.replace(opening.request, decisions=decisions)
     identity = run_identity(request, choice.run_id, agent.spec.id)
-    given_up = supersede(request, phases.store, identity, opening.ids, opening.clock.now_ms())
+    given_up = await supersede(
+        request,
+        phases.store,
+        identity,
+        opening.delegates,
+        opening.ids,
+        opening.clock.now_ms(),
+    )
     marks = [*orphaned_results(context, choice, opening.ids), *given_up.marks]
     turn, account = last_turn(context, choice), await account_of(opening, agent)
     history = visible_messages(
@@ -219,6 +226,7 @@ async def local_run(
         calls=context.calls,
         stream=context.stream,
         acks=sent.acks,
+        events=given_up.events,
         tickets=given_up.tickets,
         sends=given_up.sends,
         fence=opening.fence,

@@ -9,17 +9,20 @@ from typing import Any
 import msgspec
 
 from awaken.codec import from_json, to_json
+from awaken.contract.backend import DurableDelegates
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import CallPhase, call_key
 from awaken.contract.store import Store
 from awaken.contract.threads import ThreadContext
 from awaken.domain.budget import BUDGET_LIMIT, Budget
+from awaken.domain.event import ToolCallResumed
 from awaken.domain.identity import RunIdentity, RunOrigin
 from awaken.domain.inference import InferenceOverride
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message, Visibility
+from awaken.domain.recovery import OUTCOME_UNKNOWN
 from awaken.domain.run import PersistedState, RunRecord, RunRequestSnapshot
-from awaken.domain.suspension import Decision, ToolCallStatus
+from awaken.domain.suspension import Decision, ResumedOutcome, ToolCallStatus
 from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.domain.transcript import effective_view
 from awaken.errors import InvalidResume, StateError
@@ -272,20 +275,28 @@ def orphaned_results(context: ThreadContext, choice: RunChoice, ids: Ids) -> lis
 
 
 class Superseded(msgspec.Struct):
-    """What goes with calls that are given up: the marks that retract them in the log, their
-    tickets, closed, and the end of the runs that asked."""
+    """What goes with calls that are given up: the marks that settle them in the log, the events
+    that say so, their tickets, closed, and the end of the runs that asked."""
 
     marks: list[Message] = []
+    events: list[ToolCallResumed] = []
     tickets: list[Ticket] = []
     sends: list[ThreadCommand] = []
 
 
-def supersede(
-    request: RunRequest, store: StateStore, identity: RunIdentity, ids: Ids, at_ms: int
+async def supersede(
+    request: RunRequest,
+    store: StateStore,
+    identity: RunIdentity,
+    delegates: DurableDelegates,
+    ids: Ids,
+    at_ms: int,
 ) -> Superseded:
     """Give up suspended calls that a new user message has overtaken.
 
-    With decisions, nothing is given up.
+    A call of which nothing came is hidden from the model. It sees one that may have taken effect,
+    or whose delegate had done something, with what is known of that. With decisions, nothing is
+    given up.
     """
     given_up = Superseded()
     if request.decisions or not any(message.is_visible_user() for message in request.messages):
@@ -303,8 +314,26 @@ def supersede(
         store.update(TOOL_CALL_STATES, PutCall(call=cancelled))
         if call.suspension_reason == BUDGET_LIMIT:
             continue  # the run's own question: nothing in the log to retract
-        mark = Message.tool(call.call_id, SUPERSEDED, id=ids.new())
-        given_up.marks.append(msgspec.structs.replace(mark, visibility=Visibility.INTERNAL))
+        known = None
+        if call.asker is not None:
+            done = await delegates.done_by(call.key)
+            known = f"superseded; {done}" if done is not None else None
+        elif call.suspension_reason == OUTCOME_UNKNOWN:
+            known = unknown_outcome(call.tool_name, "superseded").model_text()
+        mark = Message.tool(call.call_id, known or SUPERSEDED, id=ids.new())
+        if known is None:
+            mark = msgspec.structs.replace(mark, visibility=Visibility.INTERNAL)
+        given_up.marks.append(mark)
+        given_up.events.append(
+            ToolCallResumed(
+                target_id=call.call_id,
+                result=None,
+                message_id=mark.id or "",
+                name=call.tool_name,
+                outcome=ResumedOutcome.SUPERSEDED,
+                reason=known or "superseded by a new message",
+            )
+        )
     return given_up
 
 

@@ -23,9 +23,12 @@ from awaken.contract.events import EventSink, NullEventSink
 from awaken.contract.profile import ProfileStore
 from awaken.contract.registry import ExecutionResolver
 from awaken.contract.store import Store
+from awaken.contract.tool import traits_of
 from awaken.domain.identity import RunMode
 from awaken.domain.lifecycle import RunStatus, Suspended
+from awaken.domain.recovery import ToolEffect
 from awaken.errors import (
+    AwakenError,
     DecisionRefused,
     InvalidResume,
     ResolveFailed,
@@ -94,7 +97,13 @@ class AgentRuntime(LiveControl):
         self.left_alone: set[str] = set()
         self.when_left: Callable[[str], None] = lambda thread_id: None
         self.delegates = Delegates(
-            self.run, store, clock, self.active, lambda: self.closed, self.deliver
+            self.run,
+            store,
+            clock,
+            self.active,
+            lambda: self.closed,
+            self.deliver,
+            self._effect_of,
         )
         self.accounts = Accounts(store, clock)
         self.unkept = Unkept(store)
@@ -407,6 +416,15 @@ class AgentRuntime(LiveControl):
             accounts=self.accounts,
         )
         return agent, opening
+
+    def _effect_of(self, agent_id: str, tool_name: str) -> ToolEffect | None:
+        """The effect of an agent's tool; `None` if this process has no such agent or tool."""
+        try:
+            agent = self.registry.snapshot().resolve_execution(agent_id)
+        except AwakenError:
+            return None
+        tool = agent.tools.get(tool_name) if isinstance(agent, ResolvedAgent) else None
+        return None if tool is None else traits_of(tool).effect
 
     def _resolver(self) -> ExecutionResolver:
         """What finds agents for the run that is put together here; within a background task each of

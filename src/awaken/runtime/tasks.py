@@ -322,7 +322,7 @@ class Tasks:
                 # Whatever it was begun with, it is not what its tool can go on from.
                 log.warning("task %s cannot be taken up", record.run_id, exc_info=True)
                 reason = f"{INTERRUPTED}, and it cannot go on: {background.describe(error)}"
-                await self._end(live, *self._broken_off(kept.task, reason))
+                await self._end(live, *await self._broken_off(kept, reason))
                 return False
             self._hold(live, left_on_close=True)
         # Somebody may have cancelled it just now.
@@ -375,24 +375,26 @@ class Tasks:
             if now is None or now.status is RunStatus.DONE:
                 await self._store.release(fence)
                 return
-            task = KeptTask.of(now).task
-            reason = None if cancelled else task.error or INTERRUPTED
-            await self._finish(now, fence, *self._broken_off(task, reason))
+            kept = KeptTask.of(now)
+            reason = None if cancelled else kept.task.error or INTERRUPTED
+            await self._finish(now, fence, *await self._broken_off(kept, reason))
         except BaseException:
             await self._store.release(fence)
             raise
 
-    def _broken_off(
-        self, task: PersistedTaskMeta, reason: str | None
+    async def _broken_off(
+        self, kept: KeptTask, reason: str | None
     ) -> tuple[PersistedTaskMeta, Json]:
-        """A task whose process is gone, and what its owner is told: without a reason that it was
-        cancelled."""
+        """A task whose process is gone, and what its owner is told, with the work its agent had
+        done: without a reason that it was cancelled."""
         ended = msgspec.structs.replace(
-            task,
+            kept.task,
             status=TaskStatus.CANCELLED if reason is None else TaskStatus.FAILED,
             completed_at_ms=self._clock.now_ms(),
         )
-        ended = cut_short(ended, reason)
+        agent = kept.agent_key
+        done = await self._delegates.done_by(agent) if agent is not None else None
+        ended = cut_short(ended, "; ".join(word for word in (reason, done) if word) or None)
         return ended, {**terminal_event(ended), "interrupted": True}
 
     # -- commits ------------------------------------------------------------------------------

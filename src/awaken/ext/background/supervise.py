@@ -72,6 +72,8 @@ async def supervise(
         return result
     if overdue.seconds is not None:
         passed = f"the deadline of {overdue.seconds:g} seconds has passed"
+        if result.error is not None:
+            passed = f"{passed}; {result.error}"
         return TaskResult.failed(passed, cut_short=True)
     return msgspec.structs.replace(result, cut_short=True)
 

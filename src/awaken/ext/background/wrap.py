@@ -208,9 +208,15 @@ class BackgroundTool:
         except Cancelled:
             # What it did counts, though it was to stop.
             if output is None or output.result.status is not ToolStatus.SUCCESS:
-                raise
+                return await self._stopped(own)
         assert output is not None, "a tool that was not interrupted has an output"
         return _task_result(output)
+
+    async def _stopped(self, ctx: ToolCallContext) -> TaskResult:
+        """How a task ends that was cancelled: what its agent had done by then is told."""
+        delegates = ctx.delegates if self._runs_agent else None
+        done = await delegates.done_by(ctx.idempotency_key) if delegates is not None else None
+        return msgspec.structs.replace(TaskResult.cancelled(), error=done)
 
     def _receipt(self, ctx: ToolCallContext, task_id: str, status: str) -> ToolOutput:
         data = {"task_id": task_id, "status": status}

@@ -47,6 +47,7 @@ from awaken.loop.complete import (
 )
 from awaken.loop.live import LiveRun
 from awaken.loop.save import persist_checkpoint
+from awaken.plugin.registrar import HookEntry
 from awaken.state.call_keys import ToolCallState
 from awaken.state.snapshot import Snapshot
 from awaken.tool import execute_tool
@@ -105,15 +106,15 @@ async def _allowed(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> list[int
     """
     allowed: list[int] = []
     for index in indexes:
-        verdict = await gate(run, turn, index)
+        verdict, objectors = await gate(run, turn, index, run.agent.env.gates)
         if verdict is not None and allowed:
-            # What runs first may change the gate's mind.
+            # What runs first may change the minds of those that object; the others have spoken.
             waiting = turn.suspended
             await _execute(run, turn, allowed)
             allowed = []
             if turn.suspended > waiting and not turn.resumed:
                 return []
-            verdict = await gate(run, turn, index)
+            verdict, _ = await gate(run, turn, index, objectors)
         if verdict is None:
             allowed.append(index)
             continue
@@ -126,18 +127,22 @@ async def _allowed(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> list[int
 # -- the gate ---------------------------------------------------------------------------------
 
 
-async def gate(run: LiveRun, turn: Turn, index: int) -> ToolInterceptPayload | None:
-    """What the gates say of a call, one after another; the strongest word counts.
+async def gate(
+    run: LiveRun, turn: Turn, index: int, gates: Sequence[HookEntry]
+) -> tuple[ToolInterceptPayload | None, Sequence[HookEntry]]:
+    """What gates say of a call, one after another, and which of them object; the strongest word
+    counts.
 
     Raises:
         HookFailed: a gate raised.
     """
     run.check_token()
     chosen: ToolInterceptPayload | None = None
+    objectors: list[HookEntry] = []
     ctx = run.context(
         Phase.TOOL_GATE, cancellation_token=run.token, **tool_fields(run, turn, index)
     )
-    for hook in run.agent.env.gates:
+    for hook in gates:
         try:
             with interruptible(run.token, run.task):
                 verdict: ToolInterceptPayload | None = await hook.call(ctx)
@@ -149,11 +154,13 @@ async def gate(run: LiveRun, turn: Turn, index: int) -> ToolInterceptPayload | N
             raise HookFailed(hook.plugin_id, Phase.TOOL_GATE, error) from error
         if verdict is None:
             continue
+        objectors.append(hook)
         if chosen is None or priority(verdict) > priority(chosen):
             chosen = verdict
         elif priority(verdict) == priority(chosen):
             log.error("gates disagree about %r: the first word counts", ctx.tool_name)
-    return None if _was_answered(chosen, turn.resumed.get(index)) else chosen
+    answered = _was_answered(chosen, turn.resumed.get(index))
+    return None if answered else chosen, objectors
 
 
 def _was_answered(verdict: ToolInterceptPayload | None, resumed: ToolCallState | None) -> bool:

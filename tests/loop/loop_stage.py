@@ -29,6 +29,7 @@ from awaken.domain.event import (
     StepEnd,
     StepStart,
     TextDelta,
+    ToolCallCancel,
     ToolCallDelta,
     ToolCallDone,
     ToolCallReady,
@@ -106,6 +107,7 @@ _LETTERS: dict[type, str] = {
     ReasoningDelta: "d",
     ToolCallStart: "d",
     ToolCallDelta: "d",
+    ToolCallCancel: "d",
     ToolCallReady: "y",
     InferenceComplete: "i",
     ActivitySnapshot: "a",
@@ -117,7 +119,7 @@ _LETTERS: dict[type, str] = {
     Error: "X",
 }
 
-_STEP = "S(?:d*(?:y*i[ao]*)?)nE"
+_STEP = "S(?:d*(?:Sd*)*(?:y*i[ao]*)?)nE"
 _STRETCH = f"R[aou]*(?:Sy*[aou]*nE[aou]*)?(?:{_STEP})*F"
 _RUN = re.compile(f"(?:{_STRETCH})+(?:u*F)?")
 
@@ -127,7 +129,8 @@ def assert_event_order(events: Sequence[RunEvent]) -> None:
 
     By our decisions there is one snapshot a step (none before `run_finish`), a step that breaks
     off closes all the same, and a run that ends while it is suspended closes its calls and adds a
-    last `run_finish`. A run taken up after a crash begins with the end of the step that was cut
+    last `run_finish`. `step_start` comes again for each further piece of an answer that reached the
+    output limit. A run taken up after a crash begins with the end of the step that was cut
     short; only who listens is told once more that it started.
     """
     told = "".join(_LETTERS[type(event.event)] for event in events)

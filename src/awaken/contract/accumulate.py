@@ -71,6 +71,7 @@ class StreamAccumulator:
         "_ended",
         "_open",
         "_past",
+        "_renamed",
         "_said_before",
         "_size",
         "_stop",
@@ -88,6 +89,8 @@ class StreamAccumulator:
         self._thinking: list[str] = []
         self._calls: list[_Call] = []
         self._open: dict[str, _Call] = {}
+        # Ids that calls were given here because the model's own were taken.
+        self._renamed: set[str] = set()
         self._usage: TokenUsage | None = None
         self._used: TokenUsage | None = None
         self._stop: StopReason | None = None
@@ -226,6 +229,15 @@ class StreamAccumulator:
         """All calls, whole or not: their ids, names, and what was written of their arguments."""
         return [(call.id, call.name, call.written()) for call in self._calls]
 
+    def started_calls(self) -> list[tuple[str, str]]:
+        """The ids and names of all calls that were begun, whole or not."""
+        return [(call.id, call.name) for call in self._calls if call.name]
+
+    def id_of(self, id: str) -> str:
+        """The id of the call that the model writes under `id`: another one if that was taken."""
+        call = self._open.get(id)
+        return id if call is None else call.id
+
     def drop_unfinished(self) -> list[tuple[str, str]]:
         """Forget calls that are not whole: their ids and names."""
         before = self.progress
@@ -293,7 +305,8 @@ class StreamAccumulator:
 
     def _start_call(self, event: ToolCallStart) -> None:
         self._hold(_CALL, event.id, event.name)
-        id = self._unused(event.id) if event.id in self._open else event.id
+        taken = event.id in self._open or event.id in self._renamed
+        id = self._unused(event.id) if taken else event.id
         call = self._open[event.id] = _Call(id, event.name)
         self._calls.append(call)
 
@@ -312,6 +325,7 @@ class StreamAccumulator:
         while unused in taken:
             count += 1
             unused = f"{id}#{count}"
+        self._renamed.add(unused)
         return unused
 
     def _sign_call(self, event: ToolCallSigned) -> None:

@@ -40,7 +40,11 @@ class RunFinish(Event, frozen=True, kw_only=True):
 
 
 class StepStart(Event, frozen=True, kw_only=True):
-    """A turn begins; `message_id` is the id its assistant message will have."""
+    """A turn begins; `message_id` is the id its assistant message will have.
+
+    It comes again before the turn has ended where an answer reached the output limit: what follows
+    is the next piece of it, a message of its own.
+    """
 
     message_id: str = msgspec.field(default_factory=str)
 

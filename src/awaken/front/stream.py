@@ -17,6 +17,7 @@ from awaken.domain.event import (
     ReasoningDelta,
     RunEvent,
     RunStart,
+    StepEnd,
     StepStart,
     StreamReset,
     TextDelta,
@@ -246,15 +247,20 @@ class RunStream:
         if turns is None:
             raise ConfigError("the agent answers with text: give it an output type, or read text()")
         agent, shape, written = "", None, PartialJson()
-        has_shape = False
+        has_shape = goes_on = False
         async for told in self:
             event = told.event
             if told.run_id != self._buffer.run_id:
                 continue
-            if isinstance(event, StepStart):
+            if isinstance(event, StepStart) and goes_on:
+                turns.take(event)  # the next piece of an answer that reached the output limit
+            elif isinstance(event, StepStart):
+                goes_on = True
                 agent = turns.take(event)
                 shape, written = self._shapes.get(agent), PartialJson()
                 has_shape |= shape is not None
+            elif isinstance(event, StepEnd):
+                goes_on = False
             elif isinstance(event, _STARTS_OVER):
                 written = PartialJson()
             elif isinstance(event, TextDelta) and shape is not None and written.push(event.delta):

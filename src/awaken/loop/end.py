@@ -24,6 +24,7 @@ from awaken.domain.phase import Phase
 from awaken.errors import AgentLoopError, InvalidResume, KeyEncode, StorageError
 from awaken.loop.complete import unknown_outcome
 from awaken.loop.inbox import read_inbox
+from awaken.loop.infer import drop_streamed
 from awaken.loop.live import AgentRunResult, LiveRun
 from awaken.loop.resume import give_up_suspended
 from awaken.loop.save import check_termination, complete_step, persist_checkpoint
@@ -123,6 +124,8 @@ async def break_off(
             await _tell_lost(run, failure)
             return await _hold_what_is_known(run)
         _make_up_for(run, refused)
+    if run.streamed:
+        await drop_streamed(run, "the run broke off")
     if run.in_step:
         try:
             await complete_step(run)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from typing import Any
 
+import msgspec
+
 from awaken.contract.listener import Listener, check_stream, close
 from awaken.contract.llm import InferenceRequest, LlmStreamEvent
 from awaken.domain.event import AgentEvent, ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
@@ -13,7 +15,7 @@ from awaken.loop.live import LiveRun
 from awaken.loop.pieces import Pieces
 from awaken.loop.spending import add_costs, at_most, count, price_of, set_aside
 
-_FORWARDED = frozenset({TextDelta, ReasoningDelta, ToolCallStart, ToolCallDelta})
+_SAID = frozenset({TextDelta, ReasoningDelta})
 
 
 class Hearing(Listener):
@@ -46,9 +48,16 @@ class Hearing(Listener):
         try:
             async for event in stream:
                 push(event)
-                if type(event) in _FORWARDED and journal.live:
+                kind = type(event)
+                if kind in _SAID:
+                    told: Any = event
+                elif kind is ToolCallStart or kind is ToolCallDelta:
+                    told = self._of_call(event)  # type: ignore[arg-type]  # it is one of the two
+                else:
+                    continue
+                if journal.live:
                     self._passing_on = True
-                    await journal.send(journal.envelope(event))  # type: ignore[arg-type]  # the forwarded ones are events
+                    await journal.send(journal.envelope(told))
                     self._passing_on = False
             drained = True
         except TypeError:
@@ -57,6 +66,11 @@ class Hearing(Listener):
         finally:
             if not drained:
                 await close(stream)
+
+    def _of_call(self, event: ToolCallStart | ToolCallDelta) -> ToolCallStart | ToolCallDelta:
+        """A piece of a call under the id the call will have, where a model uses one id again."""
+        id = self.id_of(event.id)
+        return event if id == event.id else msgspec.structs.replace(event, id=id)
 
     def look(self) -> bool:
         """Called every now and then while a stream lasts; whether a client is waited for."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -11,7 +11,7 @@ from awaken.contract.control import is_ours
 from awaken.contract.listener import drive_of
 from awaken.contract.llm import InferenceRequest
 from awaken.domain.context_message import ContextMessage, place
-from awaken.domain.event import InferenceComplete
+from awaken.domain.event import InferenceComplete, StepStart, ToolCallCancel
 from awaken.domain.inference import InferenceOverride, StreamResult
 from awaken.domain.message import Message, Role, Text
 from awaken.domain.phase import Phase
@@ -81,6 +81,10 @@ async def ask_model(run: LiveRun) -> Answer:
             break
         retries += 1
         before += more
+        if run.streamed:
+            await drop_streamed(run, "the answer reached the output limit")
+        if answer.result.content:
+            await _announce(run, run.ids.new())
         request = _continued(run, request, more)
         answer = await _stream(run, request)
         answer.before = before
@@ -105,6 +109,7 @@ async def _within(
     if answer.failure is not None and not answer.result.content:
         shorter = window.harder(request, answer.failure.__cause__)
         if shorter is not request:
+            await drop_streamed(run, "the model is asked again with less")
             request, answer = shorter, await _stream(run, shorter)
     if not answer.mended:
         window.learn(answer.result.usage)
@@ -205,6 +210,7 @@ async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
         heard.count()
         return _broken_off(heard, Cancelled() if not heard.is_wanted else error)
     finally:
+        run.streamed = heard.started_calls()
         if heard.pieces is not None:
             await heard.pieces.settled()
     heard.count(whole=True)
@@ -215,6 +221,16 @@ async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
         cost=heard.cost,
         mended=heard.is_mended,
     )
+
+
+async def drop_streamed(run: LiveRun, reason: str, kept: Collection[str] = ()) -> None:
+    """Tell that calls which were begun are not made after all, but for those whose ids are kept."""
+    dropped, run.streamed = run.streamed, ()
+    for id, name in dropped:
+        if id not in kept:
+            event = run.journal.begin(ToolCallCancel(id=id, name=name, reason=reason))
+            if run.journal.live:
+                await run.journal.send(event)
 
 
 def _broken_off(heard: Hearing, error: BaseException) -> Answer:
@@ -238,14 +254,22 @@ def _question(run: LiveRun, request: InferenceRequest) -> str:
 
 
 def _to_go_on(run: LiveRun, cut: StreamResult) -> list[Message]:
-    """The piece that came and a word to go on."""
+    """The piece that came, under the id that was announced for it, and a word to go on."""
     said = [Message.internal_user(CONTINUE, id=run.ids.new())]
     if cut.content:
         piece = Message(
-            id=run.ids.new(), role=Role.ASSISTANT, content=cut.content, metadata=run.metadata
+            id=run.message_id, role=Role.ASSISTANT, content=cut.content, metadata=run.metadata
         )
         said.insert(0, piece)
     return said
+
+
+async def _announce(run: LiveRun, message_id: str) -> None:
+    """Tell which message the next piece of the step's answer will be."""
+    run.message_id = message_id
+    event = run.journal.begin(StepStart(message_id=message_id))
+    if run.journal.live:
+        await run.journal.send(event)
 
 
 def _continued(

@@ -195,6 +195,7 @@ class LiveRun:
         "steps",
         "store",
         "stream",
+        "streamed",
         "task",
         "token",
         "took",
@@ -256,6 +257,8 @@ class LiveRun:
         self.window: object | None = None
         self.in_step = self.ending = False
         self.message_id = ""
+        # The calls, by id and name, that were begun in an answer and are not in the log yet.
+        self.streamed: Sequence[tuple[str, str]] = ()
         # What was said of the step's answer before it reached the output limit, and went on.
         self.cut_off = ""
         # Until the next step begins, what is said (a late result) belongs to the last one.

@@ -11,14 +11,14 @@ from awaken.contract.llm import AnswerTooLarge, ContentFiltered
 from awaken.domain.event import StepStart, StreamReset, ToolCallReady
 from awaken.domain.inference import InferenceError, LLMResponse, StopReason
 from awaken.domain.lifecycle import CANCELLED, Blocked, TerminationReason
-from awaken.domain.message import Message, Role
+from awaken.domain.message import Message, Role, Text
 from awaken.domain.phase import Phase
 from awaken.domain.spec import ConsecutiveErrors
 from awaken.errors import AwakenError, BudgetExhausted, Cancelled, InferenceFailed
 from awaken.loop.calls import carry_out
 from awaken.loop.complete import Turn
 from awaken.loop.context import tend
-from awaken.loop.infer import Answer, ask_model
+from awaken.loop.infer import Answer, ask_model, drop_streamed
 from awaken.loop.live import LiveRun
 from awaken.loop.save import check_termination
 from awaken.loop.spending import ask_for_more, check_price, set_aside, stopped
@@ -33,6 +33,10 @@ MALFORMED = (
     "Some tool calls in your last answer were not valid JSON and were not executed. "
     "Issue them again, one at a time and with complete arguments."
 )
+
+
+ONLY_MALFORMED = "[This answer held nothing but tool calls that were not valid JSON]"
+"""What the log keeps of such an answer, under the id that was announced for it."""
 
 
 class Outcome(Enum):
@@ -111,11 +115,15 @@ async def _after_the_model(run: LiveRun, answer: Answer) -> TerminationReason | 
     try:
         response = LLMResponse(success=answer.result)
         await run.phase(_AFTER_INFERENCE, llm_response=response, offered_tools=answer.offered)
-    except BaseException:
+    except BaseException as error:
         _say(run, answer, calls=False)
+        if run.streamed and isinstance(error, Exception):
+            await drop_streamed(run, f"a hook failed: {error}")
         raise
     end = check_termination(run.store)
     if end is not None:
+        if run.streamed:
+            await drop_streamed(run, "the run stopped before its calls were made")
         _say(run, answer, calls=False)
     return end
 
@@ -126,16 +134,30 @@ async def _break_off(run: LiveRun, answer: Answer) -> Outcome | TerminationReaso
     if failure is not None and isinstance(failure.__cause__, ContentFiltered | AnswerTooLarge):
         # In the conversation it would be held against every question that follows.
         await run.journal.tell(StreamReset(reason=str(failure.__cause__)))
+        run.streamed = ()
     else:
+        if run.streamed:
+            await drop_streamed(run, _why(answer))
         _say(run, answer, calls=False)
     if failure is not None:
         return await _after_failure(run, failure)
     return _short(run, answer.short) if answer.short is not None else CANCELLED
 
 
+def _why(answer: Answer) -> str:
+    """Why an answer broke off, in words."""
+    if answer.cancelled:
+        return "the run was cancelled"
+    return str(answer.short or answer.failure)
+
+
 async def _act(run: LiveRun, answer: Answer) -> Outcome | TerminationReason:
     """Log the answer, and carry out its calls."""
     result, journal = answer.result, run.journal
+    if result.has_incomplete_tool_calls and run.streamed:
+        kept = {call.id for call in result.tool_calls}
+        await drop_streamed(run, "it was not valid JSON", kept)
+    run.streamed = ()
     for call in result.tool_calls:
         ready = journal.begin(ToolCallReady(id=call.id, name=call.name, arguments=call.arguments))
         if journal.live:
@@ -166,16 +188,19 @@ def _say(run: LiveRun, answer: Answer, *, calls: bool) -> None:
     """
     result, journal = answer.result, run.journal
     wanted = (result.tool_calls or None) if calls else None
+    content = result.content
+    if calls and result.has_incomplete_tool_calls and not (content or wanted):
+        content = (Text(text=ONLY_MALFORMED),)
     if answer.told is not None and answer.failure is None:
         journal.note(answer.told)
     if answer.before:
-        _say_before(run, answer.before, goes_on=bool(result.content or wanted))
-    if result.content or wanted is not None:
+        _say_before(run, answer.before, goes_on=bool(content or wanted))
+    if content or wanted is not None:
         run.transcript.append(
             Message(
                 id=run.message_id,
                 role=_ASSISTANT,
-                content=result.content,
+                content=content,
                 tool_calls=wanted,
                 metadata=run.metadata,
             )

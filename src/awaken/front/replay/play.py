@@ -12,7 +12,7 @@ from awaken.clock import SYSTEM_CLOCK
 from awaken.contract.commits import ThreadCommit
 from awaken.contract.llm import LlmExecutor
 from awaken.contract.registry import ExecutionResolver, ModelResolver, ResolvedModel
-from awaken.domain.event import RunEvent, StepStart
+from awaken.domain.event import RunEvent, StepEnd, StepStart
 from awaken.domain.lifecycle import TerminationReason, to_run_status
 from awaken.domain.message import Message, as_messages
 from awaken.domain.phase import Phase
@@ -120,9 +120,15 @@ class News:
         self._runtime = runtime
         self._news = news
         self._step = 0
+        self._in_step = False
 
     async def emit(self, event: RunEvent) -> None:
-        if isinstance(event.event, StepStart) and event.thread_id == THREAD:
+        if event.thread_id != THREAD:
+            return
+        if isinstance(event.event, StepEnd):
+            self._in_step = False
+        elif isinstance(event.event, StepStart) and not self._in_step:
+            self._in_step = True
             self._step += 1
             if self._step in self._news:
                 await self._runtime.send(THREAD, self._news[self._step])

@@ -10,7 +10,14 @@ import msgspec
 from awaken.codec import Json, dumps_text, from_json
 from awaken.contract.commits import CallPhase, call_key
 from awaken.contract.threads import Threads, TicketQuery
-from awaken.domain.event import InferenceComplete, RunEvent, RunStart, StepStart, ToolCallDone
+from awaken.domain.event import (
+    InferenceComplete,
+    RunEvent,
+    RunStart,
+    StepEnd,
+    StepStart,
+    ToolCallDone,
+)
 from awaken.domain.inference import InferenceOverride, StopReason, StreamResult
 from awaken.domain.lifecycle import SUSPENDED_END, Failed, RunStatus, TerminationReason
 from awaken.domain.message import Message, MessageMetadata, MessageRecord, Role, Visibility
@@ -23,7 +30,7 @@ from awaken.front.replay.parts import Approval, RecordedCall, Turn
 from awaken.front.replay.recording import INFERENCE_FAILED, Recording
 from awaken.front.result import RunResult
 from awaken.loop.infer import CONTINUE
-from awaken.loop.step import MALFORMED
+from awaken.loop.step import MALFORMED, ONLY_MALFORMED
 from awaken.runtime.task_records import is_task
 
 _PAGE = 1_000
@@ -175,6 +182,11 @@ class _Draft:
     results: dict[int, Message] = field(default_factory=dict)
     news: list[Message] = field(default_factory=list)
 
+    @property
+    def is_note(self) -> bool:
+        """Whether its message only says that there was nothing but malformed calls."""
+        return self.message is not None and self.message.text() == ONLY_MALFORMED
+
     def settle(self, result: Message) -> bool:
         """Take the result of one of its calls; of two of one id, the first has the first result."""
         for index, made in enumerate((self.message and self.message.tool_calls) or ()):
@@ -187,8 +199,8 @@ class _Draft:
 class _Reader:
     """Puts a run's answers together from what the log and the events have of them.
 
-    An answer has the id its step began with. The pieces of one that was cut off have others, and
-    one that held nothing is not in the log at all.
+    An answer has the id that was announced last before its step ended; the pieces of one that was
+    cut off have those before. One that held nothing is not in the log at all.
     """
 
     def __init__(
@@ -201,11 +213,16 @@ class _Reader:
         self._drafts: list[_Draft] = []
         self._garbled = 0
         self.early: list[Message] = []
+        step: str | None = None
         for event in (event.event for event in events):
             if isinstance(event, StepStart):
+                if step is not None:
+                    self._steps.pop(step)  # it was cut off: what comes is its next piece
                 self._steps.setdefault(event.message_id, None)
                 step = event.message_id
-            elif isinstance(event, InferenceComplete) and self._steps:
+            elif isinstance(event, StepEnd):
+                step = None
+            elif isinstance(event, InferenceComplete) and step is not None:
                 self._steps[step] = event
             elif isinstance(event, ToolCallDone) and event.message_id:
                 self._done[event.message_id] = event.result
@@ -280,13 +297,15 @@ class _Reader:
         message = draft.message
         made = (message and message.tool_calls) or ()
         stop = StopReason.TOOL_USE if made else StopReason.END_TURN
+        # The model is told of malformed calls, unless they only were too long.
+        is_cut_off = draft.cut_off or (draft.is_note and not draft.garbled)
         return Turn(
             answer=StreamResult(
-                content=message.content if message is not None else (),
+                content=message.content if message is not None and not draft.is_note else (),
                 tool_calls=made,
                 usage=draft.told.usage if draft.told is not None else None,
-                stop_reason=StopReason.MAX_TOKENS if draft.cut_off else stop,
-                has_incomplete_tool_calls=draft.garbled,
+                stop_reason=StopReason.MAX_TOKENS if is_cut_off else stop,
+                has_incomplete_tool_calls=draft.garbled or draft.is_note,
             ),
             calls=tuple(self._calls(draft)),
             news=tuple(_unnamed(news) for news in draft.news),

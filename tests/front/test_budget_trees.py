@@ -31,7 +31,7 @@ from awaken.domain.inference import StreamResult, TokenUsage
 from awaken.domain.lifecycle import CANCELLED, NATURAL_END
 from awaken.domain.message import Role
 from awaken.domain.run import RunWaitingTicket
-from awaken.errors import StorageError, StoreUnavailable
+from awaken.errors import StorageError, StoreError
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock, tool_calls_response
 
@@ -257,7 +257,7 @@ class Breaking(MemoryStore):
     async def commit(self, commit: ThreadCommit) -> Committed:
         if self._when is not None and self._when(commit):
             self._when = None
-            raise StoreUnavailable("the disk is full")
+            raise StoreError("killed")
         return await super().commit(commit)
 
 

@@ -19,7 +19,7 @@ from typing import Any, Literal, NoReturn
 
 from crash_life import fork, wait
 
-from awaken import Agent, Registrar, Runtime, ToolCallContext, tool
+from awaken import Agent, Budget, Registrar, Runtime, ToolCallContext, tool
 from awaken.contract.llm import InferenceRequest
 from awaken.contract.tool import Tool
 from awaken.domain.inference import StreamResult
@@ -185,6 +185,13 @@ def agents_of(plan: str, diary: Diary) -> list[Agent]:
         below = Agent("below", model=plan_of([("parse", {})]), tools=[killer(diary)])
         asks = plan_of([("agent_run_below", {"prompt": "Go!"}), ("parse", {})])
         return [Agent("a", model=asks, delegates=["below"], tools=[killer(diary)]), below, other]
+    if plan == "model":
+
+        def ask(request: InferenceRequest) -> StreamResult:
+            diary.note("question")
+            die()
+
+        return [Agent("a", model=FunctionModel(ask), budget=Budget(steps=2)), other]
     if plan == "task":
         starts = plan_of([("parse", {})])
         return [Agent("a", model=starts, background=[killer(diary)]), other]

@@ -15,7 +15,7 @@ import pytest
 from awaken import Runtime
 from awaken.contract.threads import RunQuery
 from awaken.domain.event import RunFinish, StepEnd, ToolCallDone
-from awaken.domain.lifecycle import NATURAL_END, Failed
+from awaken.domain.lifecycle import NATURAL_END, Failed, Stopped
 from awaken.domain.message import Message, Role
 from awaken.domain.recovery import MOST_TAKEOVERS
 from awaken.domain.run import RunRecord
@@ -168,3 +168,16 @@ async def test_a_background_task_that_kills_is_abandoned_and_its_owner_is_told(
     assert task.termination_reason.value.startswith("abandoned: 6 processes died with the task")
     assert any("abandoned" in message.text() for message in log)
     assert owner.termination_reason == NATURAL_END
+
+
+async def test_each_question_that_killed_its_process_counts_against_the_budget(
+    tmp_path: Path,
+) -> None:
+    """Two steps are allowed: the third process finds both used up, and asks nothing."""
+    async with played("model", tmp_path) as play:
+        assert play.codes == [KILLED, KILLED, 0]
+        assert play.done == {"question": 2}
+        (run,) = await play.runs()
+
+    assert isinstance(run.termination_reason, Stopped)
+    assert run.termination_reason.value.code == "budget"

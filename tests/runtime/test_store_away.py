@@ -11,11 +11,19 @@ from pathlib import Path
 import pytest
 
 from awaken import Agent, Runtime, tool
+from awaken.contract.commits import Committed, ThreadCommit, has_outcomes
 from awaken.contract.llm import InferenceRequest
 from awaken.domain.inference import StreamResult
 from awaken.domain.message import Role, ToolCall
-from awaken.errors import StorageError, StoreUnavailable
-from awaken.testing import FakeClock, FunctionModel, text_response
+from awaken.errors import CommitUnknown, StorageError, StoreUnavailable
+from awaken.stores.memory import MemoryStore
+from awaken.testing import (
+    FakeClock,
+    FunctionModel,
+    ScriptedModel,
+    text_response,
+    tool_call_response,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -207,3 +215,37 @@ async def test_a_caller_who_leaves_while_the_store_is_away_loses_no_result(shop:
             await running
         assert await results(runtime) == {"c-charge": "charge done"}
     assert shop.effects == ["charge"]
+
+
+class CutOff(MemoryStore):
+    """A store behind a line that is cut as soon as a call has ended: no answer comes any more."""
+
+    is_cut = True
+
+    async def commit(self, commit: ThreadCommit) -> Committed:
+        if self.is_cut and has_outcomes(commit.calls):
+            raise CommitUnknown("the line was cut")
+        return await super().commit(commit)
+
+
+async def test_a_result_is_known_when_the_line_to_the_store_is_back() -> None:
+    charges: list[str] = []
+
+    @tool
+    async def charge() -> str:
+        """Charge."""
+        charges.append("charge")
+        return "charged"
+
+    store = CutOff()
+    model = ScriptedModel([tool_call_response("", "charge", "c1", {}), "Done."])
+    agent = Agent("shop", model=model, tools=[charge])
+    async with Runtime([agent], store=store, clock=Patience(), recover=False) as runtime:
+        with pytest.raises(StorageError, match="the line was cut"):
+            await runtime.run("shop", "Go!", thread=T)
+        store.is_cut = False
+        (run,) = await runtime.recover()
+
+        assert (await run).response == "Done."
+        assert await results(runtime) == {"c1": "charged"}
+    assert charges == ["charge"]

@@ -415,4 +415,4 @@ class Journal:
 
 def _is_worth_waiting(commit: ThreadCommit, error: object) -> bool:
     """Whether a commit tells how calls ended, and the store may take it at another time."""
-    return isinstance(error, StoreUnavailable) and has_outcomes(commit.calls)
+    return isinstance(error, StoreUnavailable | CommitUnknown) and has_outcomes(commit.calls)

@@ -149,6 +149,15 @@ class Purse:
         reservation.settle(used)
         return used + self.lap()
 
+    def count_unanswered(self, agent: ResolvedAgent, messages: Sequence[Message]) -> Amount:
+        """Count a question that a process put which died before the answer was kept: a step, and
+        what was sent."""
+        prompt, price = self._estimate(agent, messages), agent.price
+        money = price.of(prompt, 0) if price is not None else 0.0
+        used = Amount(tokens=prompt, money=money, steps=1)
+        self.account.use(self._run_id, used)
+        return used
+
     def drop(self) -> None:
         """Nothing came of an inference."""
         reservation, self._reservation = self._reservation, None

@@ -14,7 +14,7 @@ from awaken.contract.commits import CallPhase, call_key, child_id
 from awaken.contract.control import interruptible, is_ours
 from awaken.contract.tool import Tool, ToolOutput, traits_of
 from awaken.domain.event import StepStart, ToolCallReady
-from awaken.domain.lifecycle import Failed, TerminationReason
+from awaken.domain.lifecycle import Failed, RunStatus, TerminationReason
 from awaken.domain.message import Message, Role
 from awaken.domain.recovery import ABANDONED, OUTCOME_UNKNOWN, Recover, ToolEffect
 from awaken.domain.spec import ToolExecutorKind
@@ -23,6 +23,7 @@ from awaken.domain.suspension import (
     SuspendTicket,
     Suspension,
     ToolCallResumeMode,
+    ToolCallStatus,
 )
 from awaken.domain.tool import ToolResult
 from awaken.errors import Cancelled, RunLeft
@@ -39,7 +40,8 @@ from awaken.loop.complete import (
     work_beneath,
 )
 from awaken.loop.live import LiveRun
-from awaken.loop.save import complete_step
+from awaken.loop.save import check_termination, complete_step
+from awaken.loop.spending import note
 from awaken.state.call_keys import TOOL_CALL_STATES
 from awaken.tool.answer import to_output
 from awaken.tool.execute import within
@@ -81,6 +83,34 @@ async def take_up(run: LiveRun) -> Turn | None:
         await interrupt(run, turn, turn.open_calls())
         raise
     return turn
+
+
+def count_unanswered(run: LiveRun, last: Message | None) -> None:
+    """Count the question of a process that died while the model answered, if the run has a budget;
+    `last` is what the log ended with.
+
+    It may have died just before it asked; what may be spent is counted as spent.
+    """
+    fence = run.journal.fence
+    if run.purse is None or fence is None or fence.taken_from is None or not _was_asking(run, last):
+        return
+    note(run, run.purse.count_unanswered(run.agent, run.transcript.view()))
+
+
+def _was_asking(run: LiveRun, last: Message | None) -> bool:
+    """Whether the next thing the run had to do was to ask the model, and to commit the answer."""
+    record, states = run.record, run.store.read(TOOL_CALL_STATES)
+    if record is None or record.status is not RunStatus.RUNNING:
+        return False
+    if any(
+        call.status is ToolCallStatus.SUSPENDED or call.resume_input is not None
+        for call in (states.calls.values() if states else ())
+    ):
+        return False
+    if check_termination(run.store) is not None or interrupted_turn(run) is not None:
+        return False
+    # One that had answered without calls, and is still open, waits for its tasks.
+    return last is None or last.role is not Role.ASSISTANT
 
 
 async def abandon(run: LiveRun) -> TerminationReason:

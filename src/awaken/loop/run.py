@@ -39,7 +39,7 @@ from awaken.loop.answer import check_answer
 from awaken.loop.end import break_off, finish, finish_event
 from awaken.loop.inbox import read_inbox
 from awaken.loop.live import AgentLoopParams, AgentRunResult, LiveRun
-from awaken.loop.recover import abandon, take_up
+from awaken.loop.recover import abandon, count_unanswered, take_up
 from awaken.loop.resume import (
     detect_and_replay_resume,
     suspended_calls,
@@ -116,6 +116,7 @@ async def _begin(run: LiveRun, params: AgentLoopParams) -> TerminationReason | N
     run.agent.env.activate(run.store, run.agent.spec)
     if params.state_seed is not None:
         run.store.apply_seed(params.state_seed, UnknownKeyPolicy.ERROR)
+    count_unanswered(run, params.log[-1] if params.log else None)
     await persist_checkpoint(run)
     try:
         if end := await _finish_turn(run):

@@ -92,8 +92,8 @@ async def execute_remote_root_lifecycle(
     context = context or await _read(request)
     run = RemoteRun(agent, request, context, run_created_at, previous_state)
     try:
-        await run.begin()
         if context.denied is not None and not runtime_cancellation_token.is_cancelled():
+            await run.begin()
             return await _stopped(run, context.denied)
         return await _within_budget(run, runtime_cancellation_token)
     except StorageError as error:
@@ -171,14 +171,19 @@ async def _within_budget(run: RemoteRun, token: CancellationToken) -> AgentRunRe
     """Carry the run out, unless it may use up no more; one whose time is up is stopped.
 
     What it takes on the other side is not known before it has answered: it counts as one step, and
-    by its time.
+    by its time. The step is on record before the backend is asked; a process that goes on with what
+    another has asked for takes no other one.
     """
     account = run.context.budget
     if account is None or token.is_cancelled():
+        await run.begin()
         return await _carried_out(run, token, None)
     account.begin()
     try:
-        await _take_a_step(account, run.identity.run_id)
+        try:
+            await _take_a_step(account, run.identity.run_id, 0 if run.was_asked else 1)
+        finally:
+            await run.begin()
         time_is_up = CancellationToken()
         timer = _ring_after(_time_left(account), time_is_up)
         try:
@@ -193,18 +198,18 @@ async def _within_budget(run: RemoteRun, token: CancellationToken) -> AgentRunRe
         account.pause()
 
 
-async def _take_a_step(account: Account, run_id: str) -> None:
+async def _take_a_step(account: Account, run_id: str, steps: int) -> None:
     """
     Raises:
         BudgetExhausted: there is none left.
         StorageError: nobody knows what other processes have used up.
     """
     try:
-        while (reserved := await account.set_aside(run_id, Amount(steps=1))) is None:
+        while (reserved := await account.set_aside(run_id, Amount(steps=steps))) is None:
             pass  # others have set something aside meanwhile
     except StoreError as error:
         raise StorageError(error) from error
-    reserved.settle(Amount(steps=1))
+    reserved.settle(Amount(steps=steps))
 
 
 def _time_left(account: Account) -> float | None:

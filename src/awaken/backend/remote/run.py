@@ -116,6 +116,16 @@ class RemoteRun:
             request = _replace(request, persisted_state=previous_state)
         self.request = request
 
+    @property
+    def was_asked(self) -> bool:
+        """Whether a process that is gone has asked the backend for what the run is about, and the
+        backend has said so: it is only asked how far it is."""
+        before = self.context.previous
+        if before is None or before.status is not RunStatus.RUNNING:
+            return False
+        untold = before.input.trigger_message_ids if before.input is not None else ()
+        return self.request.is_continuation and not untold
+
     # -- beginning ----------------------------------------------------------------------------
 
     async def begin(self) -> None:
@@ -139,8 +149,8 @@ class RemoteRun:
             # Whoever finds the run tells its backend again, until that has saved something; one
             # that never has is begun again.
             self._untold = tuple(m.id for m in self.request.new_messages if m.id is not None)
-        # What a run that goes on was granted since is kept before it is used.
-        known = self._with_spending(None) if self.context.previous is not None else None
+        # What the run takes, and was granted, is kept before it is used.
+        known = self._with_spending(None)
         await self._commit(
             tuple(self.context.uncommitted), self._record(RunStatus.RUNNING), encoded(known)
         )

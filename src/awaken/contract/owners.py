@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Never, TypeVar
 
+from awaken.contract.control import is_ours
 from awaken.errors import AwakenError
 
 V = TypeVar("V")
@@ -42,10 +43,10 @@ async def keep_on(
     while True:
         try:
             await work()
-        except (GeneratorExit, KeyboardInterrupt, SystemExit):
+        except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
-            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+            if is_ours(error):
                 raise
             log_error(error, what, log)
             await asyncio.sleep(pause)
@@ -57,9 +58,3 @@ def log_error(error: BaseException, what: str, log: logging.Logger) -> None:
         log.warning("%s: %s", what, error)
     else:
         log.error("%s: %r", what, error, exc_info=error)
-
-
-def _is_cancelled() -> bool:
-    """Whether this task was told to end; something it awaits may be cancelled by itself."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0

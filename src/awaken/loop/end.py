@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable
 
 import msgspec
 
@@ -127,20 +128,10 @@ async def break_off(
     if run.streamed:
         await drop_streamed(run, "the run broke off")
     if run.in_step:
-        try:
-            await complete_step(run)
-        except BaseException as error:
-            if is_ours(error):
-                raise
-            log.exception("the step's last phase failed while the run broke off")
+        await _attempt(complete_step(run), "the step's last phase")
     await _close_lifecycle(run, end)
     if not run.ending:
-        try:
-            await run.phase(Phase.RUN_END, final=True)
-        except BaseException as error:
-            if is_ours(error):
-                raise
-            log.exception("the last phase failed while the run broke off")
+        await _attempt(run.phase(Phase.RUN_END, final=True), "the last phase")
     while True:
         try:
             return await _commit_end(run, end)
@@ -150,6 +141,16 @@ async def break_off(
             log.exception("the end of run %s could not be committed", run.identity.run_id)
             await _tell_lost(run, error)
             return await _hold_what_is_known(run)
+
+
+async def _attempt(work: Awaitable[None], what: str) -> None:
+    """Do what belongs to the end of a run that breaks off; a further failure is only logged."""
+    try:
+        await work
+    except BaseException as error:
+        if is_ours(error):
+            raise
+        log.exception("%s failed while the run broke off", what)
 
 
 def _make_up_for(run: LiveRun, refused: ThreadCommit) -> None:

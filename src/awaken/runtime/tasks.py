@@ -312,7 +312,7 @@ class Tasks:
             live.record = await self._taken_over(live.fence, now)
             await self._commit(live.record, live.fence)
             if live.record.is_abandoned:
-                await self._end(live, *self._broken_off(kept.task, _abandoned(live.record)))
+                await self._end(live, *await self._broken_off(kept, _abandoned(live.record)))
                 return False
             TOOL_THREADS.set(self._threads)  # the task inherits it
             try:

@@ -76,7 +76,8 @@ class FunctionTool(Generic[P, R]):
         id: what registries call it; the name if not given.
         sequential: never run beside other calls of the same turn.
         timeout: seconds. A plain (not async) function cannot be stopped unless it is isolated: its
-            thread goes on, and what it returns is dropped.
+            thread goes on, and what it returns is dropped. An async one that swallows its
+            cancellation is left behind after a grace.
         isolated: run a plain function in a worker process, which is killed, with all it started,
             when the call is cancelled or takes too long. A worker imports the function's module
             afresh and is used again for later calls, so what the module keeps in memory is each

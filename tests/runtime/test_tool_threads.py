@@ -234,6 +234,35 @@ async def test_a_limit_that_is_none_is_refused(limit: Any) -> None:
         Runtime([agent], tool_threads=limit)
 
 
+FORKING = """
+import asyncio, os
+from awaken.tool.threads import ToolThreads
+
+threads = ToolThreads(1)
+
+def work():
+    print(asyncio.run(threads.call("work", lambda: "worked", {})), flush=True)
+
+work()
+child = os.fork()
+if child:
+    os.waitpid(child, 0)
+else:
+    work()
+"""
+
+
+async def test_a_process_that_forked_has_threads_of_its_own() -> None:
+    child = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-c", FORKING],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert child.stdout == "worked\nworked\n", child.stderr
+
+
 # -- the end of the process -------------------------------------------------------------------
 
 PROGRAM = """

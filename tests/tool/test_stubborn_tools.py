@@ -6,6 +6,8 @@ import asyncio
 import logging
 import signal
 import sys
+import types
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -191,6 +193,25 @@ async def test_a_tool_that_cancels_its_own_task_ends_its_call() -> None:
         return "never"
 
     assert (await result_of(suicidal)).message == "Cancelled: by the tool"
+
+
+def test_a_call_whose_coroutine_is_closed_does_not_go_on() -> None:
+    """As the garbage collector does with what an event loop leaves behind."""
+
+    @types.coroutine
+    def pause() -> Generator[None, None, None]:
+        yield
+
+    @tool
+    async def hang() -> str:
+        """Hang."""
+        await pause()
+        return "never"
+
+    call = run_tool(hang)
+    call.send(None)
+    call.close()
+    assert call.cr_frame is None
 
 
 # -- Ctrl-C -----------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import atexit
 import contextvars
 import itertools
 import logging
+import os
 import threading
 import weakref
 from collections import deque
@@ -84,6 +85,11 @@ class ToolThreads:
         if isinstance(given, bool) or not isinstance(given, int) or given < 1:
             raise ConfigError(f"tool_threads is a whole number from 1 on, not {limit!r}")
         self.limit = limit
+        self.forget()
+        _pools.add(self)
+
+    def forget(self) -> None:
+        """Begin anew, without threads: those of a process that forked are not in its child."""
         self._lock = threading.Lock()
         self._waiting: deque[_Call] = deque()
         self._handed: SimpleQueue[_Call] = SimpleQueue()
@@ -91,7 +97,6 @@ class ToolThreads:
         self._running: set[_Call] = set()
         """The calls that count against the limit."""
         self._given_up: set[_Call] = set()
-        _pools.add(self)
 
     async def call(self, tool: str, fn: Callable[..., Any], values: dict[str, Any]) -> Any:
         """What the function returns, or raises.
@@ -226,6 +231,15 @@ _shared = ToolThreads()
 
 TOOL_THREADS: ContextVar[ToolThreads] = ContextVar("awaken_tool_threads", default=_shared)
 """The threads that the tools of the running code use: its runtime's own."""
+
+
+def _forget_all() -> None:
+    for pool in tuple(_pools):
+        pool.forget()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_forget_all)
 
 
 @atexit.register

@@ -208,10 +208,15 @@ def test_a_call_whose_coroutine_is_closed_does_not_go_on() -> None:
         await pause()
         return "never"
 
-    call = run_tool(hang)
+    async def caller() -> None:
+        await run_tool(hang)
+        went_on.append(True)
+
+    went_on: list[bool] = []
+    call = caller()
     call.send(None)
     call.close()
-    assert call.cr_frame is None
+    assert not went_on
 
 
 # -- Ctrl-C -----------------------------------------------------------------------------------

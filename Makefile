@@ -3,9 +3,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PEERS ?=
+BESIDE ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: run test test-llm docs check fmt lint type imports deps bench bench-providers crash lock clean
+.PHONY: run test test-llm docs check fmt lint type imports deps bench bench-growth bench-providers crash lock clean
 
 run: .venv/.installed ## watch an agent work
 	@$(BIN)/awaken demo
@@ -68,6 +69,9 @@ docs: .venv/.dev ## build the documentation into site/
 
 bench: .venv/.dev ## PEERS=1 adds other libraries, in a venv of their own
 	$(BIN)/python -m benchmarks $(if $(PEERS),--peers)
+
+bench-growth: .venv/.dev ## costs at growing sizes; BESIDE=../other/src compares with another checkout
+	$(BIN)/python -m benchmarks.growth $(if $(BESIDE),--beside $(BESIDE))
 
 bench-providers: .venv/.dev ## what our adapters take beside the SDKs themselves
 	$(BIN)/python -m benchmarks.providers

@@ -33,8 +33,8 @@ def show(keys: Mapping[str, KeyRegistration], snapshot: Snapshot, earlier: Shown
     # Over the same base, only what lies on top of it can have changed.
     same_base = before.base is snapshot.base
     json = {**known} if same_base else {}
-    for name in snapshot.top if same_base else snapshot.names():
-        value = snapshot.find(name, MISSING)
+    values = snapshot.top if same_base else {**snapshot.base, **snapshot.top}
+    for name, value in values.items():
         if name in known and before.find(name, MISSING) is value:
             json[name] = known[name]
         elif name in keys and keys[name].persistent:

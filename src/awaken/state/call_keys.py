@@ -19,6 +19,7 @@ _replace = msgspec.structs.replace
 _SUCCEEDED = ToolCallStatus.SUCCEEDED
 _FAILED = ToolCallStatus.FAILED
 _CANCELLED = ToolCallStatus.CANCELLED
+_REPLAY = ToolCallResumeMode.REPLAY_TOOL_CALL
 
 
 class ToolCallState(Value, frozen=True, kw_only=True):
@@ -33,9 +34,7 @@ class ToolCallState(Value, frozen=True, kw_only=True):
     arguments: Json
     status: ToolCallStatus = msgspec.field(default_factory=lambda: ToolCallStatus.NEW)
     updated_at: int = msgspec.field(default_factory=int)
-    resume_mode: ToolCallResumeMode = msgspec.field(
-        default_factory=lambda: ToolCallResumeMode.REPLAY_TOOL_CALL
-    )
+    resume_mode: ToolCallResumeMode = msgspec.field(default_factory=lambda: _REPLAY)
     suspension_id: str | None = None
     suspension_reason: str | None = None
     resume_input: ToolCallResume | None = None

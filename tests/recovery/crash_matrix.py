@@ -167,6 +167,8 @@ def warm_up(units: Sequence[Unit]) -> None:
     """Play the scenarios here, so that no child has to import or compile anything."""
     for name in {unit.scenario for unit in units}:
         scenario = KNOWN[name]
+        if scenario.is_deadly:
+            continue
         if scenario.answered is Answered.BY_ITSELF and scenario.cancelled is Cancelled.NEVER:
             with tempfile.TemporaryDirectory(prefix="awaken-crash-", dir=MEMORY) as home:
                 asyncio.run(live(Stage(scenario=scenario, seed=0, home=Path(home)), Role.WORK))

@@ -11,10 +11,11 @@ from enum import Enum
 from typing import Any
 
 from crash_service import SERVICE
-from crash_world import COUNT, ONCE, SHOP, Doorkeeper, Plan, World, planned
+from crash_world import COUNT, KILLS, ONCE, SHOP, Doorkeeper, Plan, World, planned
 
 from awaken import Agent, Budget, RemoteAgent, ToolCallResume
-from awaken.domain.recovery import OUTCOME_UNKNOWN
+from awaken.domain.lifecycle import NATURAL_END, Failed
+from awaken.domain.recovery import ABANDONED, OUTCOME_UNKNOWN
 from awaken.domain.ticket import Ticket
 from awaken.ext.background import BackgroundTaskPlugin
 from awaken.ext.handoff import Handoff
@@ -113,6 +114,11 @@ class Scenario:
         return frozenset(item for part in parts for item in part.background)
 
     @property
+    def is_deadly(self) -> bool:
+        """Whether a tool of it kills its process, whoever plays it."""
+        return any(tool in KILLS for step in self.main.plan for tool, _ in step)
+
+    @property
     def is_careless(self) -> bool:
         return any(isinstance(part, Far) and part.careless for part in self.team.values())
 
@@ -178,6 +184,13 @@ def never_unknown(final: Picture) -> Iterable[str]:
         for call in thread.calls
         if call.phase == "unknown"
     ]
+
+
+def _is_abandoned(final: Picture) -> Iterable[str]:
+    """The run that kills was given up, and the one after it was not."""
+    ends = {run.agent_id: run.termination_reason for run in final.runs}
+    if ends != {"main": Failed(value=ABANDONED), "clerk": NATURAL_END}:
+        yield f"the runs ended as {ends}"
 
 
 def _count_fits(final: Picture) -> Iterable[str]:
@@ -287,6 +300,14 @@ ALONE = (
             ]
         ),
         holds=_count_fits,
+    ),
+    Scenario(
+        name="crash-loop",
+        main=Part([[("crash", {"order": 1})]]),
+        team={"clerk": Part([[("ship", {"order": 2})]])},
+        said=(Said(), Said(text="Then you.", agent="clerk")),
+        runs=2,
+        holds=_is_abandoned,
     ),
     Scenario(
         name="budget-asks",

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import operator
+import os
 import random
+import signal
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -171,6 +173,14 @@ async def ship_asking(order: int, ctx: ToolCallContext) -> str:
     return f"shipped {order}"
 
 
+@tool(effect="idempotent")
+async def crash(order: int, ctx: ToolCallContext) -> str:
+    """Kill the process, whichever it is."""
+    await World.here.act(ctx, order)
+    os.kill(os.getpid(), signal.SIGKILL)
+    return "never"
+
+
 @tool
 async def count(by: int, ctx: ToolCallContext) -> ToolOutput:
     """Add to the thread's count."""
@@ -189,12 +199,14 @@ SHOP: dict[str, Tool] = {
     item.descriptor().id: item
     for item in (
         *(charge, ship, print_label, seal, drop, look, put, refund),
-        *(ship_verified, ship_asking, count, count_again),
+        *(ship_verified, ship_asking, crash, count, count_again),
     )
 }
 """Everything an agent of these scenarios can do."""
 
 READS = frozenset({"look"})
+KILLS = frozenset({"crash"})
+"""They are run again as often as a run is taken over, and then no more."""
 ONCE = frozenset(
     {"charge", "ship", "print_label", "seal", "drop", "refund", "ship_verified", "ship_asking"}
     | {"count"}

@@ -30,8 +30,8 @@ MOST_TAKEOVERS = 5
 """How often in a row a run is taken over from a process that died, without anything new in its log
 or its ledger, before it is given up."""
 
-ABANDONED = "abandoned"
-"""The first word of how a run ended that was given up so."""
+ABANDONED = "abandoned: one process after another died with it, and nothing came of it in between"
+"""How a run ends that was given up so."""
 
 OUTCOME_UNKNOWN = "outcome_unknown"
 """The action of a ticket that asks what became of a call, and the mark of a result nobody knows."""

@@ -119,23 +119,21 @@ async def abandon(run: LiveRun) -> TerminationReason:
 
     Nothing is committed before its end is: one that is cut short here is still to be abandoned.
     """
-    assert run.record is not None, "only runs on record are taken over"
-    assert run.record.takeovers is not None, "this one was"
-    why = f"{run.record.takeovers.times} processes died with the run, one after the other"
-    log.error("run %s is abandoned: %s", run.identity.run_id, why)
+    log.error("run %s is %s", run.identity.run_id, ABANDONED)
     turn = interrupted_turn(run)
     if turn is not None:
         run.enter_step(turn.message_id)
         turn.log(run)
         for index in turn.open_calls():
             await _announce(run, turn, index)
-            _give_up(run, turn, index, f"the call was under way when {why}")
+            _give_up(run, turn, index)
         await complete_step(run)
-    return Failed(value=f"{ABANDONED}: {why}, and nothing came of it in between")
+    return Failed(value=ABANDONED)
 
 
-def _give_up(run: LiveRun, turn: Turn, index: int, why: str) -> None:
+def _give_up(run: LiveRun, turn: Turn, index: int) -> None:
     """Settle a call by its tool's policy, as far as that needs neither the tool nor a person."""
+    why = "one process after another ended while the call was under way"
     call = turn.calls[index]
     tool = run.agent.tools.get(call.name)
     if not was_begun(run, turn, index):

@@ -312,7 +312,7 @@ class Tasks:
             live.record = await self._taken_over(live.fence, now)
             await self._commit(live.record, live.fence)
             if live.record.is_abandoned:
-                await self._end(live, *await self._broken_off(kept, _abandoned(live.record)))
+                await self._end(live, *await self._broken_off(kept, ABANDONED))
                 return False
             TOOL_THREADS.set(self._threads)  # the task inherits it
             try:
@@ -464,11 +464,6 @@ class Tasks:
         except CommitUnknown:
             if await self._store.settle(commit) is None:
                 await self._store.commit(commit)
-
-
-def _abandoned(record: RunRecord) -> str:
-    times = record.takeovers.times if record.takeovers is not None else 0
-    return f"{ABANDONED}: {times} processes died with the task, one after the other"
 
 
 def _parents(run: RunRecord) -> set[str]:

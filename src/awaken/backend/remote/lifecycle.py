@@ -136,15 +136,14 @@ async def abandon(
     """
     takeovers = context.previous.takeovers if context.previous is not None else None
     assert takeovers is not None, "only runs that were taken over are abandoned"
-    why = f"{takeovers.times} processes died with the run, one after the other"
-    log.error("run %s is abandoned: %s", request.run_identity.run_id, why)
+    log.error("run %s is %s", request.run_identity.run_id, ABANDONED)
     run = RemoteRun(agent, request, context, run_created_at, request.persisted_state)
     try:
         await run.begin()
         left: str | None = run.left_because("the process died that was to stop it")
         if takeovers.times == MOST_TAKEOVERS + takeovers.levels + 1:
-            left = await _end_there(run, after=why)
-        return await run.fail(f"{ABANDONED}: {why}, and nothing came of it in between", left)
+            left = await _end_there(run, after="it was abandoned")
+        return await run.fail(ABANDONED, left)
     except StorageError as error:
         await run.tell_lost(error)
         raise

@@ -192,16 +192,41 @@ def agents_of(plan: str, diary: Diary) -> list[Agent]:
             die()
 
         return [Agent("a", model=FunctionModel(ask), budget=Budget(steps=2)), other]
+    if plan == "crowd":
+        return [*crowd(diary), other]
     if plan == "task":
         starts = plan_of([("parse", {})])
         return [Agent("a", model=starts, background=[killer(diary)]), other]
     raise ValueError(plan)
 
 
+def crowd(diary: Diary) -> list[Agent]:
+    """One that kills at once, and one whose model takes longer than any of those lives."""
+    asked = asyncio.Event()
+
+    async def think(request: InferenceRequest) -> StreamResult:
+        asked.set()
+        await asyncio.sleep(0.2)
+        return text_response("Thought.")
+
+    @tool(effect="idempotent")
+    async def parse() -> str:
+        """Parse."""
+        await asked.wait() if diary.note("parse") <= 2 else None
+        die()
+
+    slow = Agent("slow", model=FunctionModel(think))
+    return [Agent("a", model=plan_of([("parse", {})]), tools=[parse]), slow]
+
+
 async def live(plan: str, home: Path) -> None:
     diary = Diary(home)
     async with Runtime(agents_of(plan, diary), store=f"sqlite:///{home}/awaken.db") as runtime:
         if not await runtime.list_runs():
+            if plan == "crowd":
+                slow = asyncio.ensure_future(runtime.run("slow", "Think!", thread="slow"))
+                await runtime.run("a", "Go!", thread=T)
+                await slow
             await runtime.run("a", "Go!", thread=T)
         for run in runtime.recovered:
             await run

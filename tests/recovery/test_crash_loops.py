@@ -181,3 +181,16 @@ async def test_each_question_that_killed_its_process_counts_against_the_budget(
 
     assert isinstance(run.termination_reason, Stopped)
     assert run.termination_reason.value.code == "budget"
+
+
+async def test_runs_beside_one_that_kills_are_not_abandoned_with_it(tmp_path: Path) -> None:
+    """They are taken up as often as it is at first, and get no further: then one at a time."""
+    async with played("crowd", tmp_path) as play:
+        assert play.codes[-1] == 0
+        (run,) = await play.runs()
+        (slow,) = await play.runs("slow")
+        log = await play.log("slow")
+
+    assert run.termination_reason == Failed(value=ABANDONED)
+    assert slow.termination_reason == NATURAL_END
+    assert [message.text() for message in log] == ["Think!", "Thought."]

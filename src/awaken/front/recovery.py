@@ -23,6 +23,7 @@ from awaken.errors import (
     ThreadOwned,
 )
 from awaken.front.result import RecoveredRun, RunResult, Shapes
+from awaken.front.suspects import PROBATION, Suspects, is_suspect, most_suspect_first
 from awaken.runtime import AgentRuntime, steer
 from awaken.runtime.task_records import is_task
 
@@ -64,6 +65,7 @@ class Recovery:
         self._shapes = shapes
         self._spawn = spawn
         self._room = asyncio.Semaphore(AT_ONCE)
+        self._suspects = Suspects(engine.store, spawn)
         self._threads: dict[str, str] = {}
         self._failures: dict[str, Failure] = {}
         self._keeper: asyncio.Task[None] | None = None
@@ -93,7 +95,8 @@ class Recovery:
         if thread is None:
             await engine.tasks.settle()
         now_ms = steer.overdue_at(engine)
-        for record in await engine.store.list_interrupted(now_ms=now_ms, thread_id=thread):
+        found = await engine.store.list_interrupted(now_ms=now_ms, thread_id=thread)
+        for record in sorted(found, key=most_suspect_first):
             # Something has happened in a thread that is named: that may help.
             if thread is not None or not self._is_put_off(record):
                 runs.extend(await self._try(record))
@@ -110,10 +113,13 @@ class Recovery:
         """
         engine = self._engine
         try:
-            if not await steer.is_to_go_on(engine, record):
+            if record.run_id in self._threads or not await steer.is_to_go_on(engine, record):
                 return []
             if not is_task(record):
-                return [self._carry_on(record)] if record.run_id not in self._threads else []
+                return [self._carry_on(record)]
+            if is_suspect(record):
+                self._hold(record, self._spawn(self._take_up_suspect(record)))
+                return []
             await engine.tasks.take_up(record, engine.registry.snapshot())
         except (ThreadAlreadyRunning, ThreadOwned):
             return []  # another process was quicker
@@ -266,20 +272,37 @@ class Recovery:
     # -- runs ---------------------------------------------------------------------------------
 
     def _carry_on(self, record: RunRecord) -> RecoveredRun:
-        self._threads[record.run_id] = record.thread_id
-        task = self._spawn(self._go_on(record))
+        return RecoveredRun(record, self._hold(record, self._spawn(self._go_on(record))))
 
-        def ended(task: asyncio.Task[RunResult]) -> None:
+    def _hold(self, record: RunRecord, task: asyncio.Task[V]) -> asyncio.Task[V]:
+        """Know that the run, or task, of a record goes on, or is about to, until this has ended."""
+        self._threads[record.run_id] = record.thread_id
+
+        def ended(task: asyncio.Task[V]) -> None:
             self._threads.pop(record.run_id, None)
             # Whoever wants to know awaits it; that nobody did is no news, it was logged.
             if not task.cancelled():
                 task.exception()
 
         task.add_done_callback(ended)
-        return RecoveredRun(record, task)
+        return task
+
+    async def _take_up_suspect(self, record: RunRecord) -> None:
+        """Go on with a task when its turn has come, and let the next suspect wait for it."""
+        engine = self._engine
+        async with self._suspects.turn(record):
+            try:
+                await engine.tasks.take_up(record, engine.registry.snapshot())
+            except (ThreadAlreadyRunning, ThreadOwned):
+                return  # another process was quicker
+            except Exception as error:
+                self._note(record, error)
+                return
+            self._failures.pop(record.run_id, None)
+            await first_of(self._suspects.gets_ahead(record), asyncio.sleep(PROBATION))
 
     async def _go_on(self, record: RunRecord) -> RunResult:
-        async with self._room:
+        async with self._suspects.turn(record), self._room:
             try:
                 result = await steer.go_on(self._engine, record)
             except (ThreadAlreadyRunning, RunLeft):

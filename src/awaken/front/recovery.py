@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Iterable
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -67,6 +67,7 @@ class Recovery:
         self._room = asyncio.Semaphore(AT_ONCE)
         self._suspects = Suspects(engine.store, spawn)
         self._threads: dict[str, str] = {}
+        self.at_work: dict[asyncio.Task[Any], str] = {}
         self._failures: dict[str, Failure] = {}
         self._keeper: asyncio.Task[None] | None = None
         self._look_again_at = 0.0
@@ -250,7 +251,14 @@ class Recovery:
     def _see_to(self, thread_id: str) -> None:
         """A thread was told something, and none of its runs is live here."""
         if self._keeper is None and not self._engine.closed:
-            self._spawn(self._go_on_with_own(thread_id))
+            self._work_on(thread_id, self._go_on_with_own(thread_id))
+
+    def _work_on(self, thread_id: str, work: Awaitable[V]) -> asyncio.Task[V]:
+        """Start something that goes on with the run of a thread; `at_work` has it until it ends."""
+        task = self._spawn(work)
+        self.at_work[task] = thread_id
+        task.add_done_callback(self.at_work.pop)
+        return task
 
     async def _go_on_with_own(self, thread_id: str) -> None:
         """Go on with a run of this process whose tasks have told it something."""
@@ -272,7 +280,8 @@ class Recovery:
     # -- runs ---------------------------------------------------------------------------------
 
     def _carry_on(self, record: RunRecord) -> RecoveredRun:
-        return RecoveredRun(record, self._hold(record, self._spawn(self._go_on(record))))
+        task = self._work_on(record.thread_id, self._go_on(record))
+        return RecoveredRun(record, self._hold(record, task))
 
     def _hold(self, record: RunRecord, task: asyncio.Task[V]) -> asyncio.Task[V]:
         """Know that the run, or task, of a record goes on, or is about to, until this has ended."""

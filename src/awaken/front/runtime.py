@@ -41,7 +41,8 @@ from awaken.front.recovery import Recovery
 from awaken.front.remote import RemoteAgent, find_agent
 from awaken.front.result import RecoveredRun, RunResult
 from awaken.front.stream import RunStream
-from awaken.front.tasks import at_rest, over_or_asking
+from awaken.front.sync import SyncDoor, call_in
+from awaken.front.tasks import at_rest, over_or_asking, tree_at_rest
 from awaken.ids import UUID7, Ids
 from awaken.plugin.hook import Plugin
 from awaken.runtime import (
@@ -139,10 +140,12 @@ class Runtime(Archive):
         self._engine = builder.build(self._sources)
         self._shapes = shapes_of(self._agents)
         self._recovery = Recovery(self._engine, self._spawn, self._shapes)
+        self._sync = SyncDoor(self._at_rest, self._leave_tasks)
 
     # -- life ---------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
+        self._engine.one_loop.bind()
         await self._store.open()
         if self._sources:
             await self.discover()
@@ -248,7 +251,8 @@ class Runtime(Archive):
         here or in another process, is refused; with `when_busy="queue"` the request waits.
 
         Raises:
-            ConfigError, TypeError: it was asked for wrongly; the text says what to give.
+            ConfigError, TypeError: it was asked for wrongly, or in a second event loop while the
+                one the runtime belongs to is open; the text says what to do.
             AgentNotFound, ThreadAlreadyRunning, InvalidResume: it could not start.
             AgentLoopError: it broke off.
         """
@@ -299,30 +303,43 @@ class Runtime(Archive):
         return live.store.read(ACTIVE_AGENT) if live is not None and live.store else None
 
     def run_sync(self, *args: Any, **kwargs: Any) -> RunResult:
-        """`run`, for programs without an event loop.
+        """`run`, for programs without an event loop, from any thread, also from several at once.
 
-        It returns when everything has come to rest: a run goes on with its background tasks until
-        they have ended. If an agent in the background needs an answer, both are left as they wait;
-        answer, and go on with them, by opening the runtime.
+        It works in an event loop in a thread of its own, which all callers share, or in the one the
+        runtime was opened in. It returns when all of the run has come to rest: a run goes on with
+        its background tasks until they have ended. If an agent in the background needs an answer,
+        both are left as they wait; answer, and go on with them, by opening the runtime.
 
         Raises:
-            ConfigError: there is one; await `run` instead.
+            ConfigError: it was called inside an event loop; await `run` instead.
         """
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            return asyncio.run(self._run_to_rest(*args, **kwargs))
-        raise ConfigError("run_sync was called inside an event loop: await runtime.run(…) instead")
+            pass
+        else:
+            raise ConfigError(
+                "run_sync was called inside an event loop: await runtime.run(…) instead"
+            )
+        loop = self._engine.one_loop.find()
+        if loop is None or self._sync.is_behind(loop):
+            return self._sync.call(lambda: self._run_to_rest(*args, **kwargs))
+        if not loop.is_running():
+            raise ConfigError("the runtime belongs to an event loop that is open and does not run")
+        return call_in(loop, self._run_to_rest(*args, **kwargs))
 
     async def _run_to_rest(self, *args: Any, **kwargs: Any) -> RunResult:
-        """Run in an event loop that is over afterwards: nothing may be live in it then."""
-        try:
-            result = await self.run(*args, **kwargs)
-            await at_rest(self._engine, self._tasks)
-            now = await self.find_run(result.run_id) if result.waiting else None
-            return result if now is None else RunResult.read(now, self._shapes)
-        finally:
-            await self._engine.tasks.close(leave=True, grace=CANCEL_GRACE)
+        """Run, and wait until nothing of the run is live: its event loop may end afterwards."""
+        result = await self.run(*args, **kwargs)
+        await tree_at_rest(self._engine, result.thread_id, self._recovery.at_work)
+        now = await self.find_run(result.run_id) if result.waiting else None
+        return result if now is None else RunResult.read(now, self._shapes)
+
+    async def _at_rest(self) -> None:
+        await at_rest(self._engine, self._tasks)
+
+    async def _leave_tasks(self) -> None:
+        await self._engine.tasks.close(leave=True, grace=CANCEL_GRACE)
 
     async def _drive(
         self, request: RunRequest, on_approval: OnApproval | None, sink: EventSink
@@ -401,6 +418,7 @@ class Runtime(Archive):
         written to where nobody runs read that, too, and what runs could not deliver before they
         ended is sent.
         """
+        self._engine.one_loop.bind()
         return await self._recovery.recover()
 
     # -- control ------------------------------------------------------------------------------
@@ -415,6 +433,7 @@ class Runtime(Archive):
         """
         if not deadline >= 0:
             raise ConfigError(f"deadline is a number of seconds from 0 on, not {deadline!r}")
+        self._engine.one_loop.bind()
         return await cancel_with_receipt(self._engine, id, deadline, self._spawn)
 
     async def decide(self, id: str, answers: Answers, *, by: str | None = None) -> bool:
@@ -427,6 +446,7 @@ class Runtime(Archive):
         Raises:
             InvalidResume: no such run, or an answer fits no open ticket: nothing was changed.
         """
+        self._engine.one_loop.bind()
         place = await steer.decide(self._engine, id, decisions_of(answers, by))
         if place.owner is not None:
             return True
@@ -438,6 +458,7 @@ class Runtime(Archive):
         The model reads it at its next step; what comes too late for this run is read by the next
         one of the thread. False if nobody runs the thread.
         """
+        self._engine.one_loop.bind()
         return await steer.send(self._engine, id, as_messages(input))
 
     async def wait(self, id: str, *, timeout: float | None = None) -> RunResult:
@@ -453,6 +474,7 @@ class Runtime(Archive):
             RunAbandoned: nobody carries it on, and nobody here will.
             TimeoutError: so many seconds have passed.
         """
+        self._engine.one_loop.bind()
         async with asyncio.timeout(timeout):
             run = await over_or_asking(self._engine, id, self._recovery.why_not)
             return RunResult.read(run, self._shapes)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any, Self
 
 import msgspec
@@ -169,6 +169,31 @@ async def at_rest(engine: AgentRuntime, work: Set[asyncio.Task[Any]]) -> None:
             await asyncio.wait(work, timeout=GLANCE)
             continue
         for live in engine.active.all():
+            if live.task is not None or not await _needs_answer(engine, live.thread_id):
+                await live.wait_ended(GLANCE)
+                break
+        else:
+            return
+
+
+async def tree_at_rest(
+    engine: AgentRuntime, thread_id: str, work: Mapping[asyncio.Task[Any], str]
+) -> None:
+    """Wait until nothing of a thread's tree is live here, and nothing is under way that goes on
+    with it (`work`, by thread), but tasks whose agents need an answer."""
+    root = await root_of(engine.store, thread_id)
+
+    async def is_of_tree(thread: str) -> bool:
+        return thread == thread_id or await root_of(engine.store, thread) == root
+
+    while True:
+        under_way = [task for task, thread in tuple(work.items()) if await is_of_tree(thread)]
+        if under_way:
+            await asyncio.wait(under_way, timeout=GLANCE)
+            continue
+        for live in engine.active.all():
+            if not await is_of_tree(live.thread_id):
+                continue
             if live.task is not None or not await _needs_answer(engine, live.thread_id):
                 await live.wait_ended(GLANCE)
                 break

@@ -51,6 +51,7 @@ from awaken.runtime.control import LiveControl
 from awaken.runtime.delegates import Delegates
 from awaken.runtime.listen import Listener
 from awaken.runtime.messages import Messages
+from awaken.runtime.one_loop import OneLoop
 from awaken.runtime.opening import Opening, local_run, remote_run
 from awaken.runtime.outboxes import Outboxes
 from awaken.runtime.prepare import RunChoice, as_asked_before, choose_run, take_commands
@@ -94,6 +95,7 @@ class AgentRuntime(LiveControl):
         self.ids = ids
         self.tool_threads = ToolThreads(tool_threads)
         self.closed = False
+        self.one_loop = OneLoop()
         self.left_alone: set[str] = set()
         self.when_left: Callable[[str], None] = lambda thread_id: None
         self.delegates = Delegates(
@@ -133,6 +135,7 @@ class AgentRuntime(LiveControl):
         """Run an agent to its end, or until it waits for somebody who is not there.
 
         Raises:
+            ConfigError: the runtime belongs to another event loop.
             ThreadAlreadyRunning: the thread, or the run, is live, here or in another process.
             AgentNotFound, ResolveFailed: the agent cannot run.
             InvalidResume: the run to continue, or a decision, does not fit.
@@ -140,6 +143,7 @@ class AgentRuntime(LiveControl):
         """
         if self.closed:
             raise RuntimeFault("the runtime is closed")
+        self.one_loop.bind()
         slot = await self._slot(request)
         slot.left_on_close = request.left_on_close
         self._listener.start(self.hear)

@@ -1,0 +1,133 @@
+"""The way in for programs without an event loop: one loop, in a thread of its own, for all."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future, wait
+from typing import Any, TypeVar
+
+from awaken.errors import ConfigError
+from awaken.runtime import CANCEL_GRACE
+
+V = TypeVar("V")
+
+LOOK = 1.0
+"""Seconds between two looks whether a loop that works for a caller was closed."""
+log = logging.getLogger("awaken.runtime")
+
+_CLOSED = "the event loop that the runtime belongs to was closed while run_sync worked in it"
+
+Deed = Callable[[], Coroutine[Any, Any, None]]
+
+
+class SyncDoor:
+    """Runs coroutines for callers in any thread, in one event loop.
+
+    The loop is there while there are callers: the first one starts it, the last one waits for
+    `rest`, then for `end`, and closes it.
+    """
+
+    def __init__(self, rest: Deed, end: Deed) -> None:
+        self._rest, self._end = rest, end
+        self._lock = threading.Lock()
+        self._callers = 0
+        self._loop: _LoopThread | None = None
+
+    def is_behind(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """Whether that loop is this door's."""
+        thread = self._loop
+        return thread is not None and thread.loop is loop
+
+    def call(self, work: Callable[[], Coroutine[Any, Any, V]]) -> V:
+        """Do work in the loop, and return what it returns, or raise what it raises."""
+        with self._lock:
+            if self._loop is None:
+                self._loop = _LoopThread()
+            self._callers += 1
+            thread = self._loop
+        try:
+            result = call_in(thread.loop, work())
+            with self._lock:
+                is_last = self._callers == 1
+            if is_last:
+                call_in(thread.loop, self._rest())
+            return result
+        finally:
+            with self._lock:
+                self._callers -= 1
+                if not self._callers:
+                    self._close(thread)
+
+    def _close(self, thread: _LoopThread) -> None:
+        # Whoever comes now waits at the lock, and gets a loop of its own.
+        self._loop = None
+        try:
+            call_in(thread.loop, self._end())
+        finally:
+            thread.stop()
+
+
+class _LoopThread:
+    """An event loop that runs in a thread until it is stopped."""
+
+    def __init__(self) -> None:
+        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        self.loop = self._runner.get_loop()
+        self._over = False
+        self._thread = threading.Thread(target=self._serve, name="awaken-run-sync", daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        with self._runner:
+            while not self._over:
+                try:
+                    self.loop.run_forever()
+                except (KeyboardInterrupt, SystemExit):
+                    # Raised by a task that no caller awaits: it is not theirs to end with.
+                    log.exception("a task in the loop of run_sync wanted to end the program")
+
+    def stop(self) -> None:
+        """End what is left in the loop, and close it."""
+        self._over = True
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+
+
+def call_in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, V]) -> V:
+    """Do work in a loop that runs in another thread; returns what it returns, or raises what it
+    raises. A caller who is interrupted meanwhile cancels the work, and waits until it has ended.
+
+    Raises:
+        ConfigError: the loop was closed before the work had ended.
+    """
+    outcome: Future[V] = Future()
+    doing = _do(work, outcome)
+    try:
+        under_way = asyncio.run_coroutine_threadsafe(doing, loop)
+    except RuntimeError as error:
+        doing.close()
+        work.close()
+        raise ConfigError(_CLOSED) from error
+    try:
+        while not wait([outcome], timeout=LOOK).done:
+            if loop.is_closed() and not outcome.done():
+                raise ConfigError(_CLOSED)
+    except BaseException:
+        under_way.cancel()
+        wait([outcome], timeout=2 * CANCEL_GRACE)
+        raise
+    if isinstance(outcome.exception(), asyncio.CancelledError):
+        raise ConfigError(_CLOSED)
+    return outcome.result()
+
+
+async def _do(work: Coroutine[Any, Any, V], outcome: Future[V]) -> None:
+    """Do work, and pass on how it ended: also what would end the loop's thread if it were raised
+    there, as SystemExit does."""
+    try:
+        outcome.set_result(await work)
+    except BaseException as error:
+        outcome.set_exception(error)

@@ -1,5 +1,5 @@
-"""The command line: one module a command; `app` puts them together."""
+"""The command line: one module a command; `app` puts them together, `start` loads that."""
 
-from awaken.cli.app import main
+from awaken.cli.start import main
 
 __all__ = ["main"]

@@ -2,7 +2,7 @@
 
 import sys
 
-from awaken.cli.app import main
+from awaken.cli.start import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -54,7 +54,8 @@ class Commands(Protocol):
         """Keep a command, and return the id it got (that of the argument is not looked at).
 
         One whose key the thread knows is not kept again: returns the id of the first if that is
-        still to be done, else 0. What this costs does not depend on how many others there are.
+        still to be done, else 0. A cancel for a run that has ended is not kept: returns 0. What
+        this costs does not depend on how many others there are.
 
         Raises:
             NotFound: no such thread.

@@ -46,8 +46,6 @@ class MemoryWrites(Tables):
             self._write_tickets(thread, commit.tickets)
         if commit.acks:
             self._drop_commands(thread, commit.acks)
-        if commit.sends:
-            self._send(commit.sends)
         record = commit.run
         if record is not None:
             run_id = thread.latest_run_id = record.run_id
@@ -57,8 +55,12 @@ class MemoryWrites(Tables):
                 run.state.update(commit.run_state)
             if commit.calls:
                 thread.call_lines.append((len(thread.event_ends), commit.calls))
-            if record.status is not _RUNNING or thread.active_run_id != run_id:
-                self._turn_head(thread, run, commit.at_ms)
+        if commit.sends:
+            self._send(commit.sends)
+        if record is not None and (
+            record.status is not _RUNNING or thread.active_run_id != record.run_id
+        ):
+            self._turn_head(thread, self._runs[record.run_id], commit.at_ms)
         if commit.release:
             self._owners.pop(thread.id, None)
         if commit.ends_stream:

@@ -8,7 +8,7 @@ import msgspec
 
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.codec import loads
-from awaken.contract.commands import ThreadCommand
+from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import CallEntry, Fence
 from awaken.contract.streams import StreamPiece
 from awaken.domain.event import RunEvent
@@ -21,6 +21,7 @@ from awaken.stores.memory.order import Ordered
 from awaken.stores.memory.profile import MemoryProfiles
 
 State = dict[str, msgspec.Raw]
+_DONE = RunStatus.DONE
 ANY = "any thread"
 """What those wait for who wait for commands."""
 
@@ -180,7 +181,13 @@ class Tables:
         self._changes.tell(thread.id)
 
     def _keep(self, thread: ThreadRow, command: ThreadCommand) -> int:
-        """Give a command its number, and tell whoever waits for one; 0 if it was done before."""
+        """Give a command its number, and tell whoever waits for one; 0 if it was done before, or
+        cancels a run that is over."""
+        if command.kind is CommandKind.CANCEL and command.run_id is not None:
+            run = self._runs.get(command.run_id)
+            record = run.record if run is not None else None
+            if record is not None and (record.thread_id, record.status) == (thread.id, _DONE):
+                return 0
         if command.key is not None:
             known = self._keys.setdefault(thread.id, {}).setdefault(
                 command.key, self._commands_sent + 1

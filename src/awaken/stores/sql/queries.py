@@ -105,6 +105,7 @@ SNAPSHOTS = "SELECT id, state FROM snapshots WHERE id BETWEEN ? AND ? ORDER BY i
 RUN_COLUMNS = "pk, thread, status, first_position, last_position, record"
 RUN = f"SELECT {RUN_COLUMNS} FROM runs WHERE id = ?"
 RUN_STATUS = "SELECT status FROM runs WHERE pk = ?"
+RUN_IS_OVER = "SELECT 1 FROM runs WHERE id = ? AND thread = ? AND status = 'done'"
 RUN_BEGIN = "SELECT first_position FROM runs WHERE pk = ?"
 # The plus keeps SQLite from walking through all runs, only because they are in order.
 OPEN_RUNS = """

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from awaken.codec import dumps, loads
-from awaken.contract.commands import ThreadCommand
+from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.domain.thread import Thread
 from awaken.errors import NotFound
 from awaken.stores.answers import check_sent, has_pending
@@ -47,7 +47,18 @@ def send(db: sqlite3.Connection, command: ThreadCommand, body: bytes) -> int:
 def send_if_there(db: sqlite3.Connection, command: ThreadCommand, body: bytes) -> int | None:
     """The same, where a thread that is not there needs no command."""
     thread = find_thread(db, command.thread_id)
-    return add_command(db, thread.pk, command, body) if thread else None
+    if thread is None:
+        return None
+    if command.kind is CommandKind.CANCEL and _is_over(db, thread.pk, command.run_id):
+        return 0  # no later commit of that run would take the cancel away
+    return add_command(db, thread.pk, command, body)
+
+
+def _is_over(db: sqlite3.Connection, thread: int, run_id: str | None) -> bool:
+    """Whether a run of a thread has ended."""
+    if run_id is None:
+        return False
+    return db.execute(queries.RUN_IS_OVER, (run_id, thread)).fetchone() is not None
 
 
 def add_command(db: sqlite3.Connection, thread: int, command: ThreadCommand, body: bytes) -> int:

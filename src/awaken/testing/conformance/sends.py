@@ -77,6 +77,19 @@ async def sent_either_way_ids_grow(store: Store) -> None:
 
 
 @check
+async def a_cancel_for_a_run_that_has_ended_is_dropped(store: Store) -> None:
+    """No commit of that run would ever take it away."""
+    await write(store, "u", run=record("over", "u", status=DONE))
+    await write(store, "v", run=record("open", "v"))
+    over, still_open, unknown = cancel("u", "over"), cancel("v", "open"), cancel("u", "to come")
+
+    assert await store.send(over) == 0
+    await write(store, sends=(over, still_open, unknown))
+    assert await _left(store, "u") == [unknown]
+    assert await _left(store, "v") == [still_open]
+
+
+@check
 async def a_command_to_no_thread_is_dropped(store: Store) -> None:
     """And nothing else is: not the commit, and not what it sends besides."""
     await write(store, "u")
@@ -157,17 +170,6 @@ async def a_cancel_goes_with_the_run_that_ends_beside_it(store: Store) -> None:
     assert await _left(store, "t") == list(kept[:2])
     assert await _left(store, "u") == list(kept[2:])
     assert len(await store.next_commands(0)) == 4
-
-
-@check
-async def a_cancel_for_a_run_that_is_over_is_kept_as_if_it_had_come_alone(store: Store) -> None:
-    for name in ("t", "u"):
-        await write(store, name, run=record(f"run {name}", name, status=DONE))
-    await store.send(cancel("t", run_id="run t"))
-    await write(store, "v", sends=(cancel("u", run_id="run u"),))
-
-    assert await _left(store, "t") == [cancel("t", run_id="run t")]
-    assert await _left(store, "u") == [cancel("u", run_id="run u")]
 
 
 @check

@@ -13,6 +13,26 @@ SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema)
 FROM pragma_application_id, pragma_user_version
 """
 
+TABLES = (
+    "command_keys",
+    "commands",
+    "commits",
+    "epochs",
+    "outboxes",
+    "profiles",
+    "runs",
+    "snapshots",
+    "streams",
+    "threads",
+    "tickets",
+)
+# What has no pages of its own and stands in for a table, or acts on one: views, triggers, tables of
+# modules. Names are the same in small letters and capitals.
+STRANGE = f"""
+SELECT type, name FROM sqlite_schema
+WHERE coalesce(rootpage, 0) = 0 AND lower(tbl_name) IN ({", ".join("?" * len(TABLES))}) LIMIT 1
+"""
+
 # -- one commit ---------------------------------------------------------------------------------
 
 # Always one row: what is not there is null. All that a commit may be refused for is in it.

@@ -113,9 +113,11 @@ def _check(db: sqlite3.Connection, commit: ThreadCommit, head: _Head) -> str | N
 
 def _check_parent(db: sqlite3.Connection, thread_id: str, parent: str) -> None:
     ancestor: str | None = parent
+    passed = {thread_id}
     while ancestor is not None:
-        if ancestor == thread_id:
-            raise InvalidRecord(f"thread {thread_id!r} cannot descend from itself")
+        if ancestor in passed:
+            raise InvalidRecord(f"thread {ancestor!r} cannot descend from itself")
+        passed.add(ancestor)
         row = db.execute(queries.PARENT, (ancestor,)).fetchone()
         if row is None and ancestor == parent:
             raise InvalidRecord(f"parent thread not found: {parent}")

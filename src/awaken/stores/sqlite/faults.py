@@ -33,8 +33,16 @@ def _translate(path: str, error: Exception, doing: str) -> Exception:
             f"a file beside {path} cannot be written: {error}; "
             "make the directory writable, and see that the disk has space"
         )
-    if isinstance(error, AwakenError) or not isinstance(error, sqlite3.Error):
+    if isinstance(error, AwakenError):
         return error
+    if isinstance(error, MemoryError):
+        return StoreUnavailable(_TEXTS[sqlite3.SQLITE_NOMEM].format(path=path))
+    if not isinstance(error, sqlite3.Error):
+        # A row that awaken would not have written: a text for a number, a number out of range.
+        return Serialization(
+            f"database {path} could not be {doing}, for it holds what awaken never writes "
+            f"({type(error).__name__}: {error}): restore a copy"
+        )
     code = code_of(error)
     if code == sqlite3.SQLITE_CANTOPEN:
         return StoreUnavailable(why_not_opened(path, error))

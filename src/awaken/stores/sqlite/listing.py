@@ -192,10 +192,14 @@ def _place(query: _Query, *types: type) -> list[Any] | None:
         return None
     try:
         text = base64.b64decode(query.cursor, b"-_", validate=True)
-        name, *place = loads(text, list[Any])
+        name, *place = loads(text, list[int | str])
     except (ValueError, msgspec.DecodeError) as error:
         raise InvalidRecord(f"{query.cursor!r} is not a cursor: use the one a page gave") from error
-    if name != _name(query) or [type(value) for value in place] != list(types):
+    if (
+        name != _name(query)
+        or [type(value) for value in place] != list(types)
+        or not all(abs(value) < 2**63 for value in place if isinstance(value, int))
+    ):
         raise InvalidRecord(
             f"cursor {query.cursor!r} belongs to another list: use it with the query that gave it"
         )

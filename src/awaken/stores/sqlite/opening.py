@@ -117,6 +117,7 @@ def _prepare(db: sqlite3.Connection, address: Address, migrations: Sequence[Migr
     db.execute("BEGIN")  # all of it at one instant: another process may be making the file
     try:
         version = _version(db, address.path, latest)
+        _refuse_strange(db, address.path)
     finally:
         if db.in_transaction:
             db.execute("ROLLBACK")
@@ -168,6 +169,20 @@ def _version(db: sqlite3.Connection, path: str, latest: int) -> int:
             "upgrade awaken, or name another file"
         )
     return int(version)
+
+
+def _refuse_strange(db: sqlite3.Connection, path: str) -> None:
+    """
+    Raises:
+        StoreUnavailable: what should be a table is none, or would do more than keep rows. A view
+            can have rows without end, and a trigger can undo a commit.
+    """
+    found = db.execute(queries.STRANGE, queries.TABLES).fetchone()
+    if found is not None:
+        raise StoreUnavailable(
+            f"database {path} has the {found[0]} {found[1]!r} among the tables of awaken, which "
+            "did not make it: it was left as it is; drop it, or name another file"
+        )
 
 
 def _use_wal(db: sqlite3.Connection, address: Address) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import sqlite3
 from collections.abc import Iterator
+from types import NoneType
 from typing import NamedTuple
 
 import msgspec
@@ -12,6 +13,7 @@ import msgspec
 from awaken.codec import loads
 from awaken.domain.run import RunRecord
 from awaken.domain.thread import Thread
+from awaken.errors import Serialization
 from awaken.stores.sql import queries
 from awaken.stores.sqlite.owners import Owners
 
@@ -44,7 +46,13 @@ class ThreadRow(NamedTuple):
     active_at: int | None
 
     def thread(self, owners: Owners | None = None) -> Thread:
-        """The head as others see it: a dead owner is none."""
+        """The head as others see it: a dead owner is none.
+
+        Raises:
+            Serialization: the row has a text for a number, say, which SQLite does not mind.
+        """
+        if not all(map(isinstance, self, _THREAD_TYPES)):
+            raise Serialization(f"the row of thread {self.id!r} is not as awaken writes it: {self}")
         owner = self.owner
         if owner is not None and owners is not None and not owners.is_alive(owner):
             owner = None
@@ -63,6 +71,15 @@ class ThreadRow(NamedTuple):
             forked_at=self.forked_at,
             owner=owner,
         )
+
+
+_MAYBE_TEXT, _MAYBE_NUMBER = (str, NoneType), (int, NoneType)
+_THREAD_TYPES = (
+    *(int, str, _MAYBE_TEXT),
+    *(int,) * 6,
+    *(_MAYBE_TEXT,) * 5,
+    *(_MAYBE_NUMBER, _MAYBE_NUMBER),
+)
 
 
 class RunRow(NamedTuple):

@@ -89,8 +89,11 @@ def delete_thread(
         raise NotFound("thread", thread_id)
     family = [thread]
     if children is ChildStrategy.CASCADE:
-        for member in family:
-            family.extend(_children(db, member))
+        known = {thread.pk}
+        for member in family:  # grows as it goes
+            born = [child for child in _children(db, member) if child.pk not in known]
+            known.update(child.pk for child in born)
+            family += born
     elif children is ChildStrategy.REJECT and (born := _children(db, thread)):
         names = ", ".join(repr(child.id) for child in born[:3])
         raise InvalidRecord(

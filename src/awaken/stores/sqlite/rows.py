@@ -51,7 +51,7 @@ class ThreadRow(NamedTuple):
         Raises:
             Serialization: the row has a text for a number, say, which SQLite does not mind.
         """
-        if not all(map(isinstance, self, _THREAD_TYPES)):
+        if not all(isinstance(*pair) for pair in zip(self, _THREAD_TYPES, strict=True)):
             raise Serialization(f"the row of thread {self.id!r} is not as awaken writes it: {self}")
         owner = self.owner
         if owner is not None and owners is not None and not owners.is_alive(owner):
@@ -74,7 +74,7 @@ class ThreadRow(NamedTuple):
 
 
 _MAYBE_TEXT, _MAYBE_NUMBER = (str, NoneType), (int, NoneType)
-_THREAD_TYPES = (
+_THREAD_TYPES: tuple[type | tuple[type, ...], ...] = (
     *(int, str, _MAYBE_TEXT),
     *(int,) * 6,
     *(_MAYBE_TEXT,) * 5,

@@ -95,6 +95,20 @@ def digest(value: Any) -> str:
     return hashlib.sha256(_sorted_encoder.encode(value)).hexdigest()[:32]
 
 
+def printable(text: str) -> str:
+    """`text` with U+FFFD for every character a terminal or a log reader would obey; tabs stay."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\t" else "\ufffd" for c in text)
+
+
+def one_line(text: str, longest: int) -> str:
+    """`text` on one line of at most `longest` characters, with none a terminal would obey."""
+    # Only the beginning is kept: a megabyte of it need not be looked at.
+    line = printable(" ".join(text[: 4 * longest + 4].split()))
+    return line if len(line) <= longest else line[: longest - 1] + "…"
+
+
 def clean_text(text: str) -> str:
     """`text` without half characters, which file names and streams may hold and JSON may not.
 

@@ -95,10 +95,10 @@ async def open_desk(directory: Path) -> AsyncIterator[Desk]:
             await desk.close()
 
 
-def pool_for(made: FunctionTool[..., Any], **options: Any) -> Pool:
+def pool_for(made: FunctionTool[..., Any], pass_env: tuple[str, ...] = (), **options: Any) -> Pool:
     """A pool of one's own for an isolated tool."""
     target = target_of(made.__wrapped__, made.name)  # type: ignore[attr-defined]
-    return Pool(Setup(made.name, target, None, ()), **options)
+    return Pool(Setup(made.name, target, None, (), pass_env), **options)
 
 
 def request(**values: Any) -> bytes:

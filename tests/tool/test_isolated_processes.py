@@ -258,7 +258,7 @@ if desk := os.environ.get("ISOLATED_DESK"):
 if code := os.environ.get("ISOLATED_CODE"):
     os._exit(int(code))
 
-@tool(isolated=True)
+@tool(isolated=True, pass_env=["ISOLATED_DESK", "ISOLATED_CODE"])
 def whoami() -> int:
     return os.getpid()
 """
@@ -287,7 +287,7 @@ async def test_a_call_cancelled_while_its_worker_starts_leaves_the_worker_to_the
 ) -> None:
     module = load_module(tmp_path, "isolated_slow")
     monkeypatch.setenv("ISOLATED_DESK", desk.path)
-    pool = pool_for(module.whoami, limit=1)
+    pool = pool_for(module.whoami, ("ISOLATED_DESK",), limit=1)
     first = asyncio.ensure_future(pool.call(request()))
     visitor = await desk.visitor()
     first.cancel()

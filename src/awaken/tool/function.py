@@ -6,7 +6,7 @@ import functools
 import importlib
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from enum import StrEnum
 from typing import (
     TYPE_CHECKING,
@@ -60,6 +60,7 @@ class ToolOptions(TypedDict, total=False):
     sequential: bool
     timeout: float | None
     isolated: bool
+    pass_env: Collection[str]
     needs_approval: bool | Callable[..., bool]
     approval_expires_in: float | None
     effect: ToolEffect | Literal["read", "idempotent", "once"]
@@ -89,7 +90,10 @@ class FunctionTool(Generic[P, R]):
             `run_identity` …); the state and services raise, reporting does nothing. What it
             prints goes to stderr. Processes it leaves behind end with its worker, at the latest
             when this process does. If the worker dies, the call fails and says how; whether one of
-            a `once` tool took effect is unknown then.
+            a `once` tool took effect is unknown then. Of our environment it has what programs need
+            to run, and no keys.
+        pass_env: names of variables an isolated function has besides, with the value they have
+            here, if they have one.
         needs_approval: ask before running, always or when the function of the decoded arguments
             says so.
         approval_expires_in: seconds after which an approval nobody gave counts as a no.
@@ -116,6 +120,7 @@ class FunctionTool(Generic[P, R]):
         sequential: bool = False,
         timeout: float | None = None,
         isolated: bool = False,
+        pass_env: Collection[str] = (),
         needs_approval: bool | Callable[..., bool] = False,
         approval_expires_in: float | None = None,
         effect: ToolEffect | Literal["read", "idempotent", "once"] = ToolEffect.ONCE,
@@ -137,7 +142,9 @@ class FunctionTool(Generic[P, R]):
         self._is_async = inspect.iscoroutinefunction(fn)
         signature = read_signature(fn, self.name)
         self._context = signature.context
-        self._isolated = _isolated(self.name, fn, signature) if isolated else None
+        if pass_env and not isolated:
+            raise ConfigError(f"tool {self.name!r}: pass_env is for isolated=True")
+        self._isolated = _isolated(self.name, fn, signature, pass_env) if isolated else None
         text = parse_docstring(plain.__doc__)
         self._reader = FunctionReader(self.name, signature.parameters, text.parameters)
         self.traits = ToolTraits(
@@ -241,7 +248,9 @@ class FunctionTool(Generic[P, R]):
         return ToolResult.suspended_with(self.name, question, ticket)
 
 
-def _isolated(tool: str, fn: Callable[..., Any], signature: Signature) -> IsolatedFunction:
+def _isolated(
+    tool: str, fn: Callable[..., Any], signature: Signature, pass_env: Collection[str]
+) -> IsolatedFunction:
     if inspect.iscoroutinefunction(fn):
         raise ConfigError(
             f"tool {tool!r} is async, and a cancel stops it anyway: leave out isolated=True, or "
@@ -249,7 +258,7 @@ def _isolated(tool: str, fn: Callable[..., Any], signature: Signature) -> Isolat
         )
     # By name: whoever has no such tool need not load what starts processes.
     worker = importlib.import_module("awaken.tool.worker")
-    function: IsolatedFunction = worker.IsolatedFunction(fn, tool, signature)
+    function: IsolatedFunction = worker.IsolatedFunction(fn, tool, signature, pass_env)
     return function
 
 
@@ -306,6 +315,7 @@ def tool(fn: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
         needs_approval: ask somebody before it runs; or a function of the arguments that says so.
         timeout: seconds it may take; the model is told when it took longer.
         isolated: run it in a worker process; for plain functions at the top of a module.
+        pass_env: names of environment variables the worker process has besides the usual ones.
         sequential: never side by side with other calls of its step.
         effect: `"read"`, `"idempotent"` or `"once"`, which decides what happens after a crash.
         recover, verify: how a call is settled whose outcome a crash left open.

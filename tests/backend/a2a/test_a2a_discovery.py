@@ -49,7 +49,7 @@ async def test_an_agent_is_found_by_its_card_and_runs(agent: RunningAgent) -> No
     assert spec.endpoint.options["binding"] == "HTTP+JSON"
     result = await A2aBackendFactory().build(spec.endpoint).execute_root(root("found", "say hi"))
     assert result.response == "hi"
-    (asked,) = agent.log(path="/.well-known/agent-card.json")
+    *_, asked = agent.log(path="/.well-known/agent-card.json")
     assert asked["headers"]["authorization"] == f"Bearer {TOKEN}"
 
 
@@ -250,9 +250,7 @@ async def test_the_token_stays_behind_when_the_card_names_another_host(
 ) -> None:
     """03/DB-14 the same, on the wire."""
     url = agent.base
-    spec = found(
-        interface("HTTP+JSON", url=url), base=source("https://agents.example", auth=BEARER)
-    )
+    spec = found(interface("HTTP+JSON", url=url), base=source("http://agents.example", auth=BEARER))
     result = await backend_for(
         url, auth=BEARER, token_audience=spec.endpoint.options["token_audience"]
     ).execute_root(root("stays", "say behind"))

@@ -21,6 +21,7 @@ PROGRAM = """#!{python}
 import json, sys
 start = json.loads(sys.stdin.readline())
 own = start["identity"]
+sys.stderr.write("  all \\x1b[2J is well\\r\\n")
 for line in json.loads({lines!r}):
     text = json.dumps(line).replace("OWN-RUN", own["run_id"])
     print(text.replace("OWN-THREAD", own["thread_id"]))
@@ -155,3 +156,11 @@ async def test_a_process_that_invents_runs_is_not_remembered_without_end(tmp_pat
         event(thread_id=f"c{n}", run_id=f"c{n}", parent_run_id="OWN-RUN") for n in range(10_050)
     ]
     assert len(await heard(tmp_path, *invented)) == 9_999
+
+
+async def test_a_line_on_stderr_cannot_clear_the_screen_of_who_reads_the_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "awaken.backend.subprocess")
+    await heard(tmp_path)
+    assert [record.getMessage() for record in caplog.records] == ["remote:   all \ufffd[2J is well"]

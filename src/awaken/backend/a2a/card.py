@@ -14,13 +14,17 @@ from google.protobuf.json_format import ParseDict, ParseError
 from awaken.backend.a2a.config import BACKEND, A2aConfig, Binding, read_config
 from awaken.backend.a2a.discovery import RemoteSource
 from awaken.backend.a2a.http import Http, HttpRequest, SizeLimit
-from awaken.codec import Json, loads
+from awaken.codec import Json, loads, one_line, printable
 from awaken.contract.backend import ExecutionBackendError, ExecutionBackendFactoryError
 from awaken.domain.spec import AgentSpec, RemoteEndpoint
 from awaken.errors import DiscoveryFailed
 
 CARD_PATH = "/.well-known/agent-card.json"
 MAX_CARD = SizeLimit(size=256 * 1024, why="the most a card may have")
+MAX_DESCRIPTION = 4_000
+MAX_NAME = 64
+MAX_WHY = 1_000
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _VERSION = "1.0"
 
 
@@ -59,10 +63,10 @@ def agent_of(source: RemoteSource, body: bytes) -> AgentSpec:
     interface = _choose(source, card.supported_interfaces, value)
     endpoint = _endpoint(source, card, interface)
     return AgentSpec(
-        id=interface.tenant or _slug(card.name),
+        id=_id(interface.tenant, card.name),
         model_id=BACKEND,
         system_prompt="",
-        description=card.description or None,
+        description=_description(card.description) or None,
         endpoint=endpoint,
         registry=source.name,
     )
@@ -73,6 +77,9 @@ def _read(source: RemoteSource, body: bytes) -> tuple[dict[str, Json], AgentCard
         value = loads(body)
         if not isinstance(value, dict):
             raise _failed(source, "the card is no JSON object")
+        credentials = read_config(source.endpoint).credentials
+        if credentials is not None and credentials.is_in(body):
+            value = credentials.without_secret(value)
         return value, ParseDict(value, AgentCard(), ignore_unknown_fields=True)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ParseError) as error:
         raise _failed(source, f"the card cannot be read: {error}") from error
@@ -123,13 +130,33 @@ def _endpoint(source: RemoteSource, card: AgentCard, interface: AgentInterface) 
         read_config(endpoint)
     except (ValueError, ExecutionBackendFactoryError) as error:
         raise _failed(source, f"its interface cannot be used: {error}") from error
+    if _scheme(source.endpoint.base_url) == "https" and _scheme(interface.url) == "http":
+        raise _failed(
+            source,
+            f"its card, which came by https, names {interface.url!r}: what is said to it could be "
+            "read on the way; have the agent name an https address",
+        )
     return endpoint
 
 
-def _slug(name: str) -> str:
-    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
-    return re.sub(r"[^a-z0-9]+", "-", plain).strip("-") or "agent"
+def _scheme(url: str) -> str:
+    return url.partition(":")[0].strip().lower()
+
+
+def _id(tenant: str, name: str) -> str:
+    """What the agent is called here: its tenant if that can be a name, else made of either."""
+    if _NAME.fullmatch(tenant):
+        return tenant
+    plain = unicodedata.normalize("NFKD", (tenant or name)[: 4 * MAX_NAME])
+    slug = re.sub(r"[^a-z0-9]+", "-", plain.encode("ascii", "ignore").decode().lower())
+    return slug[:MAX_NAME].strip("-") or "agent"
+
+
+def _description(text: str) -> str:
+    """What the agent says of itself, as models read it: bounded, and nothing but text."""
+    lines = (printable(line) for line in text[:MAX_DESCRIPTION].splitlines())
+    return "\n".join(lines) + ("…" if len(text) > MAX_DESCRIPTION else "")
 
 
 def _failed(source: RemoteSource, why: str) -> DiscoveryFailed:
-    return DiscoveryFailed(f"agent source {source.name!r}: {why}")
+    return DiscoveryFailed(f"agent source {source.name!r}: {one_line(why, MAX_WHY)}")

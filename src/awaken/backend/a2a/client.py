@@ -33,7 +33,7 @@ from google.protobuf.message import Message as ProtoMessage
 from awaken.backend.a2a.config import A2aConfig, Binding
 from awaken.backend.a2a.http import Http, HttpRequest, HttpStream, TooLarge
 from awaken.backend.a2a.sse import SseDecoder
-from awaken.codec import Json, dumps, loads
+from awaken.codec import Json, dumps, loads, one_line
 from awaken.contract.backend import RemoteError
 from awaken.domain.value import Value
 
@@ -44,6 +44,8 @@ SILENCE_TIMEOUT = 60.0
 MAX_VALUES = 250_000
 """How many values one answer may have: reading one takes some ten microseconds."""
 _AT_ONCE = 1_000
+_LONGEST = 500
+"""How many characters of what an agent says of an error are passed on."""
 
 OUTPUT_MODES = ("text/plain", "application/json", "application/octet-stream")
 _JSON = "application/json, application/a2a+json"
@@ -277,7 +279,7 @@ class A2aClient:
             reason = _reason(error)
         text = f"{self._origin} answered {reason or status}"
         if said:
-            text += f": {self._redacted(said)[:500]}"
+            text += f": {one_line(self._redacted(said), _LONGEST)}"
         if status in (401, 403) and not answer.credentials_sent:
             text += (
                 f"; the credentials were not sent to {answer.url.origin}, for they are not for "
@@ -288,16 +290,17 @@ class A2aClient:
     def _redacted(self, text: str) -> str:
         """What the agent says, without our own secret, should it repeat that."""
         credentials = self._config.credentials
-        if credentials is None:
-            return text
-        secret = credentials.secret.expose_secret()
-        return text.replace(secret, "***").replace(secret.removeprefix("Bearer "), "***")
+        return text if credentials is None else credentials.redacted(text)
 
     def _json(self, data: bytes) -> Json:
         try:
-            return loads(data)
+            value: Json = loads(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise BadAnswer(f"{self._origin} answered what is not JSON: {error}") from error
+        credentials = self._config.credentials
+        if credentials is not None and credentials.is_in(data):
+            return credentials.without_secret(value)
+        return value
 
     async def _parsed(self, value: Json, into: P) -> P:
         if not isinstance(value, dict):
@@ -311,7 +314,8 @@ class A2aClient:
             return _read(value, into)
         except (ParseError, ValueError, TypeError, AttributeError) as error:
             name = into.DESCRIPTOR.name
-            raise BadAnswer(f"{self._origin} answered what is no {name}: {error}") from error
+            why = one_line(str(error), _LONGEST)
+            raise BadAnswer(f"{self._origin} answered what is no {name}: {why}") from error
 
     def _checked(self, task: Task) -> Task:
         if not task.id:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import msgspec
 
 from awaken.backend.a2a.guard import AddressPolicy, HttpUrl, UrlRefused, networks, parse_url
-from awaken.codec import from_json
+from awaken.codec import Json, from_json
 from awaken.contract.backend import ExecutionBackendFactoryError
 from awaken.domain.secret import RedactedString
 from awaken.domain.spec import RemoteEndpoint
@@ -20,6 +20,7 @@ BACKEND = "a2a"
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 _HEADER_VALUE = re.compile(r"[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?")
+_LONG = 8
 _OWN_HEADERS = frozenset(
     {"accept", "accept-encoding", "a2a-version", "connection", "content-length", "content-type"}
     | {"host", "transfer-encoding"}
@@ -94,6 +95,26 @@ class Credentials(Value, frozen=True, kw_only=True):
     secret: RedactedString
     audience: str
     hosts: tuple[str, ...] = ()
+
+    def redacted(self, text: str) -> str:
+        """`text` without the secret, should it hold it."""
+        secret = self.secret.expose_secret()
+        return text.replace(secret, "***").replace(secret.removeprefix("Bearer "), "***")
+
+    def without_secret(self, value: Json) -> Json:
+        """JSON whose texts do not hold the secret; its keys are the protocol's."""
+        if isinstance(value, str):
+            return self.redacted(value)
+        if isinstance(value, list):
+            return [self.without_secret(item) for item in value]
+        if isinstance(value, dict):
+            return {key: self.without_secret(item) for key, item in value.items()}
+        return value
+
+    def is_in(self, data: bytes) -> bool:
+        """Whether an answer may repeat the secret; one that is a short word may be any word."""
+        bare = self.secret.expose_secret().removeprefix("Bearer ")
+        return len(bare) >= _LONG and bare.encode() in data
 
     def may_go_to(self, url: HttpUrl) -> bool:
         return url.origin == self.audience or any(

@@ -208,7 +208,7 @@ class Turn:
             if not reused or asked.own is not None or not error.is_about_request:
                 raise
             # The run before was left waiting, and its task has gone since: this is a new one.
-            log.info("task %s takes no messages, sending without it: %s", sending.task_id, error)
+            log.info("task %r takes no messages, sending without it: %s", sending.task_id, error)
             self.task = _replace(self.task, task_id=None, last_state=None)
             return await self._send(messages)
 

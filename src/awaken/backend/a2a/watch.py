@@ -52,7 +52,7 @@ class Watch:
             try:
                 await self._follow(snapshot)
             except (Refused, Unanswered, BadAnswer) as error:
-                log.info("task %s cannot be followed, polling it: %s", snapshot.id, error)
+                log.info("task %r cannot be followed, polling it: %s", snapshot.id, error)
         if not snapshot.is_done:
             await self._poll(snapshot)
 

@@ -11,28 +11,12 @@ from typing import Annotated
 import msgspec
 
 from awaken.domain.value import Value
+from awaken.tool.worker.environment import DEPTH, INHERITED, inherited
 
-INHERITED = (
-    "HOME",
-    "LANG",
-    "LANGUAGE",
-    "LOGNAME",
-    "PATH",
-    "PYTHONPATH",
-    "SHELL",
-    "SSL_CERT_DIR",
-    "SSL_CERT_FILE",
-    "TMPDIR",
-    "TZ",
-    "USER",
-    "VIRTUAL_ENV",
-)
-"""The variables a child has from its parent, besides `LC_*`. Keys and passwords are not among
-them: `pass_env` names those the agent needs."""
+__all__ = ["INHERITED", "SubprocessOptions", "agent_at", "depth"]
 
 MAX_DEPTH = 8
 """How deep processes may start processes: an agent that delegates to itself must end somewhere."""
-_DEPTH = "AWAKEN_PROCESS_DEPTH"
 
 _ADDRESS = re.compile(r"python:([^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*)")
 
@@ -64,16 +48,12 @@ class SubprocessOptions(Value, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def environment(self, ours: Mapping[str, str] = os.environ) -> dict[str, str]:
         """What the child's environment is made of."""
-        wanted = {*INHERITED, *self.pass_env}
-        kept = {
-            name: value for name, value in ours.items() if name in wanted or name.startswith("LC_")
-        }
-        return kept | self.env | {_DEPTH: str(depth(ours) + 1)}
+        return inherited(self.pass_env, ours) | self.env | {DEPTH: str(depth(ours) + 1)}
 
 
 def depth(ours: Mapping[str, str] = os.environ) -> int:
     """How many of the processes above this one are agents' own, this one included."""
-    told = ours.get(_DEPTH, "0")
+    told = ours.get(DEPTH, "0")
     return int(told) if told.isdecimal() else 0
 
 

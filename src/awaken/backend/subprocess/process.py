@@ -19,6 +19,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import IO, Self
 
+from awaken.codec import printable
+
 log = logging.getLogger("awaken.backend.subprocess")
 
 TAIL = 20
@@ -237,7 +239,7 @@ class Process:
             self._note(rest)
 
     def _note(self, line: bytes) -> None:
-        text = line[:_LINE].decode(errors="replace").rstrip()
+        text = printable(line[:_LINE].decode(errors="replace").rstrip())
         if text:
             self._tail.append(text)
             log.info("%s: %s", self._name, text)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import pickle
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
+
+import msgspec
 
 from awaken.contract.tool import ToolCallContext, ToolOutput
 from awaken.domain.tool import ToolError
@@ -16,7 +18,14 @@ from awaken.tool.signature import Signature
 from awaken.tool.worker.pool import Pool, pool_of
 from awaken.tool.worker.process import check_system, how_it_ended
 from awaken.tool.worker.target import check, refuse_while_loading, target_of
-from awaken.tool.worker.wire import Request, Returned, Setup, context_fields, read_answer
+from awaken.tool.worker.wire import (
+    MAX_FRAME,
+    Request,
+    Returned,
+    Setup,
+    context_fields,
+    read_answer,
+)
 
 _log = logging.getLogger("awaken.tool")
 
@@ -28,12 +37,19 @@ class IsolatedFunction:
         ConfigError: the function cannot be found from another process.
     """
 
-    def __init__(self, fn: Callable[..., Any], tool: str, signature: Signature) -> None:
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        tool: str,
+        signature: Signature,
+        pass_env: Collection[str] = (),
+    ) -> None:
         check_system()
         self._fn = fn
         self._tool = tool
         self._defaults = {parameter.name: parameter.default for parameter in signature.parameters}
-        self._setup = Setup(tool, target_of(fn, tool), signature.context, tuple(sys.argv))
+        target, argv = target_of(fn, tool), tuple(sys.argv)
+        self._setup = Setup(tool, target, signature.context, argv, tuple(pass_env))
         self._pool: Pool | None = None
 
     async def call(self, values: dict[str, Any], ctx: ToolCallContext) -> ToolOutput:
@@ -54,7 +70,12 @@ class IsolatedFunction:
             why = f"the worker process {how_it_ended(outcome)}"
             _log.error("tool %r failed in call %r: %s", self._tool, ctx.call_id, why)
             return cut_short(self._tool, ToolError.execution_failed(why), WORKER_DIED)
-        answer = read_answer(outcome)
+        try:
+            answer = read_answer(outcome)
+        except msgspec.DecodeError as error:
+            raise ToolError.execution_failed(
+                f"the worker process of tool {self._tool!r} answered what is no answer"
+            ) from error
         if isinstance(answer, Returned):
             return ToolOutput(answer.result)
         if answer.trace is not None:
@@ -73,9 +94,15 @@ class IsolatedFunction:
         given = {k: v for k, v in values.items() if v is not self._defaults[k]}
         context = None if self._setup.context is None else context_fields(ctx)
         try:
-            return pickle.dumps(Request(given, context))
+            request = pickle.dumps(Request(given, context))
         except Exception as error:
             raise ConfigError(
                 f"tool {self._tool!r}: its arguments cannot be sent to a worker process ({error}): "
                 "define their types at the top of a module, or leave out isolated=True"
             ) from error
+        if len(request) > MAX_FRAME:
+            raise ToolError.invalid_arguments(
+                f"tool {self._tool!r}: its arguments have {len(request)} bytes, and its worker "
+                f"process takes {MAX_FRAME}"
+            )
+        return request

@@ -12,7 +12,8 @@ import threading
 from contextlib import ExitStack, suppress
 
 from awaken.errors import ConfigError
-from awaken.tool.worker.wire import READY, Setup, receive, send
+from awaken.tool.worker.environment import DEPTH, inherited
+from awaken.tool.worker.wire import READY, Setup, receive_answer, send
 
 GRACE = 2.0
 """Seconds a worker without work has for its exit handlers."""
@@ -77,6 +78,7 @@ class WorkerProcess:
         self._setup = setup
         self._lock = threading.Lock()
         self._over = False
+        self._calls = 0
         with _LIST, ExitStack() as undo:
             self._channel, theirs = socket.socketpair()
             undo.callback(self._channel.close)
@@ -89,6 +91,7 @@ class WorkerProcess:
                         stdin=inside,
                         stdout=_STDERR,
                         pass_fds=(theirs.fileno(),),
+                        env=inherited((DEPTH, *setup.pass_env)),
                         start_new_session=True,
                     )
                 finally:
@@ -105,8 +108,8 @@ class WorkerProcess:
         said = None
         with suppress(OSError):
             self._channel.settimeout(_START_SECONDS)
-            send(self._channel, pickle.dumps(self._setup))
-            said = receive(self._channel)
+            send(self._channel, pickle.dumps(self._setup), 0)
+            said = receive_answer(self._channel, 0)
             self._channel.settimeout(None)
         if said != READY:
             status = self.end()
@@ -117,9 +120,10 @@ class WorkerProcess:
             )
 
     def is_alive(self) -> bool:
-        """Whether it waits for a call; between calls it says nothing but that it died."""
+        """Whether it waits for a call; one that has said something meanwhile cannot be trusted."""
         try:
-            return bool(self._channel.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+            self._channel.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+            return False
         except BlockingIOError:
             return True
         except OSError:
@@ -127,9 +131,10 @@ class WorkerProcess:
 
     def call(self, request: bytes) -> bytes | None:
         """What it answers, or `None` if it died, or must: its answer cannot be had."""
+        self._calls += 1
         try:
-            send(self._channel, request)
-            return receive(self._channel)
+            send(self._channel, request, self._calls)
+            return receive_answer(self._channel, self._calls)
         except (OSError, MemoryError):
             return None
 

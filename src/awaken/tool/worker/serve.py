@@ -19,7 +19,16 @@ from awaken.errors import ConfigError
 from awaken.tool.answer import to_output
 from awaken.tool.worker.lifeline import hold
 from awaken.tool.worker.target import load
-from awaken.tool.worker.wire import READY, Raised, Request, Returned, Setup, receive, send
+from awaken.tool.worker.wire import (
+    MAX_FRAME,
+    READY,
+    Raised,
+    Request,
+    Returned,
+    Setup,
+    receive,
+    send,
+)
 
 
 def main(inherited: int) -> None:
@@ -32,13 +41,14 @@ def main(inherited: int) -> None:
     # Processes the function starts are not to speak in its name, or to keep its owner waiting.
     channel.set_inheritable(False)
     os.register_at_fork(after_in_child=channel.close)
-    frame = receive(channel)
-    if frame is None:
+    received = receive(channel)
+    if received is None:
         return
-    worker = Worker(pickle.loads(frame))
-    send(channel, worker.get_ready())
-    while (frame := receive(channel)) is not None:
-        send(channel, worker.answer(frame))
+    worker = Worker(pickle.loads(received[1]))
+    send(channel, worker.get_ready(), received[0])
+    while (received := receive(channel)) is not None:
+        number, frame = received
+        send(channel, worker.answer(frame), number)
 
 
 class Worker:
@@ -61,7 +71,13 @@ class Worker:
         """Carry out one request; whatever goes wrong is an answer, too."""
         try:
             value = self._function(**self._arguments(frame))
-            return dumps(Returned(result=self._result(value)))
+            answer = dumps(Returned(result=self._result(value)))
+            if len(answer) <= MAX_FRAME:
+                return answer
+            raise ToolError.execution_failed(
+                f"tool {self._setup.tool!r} returned {len(answer)} bytes, and its worker process "
+                f"may send {MAX_FRAME}: return less, or write it to a file and return its name"
+            )
         except ToolError as error:
             return dumps(Raised(kind=error.kind, message=clean_text(error.message)))
         except BaseException as error:  # sys.exit() ends a call, not the worker

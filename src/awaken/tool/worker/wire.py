@@ -16,7 +16,10 @@ from awaken.domain.tool import ToolErrorKind, ToolResult
 from awaken.domain.value import Value
 from awaken.tool.worker.target import Target
 
-_LENGTH = struct.Struct("!Q")
+_HEAD = struct.Struct("!QQ")
+MAX_FRAME = 64 * 1024 * 1024
+"""The longest request or answer, in bytes."""
+
 # Programs that let SIGPIPE kill them are not to die of a worker that did.
 _QUIETLY = getattr(socket, "MSG_NOSIGNAL", 0)
 
@@ -28,6 +31,7 @@ class Setup(NamedTuple):
     target: Target
     context: str | None
     argv: tuple[str, ...]
+    pass_env: tuple[str, ...] = ()
 
 
 class Request(NamedTuple):
@@ -81,23 +85,47 @@ def read_answer(frame: bytes) -> Answer:
     return answer
 
 
-def send(channel: socket.socket, frame: bytes) -> None:
-    """Write one frame.
+class BadFrame(OSError):
+    """What came is no frame of ours, or not the one whose turn it is."""
+
+
+def send(channel: socket.socket, frame: bytes, number: int) -> None:
+    """Write one frame; an answer has the number of its request.
 
     Raises:
         OSError: nobody reads any more.
     """
-    channel.sendall(_LENGTH.pack(len(frame)) + frame, _QUIETLY)
+    channel.sendall(_HEAD.pack(number, len(frame)) + frame, _QUIETLY)
 
 
-def receive(channel: socket.socket) -> bytes | None:
-    """The next frame, or `None` if there will be none.
+def receive(channel: socket.socket) -> tuple[int, bytes] | None:
+    """The next frame, with its number, or `None` if there will be none.
 
     Raises:
+        BadFrame: it is longer than any of ours.
         OSError: the other side broke off.
     """
-    head = _exactly(channel, _LENGTH.size)
-    return None if head is None else _exactly(channel, *_LENGTH.unpack(head))
+    head = _exactly(channel, _HEAD.size)
+    if head is None:
+        return None
+    number, length = _HEAD.unpack(head)
+    if length > MAX_FRAME:
+        raise BadFrame(f"a frame of {length} bytes; {MAX_FRAME} are the most")
+    frame = _exactly(channel, length)
+    return None if frame is None else (number, frame)
+
+
+def receive_answer(channel: socket.socket, number: int) -> bytes | None:
+    """The answer to a request, or `None` if there will be none.
+
+    Raises:
+        BadFrame: what came is the answer to another one.
+        OSError: the other side broke off.
+    """
+    received = receive(channel)
+    if received is not None and received[0] != number:
+        raise BadFrame(f"frame {received[0]} came in the place of {number}")
+    return None if received is None else received[1]
 
 
 def _exactly(channel: socket.socket, size: int) -> bytes | None:

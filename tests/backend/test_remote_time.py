@@ -1,0 +1,89 @@
+"""Work elsewhere within limits of time: its own, those of runs above it, what is left of them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+from remote_kit import RUN, Far, FarBackend, answer
+from test_remote_cancelling import Endless
+
+from awaken.backend.local import ThreadContextSnapshot
+from awaken.contract.budget import Account
+from awaken.domain.budget import Amount, Budget, Spending
+from awaken.domain.lifecycle import NATURAL_END, RunStatus, Stopped
+from awaken.errors import RunLeft
+from awaken.loop import AgentRunResult
+from awaken.stores.memory import MemoryStore
+
+pytestmark = pytest.mark.anyio
+
+LONG = 100_000.0
+
+
+class Limited(Far):
+    """Runs of one agent that live off an account."""
+
+    account: Account
+
+    async def _context(self, texts: tuple[str, ...], run_id: str) -> ThreadContextSnapshot:
+        context = await super()._context(texts, run_id)
+        return msgspec.structs.replace(context, budget=self.account)
+
+
+async def ended(account: Account, backend: Any) -> AgentRunResult:
+    far = Limited(MemoryStore(), backend)
+    far.account = account
+    async with asyncio.timeout(20):
+        return await far.run()
+
+
+def is_stopped(result: AgentRunResult) -> bool:
+    end = result.termination
+    return isinstance(end, Stopped) and end.value.code == "budget"
+
+
+@pytest.mark.parametrize("limits", [(0.01, LONG), (LONG, 0.01)], ids=["above", "own"])
+async def test_the_shortest_of_all_limits_of_time_ends_the_run(
+    limits: tuple[float, float],
+) -> None:
+    above, own = limits
+    account = Account(Budget(seconds=above), name="above").child(Budget(seconds=own), name=RUN)
+    assert is_stopped(await ended(account, Endless()))
+
+
+async def test_a_run_that_goes_on_has_only_the_time_that_is_left() -> None:
+    account = Account(Budget(seconds=LONG), name=RUN)
+    account.restore(RUN, Spending(spent=Amount(seconds=LONG - 0.01)))
+    assert is_stopped(await ended(account, Endless()))
+
+
+async def test_a_run_that_has_ended_leaves_no_timer_behind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It would keep the run in memory until its time is up, a day later perhaps."""
+    loop, timers = asyncio.get_running_loop(), list[asyncio.TimerHandle]()
+    call_later = loop.call_later
+
+    def noted(delay: float, *args: Any, **more: Any) -> asyncio.TimerHandle:
+        timer = call_later(delay, *args, **more)
+        timers.append(timer)
+        return timer
+
+    monkeypatch.setattr(loop, "call_later", noted)
+    account = Account(Budget(seconds=LONG), name=RUN)
+    result = await ended(account, FarBackend(answer("hi")))
+    assert result.termination == NATURAL_END
+    long = [timer for timer in timers if timer.when() > loop.time() + LONG / 2]
+    assert [timer.cancelled() for timer in long] == [True]
+
+
+async def test_a_run_its_backend_leaves_stays_open() -> None:
+    """Whoever recovers it goes on: it has neither failed nor ended."""
+    store = MemoryStore()
+    far = Far(store, FarBackend(RunLeft(RUN)))
+    with pytest.raises(RunLeft):
+        await far.run()
+    assert (await far.record()).status is RunStatus.RUNNING

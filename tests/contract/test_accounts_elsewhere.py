@@ -1,0 +1,53 @@
+"""Accounts of a tree that several processes carry on: what is theirs, and what is here."""
+
+from __future__ import annotations
+
+import pytest
+
+from awaken.contract.budget import Account
+from awaken.domain.budget import Amount, Budget, Spending
+from awaken.errors import StoreUnavailable
+
+pytestmark = pytest.mark.anyio
+
+
+class LostBook:
+    """A book nobody can read or write."""
+
+    async def agree(self, account: Account) -> bool:
+        raise StoreUnavailable("the disk is gone")
+
+    async def tell(self) -> None:
+        raise StoreUnavailable("the disk is gone")
+
+    async def news(self) -> None:
+        raise StoreUnavailable("the disk is gone")
+
+
+async def test_what_the_others_cannot_be_told_of_is_not_set_aside() -> None:
+    account = Account(Budget(steps=3), name="root")
+    account.book = LostBook()
+    for _ in range(5):
+        with pytest.raises(StoreUnavailable, match="the disk is gone"):
+            await account.set_aside("root", Amount(steps=1))
+    assert account.left().steps == 3
+    assert account.reserved == Amount()
+
+
+def test_what_a_part_had_set_aside_elsewhere_is_free_once_it_goes_on_here() -> None:
+    root = Account(Budget(steps=10), name="root")
+    part = root.child(name="part", is_part=True)
+    part.hear("part", Spending(spent=Amount(steps=1)), Amount(steps=4))
+    assert (root.left().steps, part.reserved.steps) == (5, 4)
+    part.begin()
+    assert (root.left().steps, part.reserved.steps) == (9, 0)
+    part.begin()
+    assert root.left().steps == 9
+
+
+def test_what_others_have_set_aside_stays_so_when_a_part_goes_on_here() -> None:
+    root = Account(Budget(steps=10), name="root")
+    part = root.child(name="part", is_part=True)
+    root.child(name="other", is_part=True).hear("other", Spending(), Amount(steps=4))
+    part.begin()
+    assert root.left().steps == 6

@@ -251,19 +251,34 @@ class Process:
 
 
 @contextmanager
+def heeding_ctrl_c() -> Iterator[None]:
+    """What is started in the block heeds SIGINT, though these tests may be run by a shell in the
+    background, which has it ignored."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        if before is signal.SIG_IGN:
+            signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
 def on_terminal(*args: str, cwd: Path) -> Iterator[Process]:
     """The command on a terminal of its own."""
     ours, theirs = pty.openpty()
     try:
-        process = subprocess.Popen(
-            [*COMMAND, *args],
-            cwd=cwd,
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            env=environment(),
-            start_new_session=True,
-        )
+        with heeding_ctrl_c():
+            process = subprocess.Popen(
+                [*COMMAND, *args],
+                cwd=cwd,
+                stdin=theirs,
+                stdout=theirs,
+                stderr=theirs,
+                env=environment(),
+                start_new_session=True,
+            )
     finally:
         os.close(theirs)
     try:
@@ -276,15 +291,16 @@ def on_terminal(*args: str, cwd: Path) -> Iterator[Process]:
 @contextmanager
 def on_pipe(*args: str, cwd: Path) -> Iterator[Process]:
     """The command without a terminal, while it runs; both its outputs in one."""
-    process = subprocess.Popen(
-        [*COMMAND, *args],
-        cwd=cwd,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env=environment(),
-        start_new_session=True,
-    )
+    with heeding_ctrl_c():
+        process = subprocess.Popen(
+            [*COMMAND, *args],
+            cwd=cwd,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=environment(),
+            start_new_session=True,
+        )
     with process:
         assert process.stdout is not None
         try:

@@ -349,8 +349,12 @@ def test_equal_schemas_share_one_compiled_form() -> None:
 
 
 def test_many_schemas_do_not_pile_up() -> None:
+    oldest = compiled({"properties": {"a": {"maximum": -1}}})
     for n in range(1100):
         validate_against_schema({"properties": {"a": {"maximum": n}}}, {"a": 0})
+    newest = compiled({"properties": {"a": {"maximum": 1099}}})
+    assert compiled({"properties": {"a": {"maximum": 1099}}}) is newest
+    assert compiled({"properties": {"a": {"maximum": -1}}}) is not oldest, "it was dropped"
     validate_against_schema(CITY, {"city": "Rome"})
 
 

@@ -1,0 +1,71 @@
+"""A commit whose waiter is cancelled, and cancelled again while it finds out what became of it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from awaken.clock import SYSTEM_CLOCK
+from awaken.contract.commits import Committed, ThreadCommit
+from awaken.contract.events import NullEventSink
+from awaken.domain.identity import RunIdentity
+from awaken.domain.lifecycle import RunStatus
+from awaken.domain.message import Message
+from awaken.domain.run import RunRecord
+from awaken.loop.journal import Journal
+from awaken.stores.memory import MemoryStore
+
+pytestmark = pytest.mark.anyio
+
+
+class Slow(MemoryStore):
+    """A store that has written, or read, and is slow to say so the first time."""
+
+    immediate = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written, self.read = asyncio.Event(), asyncio.Event()
+
+    async def commit(self, commit: ThreadCommit) -> Committed:
+        committed = await super().commit(commit)
+        await self._hold(self.written)
+        return committed
+
+    async def settle(self, commit: ThreadCommit) -> Committed | None:
+        await self._hold(self.read)
+        return await super().settle(commit)
+
+    async def _hold(self, reached: asyncio.Event) -> None:
+        if not reached.is_set():
+            reached.set()
+            await asyncio.Event().wait()
+
+
+RECORD = RunRecord(
+    run_id="r", thread_id="t", agent_id="a", status=RunStatus.RUNNING, created_at=1, updated_at=1
+)
+
+
+async def test_a_commit_that_is_left_twice_is_found_out_by_the_third_who_asks() -> None:
+    """What it held is in the log once, whoever waited for it."""
+    store = Slow()
+    identity = RunIdentity(thread_id="t", run_id="r", agent_id="a")
+    journal = Journal(NullEventSink(), store, identity, SYSTEM_CLOCK, 0)
+
+    first = asyncio.ensure_future(journal.commit((Message.user("one", id="1"),), RECORD, {}, {}))
+    await store.written.wait()
+    first.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    second = asyncio.ensure_future(journal.settled())
+    await store.read.wait()
+    second.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await second
+
+    await journal.commit((Message.user("two", id="2"),), RECORD, {}, {})
+
+    assert [m.text() for m in await store.load_messages("t")] == ["one", "two"]
+    assert journal.length == 2

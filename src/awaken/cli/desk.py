@@ -17,6 +17,7 @@ from awaken.contract.store import Store
 from awaken.contract.threads import RunQuery, ThreadQuery
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.run import RunRecord
+from awaken.domain.secret import shown_address
 from awaken.domain.thread import Thread
 from awaken.front import Runtime
 from awaken.front.tasks import BackgroundTask
@@ -56,7 +57,7 @@ class Desk:
 
     def __init__(self, runtime: Runtime, address: str, clock: Clock = SYSTEM_CLOCK) -> None:
         self.runtime = runtime
-        self.address = address
+        self.address = shown_address(address)
         self._clock = clock
 
     @property

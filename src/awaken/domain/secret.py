@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from typing import NoReturn
 
 STARS = "***"
+_USER = re.compile(r"//\S*@")
+_VALUE = re.compile(
+    r"([?&][^=&\s]*(?:pass|pwd|token|secret|key|sig)[^=&\s]*=)[^&#\s]+", re.IGNORECASE
+)
 _SHORTEST_SHOWN = 20
+
+
+def shown_address(address: str) -> str:
+    """An address as errors may show it: without a user's name, a password or keys in its query."""
+    # Up to the last @: a password with a slash in it is what makes many an address wrong.
+    return _VALUE.sub(rf"\1{STARS}", _USER.sub(f"//{STARS}@", address))
 
 
 class RedactedString:

@@ -12,6 +12,7 @@ from awaken.contract.backend import ExecutionBackendFactory
 from awaken.contract.llm import LlmExecutor
 from awaken.contract.store import Store
 from awaken.domain.pool import ModelPoolSpec, PoolHome, PoolMemberSpec, PoolRouting
+from awaken.domain.secret import shown_address
 from awaken.errors import ConfigError
 from awaken.front.hints import meant_model
 
@@ -126,7 +127,7 @@ def open_store(address: str) -> Store:
         if address.strip() and not colon:
             raise _no_address(address)
         raise ConfigError(
-            f"store {address!r}: scheme {scheme!r} is unknown; known: "
+            f"store {shown_address(address)!r}: scheme {scheme!r} is unknown; known: "
             + ", ".join(f"{known}:" for known in _STORES)
         )
     store: Store = load(*_STORES[scheme]).from_address(address)

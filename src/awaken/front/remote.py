@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from awaken.domain.budget import Budget
-from awaken.domain.secret import RedactedString
+from awaken.domain.secret import RedactedString, shown_address
 from awaken.domain.spec import AgentSpec, RemoteEndpoint
 from awaken.errors import ConfigError
 from awaken.front.budgets import checked_budget
@@ -66,8 +66,8 @@ class RemoteAgent:
         backend = backend or _SCHEMES.get(url.partition(":")[0].lower())
         if backend is None:
             raise ConfigError(
-                f"agent {id!r}: {url!r} is no address: give https://… for an agent that speaks "
-                "A2A, python:package.module:agent for one in a process of its own, or a backend"
+                f"agent {id!r}: {shown_address(url)!r} is no address: give https://… for an agent "
+                "that speaks A2A, python:package.module:agent for one in a process of its own, or a backend"
             )
         seconds: Any = timeout
         if not isinstance(seconds, int | float) or not 0 < seconds < math.inf:

@@ -13,7 +13,7 @@ from awaken.contract.llm import (
     ModelAbilities,
     ProviderError,
 )
-from awaken.domain.secret import RedactedString
+from awaken.domain.secret import RedactedString, shown_address
 from awaken.errors import ConfigError
 from awaken.llm.anthropic.failures import CUT, Failures
 from awaken.llm.anthropic.models import Platform, abilities_of_model
@@ -157,7 +157,9 @@ def common_options(
         ConfigError: an option cannot work.
     """
     if base_url is not None and not base_url.startswith(("http://", "https://")):
-        raise ConfigError(f"base_url {base_url!r} begins with neither http:// nor https://")
+        raise ConfigError(
+            f"base_url {shown_address(base_url)!r} begins with neither http:// nor https://"
+        )
     if not timeout > 0:
         raise ConfigError(f"timeout is {timeout}: give seconds above zero")
     return {

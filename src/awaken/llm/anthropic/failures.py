@@ -61,7 +61,7 @@ class Failures:
     ) -> None:
         self._sdk, self._http = sdk, http
         self._clock = clock
-        self._secrets = [secret.expose_secret() for secret in secrets]
+        self._secrets = tuple(secrets)
 
     def told(self, error: Exception) -> InferenceExecutionError | None:
         """One of ours for `error`, or nothing if it is nothing of the provider's.
@@ -80,7 +80,7 @@ class Failures:
 
     def scrub(self, text: str) -> str:
         for secret in self._secrets:
-            text = text.replace(secret, "***")
+            text = text.replace(secret.expose_secret(), "***")
         return text
 
     def _found(self, error: Exception) -> InferenceExecutionError | None:

@@ -14,7 +14,7 @@ from awaken.contract.llm import (
     LlmStreamEvent,
     ModelAbilities,
 )
-from awaken.domain.secret import RedactedString
+from awaken.domain.secret import RedactedString, shown_address
 from awaken.errors import ConfigError
 from awaken.ids import UUID7, Ids
 from awaken.llm.bounds import bounded
@@ -82,12 +82,15 @@ class GoogleGemini:
             api_key, vertex, project, location, credentials, brought=client is not None
         )
         if base_url is not None and not base_url.startswith(("http://", "https://")):
-            raise ConfigError(f"Gemini: base_url begins with http:// or https://, not {base_url!r}")
+            raise ConfigError(
+                f"Gemini: base_url begins with http:// or https://, not {shown_address(base_url)!r}"
+            )
         if not timeout > 0:
             raise ConfigError(f"Gemini: timeout is a number of seconds above 0, not {timeout!r}")
         self._vertex, self._base_url, self._timeout = vertex, base_url, timeout
         self._api_version = api_version
-        self._headers = dict(headers or {})
+        # Headers may carry a key as well.
+        self._headers = {name: RedactedString(value) for name, value in (headers or {}).items()}
         self._config = self._checked(config or {})
         self._ids = ids
         self._faults = Faults(self._key, clock)
@@ -99,7 +102,8 @@ class GoogleGemini:
         return "google_vertex" if self._vertex else "google"
 
     def __repr__(self) -> str:
-        return f"GoogleGemini(vertex={self._vertex}, base_url={self._base_url!r})"
+        shown = None if self._base_url is None else repr(shown_address(self._base_url))
+        return f"GoogleGemini(vertex={self._vertex}, base_url={shown})"
 
     def abilities(self, upstream_model: str) -> ModelAbilities:
         return abilities(upstream_model)
@@ -156,13 +160,16 @@ class GoogleGemini:
         options = {
             "base_url": self._base_url,
             "api_version": self._api_version,
-            "headers": self._headers,
+            "headers": {name: value.expose_secret() for name, value in self._headers.items()},
             "httpx_async_client": http,
             "retry_options": {"attempts": 1},
         }
         try:
             client: Client = self._genai.Client(
-                **self._whose, vertexai=self._vertex, http_options=options
+                api_key=None if self._key is None else self._key.expose_secret(),
+                vertexai=self._vertex,
+                http_options=options,
+                **self._whose,
             )
         except ValueError as error:
             raise ConfigError(f"Gemini: {self._faults.scrubbed(str(error))}") from None
@@ -201,19 +208,19 @@ def _identity(
     *,
     brought: bool,
 ) -> tuple[RedactedString | None, dict[str, Any]]:
-    """The key, if there is one, and what the SDK's client is told of who asks."""
+    """The key, if there is one, and what else the SDK's client is told of who asks."""
     if brought:
         return None, {}
     if not vertex:
         if project or location or credentials:
             raise ConfigError("Gemini: project, location and credentials are for vertex=True")
         key = secret(api_key, KEYS, whose=_whose(vertex))
-        return key, {"api_key": key.expose_secret()}
+        return key, {}
     if api_key is not None:
         if credentials is not None or project or location:
             raise ConfigError("Vertex AI: give api_key, or project, location and credentials")
         key = secret(api_key, KEYS[1:], whose=_whose(vertex))
-        return key, {"api_key": key.expose_secret()}
+        return key, {}
     project = project or os.environ.get("GOOGLE_CLOUD_PROJECT")
     if not project:
         raise ConfigError(

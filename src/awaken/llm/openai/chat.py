@@ -123,8 +123,9 @@ class AzureChat(OpenAIChat):
                 "https://my-resource.openai.azure.com, or give it as base_url"
             )
         key = secret(options.get("api_key"), ["AZURE_OPENAI_API_KEY"], whose=name)
+        endpoint = checked_url(name, url)
         address = Address(
-            url=checked_url(name, url),
+            url=endpoint,
             timeout=checked_timeout(name, options),
             start=options.get("start", "check AZURE_OPENAI_ENDPOINT and the network"),
             key=key,
@@ -132,7 +133,7 @@ class AzureChat(OpenAIChat):
 
         def make() -> AsyncOpenAI:
             made: AsyncOpenAI = module.AsyncAzureOpenAI(
-                azure_endpoint=address.url,
+                azure_endpoint=endpoint,
                 api_key=key.expose_secret(),
                 api_version=self._version,
                 timeout=address.timeout,

@@ -10,7 +10,7 @@ import msgspec
 
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.codec import from_json, to_json
-from awaken.domain.secret import RedactedString
+from awaken.domain.secret import RedactedString, shown_address
 from awaken.domain.value import Value
 from awaken.errors import ConfigError
 from awaken.llm.bounds import bounded
@@ -139,7 +139,9 @@ def checked_timeout(whose: str, options: ConnectionOptions) -> float:
 
 def checked_url(whose: str, url: str) -> str:
     if not url.startswith(("http://", "https://")):
-        raise ConfigError(f"{whose}: {url!r} is no address: it begins with http:// or https://")
+        raise ConfigError(
+            f"{whose}: {shown_address(url)!r} is no address: it begins with http:// or https://"
+        )
     return url
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from awaken.contract.llm import (
     ContentFiltered,
     ContextOverflow,
@@ -16,7 +18,7 @@ from awaken.contract.llm import (
     RateLimited,
     Unauthorized,
 )
-from awaken.domain.secret import RedactedString
+from awaken.domain.secret import RedactedString, shown_address
 from awaken.domain.value import Value
 from awaken.llm.classify import classify_http, classify_text
 
@@ -56,6 +58,9 @@ class Address(Value, frozen=True, kw_only=True):
     timeout: float
     start: str
     key: RedactedString | None = None
+
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "url", shown_address(self.url))
 
     def scrub(self, text: str) -> str:
         return text.replace(self.key.expose_secret(), "***") if self.key is not None else text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Self
 
+from awaken.domain.secret import shown_address
 from awaken.errors import ConfigError
 from awaken.stores.memory.commands import MemoryCommands
 from awaken.stores.memory.commits import MemoryWrites
@@ -24,7 +25,9 @@ class MemoryStore(MemoryWrites, MemoryUpkeep, MemoryCommands):
             ConfigError: the address says more, which would mean nothing.
         """
         if address.rstrip("/") != "memory:":
-            raise ConfigError(f"store {address!r}: memory has no places, write memory:")
+            raise ConfigError(
+                f"store {shown_address(address)!r}: memory has no places, write memory:"
+            )
         return cls()
 
     async def open(self) -> None:

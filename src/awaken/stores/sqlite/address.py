@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 from urllib.parse import parse_qsl, unquote
 
+from awaken.domain.secret import shown_address
 from awaken.errors import ConfigError
 
 MEMORY = ":memory:"
@@ -55,15 +56,15 @@ def parse_address(address: str) -> Address:
     place, _, query = address.partition("?")
     scheme, colon, rest = place.partition(":")
     if scheme != "sqlite" or not colon or not rest.startswith("//"):
-        raise ConfigError(f"{address!r} is not an SQLite address: {_FORMS}")
+        raise ConfigError(f"{shown_address(address)!r} is not an SQLite address: {_FORMS}")
     if rest == "//":
         path = MEMORY
     elif not rest.startswith("///"):
-        raise ConfigError(f"{address!r} has a host, and SQLite is a file: {_FORMS}")
+        raise ConfigError(f"{shown_address(address)!r} has a host, and SQLite is a file: {_FORMS}")
     else:
         path = unquote(rest[3:])
     if not path:
-        raise ConfigError(f"{address!r} names no file: {_FORMS}")
+        raise ConfigError(f"{shown_address(address)!r} names no file: {_FORMS}")
     options = _options(address, query)
     return address_of(path, options.get("synchronous", "full"), options.get("busy_timeout", 5))
 
@@ -73,7 +74,7 @@ def _options(address: str, query: str) -> dict[str, str]:
     unknown = sorted(set(options) - {"synchronous", "busy_timeout"})
     if unknown:
         raise ConfigError(
-            f"option {unknown[0]!r} of {address!r} is not known: "
+            f"option {unknown[0]!r} of {shown_address(address)!r} is not known: "
             "there are synchronous=full|normal and busy_timeout=<seconds>"
         )
     return options

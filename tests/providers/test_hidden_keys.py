@@ -1,0 +1,90 @@
+"""Keys and passwords do not show where objects and addresses do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from awaken import RedactedString, Runtime
+from awaken.domain.secret import shown_address
+from awaken.errors import ConfigError
+from awaken.llm.anthropic import AnthropicMessages, BedrockMessages, VertexMessages
+from awaken.llm.google import GoogleGemini
+from awaken.llm.openai import AzureChat, OpenAIChat, OpenAIResponses
+
+KEY = "sk-SECRETSECRETSECRET"
+EXECUTORS: dict[str, Callable[[], Any]] = {
+    "gemini": lambda: GoogleGemini(api_key=KEY, headers={"authorization": KEY}),
+    "gemini at an address": lambda: GoogleGemini(api_key="k", base_url=f"https://u:{KEY}@x/"),
+    "vertex by key": lambda: GoogleGemini(api_key=KEY, vertex=True),
+    "openai": lambda: OpenAIChat(api_key=KEY, base_url=f"https://u:{KEY}@x/"),
+    "responses": lambda: OpenAIResponses(api_key=KEY),
+    "azure": lambda: AzureChat(api_key=KEY, base_url=f"https://u:{KEY}@x/"),
+    "anthropic": lambda: AnthropicMessages(api_key=KEY),
+    "bedrock": lambda: BedrockMessages(access_key="a", secret_key=KEY, region="r"),
+    "vertex": lambda: VertexMessages(access_token=KEY, project="p", region="r"),
+}
+
+
+def kept_by(value: Any, place: str, seen: set[int]) -> list[str]:
+    """The places in an object of ours where a text with the key is kept."""
+    if id(value) in seen or isinstance(value, RedactedString):
+        return []
+    seen.add(id(value))
+    if isinstance(value, str):
+        return [place] if KEY in value else []
+    inside: dict[str, Any] = {}
+    if isinstance(value, dict):
+        inside = {f"[{name!r}]": each for name, each in value.items()}
+    elif isinstance(value, list | tuple):
+        inside = {f"[{index}]": each for index, each in enumerate(value)}
+    elif type(value).__module__.startswith("awaken."):
+        names = [*getattr(value, "__dict__", ()), *getattr(value, "__slots__", ())]
+        inside = {f".{name}": getattr(value, name, None) for name in names}
+    return [found for name, each in inside.items() for found in kept_by(each, place + name, seen)]
+
+
+@pytest.mark.parametrize("name", EXECUTORS)
+def test_no_attribute_of_an_executor_shows_its_key(name: str) -> None:
+    executor = EXECUTORS[name]()
+    base_urls = {"executor._base_url"}  # the address itself is needed; its repr hides the password
+    assert set(kept_by(executor, "executor", set())) <= base_urls
+    assert KEY not in repr(executor)
+    if name != "gemini at an address":
+        assert KEY not in repr(vars(executor))
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("postgresql://ann:pw@db:5432/x", "postgresql://***@db:5432/x"),
+        ("postgresql://ann:p/w#@db/x", "postgresql://***@db/x"),
+        ("nats://token@host", "nats://***@host"),
+        ("pg://db/x?user=ann&password=pw&sslmode=on", "pg://db/x?user=ann&password=***&sslmode=on"),
+        ("https://x/v1?api_key=pw", "https://x/v1?api_key=***"),
+        ("https://x/v1?sig=a%2Fb#f", "https://x/v1?sig=***#f"),
+        ("sqlite:///a/b.db?synchronous=full", "sqlite:///a/b.db?synchronous=full"),
+    ],
+)
+def test_a_shown_address_has_no_password(address: str, shown: str) -> None:
+    assert shown_address(address) == shown
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda url: Runtime([], store=f"postgres{url}"),
+        lambda url: Runtime([], store=f"memory{url}"),
+        lambda url: Runtime([], store=f"sqlite{url}"),
+        lambda url: Runtime([], store=f"sqlite:///x.db?password={KEY}"),
+        lambda url: OpenAIChat(api_key="k", base_url=f"ftp{url}"),
+        lambda url: AnthropicMessages(api_key="k", base_url=f"ftp{url}"),
+        lambda url: GoogleGemini(api_key="k", base_url=f"ftp{url}"),
+    ],
+)
+def test_an_error_about_an_address_does_not_repeat_its_password(make: Any) -> None:
+    with pytest.raises(ConfigError) as caught:
+        make(f"://ann:{KEY}@host/x")
+    assert KEY not in str(caught.value)

@@ -67,7 +67,8 @@ class RemoteAgent:
         if backend is None:
             raise ConfigError(
                 f"agent {id!r}: {shown_address(url)!r} is no address: give https://… for an agent "
-                "that speaks A2A, python:package.module:agent for one in a process of its own, or a backend"
+                "that speaks A2A, python:package.module:agent for one in a process of its own, or "
+                "a backend"
             )
         seconds: Any = timeout
         if not isinstance(seconds, int | float) or not 0 < seconds < math.inf:

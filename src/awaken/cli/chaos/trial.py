@@ -6,7 +6,6 @@ import asyncio
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Collection
@@ -16,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from awaken.cli.chaos.life import THREAD, Life
+from awaken.cli.itself import ITSELF
 from awaken.codec import dumps_text
 from awaken.domain.value import Value
 from awaken.testing.chaos import Damage, Note, NoteKind, Picture, damage_between, whole_picture_of
@@ -129,4 +129,4 @@ async def _read(life: Life) -> Picture:
 def python_command(target: str, model: str | None) -> list[str]:
     """What starts a life: this very command, told to be a child."""
     chosen = [] if model is None else ["--model", model]
-    return [sys.executable, "-m", "awaken.cli", "chaos", target, "", *chosen, "--life"]
+    return [*ITSELF, "chaos", target, "", *chosen, "--life"]

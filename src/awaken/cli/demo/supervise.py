@@ -14,6 +14,7 @@ import click
 from rich.text import Text
 
 from awaken.cli.exits import Exit
+from awaken.cli.itself import ITSELF
 from awaken.cli.options import complain
 from awaken.cli.transcript import open_console
 
@@ -26,9 +27,7 @@ def supervise(options: Sequence[str], *, as_json: bool) -> Exit:
     """Play the demo in a process of its own, which may be killed and goes on in the next one."""
     with TemporaryDirectory(prefix="awaken-demo-") as home, _not_interrupted():
         for _ in range(MOST_LIVES):
-            worker = subprocess.Popen(
-                [sys.executable, "-m", "awaken.cli", "demo", *options, HOME_OPTION, home]
-            )
+            worker = subprocess.Popen([*ITSELF, "demo", *options, HOME_OPTION, home])
             code = worker.wait()
             if code != -signal.SIGKILL:
                 return Exit(code) if code in tuple(Exit) else Exit.FAILED

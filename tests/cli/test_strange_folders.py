@@ -1,0 +1,87 @@
+"""A folder the command is started in is not searched for modules that a user did not name."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+AWAKEN = str(Path(sys.executable).with_name("awaken"))
+NAMES = ("awaken", "click", "msgspec", "rich", "uuid_utils", "sqlite3", "sitecustomize", "asyncio")
+APP = """
+from awaken import Agent, tool
+
+
+@tool(effect="read")
+async def look() -> str:
+    '''Look around.'''
+    return "seen"
+
+
+agent = Agent("a", model="demo", tools=[look])
+"""
+ISOLATED = """
+import asyncio
+from awaken import Agent, Runtime, tool
+
+
+@tool(effect="read", isolated=True)
+def look() -> str:
+    '''Look around.'''
+    return "seen"
+
+
+async def main():
+    async with Runtime([Agent("a", model="demo", tools=[look])]) as runtime:
+        print((await runtime.run("a", "Please look around")).response)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def trap(tmp_path: Path) -> Path:
+    """A folder of modules that leave a mark if they are run, named as those we import."""
+    folder = tmp_path / "trap"
+    folder.mkdir()
+    for name in NAMES:
+        mark = tmp_path / f"{name} was run"
+        (folder / f"{name}.py").write_text(f"open({str(mark)!r}, 'w').close()\nraise SystemExit(9)")
+    return folder
+
+
+def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    env = {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")}
+    return subprocess.run(
+        command, cwd=folder, env=env, capture_output=True, text=True, timeout=55, check=False
+    )
+
+
+def marks(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.name.endswith("was run"))
+
+
+def test_the_demo_runs_nothing_that_lies_in_the_current_folder(trap: Path) -> None:
+    done = run([AWAKEN, "demo", "--fast"], trap)
+    assert (done.returncode, marks(trap.parent)) == (0, []), done.stderr
+    assert "it happened once" in done.stdout
+
+
+def test_chaos_runs_nothing_but_the_target_from_the_current_folder(trap: Path) -> None:
+    (trap / "app.py").write_text(APP)
+    done = run([AWAKEN, "chaos", "app:agent", "Please look around", "--kills", "1"], trap)
+    assert marks(trap.parent) == [], done.stderr
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_isolated_tools_worker_imports_from_the_programs_path_alone(trap: Path) -> None:
+    program = trap.parent / "program.py"
+    program.write_text(ISOLATED)
+    done = run([sys.executable, str(program)], trap)
+    assert (done.returncode, marks(trap.parent)) == (0, []), done.stderr
+    assert "seen" in done.stdout

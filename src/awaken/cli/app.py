@@ -13,6 +13,7 @@ import click
 from awaken.cli.cancel import cancel
 from awaken.cli.chaos import chaos
 from awaken.cli.chat import chat
+from awaken.cli.console import say
 from awaken.cli.decide import decide
 from awaken.cli.demo import demo
 from awaken.cli.exits import Exit
@@ -27,7 +28,6 @@ from awaken.cli.runs import runs
 from awaken.cli.send import send
 from awaken.cli.show import show
 from awaken.cli.tasks import tasks
-from awaken.cli.text import clean
 from awaken.cli.threads import threads
 from awaken.cli.watch import watch
 from awaken.errors import AwakenError, BuildError, ConfigError, ResolveError, RuntimeFault
@@ -76,7 +76,7 @@ class CleanLog(logging.Handler):
     """What is logged where nobody has set up logging: tracebacks of tools, made harmless."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        click.echo(clean(self.format(record)), err=True)
+        say(self.format(record), err=True)
 
 
 for _command in (command for commands in _SECTIONS.values() for command in commands):
@@ -93,7 +93,9 @@ def main(args: Sequence[str] | None = None) -> int:
     try:
         return int(cli.main(args, prog_name="awaken", standalone_mode=False) or Exit.DONE)
     except click.ClickException as error:
-        error.show()
+        shown = io.StringIO()
+        error.show(shown)  # it quotes what was typed, or pasted
+        say(shown.getvalue().removesuffix("\n"), err=True)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return Exit.INTERRUPTED

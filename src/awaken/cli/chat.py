@@ -12,6 +12,7 @@ from rich.console import Console
 from awaken.cli.address import WayBack, way_back
 from awaken.cli.aio import run_to_exit
 from awaken.cli.builtin import built_in_agent
+from awaken.cli.console import open_console
 from awaken.cli.conversation import Conversation
 from awaken.cli.exits import Exit
 from awaken.cli.interrupt import Interrupts
@@ -20,7 +21,7 @@ from awaken.cli.options import open_decider, runs_agents, yes_option
 from awaken.cli.resume import recovered
 from awaken.cli.target import Target, load_target
 from awaken.cli.text import call_words, one_line
-from awaken.cli.transcript import Transcript, open_console
+from awaken.cli.transcript import Transcript
 from awaken.domain.message import Message, Role
 from awaken.ids import UUID7
 

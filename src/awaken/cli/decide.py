@@ -11,13 +11,15 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
+from awaken.cli.console import open_console
 from awaken.cli.decider import AtTerminal, approval, read_value, user_name, wants_value
 from awaken.cli.desk import Desk, Subject, at_desk
 from awaken.cli.exits import Exit, Mistake
 from awaken.cli.lines import Interrupted, Lines, is_terminal
 from awaken.cli.options import print_json, steers
+from awaken.cli.question import Question
 from awaken.cli.text import ago, call_words, one_line
-from awaken.cli.transcript import Transcript, open_console
+from awaken.cli.transcript import Transcript
 from awaken.codec import Json
 from awaken.contract.threads import TicketQuery
 from awaken.domain.run import RunWaitingTicket
@@ -77,7 +79,7 @@ def decide(
         ticket = await _ticket(desk, subject, wanted.target)
         console = open_console(sys.stdout)
         if not as_json:
-            _show(console, ticket, desk.now_ms())
+            _show(console, ticket, desk.now_ms(), whole=wanted.verdict is not None)
         answer = await _answer(wanted, ticket, console, ask=is_terminal() and not as_json)
         if answer is None:
             console.print(Text("not answered", "dim"))
@@ -230,9 +232,10 @@ async def _reload(desk: Desk, ticket: Ticket) -> Ticket:
 # -- what is told -------------------------------------------------------------------------------
 
 
-def _show(console: Console, ticket: Ticket, now_ms: int) -> None:
-    """What is being decided, at length: nobody can agree to what was cut off."""
-    console.print(Text(call_words(ticket.tool_name, ticket.arguments, LONGEST_QUESTION), "bold"))
+def _show(console: Console, ticket: Ticket, now_ms: int, *, whole: bool) -> None:
+    """What is being decided: all of it, unless the approver is asked next and can ask back."""
+    call = Question(ticket.tool_name, ticket.arguments)
+    console.print(Text(call.whole if whole else call.words, "bold"))
     if ticket.message:
         console.print(f"  {one_line(ticket.message, LONGEST_QUESTION)}")
     until = "" if ticket.expires_at is None else f", expires {ago(now_ms, ticket.expires_at)}"

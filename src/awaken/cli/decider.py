@@ -12,15 +12,16 @@ from typing import Protocol
 import msgspec
 
 from awaken.cli.lines import Interrupted, Lines
+from awaken.cli.question import Question
 from awaken.cli.text import call_words
 from awaken.cli.transcript import Transcript
 from awaken.codec import Json, loads
 from awaken.domain.recovery import OUTCOME_UNKNOWN
 from awaken.domain.run import RunWaitingTicket
-from awaken.domain.suspension import ToolCallResume, ToolCallResumeMode
+from awaken.domain.suspension import ResumeAction, ToolCallResume, ToolCallResumeMode
 from awaken.domain.ticket import Ticket
 
-LONGEST_QUESTION = 4_000
+SHOW = "show"
 NOBODY_THERE = "nobody was there to approve it"
 
 _REFUSAL = re.compile(r"(?:n[\s,:;-]+|no[,:;-]\s*)(?P<reason>.+)", re.IGNORECASE)
@@ -117,16 +118,22 @@ class AtTerminal:
             return None
 
     async def _approval(self, ticket: RunWaitingTicket) -> ToolCallResume:
-        # Nobody can agree to what was cut off: here the arguments are shown at length.
-        words = call_words(ticket.tool_name, ticket.arguments, LONGEST_QUESTION)
-        question = f"approve {words}? [y / n / why not] ›"
-        if asks_outcome(ticket):
-            question = f"{words} was cut short by a crash. Did it take effect? [y / n] ›"
+        call = Question(ticket.tool_name, ticket.arguments)
+        is_cut = call.is_cut
+        question = _asked(call.words, ticket, is_cut)
         while True:
-            answer = read_approval(await self._ask(question), ticket)
-            if answer is not None:
+            line = await self._ask(question)
+            if is_cut and line.lower() == SHOW:
+                is_cut = False
+                question = _asked(call.whole, ticket, is_cut)
+                continue
+            answer = read_approval(line, ticket)
+            if answer is None:
+                question = "please answer y, n, or the reason why not ›"
+            elif is_cut and answer.action is ResumeAction.RESUME:
+                question = f"not all of it was shown: answer {SHOW} to see it, or n ›"
+            else:
                 return answer
-            question = "please answer y, n, or the reason why not ›"
 
     async def _ask(self, question: str) -> str:
         transcript = self._transcript()
@@ -138,6 +145,14 @@ class AtTerminal:
             transcript.break_line()
             raise
         return line
+
+
+def _asked(words: str, ticket: RunWaitingTicket, is_cut: bool) -> str:
+    """The question about a call, with the answers it takes."""
+    yes = SHOW if is_cut else "y"
+    if asks_outcome(ticket):
+        return f"{words} was cut short by a crash. Did it take effect? [{yes} / n] ›"
+    return f"approve {words}? [{yes} / n / why not] ›"
 
 
 def read_approval(line: str, ticket: RunWaitingTicket) -> ToolCallResume | None:

@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from awaken.backend.delegate import delegate_tool_name
+from awaken.cli.console import say
 from awaken.cli.desk import Desk, open_desk
 from awaken.cli.exits import Exit, Mistake
 from awaken.cli.options import complain, stdout_for_events, store_option
@@ -91,7 +92,7 @@ def export(
             asyncio.run(_check(recording, agents))
     made = write_test(recording, cast, has_neighbours=output != STDOUT)
     if output == STDOUT:
-        click.echo(made.source, nl=False)
+        say(made.source.removesuffix("\n"))
     else:
         _write(made, file, force)
     return Exit.DONE
@@ -115,7 +116,7 @@ def _write(made: Written, file: Path, force: bool) -> None:
             path.write_text(content, encoding="utf-8", newline="\n")
     except OSError as error:
         raise Mistake(f"{file} cannot be written: {error}") from error
-    click.echo("\n".join([*map(str, contents), f"  pytest {shlex.quote(str(file))}"]))
+    say("\n".join([*map(str, contents), f"  pytest {shlex.quote(str(file))}"]))
 
 
 async def run_of(desk: Desk, text: str) -> str:

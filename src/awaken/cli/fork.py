@@ -7,11 +7,11 @@ import sys
 
 import click
 
+from awaken.cli.console import open_console
 from awaken.cli.desk import Desk, at_desk
 from awaken.cli.exits import Exit
 from awaken.cli.options import print_json, steers
 from awaken.cli.text import count
-from awaken.cli.transcript import open_console
 
 
 @click.command(short_help="Start a new thread from any point of an old one.")

@@ -8,12 +8,12 @@ import sys
 import click
 from rich.console import Console
 
+from awaken.cli.console import open_console
 from awaken.cli.desk import Desk, at_desk
 from awaken.cli.exits import Exit, Mistake
 from awaken.cli.options import print_json, steers
 from awaken.cli.tables import print_table
 from awaken.cli.text import ago, count, size
-from awaken.cli.transcript import open_console
 from awaken.contract.threads import ChildStrategy, Freed, ThreadQuery
 from awaken.domain.thread import Thread
 from awaken.domain.value import Value

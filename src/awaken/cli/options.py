@@ -13,13 +13,13 @@ from rich.console import Console
 from rich.text import Text
 
 from awaken.cli.address import DEFAULT_STORE, STORE_VARIABLE, WayBack
+from awaken.cli.console import open_console, say, say_json
 from awaken.cli.decider import AtTerminal, Decider, Unattended
 from awaken.cli.exits import Exit
 from awaken.cli.lines import Lines, is_terminal
 from awaken.cli.text import one_line
-from awaken.cli.transcript import Transcript, open_console
+from awaken.cli.transcript import Transcript
 from awaken.cli.view import JsonLines, View
-from awaken.codec import dumps_text
 
 MOST_LISTED = 1_000
 
@@ -116,7 +116,7 @@ def open_decider(
 
 def print_json(value: object) -> Exit:
     """Print one value as a line of JSON."""
-    click.echo(dumps_text(value))
+    say_json(value)
     return Exit.DONE
 
 
@@ -131,4 +131,4 @@ def print_more(console: Console, any_shown: bool, none: str, cursor: str | None)
 
 def complain(text: str) -> None:
     """Say something on standard error."""
-    click.echo(f"awaken: {one_line(text, 1000)}", err=True)
+    say(f"awaken: {one_line(text, 1000)}", err=True)

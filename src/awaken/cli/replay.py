@@ -13,6 +13,7 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
+from awaken.cli.console import open_console
 from awaken.cli.desk import open_desk
 from awaken.cli.exits import Exit, Mistake, ending_words
 from awaken.cli.export import run_of
@@ -20,7 +21,6 @@ from awaken.cli.options import json_value_option, print_json, stdout_for_events,
 from awaken.cli.tables import print_fields, print_table
 from awaken.cli.target import Target, load_target
 from awaken.cli.text import one_line
-from awaken.cli.transcript import open_console
 from awaken.domain.lifecycle import TerminationReason
 from awaken.domain.value import Value
 from awaken.errors import BuildError, ConfigError, ResolveError

@@ -7,13 +7,13 @@ import sys
 import click
 from rich.text import Text
 
+from awaken.cli.console import open_console
 from awaken.cli.desk import Desk, at_desk, standing
 from awaken.cli.exits import Exit
 from awaken.cli.options import lists, print_json, print_more
 from awaken.cli.started import name_of, parent_thread_of
 from awaken.cli.tables import print_table
 from awaken.cli.text import ago, short
-from awaken.cli.transcript import open_console
 from awaken.contract.threads import RunQuery
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.run import RunRecord

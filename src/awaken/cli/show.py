@@ -10,6 +10,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
+from awaken.cli.console import open_console
 from awaken.cli.decide import open_tickets
 from awaken.cli.desk import Desk, Subject, at_desk, standing, thread_standing
 from awaken.cli.exits import Exit
@@ -26,7 +27,7 @@ from awaken.cli.started import (
 )
 from awaken.cli.tables import print_fields, print_table
 from awaken.cli.text import ago, call_words, count, one_line, result_words, seconds
-from awaken.cli.transcript import Transcript, open_console
+from awaken.cli.transcript import Transcript
 from awaken.contract.commits import CallEntry, CallPhase, call_key
 from awaken.contract.threads import RunQuery
 from awaken.domain.budget import Amount

@@ -7,6 +7,7 @@ import sys
 import click
 from rich.text import Text
 
+from awaken.cli.console import open_console
 from awaken.cli.desk import Desk, at_desk, task_standing
 from awaken.cli.exits import Exit
 from awaken.cli.options import limit_option, print_json, print_more, steers
@@ -14,7 +15,6 @@ from awaken.cli.started import task_title
 from awaken.cli.tables import print_table
 from awaken.cli.tally import result_in
 from awaken.cli.text import ago, result_words
-from awaken.cli.transcript import open_console
 from awaken.contract.background import TaskStatus
 from awaken.front.tasks import BackgroundTask
 

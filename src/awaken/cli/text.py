@@ -25,6 +25,18 @@ def clean(text: str) -> str:
     return _CONTROL.sub(_picture, text.replace("\r\n", "\n"))
 
 
+def json_text(value: Json) -> str:
+    """A value as JSON in one line; characters that could steer a terminal are escaped."""
+    # Outside of texts JSON has none of them, and in a text an escape stands for the character.
+    return _CONTROL.sub(lambda found: escaped(found[0]), dumps_text(value))
+
+
+def escaped(character: str) -> str:
+    """A character as JSON escapes it."""
+    units = character.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+
+
 def _picture(found: re.Match[str]) -> str:
     code = ord(found[0])
     if code < 0x20:

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 import click
 from rich.text import Text
 
+from awaken.cli.console import open_console
 from awaken.cli.desk import Desk, at_desk, thread_standing
 from awaken.cli.exits import Exit
 from awaken.cli.options import lists, print_json, print_more
 from awaken.cli.started import name_of
 from awaken.cli.tables import print_table
 from awaken.cli.text import ago, one_line
-from awaken.cli.transcript import open_console
 from awaken.contract.threads import Page, ThreadQuery
 from awaken.domain.thread import Thread
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import singledispatchmethod
-from typing import TextIO
 
 from rich.console import Console
 from rich.live import Live
@@ -50,11 +49,6 @@ _MARKS = {
     CallState.UNKNOWN: ("✗", "yellow"),
     CallState.RUNNING: ("→", "cyan"),
 }
-
-
-def open_console(file: TextIO) -> Console:
-    """A console that takes text as text: no markup, no emoji codes, no wrapping of its own."""
-    return Console(file=file, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
 class Transcript:

@@ -7,8 +7,7 @@ from typing import Protocol, TextIO
 from awaken.cli.address import WayBack
 from awaken.cli.exits import WAITS_FOR_TASKS, ending_words
 from awaken.cli.tally import CallState, Tally
-from awaken.cli.text import count, one_line, seconds
-from awaken.codec import dumps_text
+from awaken.cli.text import count, json_text, one_line, seconds
 from awaken.domain.event import RunEvent
 from awaken.domain.lifecycle import CancelledEnd, Suspended
 from awaken.domain.run import RunWaitingTicket
@@ -45,7 +44,7 @@ class JsonLines:
 
     def show(self, event: RunEvent) -> None:
         self.tally.add(event)
-        self._out.write(dumps_text(event) + "\n")
+        self._out.write(f"{json_text(event)}\n")
         self._out.flush()
 
     def decided(self, ticket: RunWaitingTicket, answer: ToolCallResume) -> None:

@@ -8,13 +8,12 @@ import sys
 
 import click
 
+from awaken.cli.console import open_console, say_json
 from awaken.cli.desk import Desk, Subject, at_desk
 from awaken.cli.exits import Exit, exit_of
 from awaken.cli.follow import Reader, is_over, pauses
 from awaken.cli.options import complain, json_option, store_option
-from awaken.cli.transcript import open_console
 from awaken.cli.tree import TreeEvents
-from awaken.codec import dumps_text
 from awaken.domain.event import RunEvent
 from awaken.domain.lifecycle import TerminationReason
 from awaken.runtime.steer import descendants
@@ -113,7 +112,7 @@ class Watcher:
     async def _show(self, event: RunEvent) -> None:
         self.seen = True
         if self._as_json:
-            click.echo(dumps_text(event))
+            say_json(event)
             self._reader.count(event)
         else:
             await self._reader.show(event)

@@ -7,12 +7,12 @@ import sys
 from collections.abc import Iterator, Sequence
 
 import click
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from awaken.cli.chaos.life import Life, live
 from awaken.cli.chaos.report import print_report, report_on
 from awaken.cli.chaos.trial import Trial, Trials, python_command
+from awaken.cli.console import open_console
 from awaken.cli.exits import Exit, ending_words, exit_of
 from awaken.cli.options import (
     agent_option,
@@ -22,7 +22,6 @@ from awaken.cli.options import (
     stdout_for_events,
 )
 from awaken.cli.target import Target, load_target
-from awaken.cli.transcript import open_console
 from awaken.codec import loads
 from awaken.contract.tool import Tool, traits_of
 from awaken.domain.recovery import ToolEffect
@@ -143,7 +142,7 @@ def _chosen(points: int, kills: int | None, seed: int) -> list[int]:
 
 def _killed(trials: Trials, points: Sequence[int]) -> Iterator[Trial]:
     """A trial for each point, with a bar for whoever watches."""
-    console = Console(stderr=True)
+    console = open_console(sys.stderr)
     with Progress(
         TextColumn("killing"),
         BarColumn(),

@@ -13,10 +13,10 @@ from tempfile import TemporaryDirectory
 import click
 from rich.text import Text
 
+from awaken.cli.console import open_console
 from awaken.cli.exits import Exit
 from awaken.cli.itself import ITSELF
 from awaken.cli.options import complain
-from awaken.cli.transcript import open_console
 
 MOST_LIVES = 10
 HOME_OPTION = "--home"

@@ -298,14 +298,14 @@ def test_a_cleared_call_id_may_be_used_again(store: StateStore) -> None:
 
 
 def test_blank_suspension_texts_are_none() -> None:
-    """01 §2.5: blank suspension strings become none."""
+    """01 §2.5: blank suspension strings become none; by seed 003 an id is kept as it is given."""
     bare = ToolCallState(call_id="c1", tool_name="rm", arguments=None)
 
     assert bare.with_suspension("  ", "") == bare.with_suspension(None, None) == bare
     named = bare.with_suspension(" s1 ", "approve").with_resume_mode(
         ToolCallResumeMode.PASS_DECISION_TO_TOOL
     )
-    assert (named.suspension_id, named.suspension_reason) == ("s1", "approve")
+    assert (named.suspension_id, named.suspension_reason) == (" s1 ", "approve")
     assert named.resume_mode is ToolCallResumeMode.PASS_DECISION_TO_TOOL
 
 

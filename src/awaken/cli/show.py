@@ -136,8 +136,8 @@ async def _messages_of(desk: Desk, run: RunRecord) -> tuple[MessageRecord, ...]:
     """What a run was asked and what it wrote."""
     asked = run.request.input_message_ids if run.request is not None else ()
     wrote = run.output.range if run.output is not None else None
-    if wrote is None and run.input is not None:
-        wrote = run.input.range
+    if wrote is None:
+        wrote = run.own_input
     if wrote is None:
         return ()
     after = max(0, wrote.from_seq - 1 - len(asked))

@@ -215,6 +215,18 @@ class RunRecord(Value, frozen=True, kw_only=True):
         """Whether so many processes died with the run that it is not carried on any more."""
         return self.takeovers is not None and self.takeovers.are_too_many
 
+    @property
+    def own_input(self) -> MessageSeqRange | None:
+        """The messages the run was asked with: the last ones of what it was given to read.
+
+        Earlier versions kept only these in `input.range` where the thread had others before.
+        """
+        given = self.input.range if self.input is not None else None
+        count = self.request.input_message_count if self.request is not None else 0
+        if given is None or given.from_seq > 1 or count == 0:
+            return given
+        return MessageSeqRange.new(max(1, given.to_seq - count + 1), given.to_seq)
+
     def waiting_reason(self) -> WaitingReason | None:
         if self.status is RunStatus.WAITING and self.waiting is not None:
             return self.waiting.reason

@@ -172,7 +172,8 @@ def _was_answered(verdict: ToolInterceptPayload | None, resumed: ToolCallState |
         return False
     if resumed.asker is not None:
         return True
-    asked = verdict.ticket.suspension.id.strip() or resumed.call_id
+    id = verdict.ticket.suspension.id
+    asked = id if id.strip() else resumed.call_id
     return asked == (resumed.suspension_id or resumed.call_id)
 
 

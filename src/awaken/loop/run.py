@@ -289,7 +289,8 @@ async def _suspend(run: LiveRun) -> TerminationReason | None:
             return CANCELLED
         if not suspended_calls(run.store):
             run.transcript.extend(read_inbox(run))
-            await persist_checkpoint(run)
+            if run.has_news():
+                await persist_checkpoint(run)
             return check_termination(run.store)
 
 

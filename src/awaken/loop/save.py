@@ -133,10 +133,7 @@ def _persisted_input(run: LiveRun) -> RunMessageInput | None:
     count = run.request.input_message_count if run.request is not None else 0
     if count == 0 or run.record is not None:
         return None
-    end = run.journal.length
-    return RunMessageInput(
-        thread_id=run.identity.thread_id, range=MessageSeqRange.new(end - count + 1, end)
-    )
+    return _input_from_count(run.identity.thread_id, run.journal.length - count, count)
 
 
 def _next_record(
@@ -292,11 +289,10 @@ def _input_from_request(
 
 
 def _input_from_count(thread_id: str, base_seq: int, count: int) -> RunMessageInput | None:
+    """The input of a run that was asked with `count` messages: all of the log up to them."""
     if count == 0:
         return None
-    return RunMessageInput(
-        thread_id=thread_id, range=MessageSeqRange.new(base_seq + 1, base_seq + count)
-    )
+    return RunMessageInput(thread_id=thread_id, range=MessageSeqRange.new(1, base_seq + count))
 
 
 def is_run_output_message(message: Message) -> bool:
@@ -338,7 +334,7 @@ def waiting_tickets_from_store(store: StateStore) -> list[RunWaitingTicket]:
     states = store.read(TOOL_CALL_STATES)
     tickets = [
         RunWaitingTicket(
-            ticket_id=(call.suspension_id or "").strip() or call_id,
+            ticket_id=call.suspension_id or call_id,
             tool_call_id=call_id,
             tool_name=call.asks_about[0],
             arguments=call.asks_about[1],

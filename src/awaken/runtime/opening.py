@@ -232,7 +232,7 @@ async def local_run(
         fence=opening.fence,
         leave=opening.leave,
         look=opening.look,
-        request=request_snapshot(_with_share(request, account)),
+        request=request_snapshot(_with_share(request, account), sent.messages),
         owner_inbox=sender,
         profile_store=opening.profiles,
         delegates=opening.delegates,
@@ -301,7 +301,8 @@ async def remote_run(
         fence=opening.fence,
         leave=opening.leave,
         request=msgspec.structs.replace(
-            request_snapshot(_with_share(request, account)), backend=remote.backend_kind(agent)
+            request_snapshot(_with_share(request, account), sent.messages),
+            backend=remote.backend_kind(agent),
         ),
         budget=account,
         depth=opening.inherited.depth,

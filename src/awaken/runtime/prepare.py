@@ -145,7 +145,9 @@ def run_identity(request: RunRequest, run_id: str, agent_id: str) -> RunIdentity
     )
 
 
-def request_snapshot(request: RunRequest) -> RunRequestSnapshot:
+def request_snapshot(request: RunRequest, sent: Sequence[Message] = ()) -> RunRequestSnapshot:
+    """What a run is asked with: the messages of the request, behind those `sent` before."""
+    asked_with = (*sent, *request.messages)
     extras = {
         name: to_json(asked)
         for name, asked in (("overrides", request.overrides), ("budget", request.budget))
@@ -153,8 +155,8 @@ def request_snapshot(request: RunRequest) -> RunRequestSnapshot:
     }
     return RunRequestSnapshot(
         origin=request.origin,
-        input_message_ids=tuple([message.id for message in request.messages if message.id]),
-        input_message_count=len(request.messages),
+        input_message_ids=tuple([message.id for message in asked_with if message.id]),
+        input_message_count=len(asked_with),
         request_extras=extras or None,
         frontend_tools=request.frontend_tools,
         parent_thread_id=request.parent_thread_id,

@@ -60,7 +60,9 @@ class ToolCallState(Value, frozen=True, kw_only=True):
         return _replace(self, resume_mode=mode)
 
     def with_suspension(self, id: str | None, reason: str | None) -> ToolCallState:
-        return _replace(self, suspension_id=_trim(id), suspension_reason=_trim(reason))
+        """The call as it waits; an id is kept as it is given, unless it is blank."""
+        known = id if id is not None and id.strip() else None
+        return _replace(self, suspension_id=known, suspension_reason=_trim(reason))
 
 
 def _trim(text: str | None) -> str | None:

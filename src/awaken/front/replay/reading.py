@@ -72,7 +72,7 @@ async def read_run(store: Threads, run: RunRecord) -> Recording:
     """A run however it stands."""
     events = [event async for event in _events(store, run)]
     log = await store.load_records(run.thread_id, limit=_end_of(run))
-    asked = run.input.range if run.input is not None else None
+    asked = run.own_input
     wrote = run.output.range if run.output is not None else None
     first = asked.from_seq if asked else wrote.from_seq if wrote else len(log) + 1
     last = asked.to_seq if asked else first - 1

@@ -13,6 +13,7 @@ from awaken.domain.schema import path_text
 from awaken.domain.tool import ToolError
 from awaken.errors import ConfigError
 from awaken.tool.answer import to_data
+from awaken.tool.faults import all_faults
 from awaken.tool.pydantic_types import Complaint, PydanticReader, is_pydantic
 from awaken.tool.schema import inlined_schema, sanitize_for_llm
 from awaken.tool.signature import REQUIRED, Parameter, bad_parameter
@@ -93,7 +94,16 @@ class FunctionReader:
         self.type = msgspec.defstruct("Arguments", fields, kw_only=True, forbid_unknown_fields=True)
 
     def read(self, args: Json) -> msgspec.Struct:
-        decoded: msgspec.Struct = _convert(args, self.type, self.schema)
+        try:
+            decoded: msgspec.Struct = _convert(args, self.type, self.schema)
+        except ToolError as error:
+            if not (self._pydantic and isinstance(args, dict)):
+                raise
+            given = {name: args[name] for name in self._pydantic if name in args}
+            wrong = [text for name in given for text in self._read_one(name, given[name])[1]]
+            raise ToolError.invalid_arguments(
+                "; ".join([error.message, *_in_words(wrong)])
+            ) from None
         if self._pydantic:
             self._read_pydantic(decoded)
         return decoded
@@ -101,15 +111,20 @@ class FunctionReader:
     def _read_pydantic(self, decoded: msgspec.Struct) -> None:
         """Replace the JSON of pydantic's parameters by their values."""
         wrong: list[Complaint] = []
-        for name, reader in self._pydantic.items():
+        for name in self._pydantic:
             given = getattr(decoded, name)
             if given is msgspec.UNSET:
                 setattr(decoded, name, self._defaults[name])
                 continue
-            value, complaints = reader.read(given)
+            value, complaints = self._read_one(name, given)
             setattr(decoded, name, value)
-            wrong += [((name, *place), text) for place, text in complaints]
+            wrong += complaints
         _refuse(wrong)
+
+    def _read_one(self, name: str, given: Json) -> tuple[Any, list[Complaint]]:
+        """One of pydantic's parameters, and what is wrong with it."""
+        value, complaints = self._pydantic[name].read(given)
+        return value, [((name, *place), text) for place, text in complaints]
 
     def given(self, decoded: msgspec.Struct) -> dict[str, Json]:
         """The arguments as JSON again; those at their default are left out."""
@@ -160,7 +175,9 @@ def _convert(args: Json, type_: Any, schema: Json) -> Any:
         # A copy, because a tool may change what it gets and the recorded call must not.
         return msgspec.convert(msgspec.to_builtins(args), type_)
     except msgspec.ValidationError as error:
-        raise ToolError.invalid_arguments(_explain(str(error), schema)) from None
+        faults = all_faults(args, type_) or [str(error)]
+        texts = [_explain(fault, schema) for fault in faults]
+        raise ToolError.invalid_arguments("; ".join(texts)) from None
 
 
 def _as_object(args: Json) -> Json:
@@ -187,8 +204,11 @@ def _json_kind(value: Json) -> str:
 
 def _refuse(wrong: list[Complaint]) -> None:
     if wrong:
-        texts = (f"{path_text(place) or 'arguments'}: {text}" for place, text in wrong)
-        raise ToolError.invalid_arguments("; ".join(texts))
+        raise ToolError.invalid_arguments("; ".join(_in_words(wrong)))
+
+
+def _in_words(wrong: list[Complaint]) -> list[str]:
+    return [f"{path_text(place) or 'arguments'}: {text}" for place, text in wrong]
 
 
 _PLACE = r"(?s)(?P<what>.*) - at (?P<key>`key` in )?`\$\.?(?P<place>.*)`"

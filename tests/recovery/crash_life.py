@@ -155,7 +155,7 @@ async def _work(runtime: Runtime, scenario: Scenario, world: World, *, by_itself
         by_itself: the runtime takes up what was left behind and what was answered; else it is told.
     """
     for place, said in enumerate(scenario.said):
-        if not await _settle(runtime, scenario, world, by_itself=by_itself):
+        if not await _settle(runtime, scenario, world, by_itself=by_itself, goes_on=bool(place)):
             return
         heard = len(prompts(await runtime.messages(said.thread)))
         if heard == sum(one.thread == said.thread for one in scenario.said[:place]):
@@ -185,16 +185,30 @@ async def _start(runtime: Runtime, scenario: Scenario, said: Said) -> None:
             pass
 
 
-async def _settle(runtime: Runtime, scenario: Scenario, world: World, *, by_itself: bool) -> bool:
+async def _settle(
+    runtime: Runtime,
+    scenario: Scenario,
+    world: World,
+    *,
+    by_itself: bool,
+    goes_on: bool = False,
+) -> bool:
     """See to it that what was left behind, or answered, goes on until it is over or waits for
-    somebody who is not here; false if it does."""
+    somebody who is not here; false if it does.
+
+    Args:
+        goes_on: the user may have more to say, and does not wait for questions nobody answers.
+    """
     store = runtime.store
     changes = Changes(store)
     while True:
         for recovered in () if by_itself else await runtime.recover():
             with suppress(ThreadAlreadyRunning, InvalidResume):  # another process was quicker
                 await recovered
-        if scenario.answered is not Answered.BY_ITSELF:
+        if scenario.answered is Answered.NEVER:
+            if goes_on and await questions(store):
+                return True
+        elif scenario.answered is not Answered.BY_ITSELF:
             if await questions(store):
                 return False
         elif await _answer(runtime, scenario, world):

@@ -127,7 +127,8 @@ def _next_role(now: Picture, scenario: Scenario, lives: int) -> Role | None:
     if scenario.cancelled is Cancelled.LATER and lives and any(run in now.runs for run in left):
         return Role.CANCEL
     tickets = [ticket for thread in now.threads() for ticket in thread.tickets]
-    asked = scenario.answered is not Answered.BY_ITSELF and answerable(tickets, left)
+    by_others = scenario.answered not in (Answered.BY_ITSELF, Answered.NEVER)
+    asked = by_others and answerable(tickets, left)
     return Role.ANSWER if asked else Role.WORK
 
 

@@ -36,6 +36,7 @@ class Part:
         background: which of them, and which agents, it starts as tasks.
         writes: whether it may write to other threads.
         heeds: whether what another agent writes to it is a prompt, and not just news.
+        remembers: whether it leaves its plan alone once it sees a result of an earlier turn.
     """
 
     plan: Plan = ()
@@ -46,6 +47,7 @@ class Part:
     handoffs: tuple[Handoff, ...] = ()
     writes: bool = False
     heeds: bool = False
+    remembers: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,7 @@ class Answered(Enum):
     BY_ITSELF = "the process that ran, or its successor"
     ELSEWHERE = "another process, when the first one has ended"
     LIVE = "another process, while the first one waits"
+    NEVER = "nobody: the user says something else instead"
 
 
 class Cancelled(Enum):
@@ -141,7 +144,7 @@ def _agent(name: str, part: Part, known: Mapping[str, Agent | RemoteAgent], worl
         plugins.append(BackgroundTaskPlugin(policy=lambda *_: None))
     return Agent(
         name,
-        model=planned(name, part.plan, world.witness, heeds=part.heeds),
+        model=planned(name, part.plan, world.witness, heeds=part.heeds, remembers=part.remembers),
         tools=[tool for name, tool in tools.items() if name not in part.background],
         delegates=part.delegates,
         background=[tools.get(item) or known[item] for item in part.background],

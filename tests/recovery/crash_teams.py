@@ -59,6 +59,16 @@ _BENEATH = {
     "leaf": Part(ASK),
 }
 
+_OVERTAKEN = (Said(), Said(text="Did you do it?"))
+
+
+def told_what_was_done(final: Picture) -> Iterable[str]:
+    """A call that was superseded, or cut short, tells of the charge beneath it, once."""
+    told = [m.text() for m in final.messages if m.text().startswith("superseded")]
+    texts = [text.count("charge(order=1) → ") for text in told]
+    return [] if texts == [1] else [f"the charge was told {texts} times"]
+
+
 DELEGATES = (
     Scenario(
         name="delegate",
@@ -116,6 +126,25 @@ DELEGATES = (
         main=Part([[to("helper")]], delegates=("helper",)),
         team={"helper": Part(CHARGE)},
         budget=Budget(steps=2, at_limit="ask"),
+    ),
+    Scenario(
+        name="delegate-superseded",
+        main=Part([[to("helper"), LOOK]], delegates=("helper",), remembers=True),
+        team={"helper": Part([*CHARGE, *ASK])},
+        said=_OVERTAKEN,
+        answered=Answered.NEVER,
+        holds=told_what_was_done,
+    ),
+    Scenario(
+        name="nested-superseded",
+        main=Part([[to("middle")]], delegates=("middle",), remembers=True),
+        team={
+            "middle": Part([[to("leaf")]], delegates=("leaf",)),
+            "leaf": Part([[*CHARGE[0], LOOK], *ASK]),
+        },
+        said=_OVERTAKEN,
+        answered=Answered.NEVER,
+        holds=told_what_was_done,
     ),
     Scenario(
         name="nested-cancelled-while-it-waits",

@@ -230,13 +230,16 @@ class Doorkeeper:
 # -- the model --------------------------------------------------------------------------------
 
 
-def planned(who: str, plan: Plan, witness: Witness, *, heeds: bool = False) -> Any:
+def planned(
+    who: str, plan: Plan, witness: Witness, *, heeds: bool = False, remembers: bool = False
+) -> Any:
     """A model that follows a plan by what it sees, and at the end says how much it has seen.
 
     Agents who hand a conversation to each other have one plan.
 
     Args:
         heeds: whether it follows the plan once more when another agent writes to it.
+        remembers: whether it does not follow the plan once more if it sees an earlier result.
     """
 
     def answer(request: InferenceRequest) -> StreamResult:
@@ -245,7 +248,10 @@ def planned(who: str, plan: Plan, witness: Witness, *, heeds: bool = False) -> A
         prompts = [i for i, m in enumerate(request.messages) if _is_prompt(m, heeds=heeds)]
         turns, turn = len(prompts), request.messages[prompts[-1] + 1 :]
         step = sum(bool(message.tool_calls) for message in turn)
-        if step < len(plan):
+        before = request.messages[: prompts[-1]]
+        if remembers and any(message.role is Role.TOOL for message in before):
+            said = text_response(f"{who}: it was done before")
+        elif step < len(plan):
             # Call ids repeat from turn to turn, as some providers' do; orders do not.
             said = tool_calls_response(
                 f"{who}: step {step + 1}",

@@ -118,6 +118,17 @@ def test_callers_that_queue_for_one_thread_all_get_their_turn(store: str) -> Non
     asyncio.run(runtime.close())
 
 
+def test_callers_may_come_while_the_last_one_leaves() -> None:
+    """The loop of those before is on its way to be closed."""
+    runtime = Runtime([Agent("a", model=FunctionModel(lambda _: "well"))])
+
+    def often(n: int) -> list[str]:
+        return [runtime.run_sync("a", "hello", thread=f"t{n}").response for _ in range(60)]
+
+    with ThreadPoolExecutor(3) as executor:
+        assert list(executor.map(often, range(3))) == [["well"] * 60] * 3
+
+
 def test_a_caller_of_run_sync_does_not_wait_for_the_runs_of_others() -> None:
     gate = Gate()
     runtime = Runtime([caller(gate.tool)])

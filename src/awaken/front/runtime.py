@@ -322,7 +322,7 @@ class Runtime(Archive):
                 "run_sync was called inside an event loop: await runtime.run(…) instead"
             )
         loop = self._engine.one_loop.find()
-        if loop is None or self._sync.is_behind(loop):
+        if loop is None or loop.is_closed() or self._sync.is_behind(loop):
             return self._sync.call(lambda: self._run_to_rest(*args, **kwargs))
         if not loop.is_running():
             raise ConfigError("the runtime belongs to an event loop that is open and does not run")

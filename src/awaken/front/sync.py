@@ -6,7 +6,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import Any, TypeVar
 
 from awaken.errors import ConfigError
@@ -34,20 +34,21 @@ class SyncDoor:
         self._rest, self._end = rest, end
         self._lock = threading.Lock()
         self._callers = 0
-        self._loop: _LoopThread | None = None
+        self._thread: _LoopThread | None = None
+        self._latest: asyncio.AbstractEventLoop | None = None
 
     def is_behind(self, loop: asyncio.AbstractEventLoop) -> bool:
-        """Whether that loop is this door's."""
-        thread = self._loop
-        return thread is not None and thread.loop is loop
+        """Whether that loop is this door's, also while it is being closed."""
+        return loop is self._latest
 
     def call(self, work: Callable[[], Coroutine[Any, Any, V]]) -> V:
         """Do work in the loop, and return what it returns, or raise what it raises."""
         with self._lock:
-            if self._loop is None:
-                self._loop = _LoopThread()
+            if self._thread is None:
+                self._thread = _LoopThread()
+                self._latest = self._thread.loop
             self._callers += 1
-            thread = self._loop
+            thread = self._thread
         try:
             result = call_in(thread.loop, work())
             with self._lock:
@@ -62,12 +63,13 @@ class SyncDoor:
                     self._close(thread)
 
     def _close(self, thread: _LoopThread) -> None:
-        # Whoever comes now waits at the lock, and gets a loop of its own.
-        self._loop = None
+        # Callers that come now wait at the lock: a runtime has no second loop before this one is
+        # closed.
         try:
             call_in(thread.loop, self._end())
         finally:
             thread.stop()
+            self._thread = None
 
 
 class _LoopThread:
@@ -111,15 +113,15 @@ def call_in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, V]) -> V:
         doing.close()
         work.close()
         raise ConfigError(_CLOSED) from error
+    either: list[Future[Any]] = [outcome, under_way]
     try:
-        while not wait([outcome], timeout=LOOK).done:
-            if loop.is_closed() and not outcome.done():
-                raise ConfigError(_CLOSED)
+        while not wait(either, LOOK, FIRST_COMPLETED).done and not loop.is_closed():
+            pass
     except BaseException:
         under_way.cancel()
         wait([outcome], timeout=2 * CANCEL_GRACE)
         raise
-    if isinstance(outcome.exception(), asyncio.CancelledError):
+    if not outcome.done() or isinstance(outcome.exception(), asyncio.CancelledError):
         raise ConfigError(_CLOSED)
     return outcome.result()
 

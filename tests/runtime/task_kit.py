@@ -200,6 +200,7 @@ class Started:
         return TaskResult.success("done")
 
     async def emit(self, event: str, payload: Any) -> bool:
+        await self.begun.wait()
         return await self.tasks[-1].emit(event, payload)
 
 

@@ -219,6 +219,7 @@ async def test_a_task_that_takes_too_long_is_stopped(place: Place) -> None:
     async with place.runtime([agent], clock=clock) as runtime:
         await runtime.run("digger", "go", thread=T)
         await yard.until_begun()
+        await clock.until_sleeping()
         clock.advance(61)
         run = await over(runtime)
         (task,) = await tasks_in(runtime)

@@ -17,14 +17,17 @@ from awaken.domain.lifecycle import RunStatus
 from awaken.domain.run import RunRecord
 from awaken.errors import StoreError
 
+SUSPECT_FROM = 3
+"""After how many takeovers in a row a run waits for its turn. Before that a killed process costs
+the others no time: all of its runs are taken up at once."""
 PROBATION = 60.0
 """For how many seconds, at most, the others wait for one that does not get ahead."""
 log = logging.getLogger("awaken.runtime")
 
 
 def is_suspect(record: RunRecord) -> bool:
-    """Whether a process died with the run after another one had taken it over."""
-    return record.takeovers is not None
+    """Whether so many processes died with the run that it may be what kills them."""
+    return record.takeovers is not None and record.takeovers.times >= SUSPECT_FROM
 
 
 def most_suspect_first(record: RunRecord) -> int:

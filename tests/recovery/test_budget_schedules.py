@@ -25,7 +25,7 @@ from awaken.domain.inference import StreamResult, TokenUsage
 from awaken.domain.lifecycle import RunStatus, Stopped, Suspended
 from awaken.domain.message import Role
 from awaken.domain.run import RunRecord, RunWaitingTicket
-from awaken.errors import AwakenError, StoreUnavailable
+from awaken.errors import AwakenError, StoreError
 from awaken.loop.purse import estimate
 from awaken.runtime.delegates import spending_in
 from awaken.stores.memory import MemoryStore
@@ -226,7 +226,7 @@ class Dying(MemoryStore):
         if self.lives is not None:
             self.lives -= 1
             if self.lives < 0:
-                raise StoreUnavailable("the process is gone")
+                raise StoreError("the process is gone")
         return await super().commit(commit)
 
 

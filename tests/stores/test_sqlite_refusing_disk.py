@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from awaken.errors import StoreError, ThreadOwned
+from awaken.contract.commits import ThreadCommit
+from awaken.errors import StoreError, StoreUnavailable, ThreadOwned, VersionConflict
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing.conformance.making import record, refused, says, write
 
@@ -145,3 +146,58 @@ async def test_an_outage_leaves_no_error_that_no_caller_hears_of(
     gc.collect()
 
     assert complaints == []
+
+
+async def test_commits_behind_a_refused_one_are_no_success_if_the_disk_takes_none(
+    store: SqliteStore, path: Path
+) -> None:
+    """All of them were in one transaction, whose COMMIT SQLite could not carry out."""
+    await write(store, messages=says("before"), run=record("r"))
+    first, stale, behind = (
+        ThreadCommit(thread_id="t", expected_length=length, run=record("r", revision=2))
+        for length in (1, 7, 1)
+    )
+    with disk_refuses(path), closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")  # the first one waits for this, and the others for it
+        commits = [asyncio.ensure_future(store.commit(each)) for each in (first, stale, behind)]
+        await asyncio.sleep(0)
+        other.execute("ROLLBACK")
+        await asyncio.wait(commits)
+
+    errors = [type(commit.exception()) for commit in commits]
+    assert errors == [StoreUnavailable, VersionConflict, StoreUnavailable]
+    assert len(await store.load_messages("t")) == 1
+
+
+async def test_a_file_that_is_damaged_in_one_place_is_written_in_no_other(path: Path) -> None:
+    """The damage was met by a reader; where the commit would go, the file is well."""
+    store = SqliteStore(path)
+    for number in range(100):
+        await write(store, messages=says(f"needle{number:03}needle"), run=record("r"))
+    await store.close()
+    damaged = spoil_page_of(path, b"needle050needle")
+
+    store = SqliteStore(path)
+    await write(store, "elsewhere", messages=says("well"))
+    with pytest.raises(StoreUnavailable, match="is damaged"):
+        await store.load_messages("t")
+    for deed in (
+        write(store, "elsewhere", messages=says("no more")),
+        store.compact(),
+        store.claim("elsewhere", at_ms=1),
+    ):
+        with pytest.raises(StoreUnavailable, match="nothing more is written"):
+            await deed
+    assert len(await store.load_messages("elsewhere")) == 1
+    await store.close()
+    assert damaged
+
+
+def spoil_page_of(path: Path, words: bytes) -> bool:
+    """Overwrite the head of the page that holds those words; returns whether they were found."""
+    content = bytearray(path.read_bytes())
+    size = int.from_bytes(content[16:18], "big")
+    start = content.find(words) // size * size
+    content[start : start + 8] = b"\xff" * 8
+    path.write_bytes(content)
+    return start > 0

@@ -17,9 +17,11 @@ def keep_piece(db: sqlite3.Connection, fence: Fence, number: int, body: bytes) -
         StaleFence: another owner has the thread.
     """
     row = db.execute(queries.OWNER, (fence.thread_id,)).fetchone()
-    pk, owner, epoch = row[:3] if row is not None else (0, None, 0)
+    pk, owner, epoch, position = row if row is not None else (0, None, 0, 0)
     if (owner, epoch) != (fence.owner, fence.epoch):
         raise StaleFence(fence.thread_id, epoch=fence.epoch, current=epoch)
+    if position == 0:
+        return  # a thread begins with its first commit
     if number == 1:
         drop_stream(db, pk)
     db.execute(queries.ADD_PIECE, (pk, number, body))

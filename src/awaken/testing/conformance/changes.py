@@ -6,7 +6,15 @@ import asyncio
 
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.store import Store
-from awaken.testing.conformance.making import PATIENCE, StoreCheck, Suite, says, texts, write
+from awaken.testing.conformance.making import (
+    PATIENCE,
+    StoreCheck,
+    Suite,
+    record,
+    says,
+    texts,
+    write,
+)
 
 check = Suite[StoreCheck]()
 
@@ -84,3 +92,18 @@ async def a_thread_that_was_made_again_has_changed(store: Store) -> None:
         await store.delete_thread("t", at_ms=1)
         await write(store, messages=says("b"))
         assert await store.changed("t", version) != version
+
+
+@check
+async def a_deed_to_many_threads_is_a_change_of_each(store: Store) -> None:
+    """Whoever waits in the same process is woken by it, as by a commit."""
+    for name in ("t", "u"):
+        await write(store, name, run=record(f"run of {name}", name))
+    cancelling = asyncio.ensure_future(store.next_commands(0))
+    deleting = asyncio.ensure_future(store.changed("u", await store.changed("u", 0)))
+    await asyncio.sleep(0)
+    async with asyncio.timeout(PATIENCE):
+        await store.cancel_tree("t", at_ms=2)
+        assert [command.thread_id for command in await cancelling] == ["t"]
+        await store.delete_thread("u", force=True, at_ms=3)
+        await deleting

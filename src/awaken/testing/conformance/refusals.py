@@ -202,3 +202,11 @@ async def no_thread_becomes_its_own_ancestor(store: Store) -> None:
 
     deed = write(store, "a", parent_thread_id="c", messages=says("x"))
     await refused_in_vain(store, InvalidRecord, deed)
+
+
+@check
+async def a_ticket_is_of_the_thread_that_is_written(store: Store) -> None:
+    """Also if one that is comes before it."""
+    stray = ticket("m:9", thread_id="elsewhere")
+    await refused_in_vain(store, InvalidRecord, write(store, "new", tickets=(stray,)))
+    await _refuses(store, InvalidRecord, tickets=(ticket("m:8"), stray))

@@ -100,3 +100,15 @@ async def pieces_go_with_their_thread(store: Store) -> None:
     await store.delete_thread("t", at_ms=3)
     await _begun(store)
     assert await _kept(store) == []
+
+
+@check
+async def a_thread_that_was_never_written_keeps_no_piece(store: Store) -> None:
+    """Its owner may give one all the same: a thread begins with its first commit."""
+    fence = await store.claim("t", at_ms=1)
+    await store.keep_piece(fence, piece(1, "too early"))
+    assert await store.load_context("t") is None
+
+    await write(store, messages=says("a"), run=record("r"), fence=fence)
+
+    assert await _kept(store) == []

@@ -44,11 +44,11 @@ def _assert_closed(stage: Stage) -> None:
     assert sorted(begun) == sorted(ended)
 
 
-HALF = [
+HALF: list[LlmStreamEvent] = [
     ToolCallStart(id="c1", name="add"),
     ToolCallDelta(id="c1", args_delta='{"n": '),
 ]
-WHOLE = [
+WHOLE: list[LlmStreamEvent] = [
     ToolCallStart(id="c1", name="add"),
     ToolCallDelta(id="c1", args_delta='{"n": 1}'),
 ]

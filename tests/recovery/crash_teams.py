@@ -129,7 +129,7 @@ DELEGATES = (
     ),
     Scenario(
         name="delegate-superseded",
-        main=Part([[to("helper"), LOOK]], delegates=("helper",), remembers=True),
+        main=Part([[to("helper")]], delegates=("helper",), remembers=True),
         team={"helper": Part([*CHARGE, *ASK])},
         said=_OVERTAKEN,
         answered=Answered.NEVER,

@@ -55,8 +55,7 @@ async def greet(person: Person, times: int) -> str:
 
 async def _told(of: Any, args: Any) -> list[str]:
     result = (await run_tool(of, args)).result
-    assert result.message is not None
-    return result.message.removeprefix("Invalid arguments: ").split("; ")
+    return str(result.message).removeprefix("Invalid arguments: ").split("; ")
 
 
 async def test_all_faults_are_told_at_once() -> None:

@@ -14,10 +14,11 @@ from awaken.domain.event import ToolCallDone
 from awaken.domain.phase import Phase
 from awaken.domain.run import PersistedState
 from awaken.domain.suspension import ToolCallStatus
+from awaken.errors import KeyEncode
 from awaken.plugin.context import PhaseContext
 from awaken.plugin.registrar import Registrar
 from awaken.state.call_keys import TOOL_CALL_STATES, PutCall, ToolCallState
-from awaken.state.key import KeyRegistration
+from awaken.state.key import KeyRegistration, StateKey
 from awaken.state.store import StateStore, UnknownKeyPolicy
 from awaken.testing import ScriptedModel, text_response, tool_calls_response
 
@@ -216,3 +217,35 @@ def test_a_seed_with_a_call_that_waits_is_kept() -> None:
     store.apply_seed(seed, UnknownKeyPolicy.ERROR)
 
     assert list(taken(store)["calls"]) == ["c1"]
+
+
+def test_a_call_that_came_back_with_its_key_is_dropped_when_it_ends() -> None:
+    """The state was restored before the agent that has the key took over."""
+    store = StateStore()
+    state = PersistedState(extensions={TOOL_CALL_STATES.name: stored(WAITS)})
+    store.restore_thread_scoped(state, UnknownKeyPolicy.SKIP)
+    store.register_keys([KeyRegistration.of(TOOL_CALL_STATES)])
+    given_up = msgspec.structs.replace(WAITS, status=ToolCallStatus.CANCELLED, suspension_id=None)
+
+    store.update(TOOL_CALL_STATES, PutCall(call=given_up))
+
+    assert taken(store)["calls"] == {}
+
+
+def test_a_key_that_cannot_say_what_is_durable_is_given_up_like_one_that_cannot_be_written() -> (
+    None
+):
+    def fail(value: int) -> int | None:
+        raise ValueError(value)
+
+    broken: StateKey[int, int] = StateKey("broken", initial=int, durable=fail)
+    count: StateKey[int, int] = StateKey("count", initial=int)
+    store = StateStore()
+    store.register_keys([KeyRegistration.of(broken), KeyRegistration.of(count)])
+    store.update(broken, 1)
+    store.update(count, 1)
+
+    with pytest.raises(KeyEncode, match="broken"):
+        store.take_unsaved()
+    run, _ = store.take_unsaved()
+    assert list(run) == ["count"]

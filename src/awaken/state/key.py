@@ -117,6 +117,19 @@ class StateKey(Generic[V, U]):
         except BaseException as error:
             raise KeyEncode(self.name, error) from error
 
+    def durable_part(self, value: Any) -> Any:
+        """What a commit keeps of a value; `None` if the key's `durable` says that it needs none.
+
+        Raises:
+            KeyEncode: `durable` failed.
+        """
+        if self.durable is None:
+            return value
+        try:
+            return self.durable(value)
+        except Exception as error:
+            raise KeyEncode(self.name, error) from error
+
     def load(self, stored: Json) -> V:
         """The value of stored JSON, given as text or already parsed.
 

@@ -279,7 +279,7 @@ class StateStore:
                 elif known.key is not registration.key:
                     raise KeyAlreadyRegistered(name)
             returning = {
-                name: registration.key.load(self._parked[name])
+                name: self._loaded(registration.key, self._parked[name])
                 for name, registration in fresh.items()
                 if name in self._parked
             }
@@ -359,15 +359,14 @@ class StateStore:
                 value = snapshot.find(name, MISSING)
                 if registration is None or not registration.persistent or value is MISSING:
                     continue
-                key = registration.key
-                if key.durable is not None:
-                    value = key.durable(value)
-                    if value is None and name not in self._stored:
-                        continue
-                    self._stored.add(name)
-                    value = key.initial() if value is None else value
-                target = run if registration.scope is _RUN else thread
+                key, target = registration.key, run if registration.scope is _RUN else thread
                 try:
+                    if key.durable is not None:
+                        value = key.durable_part(value)
+                        if value is None and name not in self._stored:
+                            continue
+                        self._stored.add(name)
+                        value = key.initial() if value is None else value
                     target[name] = key.dump(value)
                 except KeyEncode:
                     self._unsaved.discard(name)
@@ -420,10 +419,14 @@ class StateStore:
                     raise UnknownKey(name)
                 self._parked[name] = json
             elif scope is None or registration.scope is scope:
-                value = loaded[name] = registration.key.load(json)
-                if registration.key.durable is not None and value != registration.key.initial():
-                    self._stored.add(name)
+                loaded[name] = self._loaded(registration.key, json)
         return loaded
+
+    def _loaded(self, key: StateKey[V, Any], json: Json) -> V:
+        value = key.load(json)
+        if key.durable is not None and value != key.initial():
+            self._stored.add(key.name)
+        return value
 
     def _merge(self, loaded: dict[str, Any]) -> None:
         if not loaded:

@@ -6,7 +6,8 @@ import io
 
 import pytest
 
-from awaken.cli.transcript import Transcript, open_console
+from awaken.cli.console import open_console
+from awaken.cli.transcript import Transcript
 from awaken.domain.event import (
     AgentEvent,
     RunEvent,

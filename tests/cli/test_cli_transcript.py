@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 
-from awaken.cli.transcript import Transcript, open_console
+from awaken.cli.console import open_console
+from awaken.cli.transcript import Transcript
 from awaken.codec import Json
 from awaken.domain.event import (
     ActivitySnapshot,

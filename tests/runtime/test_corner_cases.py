@@ -284,7 +284,8 @@ async def test_input_that_is_already_in_the_log_is_still_the_runs_input() -> Non
     assert run is not None
     assert run.input is not None
     assert run.output is not None
-    assert (run.input.range, run.output.range) == (_range(3, 3), _range(4, 4))
+    assert (run.input.range, run.output.range) == (_range(1, 3), _range(4, 4))
+    assert run.own_input == _range(3, 3)
 
 
 async def test_a_runtime_with_one_agent_means_that_one() -> None:

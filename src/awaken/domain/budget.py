@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Collection, Iterator
 from itertools import zip_longest
 from typing import Any, Literal
@@ -41,7 +41,7 @@ class Price(Value, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         for price in (self.input, self.output, self.cache_read, self.cache_write):
-            if price is not None and not 0 <= price < math.inf:
+            if price is not None and not 0 <= price <= sys.float_info.max:
                 raise ValueError(f"a price is 0 or more, not {price!r}")
 
     @classmethod
@@ -93,7 +93,7 @@ class Budget(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 continue
             if isinstance(limit, bool) or not isinstance(limit, kind):
                 return f"a budget's {name} is {words}, not {limit!r}"
-            if not 0 < limit < math.inf:
+            if not 0 < limit <= sys.float_info.max:
                 return f"a budget's {name} is above 0, or left out for no limit, not {limit!r}"
         if self.at_limit not in ("stop", "ask"):
             return f"a budget's at_limit is 'stop' or 'ask', not {self.at_limit!r}"

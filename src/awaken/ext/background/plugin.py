@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection
 
 from awaken.clock import SYSTEM_CLOCK, Clock
@@ -170,6 +171,10 @@ class BackgroundTaskPlugin:
 
     async def note_work(self, ctx: PhaseContext) -> Command | None:
         """Say whether tasks are under way, and which."""
+        # Two turns of the loop, one for a task and one for its body: also in a run that never waits
+        # for anything, what a step has started begins before the next one.
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
         thread_id = ctx.run_identity.thread_id
         await catch_up(self.manager, thread_id)
         tell_missed(self.manager, thread_id)

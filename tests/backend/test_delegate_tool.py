@@ -462,7 +462,8 @@ async def test_cancelling_the_parent_cancels_the_child() -> None:
     assert left.is_set()
     assert task.result().termination == CANCELLED
     assert helper_model.calls == 1
-    assert results(await store.load_messages("t")) == ["Cancelled: the run was cancelled"]
+    done = "before that it had done: wait_for_ever() → unknown whether it took effect"
+    assert results(await store.load_messages("t")) == [f"Cancelled: the run was cancelled; {done}"]
     (thread,) = await store.list_threads(ThreadQuery(parent_thread_id="t"))
     child = await store.load_run(thread.id)
     assert child is not None

@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from answer_kit import by_id
 from loop_stage import CheckedModel, CountingCommits, Stage
 
 from awaken import Agent, ToolCallResume, tool
@@ -47,7 +48,7 @@ async def test_an_answer_to_a_live_waiting_run_makes_no_empty_commit(
     running = asyncio.create_task(stage.run(wait_for_decisions=True))
     await stage.sink.until(RunFinish)
 
-    await stage.runtime.decide("t", {"c1": answer})
+    await stage.runtime.decide("t", await by_id(stage.runtime, {"c1": answer}))
     await running
 
     assert [commit for commit in store.made if not _says_something(commit)] == []

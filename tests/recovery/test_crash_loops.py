@@ -147,7 +147,8 @@ async def test_a_delegate_that_gets_ahead_keeps_its_parent_from_being_abandoned(
 async def test_a_run_that_kills_beside_its_delegate_is_abandoned_too(tmp_path: Path) -> None:
     async with played("beside a delegate", tmp_path) as play:
         assert play.codes[-1] == 0
-        assert len(play.codes) <= 3 + MOST_TAKEOVERS
+        # That the delegate is given up is news for its parent, which then has as many lives again.
+        assert len(play.codes) <= 2 + 2 * MOST_TAKEOVERS
         runs = await play.all_runs()
 
     ends = {run.agent_id: run.termination_reason for run in runs}

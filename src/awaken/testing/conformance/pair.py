@@ -105,8 +105,9 @@ class StorePair:
         numbers = self.do(deed)
         if numbers is None:
             return
-        assert (numbers[0] is None) == (numbers[1] is None)
-        if numbers[0] is not None:
+        kept = [bool(number) for number in numbers]
+        assert kept[0] == kept[1], "one of them keeps it, and the other does not"
+        if kept[0]:
             self._number(numbers)
 
     def cancel_tree(self, thread_id: str, at_ms: int) -> None:

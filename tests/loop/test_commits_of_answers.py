@@ -6,9 +6,9 @@ import asyncio
 from typing import Any
 
 import pytest
-from answer_kit import by_id
 from loop_stage import CheckedModel, CountingCommits, Stage
 
+from answer_kit import by_id
 from awaken import Agent, ToolCallResume, tool
 from awaken.contract.commits import ThreadCommit
 from awaken.domain.event import RunFinish

@@ -40,6 +40,7 @@ from awaken.stores.memory import MemoryStore
 from awaken.testing import (
     FailingStore,
     Failure,
+    FakeClock,
     ScriptedModel,
     tool_call_response,
     tool_calls_response,
@@ -236,7 +237,8 @@ async def test_a_cancel_is_kept_until_the_run_has_ended() -> None:
     record = await Stage(agent(), store=store).record()
     await store.send(ThreadCommand.cancel(THREAD, record.run_id, at_ms=1))
     failing: Any = FailingStore(store, {1: Failure.LANDED}, then=Failure.REFUSED)
-    (run,) = await Stage(agent(), store=failing).runtime.recover()
+    clock = FakeClock(auto=True)  # the time to wait for a store that is away passes at once
+    (run,) = await Stage(agent(), store=failing, clock=clock).runtime.recover()
     with pytest.raises(AwakenError):
         await run
     store.forsake()

@@ -27,7 +27,7 @@ from awaken.domain.inference import StreamResult
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Role
 from awaken.errors import AwakenError
-from awaken.testing import FunctionModel, text_response, tool_call_response
+from awaken.testing import FakeClock, FunctionModel, text_response, tool_call_response
 from awaken.testing.chaos import damage_between, picture_of
 
 PATIENCE = 120.0
@@ -136,7 +136,10 @@ async def hold(rounds: int, threads: int, home: Path) -> tuple[list[str], str]:
     disk, effects = Disk(), Counter[str]()
     address = f"sqlite:///{home / 'awaken.db'}"
     async with asyncio.timeout(PATIENCE + rounds):
-        async with Runtime([worker(disk, effects)], store=address, recover=False) as runtime:
+        # The time that a run waits for a store which is away passes at once.
+        clock = FakeClock(auto=True)
+        agents = [worker(disk, effects)]
+        async with Runtime(agents, store=address, recover=False, clock=clock) as runtime:
             broken = await play(runtime, disk, rounds, threads)
             found = await faults(runtime, effects, threads)
     told = f"outages {disk.outages}, runs broken off {broken}, effects {len(effects)}"

@@ -13,7 +13,7 @@ from awaken import Agent, Runtime, tool
 from awaken.domain.lifecycle import NATURAL_END, RunStatus
 from awaken.errors import AgentLoopError, StoreUnavailable, ThreadOwned
 from awaken.stores.sqlite import SqliteStore
-from awaken.testing import ScriptedModel, tool_call_response
+from awaken.testing import FakeClock, ScriptedModel, tool_call_response
 from awaken.testing.conformance.making import refused, says, write
 
 pytestmark = pytest.mark.anyio
@@ -106,7 +106,7 @@ async def test_a_run_that_broke_off_in_an_outage_goes_on_after_it(path: Path) ->
     model = ScriptedModel([tool_call_response("", "pay", "c1", {}), "hello", "done", "and on"])
     agent = Agent("a", model=model, tools=[pay])
     store = SqliteStore(path, busy_timeout=0.01)
-    async with Runtime([agent], store=store) as runtime:
+    async with Runtime([agent], store=store, clock=FakeClock(auto=True)) as runtime:
         with pytest.raises(AgentLoopError, match="locked"):
             await runtime.run("a", "go", thread="t")
         locked.end()

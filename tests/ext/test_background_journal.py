@@ -276,6 +276,26 @@ async def test_a_task_is_taken_up_under_its_old_names() -> None:
         manager.resume_task(ended, giving())
 
 
+async def test_a_run_that_looks_for_a_task_taken_up_here_keeps_that_it_has_it() -> None:
+    """The call that started the task has no outcome on record, and its run no record of the task:
+    without one the run would end before the task does."""
+    journal = MemoryJournal(takes_over=True)
+    first = Bench(journal=journal)
+    task_id = await first.spawn(until_cancelled)
+    record = first.record(task_id)
+    await leave(first)
+    here = Bench(journal=journal)
+    BackgroundTaskManager(here.handles, journal=journal).resume_task(record, until_cancelled)
+    here.manager.attach("thread-1", "run-2")
+    assert here.manager.records() == {}
+
+    found = await here.manager.find_by_uid(record.uid, "thread-1")
+
+    assert found is not None
+    assert list(here.manager.records()) == [task_id]
+    await leave(here)
+
+
 async def test_a_task_taken_up_reports_to_the_run_that_is_live() -> None:
     """03/DB-1: route by owner thread, whoever runs the body."""
     journal = MemoryJournal()

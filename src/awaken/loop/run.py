@@ -223,7 +223,7 @@ async def _natural_end(run: LiveRun) -> TerminationReason | None:
     """The model is done; the run too, unless work it started is still under way."""
     work = run.store.read(PENDING_WORK)
     if work is None or not work.has_pending:
-        return check_answer(run)
+        return None if work is not None and await _has_late_news(run) else check_answer(run)
     if run.identity.origin is RunOrigin.SUBAGENT and run.inbox is not None:
         await _persist_or_leave(run)
         if not await _is_told(run, run.inbox):
@@ -232,6 +232,16 @@ async def _natural_end(run: LiveRun) -> TerminationReason | None:
         return None
     _wait(run, AWAITING_TASKS)
     return NATURAL_END
+
+
+async def _has_late_news(run: LiveRun) -> bool:
+    """Read what a task told that is on record as ended; the message may still be on its way."""
+    if run.look is None:
+        return False
+    await run.look()
+    arrived = read_inbox(run)
+    run.transcript.extend(arrived)
+    return bool(arrived)
 
 
 def _waits_for_work(run: LiveRun) -> bool:

@@ -160,15 +160,17 @@ class BackgroundTaskManager:
         return [handle.record for handle in self.handles.live.values()]
 
     async def find_by_uid(self, uid: str, thread_id: str) -> PersistedTaskMeta | None:
-        """A task of a thread by the name that only it has, here or in the journal; one that only
-        the journal knows is among the thread's records from now on."""
+        """A task of a thread by the name that only it has, here or in the journal; it is among the
+        thread's records from now on, so that the run waits for it."""
+        home = self.home_of(thread_id)
         for task in self.tasks_of(thread_id).values():
             if task.uid == uid:
+                if task.task_id not in home.records():
+                    home.keep(brief(task))
                 return task
         ended = self.handles.ended.get(uid)
         if ended is not None:
             return ended.record
-        home = self.home_of(thread_id)
         if home.journal is None:
             return None
         wanted = PersistedTaskMeta(

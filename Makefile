@@ -6,7 +6,7 @@ PEERS ?=
 BESIDE ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: run test test-llm docs check fmt lint type imports deps bench bench-growth bench-providers crash lock clean
+.PHONY: run test test-llm docs check fmt lint type imports deps bench bench-growth bench-providers proof lock clean
 
 run: .venv/.installed ## watch an agent work
 	@$(BIN)/awaken demo
@@ -82,9 +82,10 @@ bench-growth: .venv/.dev ## costs at growing sizes; BESIDE=../other/src compares
 bench-providers: .venv/.dev ## what our adapters take beside the SDKs themselves
 	$(BIN)/python -m benchmarks.providers
 
-crash: .venv/.dev ## kill at every point, recover, and look; minutes
+proof: .venv/.dev ## kill at every point, fight for threads, refuse the disk; half an hour
 	$(BIN)/python tests/recovery/thread_fight.py
 	$(BIN)/python tests/recovery/thread_fight.py --scenario letters --rounds 200
+	$(BIN)/python tests/recovery/refusing_disk.py
 	$(BIN)/python tests/recovery/crash_matrix.py
 
 COMPILE := .venv-lock/bin/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \

@@ -1,4 +1,4 @@
-"""A sample of the crash matrix; `make crash` plays all of it."""
+"""A sample of the crash matrix; `make proof` plays all of it."""
 
 from __future__ import annotations
 

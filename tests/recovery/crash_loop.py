@@ -20,6 +20,7 @@ from typing import Any, Literal, NoReturn
 from crash_life import fork, wait
 
 from awaken import Agent, Budget, Registrar, Runtime, ToolCallContext, tool
+from awaken.clock import SYSTEM_CLOCK
 from awaken.contract.llm import InferenceRequest
 from awaken.contract.tool import Tool
 from awaken.domain.inference import StreamResult
@@ -185,6 +186,9 @@ def agents_of(plan: str, diary: Diary) -> list[Agent]:
         below = Agent("below", model=plan_of([("parse", {})]), tools=[killer(diary)])
         asks = plan_of([("agent_run_below", {"prompt": "Go!"}), ("parse", {})])
         return [Agent("a", model=asks, delegates=["below"], tools=[killer(diary)]), below, other]
+    if plan == "cancelled while it waits":
+        asks = plan_of([("ship", {})])
+        return [Agent("a", model=asks, tools=[approved()], plugins=[Deadly(diary)]), other]
     if plan == "model":
 
         def ask(request: InferenceRequest) -> StreamResult:
@@ -192,12 +196,50 @@ def agents_of(plan: str, diary: Diary) -> list[Agent]:
             die()
 
         return [Agent("a", model=FunctionModel(ask), budget=Budget(steps=2)), other]
-    if plan == "crowd":
-        return [*crowd(diary), other]
+    if plan in ("crowd", "charges beneath"):
+        return [*(crowd(diary) if plan == "crowd" else charging(diary)), other]
     if plan == "task":
         starts = plan_of([("parse", {})])
         return [Agent("a", model=starts, background=[killer(diary)]), other]
     raise ValueError(plan)
+
+
+def approved() -> Tool:
+    @tool(needs_approval=True)
+    async def ship() -> str:
+        """Ship."""
+        return "shipped"
+
+    return ship
+
+
+def charging(diary: Diary) -> list[Agent]:
+    """A boss who kills as soon as the delegate beside it has charged, and its delegate."""
+    has_charged = asyncio.Event()
+
+    @tool
+    async def charge(order: int) -> str:
+        """Take the money."""
+        diary.note("charge")
+        return f"charged for {order}"
+
+    @tool(effect="idempotent")
+    async def think() -> str:
+        """Think for ever."""
+        has_charged.set()
+        await asyncio.Event().wait()
+        return "thought"
+
+    @tool(effect="idempotent")
+    async def parse() -> str:
+        """Parse."""
+        await has_charged.wait()
+        die()
+
+    steps = plan_of([("charge", {"order": 7})], [("think", {})])
+    below = Agent("below", model=steps, tools=[charge, think])
+    asks = plan_of([("agent_run_below", {"prompt": "Go!"}), ("parse", {})])
+    return [Agent("a", model=asks, delegates=["below"], tools=[parse]), below]
 
 
 def crowd(diary: Diary) -> list[Agent]:
@@ -228,6 +270,9 @@ async def live(plan: str, home: Path) -> None:
                 await runtime.run("a", "Go!", thread=T)
                 await slow
             await runtime.run("a", "Go!", thread=T)
+            if plan == "cancelled while it waits":
+                await runtime.store.cancel_tree(T, at_ms=SYSTEM_CLOCK.now_ms())
+                die()
         for run in runtime.recovered:
             await run
         await runtime.wait(T)

@@ -27,6 +27,8 @@ from crash_play import Play, check, play
 from crash_scenarios import CARELESS, LIAR, Answered, Cancelled
 from crash_teams import SCENARIOS
 
+from awaken.domain.recovery import MOST_TAKEOVERS
+
 KNOWN = SCENARIOS | {LIAR.name: LIAR, CARELESS.name: CARELESS}
 SEEDS = 20
 THOROUGH, SHARE = 6, 3
@@ -87,7 +89,8 @@ def _kills(unit: Unit, undisturbed: Play) -> Iterator[tuple[Collection[int], flo
     points = points[unit.seed % unit.share :: unit.share]
     for point in points:
         kills = {point}
-        while chance.random() < 1 / 3:  # killed again while it recovers, and perhaps once more
+        # Killed again while it recovers, and perhaps once more; after too often it is given up.
+        while chance.random() < 1 / 3 and len(kills) < MOST_TAKEOVERS:
             kills.add(max(kills) + chance.randint(1, 10))
         yield kills, None
     if unit.sample is None:  # once from outside, at any instant

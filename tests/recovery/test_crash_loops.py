@@ -15,7 +15,7 @@ import pytest
 from awaken import Runtime
 from awaken.contract.threads import RunQuery
 from awaken.domain.event import RunFinish, StepEnd, ToolCallDone
-from awaken.domain.lifecycle import NATURAL_END, Failed, Stopped
+from awaken.domain.lifecycle import CANCELLED, NATURAL_END, Failed, Stopped
 from awaken.domain.message import Message, Role
 from awaken.domain.recovery import ABANDONED, MOST_TAKEOVERS
 from awaken.domain.run import RunRecord
@@ -154,6 +154,23 @@ async def test_a_run_that_kills_beside_its_delegate_is_abandoned_too(tmp_path: P
     ends = {run.agent_id: run.termination_reason for run in runs}
     assert isinstance(ends["a"], Failed)
     assert None not in ends.values()
+
+
+async def test_a_waiting_run_that_kills_whoever_comes_to_cancel_it_is_ended(tmp_path: Path) -> None:
+    async with played("cancelled while it waits", tmp_path) as play:
+        assert play.codes == [KILLED] * (2 + MOST_TAKEOVERS) + [0]
+        (run,) = await play.runs()
+
+    assert run.termination_reason == CANCELLED
+
+
+async def test_what_a_delegate_had_done_is_told_where_its_boss_is_abandoned(tmp_path: Path) -> None:
+    async with played("charges beneath", tmp_path) as play:
+        assert play.done == {"charge": 1}
+        told = [m.text() for m in await play.log() if m.role is Role.TOOL]
+
+    assert "charge(order=7) → charged for 7" in told[0]
+    assert "unknown whether 'parse'" in told[1]
 
 
 async def test_a_background_task_that_kills_is_abandoned_and_its_owner_is_told(

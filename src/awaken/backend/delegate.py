@@ -16,6 +16,7 @@ from awaken.contract.backend import (
     BackendRunResult,
     BackendStatusKind,
 )
+from awaken.contract.beneath import done_beneath, with_done
 from awaken.contract.events import NullEventSink
 from awaken.contract.registry import ExecutionResolver
 from awaken.contract.tool import EventForwarder, ToolCallContext, ToolOutput, ToolTraits
@@ -146,7 +147,8 @@ class DelegateTool:
             raise
         except AwakenError as error:
             await ctx.report_progress(ProgressStatus.FAILED, str(error))
-            raise ToolError.execution_failed(str(error)) from error
+            done = await done_beneath(ctx.delegates, ctx.idempotency_key)
+            raise ToolError.execution_failed(with_done(str(error), done)) from error
         await ctx.report_progress(_PROGRESS.get(result.status.kind, ProgressStatus.PENDING))
         return ToolOutput(self._result(result, ctx), _spending(result, ctx))
 

@@ -13,6 +13,7 @@ from contextlib import suppress
 
 import msgspec
 
+from awaken.contract.beneath import done_beneath, with_done
 from awaken.contract.commits import CallEntry, CallPhase
 from awaken.contract.control import interruptible, is_ours
 from awaken.contract.tool import (
@@ -42,8 +43,6 @@ from awaken.loop.complete import (
     must_run_once,
     tool_fields,
     unknown_outcome,
-    with_done,
-    work_beneath,
 )
 from awaken.loop.live import LiveRun
 from awaken.loop.save import persist_checkpoint
@@ -185,7 +184,7 @@ async def intercept(run: LiveRun, turn: Turn, index: int, verdict: ToolIntercept
             turn.blocked = reason
             resumed = turn.resumed.get(index)
             if resumed is not None and resumed.asker is not None:
-                reason = with_done(reason, await work_beneath(run, resumed.key))
+                reason = with_done(reason, await done_beneath(run.delegates, resumed.key))
             result = ToolResult.error(call.name, reason)
             result = msgspec.structs.replace(result, metadata={REJECTED: True})
             await complete(run, turn, index, ToolOutput(result))

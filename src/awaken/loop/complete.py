@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from awaken.contract.beneath import done_beneath, with_done
 from awaken.contract.commits import CallEntry, CallPhase, call_key
 from awaken.contract.tool import ToolOutput, traits_of
 from awaken.domain.event import ToolCallDone, ToolCallResumed
@@ -25,7 +26,7 @@ from awaken.domain.suspension import (
 from awaken.domain.ticket import Ticket, TicketStatus, call_digest
 from awaken.domain.tool import ToolError, ToolKind, ToolResult, ToolStatus
 from awaken.domain.transcript import INTERRUPTED
-from awaken.errors import StateError, StoreError
+from awaken.errors import StateError
 from awaken.loop.live import LiveRun
 from awaken.state.call_keys import TOOL_CALL_STATES, PutCall, ToolCallState
 from awaken.state.command import Command
@@ -395,7 +396,7 @@ async def interrupt(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> None:
     try:
         for index in indexes:
             if index in turn.started and may_delegate(run, turn.calls[index].name):
-                done[index] = await work_beneath(run, turn.keys[index])
+                done[index] = await done_beneath(run.delegates, turn.keys[index])
     finally:
         # Also if the reading is cancelled: no call may stay without a result.
         for index in indexes:
@@ -419,22 +420,6 @@ def may_delegate(run: LiveRun, tool_name: str) -> bool:
     """Whether calls of the tool may have other agents at work: it says so, or is not here."""
     tool = run.agent.tools.get(tool_name)
     return tool is None or getattr(tool, "runs_agent", False) is True
-
-
-async def work_beneath(run: LiveRun, key: str) -> str | None:
-    """What the delegate of a call that ends without its answer had done; `None` if nothing."""
-    if run.delegates is None:
-        return None
-    try:
-        return await run.delegates.done_by(key)
-    except StoreError as error:
-        log.warning("what was done for call %s cannot be read: %s", key, error)
-        return "it is unknown what it had done before that"
-
-
-def with_done(text: str, done: str | None) -> str:
-    """What the model is told of a call, with the work that its delegate had done."""
-    return text if done is None else f"{text}; {done}"
 
 
 def close_call(

@@ -9,6 +9,7 @@ import logging
 from functools import partial
 from typing import Any
 
+from awaken.contract.beneath import done_beneath, with_done
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import CallPhase, call_key, child_id
 from awaken.contract.control import interruptible, is_ours
@@ -36,8 +37,6 @@ from awaken.loop.complete import (
     interrupt,
     may_delegate,
     unknown_outcome,
-    with_done,
-    work_beneath,
 )
 from awaken.loop.live import LiveRun
 from awaken.loop.save import check_termination, complete_step
@@ -126,14 +125,15 @@ async def abandon(run: LiveRun) -> TerminationReason:
         turn.log(run)
         for index in turn.open_calls():
             await _announce(run, turn, index)
-            _give_up(run, turn, index)
+            await _give_up(run, turn, index)
         await complete_step(run)
     return Failed(value=ABANDONED)
 
 
-def _give_up(run: LiveRun, turn: Turn, index: int) -> None:
+async def _give_up(run: LiveRun, turn: Turn, index: int) -> None:
     """Settle a call by its tool's policy, as far as that needs neither the tool nor a person."""
-    why = "one process after another ended while the call was under way"
+    done = await done_beneath(run.delegates, turn.keys[index])
+    why = with_done("one process after another ended while the call was under way", done)
     call = turn.calls[index]
     tool = run.agent.tools.get(call.name)
     if not was_begun(run, turn, index):
@@ -142,8 +142,6 @@ def _give_up(run: LiveRun, turn: Turn, index: int) -> None:
         result = ToolResult.error(call.name, f"{why}; it is not run again")
     else:
         result = unknown_outcome(call.name, why)
-    if was_begun(run, turn, index):
-        _end_delegate(run, turn, index)
     close_call(run, turn, index, result)
 
 
@@ -229,7 +227,7 @@ async def settle(run: LiveRun, turn: Turn, index: int) -> bool:
         return True
     why = _WHY
     if may_delegate(run, call.name):
-        why = with_done(why, await work_beneath(run, turn.keys[index]))
+        why = with_done(why, await done_beneath(run.delegates, turn.keys[index]))
     close_call(run, turn, index, unknown_outcome(call.name, why))
     return True
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from awaken.contract.beneath import done_beneath, with_done
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import CallEntry, CallPhase
 from awaken.contract.control import DecisionQueue, InboxClosed, first_of, interruptible
@@ -36,8 +37,6 @@ from awaken.loop.complete import (
     interrupt,
     ticket_of,
     unknown_outcome,
-    with_done,
-    work_beneath,
 )
 from awaken.loop.inbox import read_inbox
 from awaken.loop.live import LiveRun
@@ -144,7 +143,7 @@ async def give_up_suspended(run: LiveRun) -> None:
                 text = unknown_outcome(call.tool_name, text).model_text()
                 phase = CallPhase.UNKNOWN
             if call.asker is not None:
-                text = with_done(text, await work_beneath(run, call.key))
+                text = with_done(text, await done_beneath(run.delegates, call.key))
             _answer(run, call, text, phase, ResumedOutcome.CANCELLED, reason=text)
         if call.asker is not None:
             run.journal.sends.append(stop_asker(call.asker, run.clock.now_ms()))
@@ -348,7 +347,7 @@ async def _is_to_run(run: LiveRun, turn: Turn, index: int) -> bool:
         why = f"tool '{call.tool_name}' not found"
     if why is not None:
         if call.asker is not None:
-            why = with_done(why, await work_beneath(run, call.key))
+            why = with_done(why, await done_beneath(run.delegates, call.key))
         close_call(run, turn, index, ToolResult.error(call.tool_name, why))
         return False
     return not was_begun(run, turn, index) or not await settle(run, turn, index)

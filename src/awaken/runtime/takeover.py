@@ -38,7 +38,7 @@ async def count_takeover(store: Store, fence: Fence, at_ms: int) -> None:
         return
     context = await store.load_context(fence.thread_id, tail=0)
     run = context.open_run if context is not None else None
-    if context is None or run is None or not _was_carried_on(run, context):
+    if context is None or run is None or not _was_carried_on(run, context, at_ms):
         return
     commit = ThreadCommit(
         thread_id=fence.thread_id,
@@ -67,11 +67,20 @@ async def counted(store: Store, run: RunRecord, delegates: Iterable[str]) -> Run
     return msgspec.structs.replace(run, takeovers=takeovers, revision=run.revision + 1)
 
 
-def _was_carried_on(run: RunRecord, context: ThreadContext) -> bool:
-    """Whether the owner that died was at work, and did not only wait for an answer."""
-    if run.status is RunStatus.WAITING:
-        return any(command.kind is CommandKind.DECISIONS for command in context.commands)
-    return run.status is RunStatus.RUNNING
+def _was_carried_on(run: RunRecord, context: ThreadContext, at_ms: int) -> bool:
+    """Whether the owner that died was at work, and did not only wait for an answer.
+
+    A waiting run is taken up for an answer, a cancel, a time that is over, or news of its tasks;
+    what it was taken up for is still to be done.
+    """
+    if run.status is not RunStatus.WAITING:
+        return run.status is RunStatus.RUNNING
+    if run.is_background_task_waiting():
+        return bool(context.commands)
+    tickets = run.waiting.tickets if run.waiting is not None else ()
+    return any(command.kind is not CommandKind.MESSAGES for command in context.commands) or any(
+        ticket.expires_at is not None and ticket.expires_at < at_ms for ticket in tickets
+    )
 
 
 def _delegates(context: ThreadContext) -> list[str]:
@@ -103,6 +112,9 @@ async def end_abandoned(opening: Opening, agent: ResolvedExecution) -> AgentRunR
     asks_for_more = opening.asks_for_more
     if asks_for_more:
         opening.sink = NullEventSink()  # its end is no answer to the caller
+    for child in _delegates(opening.context):
+        # On every level, and before the run ends: afterwards none would look for them.
+        await opening.store.cancel_tree(child, at_ms=opening.clock.now_ms())
     opening.request = continuation(opening.request, opening.choice.run_id)
     opening.sent = Sent(cancelled=opening.sent.cancelled)
     if opening.sent.cancelled:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -144,7 +145,28 @@ async def test_lines_without_an_event_come_to_an_end(make: Make) -> None:
     assert error is not None
 
 
-@pytest.mark.parametrize("end", ["\n\n", "\r\n\r\n"], ids=["lf", "crlf"])
+# What follows the line, so that the SDKs see no end of an event in it.
+UNENDED = {"cr": b"\r", "crlf": b"\r\n", "lf crlf": b"\n\r\n", "cr crlf": b"\r\r\n"}
+
+
+@pytest.mark.parametrize("end", UNENDED.values(), ids=UNENDED)
+async def test_lines_are_counted_however_they_end(end: bytes) -> None:
+    """A megabyte of such lines would keep Anthropic's SDK, and the loop, busy for half a minute."""
+    error, _ = await heard(MAKE["anthropic"], Answer(pieces=[(b"data: x" + end) * 1000] * 10))
+    assert error is not None
+
+
+async def test_an_event_that_is_refused_for_its_lines_says_so() -> None:
+    error, _ = await heard(MAKE["chat"], Answer(pieces=[b"data: x\n" * 5000]))
+    assert error is not None
+    assert re.fullmatch(
+        "answer too large: one event of the provider's response, whose [0-9]+ lines count as 4096 "
+        "bytes each, has more than 16777216 bytes",
+        str(error),
+    )
+
+
+@pytest.mark.parametrize("end", ["\n\n", "\r\n\r\n", "\r\r"], ids=["lf", "crlf", "cr"])
 @pytest.mark.parametrize("apart", [False, True], ids=["whole", "cut"])
 async def test_events_are_told_apart_however_they_are_cut(end: str, apart: bool) -> None:
     """A long answer is made of many events, and none of them is large."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Any
@@ -12,6 +13,8 @@ MAX_EVENT_BYTES = MAX_ANSWER_BYTES
 """The most one event of a response may have: the SDKs hold an event of any length until it ends."""
 _LINE = 4096
 """What a line of an event counts besides its length: the SDKs join lines one by one."""
+_UP_TO_THE_LAST_END = re.compile(rb"(?s).*(?:\n\n|\r\n\r\n|\r\r(?!\n))")
+"""All the events that end, as the SDKs see an end; what follows is the event that goes on."""
 
 
 async def bounded(response: Any) -> None:
@@ -20,19 +23,33 @@ async def bounded(response: Any) -> None:
     read = response.aiter_bytes
 
     async def aiter_bytes(chunk_size: int | None = None) -> AsyncGenerator[bytes, None]:
-        size, tail = 0, b""
+        size, lines, tail = 0, 0, b""
         async with aclosing(read(chunk_size)) as chunks:
             async for chunk in chunks:
                 seen = tail + chunk
-                end = max(seen.rfind(b"\n\n"), seen.rfind(b"\n\r\n"))
-                size = len(seen) - end if end >= 0 else size + len(chunk)
-                size += _LINE * seen.count(b"\n", end + 2 if end >= 0 else len(tail))
-                if size > MAX_EVENT_BYTES:
-                    raise AnswerTooLarge(MAX_EVENT_BYTES, "one event of the provider's response")
-                tail = seen[-2:]
+                if ended := _UP_TO_THE_LAST_END.match(seen):
+                    size, lines, start = len(seen) - ended.end(), 0, ended.end()
+                else:
+                    size, start = size + len(chunk), len(tail)
+                lines += _lines(seen, start)
+                if size + _LINE * lines > MAX_EVENT_BYTES:
+                    raise _too_large(size, lines)
+                tail = seen[-3:]
                 yield chunk
 
     response.aiter_bytes = aiter_bytes
+
+
+def _lines(data: bytes, start: int) -> int:
+    both = data.count(b"\r\n", start)
+    return data.count(b"\n", start) + data.count(b"\r", start) - both
+
+
+def _too_large(size: int, lines: int) -> AnswerTooLarge:
+    what = "one event of the provider's response"
+    if size <= MAX_EVENT_BYTES:
+        what += f", whose {lines} lines count as {_LINE} bytes each,"
+    return AnswerTooLarge(MAX_EVENT_BYTES, what)
 
 
 async def bounded_error(response: Any) -> None:

@@ -89,11 +89,12 @@ async def test_what_the_schema_allows_runs() -> None:
     assert tool.ran_with == [allowed]
 
 
-@pytest.mark.parametrize("arguments", ["text", [1], 3, False])
-async def test_arguments_that_are_no_object_do_not_reach_a_tool_that_takes_one(
-    arguments: Any,
+@pytest.mark.parametrize("schema", [{"type": "object"}, {"required": ["x"]}, {}, None])
+@pytest.mark.parametrize("arguments", ["text", "{}", [], [1], 3, False])
+async def test_arguments_that_are_no_object_do_not_reach_a_tool(
+    arguments: Any, schema: Any
 ) -> None:
-    tool = Foreign({"type": "object", "properties": {}})
+    tool = Foreign(schema)
     async with Runtime([Agent("a", model=calls_once(arguments), tools=[tool])]) as runtime:
         await runtime.run("a", "go")
     assert tool.ran_with == []
@@ -159,3 +160,66 @@ def test_an_endless_integer_is_held_to_the_schema() -> None:
     for schema in ({"type": "string"}, {"maximum": 5}, {"multipleOf": 0.1, "maximum": 5}):
         with pytest.raises(ToolError, match="Invalid arguments"):
             validate_against_schema(schema, 10**399)
+
+
+def doubling(levels: int, words: str = "allOf", start: str = "#/$defs/d0") -> dict[str, Any]:
+    """A schema of a few lines that holds a value against 2 ** levels subschemas."""
+    defs: dict[str, Any] = {
+        f"d{n}": {"$anchor": f"a{n}", words: [{"$ref": f"#/$defs/d{n + 1}"}] * 2}
+        for n in range(levels)
+    }
+    return {"$ref": start, "$defs": {**defs, f"d{levels}": {"type": "object"}}}
+
+
+TOO_FAR: dict[str, Any] = {
+    "all": doubling(40),
+    "any": doubling(40, "anyOf"),
+    "an anchor": doubling(40, start="#a0"),
+    "a property": {"properties": {"x": doubling(40)["$defs"]["d0"]}, **doubling(40)},
+    "by address": {
+        **doubling(40, start="https://x.example/s#/$defs/d0"),
+        "$id": "https://x.example/s",
+    },
+    "a part with a name": {"$ref": "urn:p", "$defs": {"p": {"$id": "urn:p", **doubling(40)}}},
+    "by a condition": {"if": {"$ref": "#/$defs/d0"}, "$defs": doubling(40)["$defs"]},
+}
+
+
+@pytest.mark.parametrize("schema", TOO_FAR.values(), ids=TOO_FAR)
+async def test_a_schema_that_unfolds_without_bounds_is_refused_by_name(schema: Any) -> None:
+    tool = Foreign(schema)
+    async with Runtime([Agent("a", model=calls_once({"x": {}}), tools=[tool])]) as runtime:
+        result = await runtime.run("a", "go")
+    assert tool.ran_with == []
+    assert result.response == (
+        "Internal error: the tool's schema is broken: its references unfold so far that one value "
+        "is held against more than 10000 subschemas (tool 'f')"
+    )
+
+
+ENDLESS: dict[str, Any] = {
+    "itself": {"$ref": "#"},
+    "each other": {"$ref": "#/$defs/a", "$defs": {"a": {"allOf": [{"$ref": "#"}]}}},
+}
+
+
+@pytest.mark.parametrize("schema", ENDLESS.values(), ids=ENDLESS)
+def test_a_reference_that_leads_back_to_itself_is_refused(schema: Any) -> None:
+    with pytest.raises(ToolError, match="leads back to where it began"):
+        validate_against_schema(schema, {})
+
+
+def test_a_schema_may_refer_to_itself_for_what_is_inside_a_value() -> None:
+    tree = {
+        "type": "object",
+        "properties": {
+            "left": {"$ref": "#"},
+            "right": {"$ref": "#"},
+            "leaf": {"$ref": "#/$defs/n"},
+        },
+        "$defs": {"n": {"anyOf": [{"type": "integer"}, {"items": {"$ref": "#/$defs/n"}}]}},
+        "default": {"$ref": "#/default"},
+    }
+    validate_against_schema(tree, {"left": {"leaf": [1, [2]]}, "right": {"left": {}}})
+    with pytest.raises(ToolError, match=r"left\.right"):
+        validate_against_schema(tree, {"left": {"right": 1}})

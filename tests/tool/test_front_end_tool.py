@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 from tool_context import make_context, run_tool
 
+from awaken.codec import Json
 from awaken.domain.suspension import ToolCallResume, ToolCallResumeMode
 from awaken.domain.tool import ToolDescriptor, ToolError, ToolStatus
 from awaken.tool import FrontEndTool
@@ -71,3 +72,12 @@ async def test_a_tool_without_parameters_takes_null() -> None:
     result = (await run_tool(confirm, None)).result
     assert result.suspension is not None
     assert result.suspension.suspension.parameters == {}
+
+
+@pytest.mark.parametrize("arguments", ["x", "{}", [], 3, False])
+def test_arguments_that_are_no_object_never_reach_the_front_end(arguments: Json) -> None:
+    open_one = FrontEndTool(
+        ToolDescriptor(id="f", name="f", description="", parameters={"required": ["x"]})
+    )
+    with pytest.raises(ToolError, match="expected a JSON object"):
+        open_one.validate_args(arguments)

@@ -8,12 +8,42 @@ from itertools import islice
 from typing import Any
 
 from awaken.codec import Json, digest
-from awaken.domain.tool import ToolError
+from awaken.domain.references import check_references
+from awaken.domain.tool import ToolDescriptor, ToolError, ToolErrorKind
 
 _CACHED = 1024
 _MAX_TEXT = 300
 _MOST_TOLD = 20
 _validators: dict[str, Any] = {}
+
+
+def as_object(args: Json) -> dict[str, Any]:
+    """The arguments of a call, which are an object; null is read as `{}`.
+
+    A schema need not say so, and most of its words are true of every text and every list.
+
+    Raises:
+        ToolError: `invalid_arguments`, they are something else.
+    """
+    if args is None:
+        return {}
+    if not isinstance(args, dict):
+        raise ToolError.invalid_arguments(f"expected a JSON object, got {json_kind(args)}")
+    return args
+
+
+def check_arguments(tool: ToolDescriptor, args: Json) -> None:
+    """Returns if `args` fit the tool's schema.
+
+    Raises:
+        ToolError: as `validate_against_schema`; that the schema is broken names the tool.
+    """
+    try:
+        validate_against_schema(tool.parameters, args)
+    except ToolError as error:
+        if error.kind is ToolErrorKind.INTERNAL:
+            raise ToolError.internal(f"{error.message} (tool {tool.id!r})") from error
+        raise
 
 
 def validate_against_schema(schema: Json, args: Json) -> None:
@@ -51,6 +81,7 @@ def compiled(schema: Json) -> Any:
                 raise ValueError("it is neither an object nor a boolean")
             if len(_validators) >= _CACHED:
                 _validators.pop(next(iter(_validators)), None)
+            check_references(schema)
             jsonschema_rs = importlib.import_module("jsonschema_rs")
             # Offline: a schema from a stranger must not make this process fetch addresses.
             _validators[key] = jsonschema_rs.Draft202012Validator(schema, offline=True)
@@ -74,3 +105,9 @@ def path_text(place: Iterable[str | int]) -> str:
     """`place.cities[0].name` for the steps to a value."""
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place)
     return text.removeprefix(".")
+
+
+def json_kind(value: Json) -> str:
+    """`a list` and its like, for errors."""
+    kinds = {bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "a list"}
+    return kinds.get(type(value), type(value).__name__)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import msgspec
 
 from awaken.codec import Json, loads
-from awaken.domain.schema import path_text
+from awaken.domain.schema import json_kind, path_text
 from awaken.domain.tool import ToolError
 from awaken.errors import ConfigError
 from awaken.tool.answer import to_data
@@ -194,12 +194,7 @@ def _as_object(args: Json) -> Json:
             raise ToolError.invalid_arguments(why) from None
         if isinstance(inner, dict):
             return inner
-    raise ToolError.invalid_arguments(f"expected a JSON object, got {_json_kind(args)}")
-
-
-def _json_kind(value: Json) -> str:
-    kinds = {bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "a list"}
-    return kinds.get(type(value), type(value).__name__)
+    raise ToolError.invalid_arguments(f"expected a JSON object, got {json_kind(args)}")
 
 
 def _refuse(wrong: list[Complaint]) -> None:

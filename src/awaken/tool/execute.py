@@ -12,7 +12,7 @@ from awaken.codec import Json, clean_text
 from awaken.contract.control import is_ours
 from awaken.contract.tool import Tool, ToolCallContext, ToolOutput, traits_of
 from awaken.domain.message import ToolCall
-from awaken.domain.schema import validate_against_schema
+from awaken.domain.schema import as_object, check_arguments
 from awaken.domain.tool import ToolError, ToolErrorKind, ToolResult
 from awaken.errors import RunLeft
 from awaken.tool.answer import TIMED_OUT, cut_short
@@ -73,11 +73,15 @@ async def execute_tool(
 
 def _checked(tool: Tool, given: Json) -> Any:
     """What a foreign tool wants as arguments, once they fit its schema."""
-    given = {} if given is None else given
+    exact = checks_itself(tool)
+    if not exact:
+        given = as_object(given)
+    elif given is None:
+        given = {}
     validate = getattr(tool, "validate_args", None)
     decoded = None if validate is None else validate(given)
-    if not checks_itself(tool):
-        validate_against_schema(tool.descriptor().parameters, given)
+    if not exact:
+        check_arguments(tool.descriptor(), given)
     return given if decoded is None else decoded
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from awaken.codec import Json
 from awaken.contract.tool import ToolCallContext, ToolOutput
-from awaken.domain.schema import validate_against_schema
+from awaken.domain.schema import as_object, check_arguments
 from awaken.domain.suspension import (
     PendingToolCall,
     SuspendTicket,
@@ -28,10 +28,10 @@ class FrontEndTool:
         """The arguments as they are; null is read as `{}`.
 
         Raises:
-            ToolError: they do not fit the descriptor's schema.
+            ToolError: they are no object, or do not fit the descriptor's schema.
         """
-        given = {} if args is None else args
-        validate_against_schema(self._descriptor.parameters, given)
+        given = as_object(args)
+        check_arguments(self._descriptor, given)
         return given
 
     def only_asks(self, args: Json, decision: ToolCallResume | None) -> bool:

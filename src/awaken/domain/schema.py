@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any
 
@@ -62,10 +62,7 @@ def validate_against_schema(schema: Json, args: Json) -> None:
     except (ValueError, OverflowError, RecursionError) as error:
         raise ToolError.invalid_arguments(f"the arguments are not JSON: {error}") from error
     if found:
-        violations = [_violation(error) for error in found[:_MOST_TOLD]]
-        if len(found) > _MOST_TOLD:
-            violations.append("and more")
-        raise ToolError.invalid_arguments("; ".join(violations))
+        raise ToolError.invalid_arguments(told_of([_violation(error) for error in found]))
 
 
 def compiled(schema: Json) -> Any:
@@ -96,9 +93,21 @@ def _violation(error: Any) -> str:
     if error.kind.name == "required":
         place.append(error.kind.property)
         text = "required, but missing"
-    if len(text) > _MAX_TEXT:  # the library quotes the value, however long
-        text = f"{text[: _MAX_TEXT // 2]} … {text[-_MAX_TEXT // 2 :]}"
-    return f"{path_text(place) or 'arguments'}: {text}"
+    # The library quotes the value, however long.
+    return f"{shortened(path_text(place)) or 'arguments'}: {shortened(text)}"
+
+
+def told_of(faults: Sequence[str]) -> str:
+    """The first 20 faults in one line, for the model that made them."""
+    more = ["and more"] if len(faults) > _MOST_TOLD else []
+    return "; ".join([*faults[:_MOST_TOLD], *more])
+
+
+def shortened(text: str) -> str:
+    """A text without its middle if it is long: a model need not read again all that it wrote."""
+    if len(text) <= _MAX_TEXT:
+        return text
+    return f"{text[: _MAX_TEXT // 2]} … {text[-_MAX_TEXT // 2 :]}"
 
 
 def path_text(place: Iterable[str | int]) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import msgspec
 
 from awaken.codec import Json, loads
-from awaken.domain.schema import json_kind, path_text
+from awaken.domain.schema import json_kind, path_text, shortened, told_of
 from awaken.domain.tool import ToolError
 from awaken.errors import ConfigError
 from awaken.tool.answer import to_data
@@ -101,9 +101,8 @@ class FunctionReader:
                 raise
             given = {name: args[name] for name in self._pydantic if name in args}
             wrong = [text for name in given for text in self._read_one(name, given[name])[1]]
-            raise ToolError.invalid_arguments(
-                "; ".join([error.message, *_in_words(wrong)])
-            ) from None
+            told = [error.message, told_of(_in_words(wrong))] if wrong else [error.message]
+            raise ToolError.invalid_arguments("; ".join(told)) from None
         if self._pydantic:
             self._read_pydantic(decoded)
         return decoded
@@ -199,11 +198,13 @@ def _as_object(args: Json) -> Json:
 
 def _refuse(wrong: list[Complaint]) -> None:
     if wrong:
-        raise ToolError.invalid_arguments("; ".join(_in_words(wrong)))
+        raise ToolError.invalid_arguments(told_of(_in_words(wrong)))
 
 
 def _in_words(wrong: list[Complaint]) -> list[str]:
-    return [f"{path_text(place) or 'arguments'}: {text}" for place, text in wrong]
+    return [
+        f"{shortened(path_text(place)) or 'arguments'}: {shortened(text)}" for place, text in wrong
+    ]
 
 
 _PLACE = r"(?s)(?P<what>.*) - at (?P<key>`key` in )?`\$\.?(?P<place>.*)`"
@@ -215,18 +216,20 @@ def _explain(message: str, schema: Json) -> str:
     what, place = message, ""
     if found := re.fullmatch(_PLACE, message):
         what, place = found["what"], found["place"]
-        if found["key"]:
-            return f"{place or 'arguments'}: in a key, {what[:1].lower()}{what[1:]}"
+    within = _at(schema, place)
     if field := re.fullmatch(_FIELD, what):
-        parent, place = _at(schema, place), f"{place}.{field['name']}".removeprefix(".")
+        place = shortened(f"{place}.{field['name']}".removeprefix("."))
         if field["what"] == "missing required":
             return f"{place}: required, but missing"
-        known = ", ".join(parent.get("properties") or ()) or "none"
+        known = ", ".join(within.get("properties") or ()) or "none"
         return f"{place}: unknown argument (known: {known})"
-    allowed = _at(schema, place).get("enum")
-    if allowed and what.startswith("Invalid"):
+    what, place = shortened(f"{what[:1].lower()}{what[1:]}"), shortened(place) or "arguments"
+    if found and found["key"]:
+        return f"{place}: in a key, {what}"
+    allowed = within.get("enum")
+    if allowed and what.startswith("invalid"):
         what += f", expected one of {', '.join(map(repr, allowed))}"
-    return f"{place or 'arguments'}: {what[:1].lower()}{what[1:]}"
+    return f"{place}: {what}"
 
 
 def _at(schema: Json, place: str) -> dict[str, Any]:

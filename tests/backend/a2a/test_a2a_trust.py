@@ -11,7 +11,8 @@ from test_a2a_floods import WORKING, Json, talker
 
 from awaken.backend.a2a import RemoteSource
 from awaken.backend.a2a.card import agent_of
-from awaken.codec import dumps, dumps_text
+from awaken.backend.a2a.config import read_config
+from awaken.codec import dumps, dumps_text, loads
 from awaken.contract.backend import RemoteError
 from awaken.domain.spec import AgentSpec
 from awaken.errors import DiscoveryFailed
@@ -111,6 +112,43 @@ async def test_a_token_an_agent_repeats_is_not_passed_on(auth: Json) -> None:
     assert result.output.artifacts[0].content == {"parts": [{"data": {"seen": ["it is ***", 1]}}]}
     for seen in (repr(result), dumps_text(sink.progress), dumps_text(kept.saves)):
         assert TOKEN not in seen
+
+
+# As PHP, .NET and others write a character that could stand for itself; and as a name of a field.
+ECHOES = {
+    "slash": ("ab/cd+ef12345", r'{"text": "ab\/cd+ef12345!"}'),
+    "plus": ("ab/cd+ef12345", r'{"text": "ab/cd\u002Bef12345!"}'),
+    "letters": ("abcdefgh", r'{"text": "\u0061bcdefgh!"}'),
+    "quote": ('abcd"efgh', r'{"text": "abcd\"efgh!"}'),
+    "key": ("abcdefgh", '{"data": {"abcdefgh": 1}, "text": "***!"}'),
+    "escaped key": ("abcdefgh", r'{"data": {"\u0061bcdefgh": 1}, "text": "***!"}'),
+}
+
+
+@pytest.mark.parametrize("name", ECHOES)
+def test_a_token_is_found_however_it_is_written(name: str) -> None:
+    token, echo = ECHOES[name]
+    said = echo.encode()
+    config = read_config(
+        endpoint("https://agents.example", auth={"type": "bearer", "token": token})
+    )
+    assert config.credentials is not None
+    assert config.credentials.is_in(said)
+    seen = config.credentials.without_secret(loads(said))
+    assert isinstance(seen, dict)
+    assert seen["text"] == "***!"
+    assert token not in repr(seen)
+
+
+@pytest.mark.parametrize("auth", [BEARER, None], ids=["token", "none"])
+async def test_an_answer_that_is_too_deep_is_no_answer(auth: Json) -> None:
+    deep: Json = "\n"
+    for _ in range(900):
+        deep = [deep]
+    with talker([], done("x", metadata={"x": deep})) as base:
+        backend = backend_for(base, auth=auth)
+        with pytest.raises(RemoteError):
+            await backend.execute_root(root("deep", "go"))
 
 
 async def test_a_token_is_not_passed_on_by_a_stream() -> None:

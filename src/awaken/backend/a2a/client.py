@@ -293,13 +293,13 @@ class A2aClient:
         return text if credentials is None else credentials.redacted(text)
 
     def _json(self, data: bytes) -> Json:
+        credentials = self._config.credentials
         try:
             value: Json = loads(data)
+            if credentials is not None and credentials.is_in(data):
+                return credentials.without_secret(value)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise BadAnswer(f"{self._origin} answered what is not JSON: {error}") from error
-        credentials = self._config.credentials
-        if credentials is not None and credentials.is_in(data):
-            return credentials.without_secret(value)
         return value
 
     async def _parsed(self, value: Json, into: P) -> P:

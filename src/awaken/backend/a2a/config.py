@@ -102,19 +102,20 @@ class Credentials(Value, frozen=True, kw_only=True):
         return text.replace(secret, "***").replace(secret.removeprefix("Bearer "), "***")
 
     def without_secret(self, value: Json) -> Json:
-        """JSON whose texts do not hold the secret; its keys are the protocol's."""
+        """JSON whose texts and keys do not hold the secret."""
         if isinstance(value, str):
             return self.redacted(value)
         if isinstance(value, list):
             return [self.without_secret(item) for item in value]
         if isinstance(value, dict):
-            return {key: self.without_secret(item) for key, item in value.items()}
+            return {self.redacted(key): self.without_secret(item) for key, item in value.items()}
         return value
 
     def is_in(self, data: bytes) -> bool:
         """Whether an answer may repeat the secret; one that is a short word may be any word."""
         bare = self.secret.expose_secret().removeprefix("Bearer ")
-        return len(bare) >= _LONG and bare.encode() in data
+        # Behind an escape it may be written in many ways.
+        return len(bare) >= _LONG and (bare.encode() in data or b"\\" in data)
 
     def may_go_to(self, url: HttpUrl) -> bool:
         return url.origin == self.audience or any(

@@ -14,7 +14,7 @@ from awaken import ToolResult, tool
 from awaken.codec import dumps
 from awaken.errors import ConfigError
 from awaken.tool.worker.pool import Pool
-from awaken.tool.worker.wire import Returned, read_answer
+from awaken.tool.worker.wire import BadFrame, Returned, read_answer
 
 pytestmark = pytest.mark.anyio
 
@@ -68,6 +68,8 @@ def answer(text: str, forged: str = "", number: int = 0, length: int = 0) -> str
 
 async def said(pool: Pool, text: str, **more: object) -> object:
     outcome = await pool.call(request(text=text, **more))
+    if isinstance(outcome, BadFrame):
+        return str(outcome)
     if not isinstance(outcome, bytes):
         return outcome
     told = read_answer(outcome)
@@ -78,7 +80,7 @@ async def test_the_answer_to_one_call_is_never_taken_for_that_to_another() -> No
     """A frame that is out of turn ends its process; the next call has another one."""
     pool = pool_for(answer, limit=1)
     assert await said(pool, "one") == "one"
-    assert await said(pool, "two", forged="forged", number=1) == -9
+    assert await said(pool, "two", forged="forged", number=1) == "frame 1 came in the place of 2"
     assert await said(pool, "three") == "three"
     pool.close()
 
@@ -88,16 +90,24 @@ async def test_what_a_worker_says_between_two_calls_is_no_answer() -> None:
     # The forged frame has the right number: it is believed, and the real one is one too many.
     assert await said(pool, "one", forged="forged", number=1) == "forged"
     # It comes before the next call, or while that is under way: it is never the answer to it.
-    assert await said(pool, "two") in ("two", -9)
+    assert await said(pool, "two") in ("two", "frame 1 came in the place of 2")
     assert await said(pool, "three") == "three"
     pool.close()
 
 
 async def test_a_frame_that_claims_to_be_endless_is_not_waited_for() -> None:
     pool = pool_for(answer, limit=1)
-    assert await said(pool, "one", forged="x", number=1, length=64 * 1024 * 1024 + 1) == -9
+    told = await said(pool, "one", forged="x", number=1, length=64 * 1024 * 1024 + 1)
+    assert told == "a frame of 67108865 bytes; 67108864 are the most"
     assert await said(pool, "two") == "two"
     pool.close()
+
+
+async def test_a_worker_that_is_ended_for_what_it_said_did_not_lack_memory() -> None:
+    result = (await run_tool(answer, {"text": "x", "forged": "x", "number": 7})).result
+    assert result.message is not None
+    assert "the worker process was ended: frame 7 came in the place of " in result.message
+    assert "memory" not in result.message
 
 
 @tool(isolated=True)

@@ -20,6 +20,7 @@ from awaken.tool.worker.process import check_system, how_it_ended
 from awaken.tool.worker.target import check, refuse_while_loading, target_of
 from awaken.tool.worker.wire import (
     MAX_FRAME,
+    BadFrame,
     Request,
     Returned,
     Setup,
@@ -64,10 +65,11 @@ class IsolatedFunction:
         """
         pool = self._pool or self._open()
         outcome = await pool.call(self._request(values, ctx))
-        if isinstance(outcome, Exception):
+        if isinstance(outcome, Exception) and not isinstance(outcome, BadFrame):
             raise outcome
-        if isinstance(outcome, int):
-            why = f"the worker process {how_it_ended(outcome)}"
+        if isinstance(outcome, int | BadFrame):
+            how = how_it_ended(outcome) if isinstance(outcome, int) else f"was ended: {outcome}"
+            why = f"the worker process {how}"
             _log.error("tool %r failed in call %r: %s", self._tool, ctx.call_id, why)
             return cut_short(self._tool, ToolError.execution_failed(why), WORKER_DIED)
         try:

@@ -11,7 +11,7 @@ from collections import deque
 from contextlib import suppress
 
 from awaken.tool.worker.process import GRACE, WorkerProcess
-from awaken.tool.worker.wire import Setup
+from awaken.tool.worker.wire import BadFrame, Setup
 
 MOST_WORKERS = os.cpu_count() or 1
 IDLE_SECONDS = 60.0
@@ -200,11 +200,16 @@ class _Keeper(threading.Thread):
             process.get_ready()
         if not self._pool.begin(job, process):
             return b""
-        answer = process.call(job.request)
+        answer, wrong = None, None
+        try:
+            answer = process.call(job.request)
+        except BadFrame as error:
+            wrong = error
         if self._pool.finish(job) and answer is not None:
             return answer
         self._process = None
-        return process.end()
+        status = process.end()
+        return status if wrong is None else wrong
 
 
 def pool_of(setup: Setup) -> Pool:

@@ -13,7 +13,7 @@ from contextlib import ExitStack, suppress
 
 from awaken.errors import ConfigError
 from awaken.tool.worker.environment import DEPTH, inherited
-from awaken.tool.worker.wire import READY, Setup, receive_answer, send
+from awaken.tool.worker.wire import READY, BadFrame, Setup, receive_answer, send
 
 GRACE = 2.0
 """Seconds a worker without work has for its exit handlers."""
@@ -105,15 +105,21 @@ class WorkerProcess:
         Raises:
             ConfigError: it cannot.
         """
-        said = None
-        with suppress(OSError):
+        said, wrong = None, ""
+        try:
             self._channel.settimeout(_START_SECONDS)
             send(self._channel, pickle.dumps(self._setup), 0)
             said = receive_answer(self._channel, 0)
             self._channel.settimeout(None)
+        except BadFrame as error:
+            wrong = str(error)
+        except TimeoutError:
+            wrong = f"it took longer than {_START_SECONDS:g} seconds"
+        except OSError:
+            pass  # it died, and how it did says why
         if said != READY:
             status = self.end()
-            why = said.decode() if said else f"it {how_it_ended(status)}"
+            why = said.decode() if said else wrong or f"it {how_it_ended(status)}"
             raise ConfigError(
                 f"the worker process of tool {self._setup.tool!r} did not get to import "
                 f"{self._setup.target}: {why}"
@@ -130,11 +136,17 @@ class WorkerProcess:
             return False
 
     def call(self, request: bytes) -> bytes | None:
-        """What it answers, or `None` if it died, or must: its answer cannot be had."""
+        """What it answers, or `None` if it died, or must: its answer cannot be had.
+
+        Raises:
+            BadFrame: it said something else, and must die for that.
+        """
         self._calls += 1
         try:
             send(self._channel, request, self._calls)
             return receive_answer(self._channel, self._calls)
+        except BadFrame:
+            raise
         except (OSError, MemoryError):
             return None
 

@@ -61,6 +61,8 @@ def test_no_attribute_of_an_executor_shows_its_key(name: str) -> None:
     [
         ("postgresql://ann:pw@db:5432/x", "postgresql://***@db:5432/x"),
         ("postgresql://ann:p/w#@db/x", "postgresql://***@db/x"),
+        ("postgresql://ann:p w\n@db/x", "postgresql://***@db/x"),
+        ("pg://db/x?password=p w&sslmode=on", "pg://db/x?password=***&sslmode=on"),
         ("nats://token@host", "nats://***@host"),
         ("pg://db/x?user=ann&password=pw&sslmode=on", "pg://db/x?user=ann&password=***&sslmode=on"),
         ("https://x/v1?api_key=pw", "https://x/v1?api_key=***"),

@@ -6,9 +6,9 @@ import re
 from typing import NoReturn
 
 STARS = "***"
-_USER = re.compile(r"//\S*@")
+_USER = re.compile(r"(?s)//.*@")
 _VALUE = re.compile(
-    r"([?&][^=&\s]*(?:pass|pwd|token|secret|key|sig)[^=&\s]*=)[^&#\s]+", re.IGNORECASE
+    r"([?&][^=&\s]*(?:pass|pwd|token|secret|key|sig)[^=&\s]*=)[^&#]+", re.IGNORECASE
 )
 _SHORTEST_SHOWN = 20
 

@@ -611,7 +611,8 @@ async def test_the_key_is_found_in_the_environment_and_not_shown(
     async with WireServer(
         [Answer(pieces=sse(chunk({"text": "hi"}, finishReason="STOP")))]
     ) as server:
-        executor = open_google(base_url=server.url)
+        monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
+        executor = open_google()
         await events(executor, request("hi"))
         await executor.aclose()
     assert server.requests[0].headers["x-goog-api-key"] == KEY

@@ -16,6 +16,10 @@ from awaken.errors import ConfigError
 PROVIDER_TIMEOUT = 120.0
 """Seconds to open a stream in, and between two pieces of it."""
 
+NO_KEY = "no-key"
+"""For a server that needs none: the SDKs insist on a key, and would take one of the environment,
+which is for their own provider, to whatever server."""
+
 _NO_KEY_HAS = re.compile(r"[^!#-&(-~]")
 """What cannot be sent as a key, and quotes, which belong to the shell or the program."""
 
@@ -48,9 +52,8 @@ def secret(
     """
     key = find_key(given, names, whose=whose)
     if key is None:
-        raise ConfigError(
-            f"{whose} needs a key: export {' or '.join(names)}, or give it as api_key"
-        )
+        export = f"export {' or '.join(names)}, or " if names else ""
+        raise ConfigError(f"{whose} needs a key: {export}give it as api_key")
     return key
 
 

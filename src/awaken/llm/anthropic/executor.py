@@ -20,7 +20,7 @@ from awaken.llm.anthropic.models import Platform, abilities_of_model
 from awaken.llm.anthropic.request import prepare
 from awaken.llm.anthropic.stream import StreamReader
 from awaken.llm.bounds import bounded
-from awaken.llm.sdk import PROVIDER_TIMEOUT, PerLoop, sdk, secret
+from awaken.llm.sdk import NO_KEY, PROVIDER_TIMEOUT, PerLoop, find_key, sdk, secret
 
 KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
 
@@ -29,7 +29,8 @@ class AnthropicMessages:
     """Models of Anthropic's own API.
 
     Args:
-        api_key: else `ANTHROPIC_API_KEY`, or `ANTHROPIC_AUTH_TOKEN`.
+        api_key: else `ANTHROPIC_API_KEY`, or `ANTHROPIC_AUTH_TOKEN`; but a server given as
+            `base_url` gets the key given here, or none.
         base_url: else `ANTHROPIC_BASE_URL`, or Anthropic's own.
         timeout: seconds to open a stream in, and between two pieces of it.
         max_tokens: the longest answer, for requests that do not say.
@@ -57,15 +58,22 @@ class AnthropicMessages:
         if client is not None:
             self._bring(module, client, max_tokens, clock)
             return
-        key = secret(api_key, KEYS, whose="anthropic")
+        key: RedactedString | None
+        if base_url is None:
+            key = secret(api_key, KEYS, whose="anthropic")
+        else:
+            key = find_key(api_key, whose="anthropic")
         options = common_options(base_url, timeout, default_headers)
 
         def make() -> Any:
             return module.AsyncAnthropic(
-                api_key=key.expose_secret(), http_client=http_client(module), **options
+                api_key=NO_KEY if key is None else key.expose_secret(),
+                http_client=http_client(module),
+                **options,
             )
 
-        self._set_up(module, make, [key], max_tokens, default_headers, clock)
+        secrets = [] if key is None else [key]
+        self._set_up(module, make, secrets, max_tokens, default_headers, clock)
 
     @property
     def name(self) -> str:

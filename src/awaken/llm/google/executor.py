@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from awaken.llm.google.model import abilities
 from awaken.llm.google.parts import names_back
 from awaken.llm.google.request import gemini_request
 from awaken.llm.google.stream import GeminiStream
-from awaken.llm.sdk import PROVIDER_TIMEOUT, PerLoop, sdk, secret
+from awaken.llm.sdk import NO_KEY, PROVIDER_TIMEOUT, PerLoop, find_key, sdk, secret
 
 if TYPE_CHECKING:
     import httpx2
@@ -44,8 +44,8 @@ class GoogleGemini:
     in `config`; of what they do, only the text is passed on.
 
     Args:
-        api_key: without one, `GEMINI_API_KEY` or `GOOGLE_API_KEY` is taken; on Vertex AI an API key
-            stands in for project and credentials.
+        api_key: without one, `GEMINI_API_KEY` or `GOOGLE_API_KEY` is taken, but not for a server
+            given as `base_url`; on Vertex AI an API key stands in for project and credentials.
         vertex: ask Vertex AI.
         project: without one, `GOOGLE_CLOUD_PROJECT` is taken. For Vertex AI only.
         location: without one, `GOOGLE_CLOUD_LOCATION`, or `global`. For Vertex AI only.
@@ -79,7 +79,14 @@ class GoogleGemini:
     ) -> None:
         self._genai = sdk("google.genai", extra="google", whose=_whose(vertex))
         self._key, self._whose = _identity(
-            api_key, vertex, project, location, credentials, brought=client is not None
+            api_key,
+            vertex,
+            project,
+            location,
+            credentials,
+            # The environment's keys are for Google.
+            names=KEYS if base_url is None else (),
+            brought=client is not None,
         )
         if base_url is not None and not base_url.startswith(("http://", "https://")):
             raise ConfigError(
@@ -164,9 +171,10 @@ class GoogleGemini:
             "httpx_async_client": http,
             "retry_options": {"attempts": 1},
         }
+        none = None if self._vertex else NO_KEY
         try:
             client: Client = self._genai.Client(
-                api_key=None if self._key is None else self._key.expose_secret(),
+                api_key=none if self._key is None else self._key.expose_secret(),
                 vertexai=self._vertex,
                 http_options=options,
                 **self._whose,
@@ -206,6 +214,7 @@ def _identity(
     location: str | None,
     credentials: Credentials | None,
     *,
+    names: Sequence[str],
     brought: bool,
 ) -> tuple[RedactedString | None, dict[str, Any]]:
     """The key, if there is one, and what else the SDK's client is told of who asks."""
@@ -214,12 +223,12 @@ def _identity(
     if not vertex:
         if project or location or credentials:
             raise ConfigError("Gemini: project, location and credentials are for vertex=True")
-        key = secret(api_key, KEYS, whose=_whose(vertex))
-        return key, {}
+        find = secret if names else find_key
+        return find(api_key, names, whose=_whose(vertex)), {}
     if api_key is not None:
         if credentials is not None or project or location:
             raise ConfigError("Vertex AI: give api_key, or project, location and credentials")
-        key = secret(api_key, KEYS[1:], whose=_whose(vertex))
+        key = secret(api_key, names[1:], whose=_whose(vertex))
         return key, {}
     project = project or os.environ.get("GOOGLE_CLOUD_PROJECT")
     if not project:

@@ -21,6 +21,7 @@ from awaken.llm.openai.connection import (
     checked_timeout,
     checked_url,
     connect,
+    for_another,
 )
 from awaken.llm.openai.content import names_back
 from awaken.llm.openai.executor import OpenAIExecutor
@@ -143,6 +144,6 @@ class AzureChat(OpenAIChat):
                 default_headers=options.get("default_headers"),
                 http_client=module.DefaultAsyncHttpxClient(event_hooks={"response": [bounded]}),
             )
-            return made
+            return for_another(made, options)
 
         return Connection(module, make, address, options.get("clock", SYSTEM_CLOCK))

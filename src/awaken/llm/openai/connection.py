@@ -15,7 +15,7 @@ from awaken.domain.value import Value
 from awaken.errors import ConfigError
 from awaken.llm.bounds import bounded
 from awaken.llm.openai.failures import Address
-from awaken.llm.sdk import PROVIDER_TIMEOUT, PerLoop, find_key, sdk, secret
+from awaken.llm.sdk import NO_KEY, PROVIDER_TIMEOUT, PerLoop, find_key, sdk, secret
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -23,15 +23,14 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=Value)
 
 OPENAI_URL = "https://api.openai.com/v1"
-# The SDK insists on a key, and would take OpenAI's from the environment to whatever server.
-NO_KEY = "no-key"
 
 
 class ConnectionOptions(TypedDict, total=False):
     """How to reach a server.
 
-    The key in `OPENAI_API_KEY` is for OpenAI, or whoever answers at `OPENAI_BASE_URL`; a server
-    given as `base_url` gets the `api_key` given with it, or none.
+    The key in `OPENAI_API_KEY` is for OpenAI, or the server at `OPENAI_BASE_URL`; a server
+    given as `base_url` gets the `api_key` given with it, or none. So it is with `OPENAI_ORG_ID` and
+    `OPENAI_PROJECT_ID`.
 
     Args:
         timeout: seconds to open a stream in, and between two pieces of it.
@@ -112,9 +111,15 @@ def connect(whose: str, options: ConnectionOptions) -> Connection | OwnConnectio
             default_headers=options.get("default_headers"),
             http_client=module.DefaultAsyncHttpxClient(event_hooks={"response": [bounded]}),
         )
-        return made
+        return made if given is None else for_another(made, options)
 
     return Connection(module, make, address, clock)
+
+
+def for_another(client: AsyncOpenAI, options: ConnectionOptions) -> AsyncOpenAI:
+    """A client of another server than OpenAI's, without what the environment says of OpenAI."""
+    client.organization, client.project = options.get("organization"), options.get("project")
+    return client
 
 
 def checked(whose: str, options: T) -> T:

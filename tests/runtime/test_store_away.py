@@ -117,8 +117,7 @@ async def test_a_result_the_store_did_not_take_in_time_is_known_when_the_run_goe
     async with shop.runtime("charge") as runtime:
         with pytest.raises(StorageError, match="locked by another program"):
             await runtime.run("shop", "Go!", thread=T)
-        with pytest.raises(StoreUnavailable):
-            await runtime.recover()
+        assert await runtime.recover() == []
         shop.unlock()
         (run,) = await runtime.recover()
 
@@ -148,9 +147,9 @@ async def test_no_other_process_takes_a_run_over_whose_results_are_known_here(
         await there.list_runs()  # its file is open before it is locked
         with pytest.raises(StorageError):
             await here.run("shop", "Go!", thread=T)
-        shop.unlock()
 
         assert await there.recover() == []
+        shop.unlock()
         (run,) = await here.recover()
         assert (await run).response == "Done."
         assert await results(there) == {"c-charge": "charge done"}

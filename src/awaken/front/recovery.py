@@ -92,7 +92,7 @@ class Recovery:
             StoreUnavailable: nothing can be read now.
         """
         engine, runs = self._engine, list[RecoveredRun]()
-        await engine.unkept.settle(thread)
+        await engine.unkept.try_again(thread)
         if thread is None:
             await engine.tasks.settle()
         now_ms = steer.overdue_at(engine)

@@ -340,6 +340,7 @@ class Runtime(Archive):
 
     async def _leave_tasks(self) -> None:
         await self._engine.tasks.close(leave=True, grace=CANCEL_GRACE)
+        await self._engine.unkept.try_again()
 
     async def _drive(
         self, request: RunRequest, on_approval: OnApproval | None, sink: EventSink

@@ -118,7 +118,11 @@ def levels(threads: Sequence[Thread]) -> list[list[Thread]]:
 
 
 async def _end_one(runtime: AgentRuntime, thread: Thread) -> None:
-    if thread.owner is not None:
+    if thread.id in runtime.unkept:
+        await runtime.unkept.try_again(thread.id)
+        if thread.id in runtime.unkept:
+            return  # what is known here goes on record first
+    elif thread.owner is not None:
         return  # whoever carries it on has the cancel
     run = await runtime.store.load_run(thread.open_run_id or "")
     if run is not None and run.status is not RunStatus.DONE:

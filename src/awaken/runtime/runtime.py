@@ -118,6 +118,7 @@ class AgentRuntime(LiveControl):
             self.accounts,
             lambda: self._listener.start(self.hear),
             self.tool_threads,
+            self.unkept,
         )
         self.messages = Messages(store, clock, self.deliver, self.run)
         self.outboxes = Outboxes(store, clock, self.messages, self.tasks)
@@ -144,6 +145,7 @@ class AgentRuntime(LiveControl):
         if self.closed:
             raise RuntimeFault("the runtime is closed")
         self.one_loop.bind()
+        self.unkept.keep_trying()
         slot = await self._slot(request)
         slot.left_on_close = request.left_on_close
         self._listener.start(self.hear)
@@ -291,7 +293,7 @@ class AgentRuntime(LiveControl):
                 raise  # the coroutine is being closed: nothing can be awaited
             # A run that ends gives its thread up with its last commit; this one may not have.
             if unkept:
-                self.unkept.hold(fence, unkept)
+                self.unkept.hold(fence, unkept, partial(self._has_left, fence.thread_id))
             else:
                 await self._give_up(fence)
             if isinstance(error, BackendLoopError):
@@ -299,6 +301,9 @@ class AgentRuntime(LiveControl):
             if isinstance(error, ExecutionBackendError):
                 raise ResolveFailed(error.message) from error
             raise
+
+    async def _has_left(self, thread_id: str) -> None:
+        self.when_left(thread_id)
 
     async def _run_elsewhere(self, opening: Opening, agent: ResolvedBackendAgent) -> AgentRunResult:
         """Run an agent on its backend; what that cannot do is refused before anything happens."""
@@ -343,8 +348,7 @@ class AgentRuntime(LiveControl):
             ThreadAlreadyRunning: another process runs it, and the request is not to wait.
         """
         seen = 0
-        if request.thread_id in self.unkept:
-            await self.unkept.settle(request.thread_id)
+        await self.unkept.settle(request.thread_id)
         while True:
             try:
                 return await self.store.claim(request.thread_id, at_ms=self.clock.now_ms())

@@ -6,7 +6,9 @@ import msgspec
 
 from awaken.codec import Json, dumps_text, from_json, to_json
 from awaken.contract.background import TASK_AGENT, PersistedTaskMeta, TaskStatus
-from awaken.domain.event import RunFinish
+from awaken.contract.commands import ThreadCommand
+from awaken.contract.commits import Fence, ThreadCommit
+from awaken.domain.event import RunEvent, RunFinish, RunStart
 from awaken.domain.identity import RequestOrigin
 from awaken.domain.lifecycle import CANCELLED, NATURAL_END, Failed, RunStatus, TerminationReason
 from awaken.domain.run import RunOutcome, RunRecord, RunRequestSnapshot
@@ -101,6 +103,38 @@ class KeptTask(msgspec.Struct, frozen=True):
 
     def _extras(self) -> Json:
         return {"task": to_json(self.task), "resume": self.resume}
+
+
+def commit_of(
+    record: RunRecord,
+    fence: Fence,
+    *events: RunStart | RunFinish,
+    at_ms: int,
+    sends: tuple[ThreadCommand, ...] = (),
+    beneath: str | None = None,
+    release: bool = False,
+) -> ThreadCommit:
+    """A commit of a task's record, in the task's own thread."""
+    return ThreadCommit(
+        thread_id=record.thread_id,
+        expected_length=0,
+        run=record,
+        events=tuple(
+            RunEvent(
+                thread_id=record.thread_id,
+                run_id=record.run_id,
+                parent_run_id=record.parent_run_id,
+                at_ms=at_ms,
+                event=event,
+            )
+            for event in events
+        ),
+        sends=sends,
+        parent_thread_id=beneath,
+        at_ms=at_ms,
+        fence=fence,
+        release=release,
+    )
 
 
 def _readable(record: RunRecord, kept: Json, error: Exception) -> PersistedTaskMeta:

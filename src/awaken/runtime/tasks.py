@@ -24,18 +24,18 @@ from awaken.contract.background import (
     terminal_event,
 )
 from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.contract.commits import Fence, ThreadCommit, child_id
+from awaken.contract.commits import Fence, ThreadCommit, child_id, make
 from awaken.contract.control import inbox_channel
 from awaken.contract.owners import start_logged
 from awaken.contract.registry import ExecutionResolver
 from awaken.contract.store import Store
 from awaken.contract.threads import RunQuery
-from awaken.domain.event import RunEvent, RunFinish, RunStart
+from awaken.domain.event import RunStart
 from awaken.domain.lifecycle import CANCELLED, RunStatus
 from awaken.domain.message import Message
 from awaken.domain.recovery import ABANDONED
 from awaken.domain.run import RunRecord
-from awaken.errors import AwakenError, CommitUnknown, NotFound, StaleFence, StoreError
+from awaken.errors import AwakenError, NotFound, StaleFence, StoreError
 from awaken.ext import background
 from awaken.ext.background import (
     cancel_live_task,
@@ -50,7 +50,8 @@ from awaken.runtime.accounts import Accounts
 from awaken.runtime.active import ActiveRun, ActiveRuns
 from awaken.runtime.takeover import counted
 from awaken.runtime.task_mail import TaskMail
-from awaken.runtime.task_records import INTERRUPTED, KeptTask, is_task
+from awaken.runtime.task_records import INTERRUPTED, KeptTask, commit_of, is_task
+from awaken.runtime.unkept import Unkept
 from awaken.state.store import StateStore
 from awaken.tool.threads import TOOL_THREADS, ToolThreads
 
@@ -58,16 +59,16 @@ log = logging.getLogger("awaken.runtime")
 
 
 class LiveTask:
-    """A task that this process owns; `late` is how it ended, and what its owner is told, if that
-    could not be kept."""
+    """A task that this process owns; `end` is the commit of how it ended, if the store has not
+    taken it yet."""
 
-    __slots__ = ("failures", "fence", "late", "mail", "record", "slot")
+    __slots__ = ("end", "failures", "fence", "mail", "record", "slot")
 
     def __init__(self, slot: ActiveRun, fence: Fence, record: RunRecord) -> None:
         self.slot, self.fence, self.record = slot, fence, record
         self.failures = 0
         self.mail: asyncio.Future[None] | None = None
-        self.late: tuple[PersistedTaskMeta, Json] | None = None
+        self.end: ThreadCommit | None = None
 
     @property
     def can_be_taken_up(self) -> bool:
@@ -87,9 +88,11 @@ class Tasks:
         accounts: Accounts,
         listen: Callable[[], None],
         threads: ToolThreads,
+        unkept: Unkept,
     ) -> None:
         self._delegates = delegates
         self._threads = threads
+        self._unkept = unkept
         self._accounts = accounts
         self._store = store
         self._active = active
@@ -106,13 +109,17 @@ class Tasks:
             StoreError: it could not be kept.
         """
         kept = KeptTask(task, resume)
-        record = kept.begun(self._clock.now_ms())
+        now = self._clock.now_ms()
+        record = kept.begun(now)
         start = RunStart(thread_id=task.uid, run_id=task.uid, parent_run_id=record.parent_run_id)
         above = self._active.find_by_run(record.parent_run_id or "")
         if kept.agent_key is not None:
             await self._accounts.spread(task.parent_context.run_id)
         async with self._claimed(record) as live:
-            await self._commit(record, live.fence, start, beneath=await self._thread_above(task))
+            begun = commit_of(
+                record, live.fence, start, at_ms=now, beneath=await self._thread_above(task)
+            )
+            await make(self._store, begun)
             self._hold(live, left_on_close=above is not None and above.left_on_close)
         if live.slot.told_early:
             await self._pass_on(record.thread_id)
@@ -173,23 +180,39 @@ class Tasks:
         live = self._live.get(task.uid)
         if live is None:
             return False
+        if task.uid in self._unkept:
+            return True
         try:
             return await self._end(live, task, event)
         except StoreError:
             live.failures += 1
             if live.failures < background.ATTEMPTS:
                 raise
-            live.late = (task, event)
+            self._keep_later(live)
             return True
 
     async def _end(self, live: LiveTask, task: PersistedTaskMeta, event: Json) -> bool:
+        end, is_tried = live.end, live.end is not None
+        live.end = end = end or self._ending(live.record, live.fence, task, event)
         try:
-            told = await self._finish(live.record, live.fence, task, event)
+            await make(self._store, end, is_tried=is_tried)
         except StaleFence:
             log.warning("task %s is another process's by now", task.uid)
-            told = True
+            self._drop(live)
+            return True
+        await self._ended(live)
+        return bool(end.sends)
+
+    def _keep_later(self, live: LiveTask) -> None:
+        """Have the end of a task kept when the store is back; until then the task is live."""
+        assert live.end is not None, "the task has ended"
+        self._unkept.hold(live.fence, [live.end], partial(self._ended, live))
+
+    async def _ended(self, live: LiveTask) -> None:
+        """How a task ended is on record: its slot is free, and its owner is told."""
         self._drop(live)
-        return told
+        for command in live.end.sends if live.end is not None else ():
+            await self._pass_on(command.thread_id)
 
     def _drop(self, live: LiveTask) -> None:
         self._live.pop(live.record.run_id, None)
@@ -257,8 +280,13 @@ class Tasks:
         waits = [runner for runner in runners if runner is not None]
         if waits:
             await asyncio.wait(waits, timeout=grace)
-        for live in tuple(self._live.values()):
-            await self._give_up(live)
+        for uid, live in tuple(self._live.items()):
+            if live.end is None:
+                await self._give_up(live)
+                continue
+            if uid not in self._unkept:
+                self._keep_later(live)
+            self._drop(live)
 
     async def _give_up(self, live: LiveTask) -> None:
         """Leave a task to whoever takes it up."""
@@ -269,16 +297,9 @@ class Tasks:
             log.exception("task %s could not be given up", live.record.run_id)
 
     async def settle(self) -> None:
-        """See to tasks that are over here and not on record: keep how they ended, if that is
-        known, else leave them to whoever takes them up.
-
-        Raises:
-            StoreError: they cannot be kept now either.
-        """
-        for live in tuple(self._live.values()):
-            if live.late is not None:
-                await self._end(live, *live.late)
-            elif find_live_task(live.record.run_id) is None:
+        """Leave tasks that are gone here, nobody knows how, to whoever takes them up."""
+        for uid, live in tuple(self._live.items()):
+            if uid not in self._unkept and find_live_task(uid) is None:
                 await self._give_up(live)
 
     # -- after a crash ------------------------------------------------------------------------
@@ -310,7 +331,8 @@ class Tasks:
                 await self._give_up(live)
                 return False
             live.record = await self._taken_over(live.fence, now)
-            await self._commit(live.record, live.fence)
+            taken = commit_of(live.record, live.fence, at_ms=self._clock.now_ms())
+            await make(self._store, taken)
             if live.record.is_abandoned:
                 await self._end(live, *await self._broken_off(kept, ABANDONED))
                 return False
@@ -377,10 +399,13 @@ class Tasks:
                 return
             kept = KeptTask.of(now)
             reason = None if cancelled else kept.task.error or INTERRUPTED
-            await self._finish(now, fence, *await self._broken_off(kept, reason))
+            ending = self._ending(now, fence, *await self._broken_off(kept, reason))
+            await make(self._store, ending)
         except BaseException:
             await self._store.release(fence)
             raise
+        for command in ending.sends:
+            await self._pass_on(command.thread_id)
 
     async def _broken_off(
         self, kept: KeptTask, reason: str | None
@@ -399,17 +424,16 @@ class Tasks:
 
     # -- commits ------------------------------------------------------------------------------
 
-    async def _finish(
+    def _ending(
         self, record: RunRecord, fence: Fence, task: PersistedTaskMeta, event: Json
-    ) -> bool:
+    ) -> ThreadCommit:
+        """The commit that ends a task, and tells its owner unless that need not know."""
         kept = KeptTask(task, KeptTask.of(record).resume)
-        ended = kept.ended(record, self._clock.now_ms())
+        now = self._clock.now_ms()
+        ended = kept.ended(record, now)
         told = bool(task.owner_thread_id) and not task.internal
         sends = (self._told(task, event, "end"),) if told else ()
-        await self._commit(ended, fence, kept.finish(), sends=sends, release=True)
-        if told:
-            await self._pass_on(task.owner_thread_id)
-        return told
+        return commit_of(ended, fence, kept.finish(), at_ms=now, sends=sends, release=True)
 
     async def _pass_on(self, thread_id: str) -> None:
         """Bring what is kept for a thread to its run, if that is live here."""
@@ -428,42 +452,6 @@ class Tasks:
             messages=(_with_id(message, id),),
             at_ms=self._clock.now_ms(),
         )
-
-    async def _commit(
-        self,
-        record: RunRecord,
-        fence: Fence,
-        *events: RunStart | RunFinish,
-        sends: tuple[ThreadCommand, ...] = (),
-        beneath: str | None = None,
-        release: bool = False,
-    ) -> None:
-        now = self._clock.now_ms()
-        commit = ThreadCommit(
-            thread_id=record.thread_id,
-            expected_length=0,
-            run=record,
-            events=tuple(
-                RunEvent(
-                    thread_id=record.thread_id,
-                    run_id=record.run_id,
-                    parent_run_id=record.parent_run_id,
-                    at_ms=now,
-                    event=event,
-                )
-                for event in events
-            ),
-            sends=sends,
-            parent_thread_id=beneath,
-            at_ms=now,
-            fence=fence,
-            release=release,
-        )
-        try:
-            await self._store.commit(commit)
-        except CommitUnknown:
-            if await self._store.settle(commit) is None:
-                await self._store.commit(commit)
 
 
 def _parents(run: RunRecord) -> set[str]:

@@ -1,20 +1,49 @@
-"""What runs of this process have done that the store, which was away, has not taken yet."""
+"""What runs and tasks here have done that the store, which was away, has not taken yet."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
-from awaken.contract.commits import Fence, ThreadCommit
+from awaken.contract.commits import Fence, ThreadCommit, make
+from awaken.contract.owners import log_error, start_logged
 from awaken.contract.store import Store
 from awaken.errors import CommitUnknown, StoreError, StoreUnavailable
 
+PAUSE = 2.0
+"""Seconds between two tries to make what is held."""
 log = logging.getLogger("awaken.runtime")
 
 
+class Held:
+    """The commits of a thread that are still to be made, in their order, and what follows them.
+
+    They are made by one caller at a time; another one waits for the `lock`.
+    """
+
+    __slots__ = ("commits", "fence", "lock", "then")
+
+    def __init__(
+        self, fence: Fence, commits: list[ThreadCommit], then: Callable[[], Awaitable[None]]
+    ) -> None:
+        self.fence, self.commits, self.then = fence, commits, then
+        self.lock = asyncio.Lock()
+
+    def lost(self, error: object) -> None:
+        """Say what is lost with these commits."""
+        entries = [entry for commit in self.commits for entry in commit.calls]
+        calls = sorted({f"{entry.tool_name} ({entry.key})" for entry in entries})
+        what = f"what these calls came to is lost: {', '.join(calls)}"
+        log.error("thread %s: %s; %s", self.fence.thread_id, what if calls else _END_LOST, error)
+
+
+_END_LOST = "how it ended is lost"
+
+
 class Unkept:
-    """Commits that are still to be made, by thread.
+    """Commits that are still to be made, by thread. As long as there are any, they are tried again
+    from time to time.
 
     A thread stays this process's until they are: another one would find calls without an outcome,
     and report as unknown what is known here.
@@ -22,54 +51,89 @@ class Unkept:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._held: dict[str, tuple[Fence, list[ThreadCommit]]] = {}
+        self._held: dict[str, Held] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._keeper: asyncio.Task[None] | None = None
+        self._closed = False
 
     def __contains__(self, thread_id: str) -> bool:
         return thread_id in self._held
 
-    def hold(self, fence: Fence, commits: Sequence[ThreadCommit]) -> None:
-        """Keep the commits of a run that has broken off; they are made in their order."""
-        self._held[fence.thread_id] = (fence, list(commits))
+    def hold(
+        self,
+        fence: Fence,
+        commits: Sequence[ThreadCommit],
+        then: Callable[[], Awaitable[None]],
+    ) -> None:
+        """Keep the commits of a run or a task that is over here; they are made in their order.
+        `then` is called when the thread was given up."""
+        held = Held(fence, list(commits), then)
+        if self._closed:
+            held.lost("the runtime is closed")
+            return
+        self._held[fence.thread_id] = held
+        self.keep_trying()
 
-    async def settle(self, thread_id: str | None = None) -> None:
-        """Try again to make the commits of one thread, or of all, and then give it up.
+    def keep_trying(self) -> None:
+        """Try again from time to time, in this event loop, as long as something is held."""
+        if not self._held:
+            return
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            # What tried in an event loop that is over has ended with it.
+            self._loop, self._keeper = loop, None
+            for held in self._held.values():
+                held.lock = asyncio.Lock()
+        if self._keeper is None or self._keeper.done():
+            self._keeper = start_logged(self._keep_trying(), "what is held is not tried again", log)
+
+    async def _keep_trying(self) -> None:
+        while self._held:
+            await asyncio.sleep(PAUSE)
+            await self.try_again()
+
+    async def try_again(self, thread_id: str | None = None) -> None:
+        """Try to make the commits of one thread, or of all; what the store does not take is only
+        logged, and stays held."""
+        for id in tuple(self._held) if thread_id is None else (thread_id,):
+            try:
+                await self.settle(id)
+            except Exception as error:
+                log_error(error, f"thread {id} is still held, with what is not on record", log)
+
+    async def settle(self, thread_id: str) -> None:
+        """Make the commits of a thread, and give it up.
 
         Raises:
             StoreUnavailable, CommitUnknown: the store is still away; nothing is forgotten.
         """
-        for id in tuple(self._held) if thread_id is None else (thread_id,):
-            # Taken out meanwhile: nobody else makes them, too.
-            held = self._held.pop(id, None)
-            if held is None:
-                continue
-            fence, commits = held
+        held = self._held.get(thread_id)
+        if held is None:
+            return
+        async with held.lock:
+            if self._held.get(thread_id) is not held:
+                return  # whoever had the lock has made them
             try:
-                await self._make(commits)
-            except (StoreUnavailable, CommitUnknown, asyncio.CancelledError):
-                self._held[id] = held
+                while held.commits:
+                    await make(self._store, held.commits[0], is_tried=True)
+                    del held.commits[0]
+            except (StoreUnavailable, CommitUnknown):
                 raise
             except StoreError as error:
-                log.error("%s; %s", _lost(fence, commits), error)
-            await self._store.release(fence)
-
-    async def _make(self, commits: list[ThreadCommit]) -> None:
-        while commits:
-            # The answer to an earlier try may be what was lost.
-            if await self._store.settle(commits[0]) is None:
-                await self._store.commit(commits[0])
-            del commits[0]
+                held.lost(error)
+                held.commits.clear()
+            await self._store.release(held.fence)
+            del self._held[thread_id]
+        await held.then()
 
     async def close(self) -> None:
-        """Try once more, and say what was lost if that was in vain."""
-        for thread_id in tuple(self._held):
-            fence, commits = self._held[thread_id]
+        """Try once more, and say what was lost if that was in vain. What comes later is lost, too,
+        and said."""
+        self._closed = True
+        if self._keeper is not None:
+            self._keeper.cancel()
+        for thread_id, held in tuple(self._held.items()):
             try:
                 await self.settle(thread_id)
             except StoreError as error:
-                log.error("%s; %s", _lost(fence, commits), error)
-
-
-def _lost(fence: Fence, commits: Sequence[ThreadCommit]) -> str:
-    """What is lost with these commits."""
-    calls = sorted({f"{entry.tool_name} ({entry.key})" for each in commits for entry in each.calls})
-    return f"thread {fence.thread_id}: what these calls came to is lost: {', '.join(calls)}"
+                held.lost(error)

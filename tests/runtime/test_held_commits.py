@@ -17,10 +17,11 @@ from awaken.contract.llm import InferenceRequest
 from awaken.domain.inference import StreamResult
 from awaken.domain.lifecycle import CANCELLED, RunStatus
 from awaken.domain.message import Role
-from awaken.errors import StorageError, StoreUnavailable
+from awaken.errors import RunLeft, StorageError, StoreUnavailable
 from awaken.ext.background import ATTEMPTS, live_task_end
 from awaken.front import recovery
-from awaken.runtime import unkept
+from awaken.runtime import closing, unkept
+from awaken.runtime import runtime as engine
 from awaken.runtime.task_records import is_task
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock, FunctionModel, text_response, tool_call_response
@@ -262,3 +263,72 @@ async def test_a_command_for_a_thread_whose_results_are_held_keeps_no_other_wait
         await elsewhere.decide(T, {asked.tickets[0]: True})
 
         assert (await elsewhere.wait(T, timeout=30)).response == "Done."
+
+
+# -- closing ----------------------------------------------------------------------------------
+
+
+class Stuck(MemoryStore):
+    """A store that never answers to a commit that tells how a call ended; it is back when the
+    process does not wait any more, or never."""
+
+    def __init__(self, *, comes_back: bool) -> None:
+        super().__init__()
+        self.immediate = False
+        self.away, self._comes_back = True, comes_back
+        self.asked = asyncio.Event()
+
+    async def commit(self, commit: ThreadCommit) -> Committed:
+        if self.away and has_outcomes(commit.calls):
+            self.asked.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.away = not self._comes_back
+        return await super().commit(commit)
+
+
+async def close(runtime: Runtime, on_close: str) -> None:
+    """Close a runtime that gives nothing time to end."""
+    if on_close == "leave":
+        await runtime.engine.leave_all(grace=0.05)
+    await runtime.close()
+
+
+@pytest.fixture
+def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is given time to end."""
+    monkeypatch.setattr(closing, "CANCEL_GRACE", 0.05)
+    monkeypatch.setattr(engine, "CANCEL_GRACE", 0.05)
+
+
+@pytest.mark.usefixtures("hurry")
+async def test_a_run_that_is_left_while_the_store_is_away_loses_no_result() -> None:
+    store = Stuck(comes_back=True)
+    async with charging(store, on_close="leave") as runtime:
+        running = asyncio.ensure_future(runtime.run("shop", "Go!", thread=T))
+        await store.asked.wait()
+        await close(runtime, "leave")
+    with pytest.raises(RunLeft):
+        await running
+
+    async with charging(store, recover=False) as runtime:
+        (run,) = await runtime.recover()
+        assert (await run).response == "Done."
+        assert await results(runtime) == ["charged"]
+
+
+@pytest.mark.usefixtures("hurry")
+@pytest.mark.parametrize("on_close", ["leave", "cancel"])
+async def test_a_result_that_cannot_be_kept_before_a_runtime_closes_is_said_to_be_lost(
+    on_close: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = Stuck(comes_back=False)
+    async with charging(store, on_close=on_close) as runtime:
+        running = asyncio.ensure_future(runtime.run("shop", "Go!", thread=T))
+        await store.asked.wait()
+        await close(runtime, on_close)
+    with pytest.raises((RunLeft, asyncio.CancelledError)):
+        await running
+
+    assert "what these calls came to is lost: charge (" in caplog.text

@@ -13,6 +13,7 @@ from awaken.contract.control import is_ours
 from awaken.domain.event import Error, RunFinish, StepEnd, ToolCallDone
 from awaken.domain.lifecycle import (
     AWAITING_TASKS,
+    CANCELLED,
     NATURAL_END,
     Failed,
     RunStatus,
@@ -141,6 +142,17 @@ async def break_off(
             log.exception("the end of run %s could not be committed", run.identity.run_id)
             await _tell_lost(run, error)
             return await _hold_what_is_known(run)
+
+
+async def tear_down(run: LiveRun) -> None:
+    """Break a run off that has no more time, unless another process is to go on with it. How its
+    calls ended is not forgotten in either case."""
+    try:
+        if not run.is_left():
+            await break_off(run, CANCELLED)
+    finally:
+        await run.journal.stop()
+        await _hold_what_is_known(run)
 
 
 async def _attempt(work: Awaitable[None], what: str) -> None:

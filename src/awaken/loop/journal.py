@@ -308,7 +308,8 @@ class Journal:
         if self._lost is not None and self._commits is not None:
             (commit, later), self._lost = self._lost, None
             lost = CommitUnknown("whoever waited for it was cancelled")
-            committed = await self._after_error(self._commits, commit, later, lost)
+            # Who was torn down is not waited for: what the store does not take now is held.
+            committed = await self._after_error(self._commits, commit, later, lost, patience=0)
             await self._kept(commit, later, committed)
         if self._failure is not None:
             raise self._failure
@@ -357,6 +358,8 @@ class Journal:
         commit: ThreadCommit,
         later: list[int | RunEvent],
         error: BaseException,
+        *,
+        patience: float | None = None,
     ) -> Committed:
         """What a commit comes to in the end: where the answer was lost, find out; where the store
         is away and calls have ended, wait for it, though not for ever.
@@ -365,13 +368,14 @@ class Journal:
             StorageError: nothing can be kept from here on; whoever asks later is told, too.
         """
         lost, pause, began = 0, _FIRST_PAUSE, self._clock.monotonic()
+        patience = PATIENCE if patience is None else patience
         try:
             while True:
                 if isinstance(error, CommitUnknown) and lost < _ATTEMPTS:
                     lost += 1
                     log.warning("thread %s: %s; reading back", commit.thread_id, error)
                 elif _is_worth_waiting(commit, error) and (
-                    self._clock.monotonic() - began < PATIENCE
+                    self._clock.monotonic() - began < patience
                 ):
                     log.warning("thread %s: %s; trying again", commit.thread_id, error)
                     await self._clock.sleep(pause)
@@ -395,13 +399,23 @@ class Journal:
 
     # -- while the store is away --------------------------------------------------------------
 
+    async def stop(self) -> None:
+        """Stop waiting for the commit that is under way, if there is one; it can be held."""
+        under_way, self._under_way = self._under_way, None
+        if under_way is not None:
+            under_way.cancel()
+            await asyncio.wait([under_way])
+
     def hold(self) -> bool:
-        """Keep the commit that failed, and those that follow, in `unkept`, for whoever can make
-        them later; false if nothing is lost by forgetting it."""
+        """Keep the commit that failed, or that nobody waited for, and those that follow, in
+        `unkept`, for whoever can make them later; false if nothing is lost by forgetting it."""
         refused, failure = self._refused, self._failure
-        if refused is None or failure is None or not _is_worth_waiting(refused, failure.cause):
+        if self._lost is not None and has_outcomes(self._lost[0].calls):
+            refused = self._lost[0]
+        elif refused is None or failure is None or not _is_worth_waiting(refused, failure.cause):
             return False
-        self._durable = self._durable[len(refused.events) :]
+        else:
+            self._durable = self._durable[len(refused.events) :]
         self._later.clear()
         self._refused = self._failure = self._lost = None
         self._holds, self.is_unsettled = True, False

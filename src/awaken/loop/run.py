@@ -36,7 +36,7 @@ from awaken.errors import (
     StateError,
 )
 from awaken.loop.answer import check_answer
-from awaken.loop.end import break_off, finish, finish_event
+from awaken.loop.end import break_off, finish, finish_event, tear_down
 from awaken.loop.inbox import read_inbox
 from awaken.loop.live import AgentLoopParams, AgentRunResult, LiveRun
 from awaken.loop.recover import abandon, count_unanswered, take_up
@@ -84,8 +84,8 @@ async def run_agent_loop(params: AgentLoopParams) -> AgentRunResult:
     except BaseException as error:
         if is_ours(error):
             # In a coroutine that is being closed nothing can be awaited.
-            if not isinstance(error, GeneratorExit) and not run.is_left():
-                await break_off(run, CANCELLED)
+            if not isinstance(error, GeneratorExit):
+                await tear_down(run)
             raise
         failure = _as_loop_error(error)
         await break_off(run, Failed(value=str(failure)), failure)

@@ -28,15 +28,17 @@ async def cancel_and_wait(run: asyncio.Future[None], slot: ActiveRun) -> None:
 
 
 async def wait_or_tear_down(runs: Iterable[ActiveRun], grace: float) -> None:
-    """Wait for runs that are to end; those that have not in time are torn down."""
+    """Wait for runs that are to end; those that have not in time are torn down: first with the time
+    to come to an end, then without it."""
     tasks = [run.task for run in runs if run.task is not None]
     if not tasks:
         return
     _, stuck = await asyncio.wait(tasks, timeout=grace)
-    for task in stuck:
-        task.cancel()
-    if stuck:
-        await asyncio.wait(stuck, timeout=CANCEL_GRACE)
+    for _ in range(2):
+        for task in stuck:
+            task.cancel()
+        if stuck:
+            _, stuck = await asyncio.wait(stuck, timeout=CANCEL_GRACE)
 
 
 async def close_plugins(plugins: Iterable[Closes], *, leave: bool) -> HookFailed | None:

@@ -496,7 +496,7 @@ class AgentRuntime(LiveControl):
         self._leaving_taken_up.cancel()
         await wait_or_tear_down(self.active.all(), grace)
         await self.tasks.close(leave=leave, grace=grace)
-        await self.unkept.close()
+        await self.unkept.close(CANCEL_GRACE)
         self._listener.stop()
 
 

@@ -126,14 +126,18 @@ class Unkept:
             del self._held[thread_id]
         await held.then()
 
-    async def close(self) -> None:
-        """Try once more, and say what was lost if that was in vain. What comes later is lost, too,
-        and said."""
+    async def close(self, grace: float) -> None:
+        """Try once more, for so many seconds, and say what was lost if that was in vain. What comes
+        later is lost, too, and said."""
         self._closed = True
         if self._keeper is not None:
             self._keeper.cancel()
+        until = asyncio.get_running_loop().time() + grace
         for thread_id, held in tuple(self._held.items()):
             try:
-                await self.settle(thread_id)
+                async with asyncio.timeout_at(until):
+                    await self.settle(thread_id)
+            except TimeoutError:
+                held.lost("the store did not answer in time")
             except StoreError as error:
                 held.lost(error)

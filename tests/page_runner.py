@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -26,6 +27,7 @@ from awaken.contract.llm import LlmExecutor
 from awaken.front import loading
 
 TESTS = str(Path(__file__).parent)
+KEY = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}:\d+")
 
 
 def main() -> None:
@@ -34,23 +36,28 @@ def main() -> None:
     os.chdir(folder)
     sys.path[0] = str(folder)
     sys.path.append(TESTS)
-    outcomes = []
+    outcomes: list[dict[str, Any]] = []
     for number, block in enumerate(blocks):
         file = folder / (block["name"] or f"block_{number}.py")
         if block["language"] == "python":
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(block["code"])
-        outcomes.append(outcome_of(block, file))
+        printed = "".join(outcome["output"] for outcome in outcomes)
+        outcomes.append(outcome_of(block, file, KEY.findall(printed)))
     json.dump(outcomes, sys.stdout)
 
 
-def outcome_of(block: dict[str, Any], file: Path) -> dict[str, Any]:
-    """Run a block: what it printed, and how it ended."""
+def outcome_of(block: dict[str, Any], file: Path, keys: list[str]) -> dict[str, Any]:
+    """Run a block: what it printed, and how it ended.
+
+    Keys are different each time: a key on a page stands for the last one that was printed.
+    """
     notes = block["notes"]
     if block["language"] == "python":
         return run(notes, ["pytest" if "pytest" in notes else "python", str(file)])
     shown: dict[str, Any] = {"output": "", "errors": "", "status": 0}
     for words in block["commands"]:
+        words = [keys[-1] if keys and KEY.fullmatch(word) else word for word in words]
         environment = {}
         while "=" in words[0]:  # NAME=value before a command
             name, _, environment[name] = words.pop(0).partition("=")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -185,6 +186,12 @@ def awaken(
         timeout=DEADLINE,
         env=environment() | ({"AWAKEN_STORE": store} if store else {}),
     )
+
+
+def only_key(shown: str) -> str:
+    """The key of the one ticket in what `awaken show --json` printed."""
+    (ticket,) = json.loads(shown)["tickets"]
+    return str(ticket["key"])
 
 
 def wait_until(holds: Callable[[], bool], what: str) -> None:

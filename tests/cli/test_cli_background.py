@@ -101,9 +101,10 @@ def test_a_question_from_the_background_can_be_left_and_answered_later(home: Pat
         process.read_until("to go on: awaken resume team:bank t1")
         process.read_until("waiting for tasks · 2 steps")
         assert process.exit_code() == 3
-    asking = process.printed.partition("to answer: awaken decide ")[2].split()[0]
+    asking = process.printed.partition("to answer: awaken decide ")[2].split()[:3]
+    assert asking[2] == "yes"
 
-    decided = awaken("decide", asking, "yes", cwd=home)
+    decided = awaken("decide", *asking, cwd=home)
     assert decided.returncode == 0, decided.stderr
     resumed = awaken("resume", "team:bank", "t1", cwd=home)
     assert resumed.returncode == 0, resumed.stderr

@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from cli_process import awaken, on_terminal, wait_until
+from cli_process import awaken, on_terminal, only_key, wait_until
 
 from awaken.codec import loads
 from awaken.domain.event import RunEvent, TextDelta
@@ -133,7 +133,8 @@ def test_a_delegates_question_is_answered_by_another_command(home: Path) -> None
         process.type("\x04")
         assert process.exit_code() == 3
 
-    decided = awaken("decide", "t1", "yes", *kept[2:], cwd=home)
+    key = only_key(awaken("show", "t1", "--json", *kept[2:], cwd=home).stdout)
+    decided = awaken("decide", "t1", key, "yes", *kept[2:], cwd=home)
     assert decided.returncode == 0, decided.stderr
     resumed = awaken("resume", "office:paying", "t1", *kept[2:], cwd=home)
 

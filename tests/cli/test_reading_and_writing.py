@@ -106,7 +106,9 @@ def test_a_table_is_cut_only_where_somebody_watches_and_only_at_its_end() -> Non
 
 def test_the_way_back_can_be_typed_as_it_stands() -> None:
     back = WayBack("my app.py:agent", "sqlite:///a b.db")
-    assert back.decide("a thread") == "awaken decide 'a thread' yes --store 'sqlite:///a b.db'"
+    ticket = RunWaitingTicket(ticket_id="i", tool_call_id="c", tool_name="f", updated_at=0, key="k")
+    typed = "awaken decide 'a thread' k yes --store 'sqlite:///a b.db'"
+    assert back.decide("a thread", ticket) == typed
     assert back.resume("t") == "awaken resume 'my app.py:agent' t --store 'sqlite:///a b.db'"
     assert way_back("app:agent", "memory:") is None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from cli_process import Here, on_pipe, on_terminal
+from cli_process import Here, on_pipe, on_terminal, only_key
 from store_kit import write_store
 
 from awaken import Runtime
@@ -84,7 +84,8 @@ def test_a_killed_run_can_be_cancelled_by_a_process_that_has_no_agents(
 
 
 def test_an_answer_is_kept_until_the_run_is_resumed(home: Path, here: Here) -> None:
-    told = here("decide", "bill-1", "yes", "--by", "ada").out
+    key = only_key(here("show", "bill-1", "--json").out)
+    told = here("decide", "bill-1", key, "yes", "--by", "ada").out
     assert "approved by ada\nnobody runs it now" in told
     assert "  awaken resume MODULE:AGENT bill-1\n" in told
     denied = here("decide", "bill-2", "no", "--reason", "too much", "--json")
@@ -141,7 +142,8 @@ def test_somebody_says_what_became_of_a_call_that_cannot_be_asked(
     asked = here("resume", "app:pilot", "--yes")
     assert asked.code == 3
     assert "nobody knows whether launch() took effect: the run waits" in asked.err
-    assert "Did it take effect?" in here("decide", "moon", *answer).out
+    key = only_key(here("show", "moon", "--json").out)
+    assert "Did it take effect?" in here("decide", "moon", key, *answer).out
     done = here("resume", "app:pilot", "moon")
     assert done.code == 0, done.err
     assert heard in done.out
@@ -156,10 +158,11 @@ def test_a_runtime_that_recovers_by_itself_is_waited_for(home: Path, here: Here)
 
 
 def test_resuming_as_json_prints_the_events(home: Path, here: Here) -> None:
-    mere_yes = here("decide", "wall", "yes")
+    key = only_key(here("show", "wall", "--json").out)
+    mere_yes = here("decide", "wall", key, "yes")
     assert mere_yes.code == 2
     assert "colour waits for a value: give it with --value" in mere_yes.err
-    assert here("decide", "wall", "--value", '{"name": "blue"}').code == 0
+    assert here("decide", "wall", key, "--value", '{"name": "blue"}').code == 0
     done = here("resume", "app:painter", "--json")
     assert done.code == 0, done.err
     events = [loads(line, RunEvent) for line in done.out.splitlines()]
@@ -170,7 +173,8 @@ def test_resuming_as_json_prints_the_events(home: Path, here: Here) -> None:
 
 
 def test_runs_of_other_agents_are_left_where_they_are(home: Path, here: Here) -> None:
-    here("decide", "bill-1", "yes")
+    key = only_key(here("show", "bill-1", "--json").out)
+    assert here("decide", "bill-1", key, "yes").code == 0
     done = here("resume", "app:adder")
     assert done.code == 0
     assert "runs of other agents were left, too: payer" in done.err
@@ -182,5 +186,6 @@ def test_runs_of_other_agents_are_left_where_they_are(home: Path, here: Here) ->
 def test_a_run_left_suspended_says_how_to_come_back(home: Path, here: Here) -> None:
     done = here("run", "app:painter", "Paint!", "--thread", "a wall")
     assert done.code == 3
-    assert "to answer:  awaken decide 'a wall' yes\n" in done.out
+    key = only_key(here("show", "a wall", "--json").out)
+    assert f"to answer:  awaken decide 'a wall' {key} --value JSON\n" in done.out
     assert "to go on:   awaken resume app:painter 'a wall'\n" in done.out

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from cli_process import Here, Printed, on_pipe, on_terminal, write_app
+from cli_process import Here, Printed, on_pipe, on_terminal, only_key, write_app
 
 from awaken.codec import from_json, loads
 from awaken.contract.threads import Page
@@ -122,7 +122,8 @@ def test_a_waiting_run_goes_on_where_it_is_with_the_answer_it_gets(
         first.read_until("you › ")
         first.type("Pay!\n")
         first.read_until("why not] › ")
-        told = printed("decide", "bill", *answer, "--by", "ada")
+        key = only_key(printed("show", "bill", "--json"))
+        told = printed("decide", "bill", key, *answer, "--by", "ada")
         assert "refund(euros=7)\n  Approve refund?\n" in told
         assert f"{words}\nthe process that runs it goes on with it\n" in told
         first.read_until("refund was answered by ada")
@@ -135,7 +136,8 @@ def test_a_decision_as_json_is_the_ticket_and_a_second_one_is_refused(
 ) -> None:
     with on_terminal("run", "app:payer", "Pay!", "--thread", "bill", cwd=home) as first:
         first.read_until("why not] › ")
-        told = loads(printed("decide", "bill", "c1", "yes", "--by", "ada", "--json"))
+        key = only_key(printed("show", "bill", "--json"))
+        told = loads(printed("decide", "bill", key, "yes", "--by", "ada", "--json"))
         assert told["live"] is True
         ticket = from_json(told["ticket"], Ticket)
         assert ticket.status is TicketStatus.ANSWERED

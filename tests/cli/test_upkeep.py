@@ -111,7 +111,9 @@ def test_an_age_that_is_none_is_refused(here: Here, age: str) -> None:
     ("arguments", "words"),
     [
         (("bill",), "say yes or no, or give --edit or --value"),
-        (("bill", "c9", "yes"), "no call 'c9' waits in thread bill; these do: c1: refund(euros=7)"),
+        (("bill", "c9", "yes"), "no call 'c9' waits in thread bill; these do: "),
+        (("bill", "c1", "yes"), "name the one that was seen by its key, or give its --digest"),
+        (("bill", "yes", "--digest", "0"), "no question of digest '0' waits in thread bill"),
         (("bill", "c1", "maybe"), "'maybe' is neither yes nor no"),
         (("bill", "--edit", "[7]"), "--edit takes all arguments as a JSON object, not [7]"),
         (("bill", "no", "--value", "1"), "no leaves nothing to edit"),
@@ -126,4 +128,4 @@ def test_a_decision_that_makes_no_sense_is_refused_with_the_next_move(
     done = here("decide", *arguments)
     assert done.code == 2
     assert words in done.err
-    assert "  awaken decide bill yes" in here("show", "bill").out
+    assert "waits for an answer\n  ? refund(euros=7)" in here("show", "bill").out

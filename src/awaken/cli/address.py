@@ -10,6 +10,8 @@ from urllib.parse import unquote
 import msgspec
 
 from awaken.cli.exits import Mistake
+from awaken.cli.question import line_to_answer, shell_word
+from awaken.domain.run import RunWaitingTicket
 
 DEFAULT_STORE = "sqlite:///awaken.db"
 STORE_VARIABLE = "AWAKEN_STORE"
@@ -61,11 +63,11 @@ class WayBack(msgspec.Struct, frozen=True):
     store: str | None = None
     new_thread: bool = False
 
-    def decide(self, thread: str) -> str:
-        return f"awaken decide {shlex.quote(thread)} yes{self._option()}"
+    def decide(self, thread: str, ticket: RunWaitingTicket) -> str:
+        return f"{line_to_answer(thread, ticket)}{self._option()}"
 
     def resume(self, thread: str) -> str:
-        return f"awaken resume {shlex.quote(self.target)} {shlex.quote(thread)}{self._option()}"
+        return f"awaken resume {shlex.quote(self.target)} {shell_word(thread)}{self._option()}"
 
     def _option(self) -> str:
         return f" --store {shlex.quote(self.store)}" if self.store else ""

@@ -153,7 +153,7 @@ class Conversation:
             answer = await self.decider.decide(ticket)
             if answer is None:
                 if self.back is not None:
-                    view.note(f"to answer: {self.back.decide(asking.thread_id)}")
+                    view.note(f"to answer: {self.back.decide(asking.thread_id, ticket)}")
                     view.note(f"to go on: {self.back.resume(self.thread)}")
                 return False
             answers[ticket] = answer
@@ -233,9 +233,11 @@ class Conversation:
             if self.interrupts.hit:
                 # Pressed before there was a run to cancel; doing it twice is harmless.
                 self.runtime.engine.cancel(self.thread)
-            elif not left and event.thread_id == self.thread and pauses(event):
-                asking = Asking(self, await self._tickets(event.run_id))
-                asking.begin(group, view)
+            elif event.thread_id == self.thread and pauses(event):
+                view.tally.questions = await self._tickets(event.run_id)
+                if not left:
+                    asking = Asking(self, view.tally.questions)
+                    asking.begin(group, view)
         if asking is not None:
             await asking.over(view)
 

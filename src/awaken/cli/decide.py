@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from dataclasses import dataclass
 
@@ -12,12 +11,12 @@ from rich.console import Console
 from rich.text import Text
 
 from awaken.cli.console import open_console
-from awaken.cli.decider import AtTerminal, approval, read_value, user_name, wants_value
+from awaken.cli.decider import AtTerminal, approval, read_value, user_name
 from awaken.cli.desk import Desk, Subject, at_desk
 from awaken.cli.exits import Exit, Mistake
 from awaken.cli.lines import Interrupted, Lines, is_terminal
 from awaken.cli.options import print_json, steers
-from awaken.cli.question import Question
+from awaken.cli.question import Question, line_to_answer, shell_word, visible_line, wants_value
 from awaken.cli.text import ago, call_words, one_line
 from awaken.cli.transcript import Transcript
 from awaken.codec import Json
@@ -28,7 +27,6 @@ from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.domain.value import Value
 from awaken.ids import UUID7
 
-LONGEST_QUESTION = 4_000
 _YES, _NO = ("yes", "y"), ("no", "n")
 
 
@@ -45,6 +43,7 @@ class Decided(Value, frozen=True, kw_only=True):
 @click.option("--edit", metavar="JSON", help="Yes, with these arguments instead.")
 @click.option("--value", metavar="JSON", help="Yes, and this is the answer; plain text will do.")
 @click.option("--reason", metavar="TEXT", help="Why; the model is told why not.")
+@click.option("--digest", metavar="DIGEST", help="The question that is meant, as it was seen.")
 @click.option("--by", metavar="NAME", help="Who decides.  [default: the user of this machine]")
 @steers
 def decide(
@@ -53,6 +52,7 @@ def decide(
     edit: str | None,
     value: str | None,
     reason: str | None,
+    digest: str | None,
     by: str | None,
     store: str | None,
     as_json: bool,
@@ -60,26 +60,31 @@ def decide(
     """Answer a call that waits for a person.
 
     \b
-      awaken decide case-7 yes
+      awaken decide case-7
       awaken decide case-7 no --reason "over the limit"
-      awaken decide case-7 --edit '{"order": 1042, "euros": 12}'
-      awaken decide case-7 call_2 --value '{"colour": "blue"}'
+      awaken decide case-7 KEY yes
+      awaken decide case-7 KEY --edit '{"order": 1042, "euros": 12}'
+      awaken decide case-7 --value '{"colour": "blue"}' --digest DIGEST
 
-    TICKET, a call's or ticket's id, may be left out if only one waits. Without yes or no, on a
-    terminal, you are asked. The answer holds for exactly what is shown: if the call was answered,
-    replaced or withdrawn meanwhile, it is refused and nothing changes.
+    Without yes or no, on a terminal, you are shown the question and asked. Otherwise a yes, --edit
+    and --value name the question that was seen: TICKET is its key, or --digest is its digest;
+    `awaken show` prints both. If that question was answered, replaced or withdrawn meanwhile, the
+    answer is refused and nothing changes. A no may also name a call's id, or none if only one
+    waits.
 
     A run that is alive goes on at once, in the process it is in. Otherwise the answer is kept until
     `awaken resume` takes the run up.
     """
-    wanted = _read_words(words, edit, value, reason, by or user_name())
+    wanted = _read_words(words, edit, value, reason, digest, by or user_name())
 
     async def work(desk: Desk) -> Exit:
         subject = await desk.find(id)
-        ticket = await _ticket(desk, subject, wanted.target)
+        ticket = await _ticket(desk, subject, wanted)
         console = open_console(sys.stdout)
         if not as_json:
             _show(console, ticket, desk.now_ms(), whole=wanted.verdict is not None)
+        if wanted.verdict is None and not as_json:
+            console.print(Text(f"  {line_to_answer(subject.id, ticket)}", "dim"))
         answer = await _answer(wanted, ticket, console, ask=is_terminal() and not as_json)
         if answer is None:
             console.print(Text("not answered", "dim"))
@@ -107,11 +112,17 @@ class Wanted:
     value: Json
     has_value: bool
     reason: str | None
+    digest: str | None
     by: str
 
 
 def _read_words(
-    words: tuple[str, ...], edit: str | None, value: str | None, reason: str | None, by: str
+    words: tuple[str, ...],
+    edit: str | None,
+    value: str | None,
+    reason: str | None,
+    digest: str | None,
+    by: str,
 ) -> Wanted:
     """
     Raises:
@@ -139,30 +150,41 @@ def _read_words(
         value=None if value is None else read_value(value),
         has_value=value is not None,
         reason=reason,
+        digest=digest,
         by=by,
     )
 
 
-async def _ticket(desk: Desk, subject: Subject, target: str | None) -> Ticket:
+async def _ticket(desk: Desk, subject: Subject, wanted: Wanted) -> Ticket:
     """The one open ticket that is meant.
 
     Raises:
-        Mistake: there is none, or no telling which.
+        Mistake: there is none, no telling which, or a yes that could be for another question.
     """
+    target, digest = wanted.target, wanted.digest
     tickets = await open_tickets(desk, subject)
     if not tickets:
         raise Mistake(f"nothing in {subject.words} waits for an answer; `awaken show` tells more")
     found = [
         ticket
         for ticket in tickets
-        if target is None or ticket.answers_to(target) or ticket.key.startswith(target)
+        if (target is None or ticket.answers_to(target)) and digest in (None, ticket.digest)
     ]
-    if len(found) == 1:
-        return found[0]
-    waiting = "; ".join(f"{t.call_id}: {call_words(t.tool_name, t.arguments, 80)}" for t in tickets)
+    waiting = "; ".join(
+        f"{one_line(t.key)}: {call_words(t.tool_name, t.arguments, 80)}" for t in tickets
+    )
     if not found:
-        raise Mistake(f"no call {target!r} waits in {subject.words}; these do: {waiting}")
-    raise Mistake(f"several calls wait in {subject.words}, say which: {waiting}")
+        named = f"call {target!r}" if digest is None else f"question of digest {digest!r}"
+        raise Mistake(f"no {named} waits in {subject.words}; these do: {waiting}")
+    if len(found) > 1:
+        raise Mistake(f"several calls wait in {subject.words}, say which by its key: {waiting}")
+    (ticket,) = found
+    if wanted.verdict and digest is None and target != ticket.key:
+        raise Mistake(
+            "ids of calls may come again with another question: name the one that was seen by its "
+            f"key, or give its --digest; in {subject.words} waits {waiting}"
+        )
+    return ticket
 
 
 async def open_tickets(desk: Desk, subject: Subject) -> tuple[Ticket, ...]:
@@ -237,7 +259,7 @@ def _show(console: Console, ticket: Ticket, now_ms: int, *, whole: bool) -> None
     call = Question(ticket.tool_name, ticket.arguments)
     console.print(Text(call.whole if whole else call.words, "bold"))
     if ticket.message:
-        console.print(f"  {one_line(ticket.message, LONGEST_QUESTION)}")
+        console.print(f"  {visible_line(ticket.message)}")
     until = "" if ticket.expires_at is None else f", expires {ago(now_ms, ticket.expires_at)}"
     console.print(
         Text(f"  asked {ago(now_ms, ticket.asked_at)}{until} · digest {ticket.digest}", "dim")
@@ -255,4 +277,4 @@ def _told(
         console.print("the process that runs it goes on with it")
     else:
         console.print("nobody runs it now; this goes on with it:")
-        console.print(f"  awaken resume MODULE:AGENT {shlex.quote(subject.id)}")
+        console.print(f"  awaken resume MODULE:AGENT {shell_word(subject.id)}")

@@ -12,11 +12,10 @@ from typing import Protocol
 import msgspec
 
 from awaken.cli.lines import Interrupted, Lines
-from awaken.cli.question import Question
+from awaken.cli.question import Question, asks_outcome, wants_value
 from awaken.cli.text import call_words
 from awaken.cli.transcript import Transcript
 from awaken.codec import Json, loads
-from awaken.domain.recovery import OUTCOME_UNKNOWN
 from awaken.domain.run import RunWaitingTicket
 from awaken.domain.suspension import ResumeAction, ToolCallResume, ToolCallResumeMode
 from awaken.domain.ticket import Ticket
@@ -48,21 +47,6 @@ def user_name() -> str:
         return getpass.getuser()
     except (KeyError, OSError):  # a container may run as somebody who has no name
         return f"uid {os.getuid()}"
-
-
-def asks_outcome(ticket: RunWaitingTicket | Ticket) -> bool:
-    """Whether somebody has to say what became of a call that a crash has cut short."""
-    asker = ticket.asker
-    return ticket.ticket_id.startswith(f"{OUTCOME_UNKNOWN}:") or (
-        asker is not None and asker.reason == OUTCOME_UNKNOWN
-    )
-
-
-def wants_value(ticket: RunWaitingTicket | Ticket) -> bool:
-    """Whether the answer itself becomes the call's result, as with tools of a front end, or is a
-    message to an agent that waits for one."""
-    mode = ticket.resume_mode if ticket.asker is None else ticket.asker.resume_mode
-    return mode is ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT and not asks_outcome(ticket)
 
 
 def approval(ticket: RunWaitingTicket | Ticket) -> ToolCallResume:

@@ -49,7 +49,9 @@ class Subject:
 
     @property
     def words(self) -> str:
-        return f"thread {self.thread.id}" if self.run is None else f"run {self.run.run_id}"
+        return one_line(
+            f"thread {self.thread.id}" if self.run is None else f"run {self.run.run_id}"
+        )
 
 
 class Desk:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 
 import click
@@ -11,6 +10,7 @@ from awaken.cli.console import open_console
 from awaken.cli.desk import Desk, at_desk
 from awaken.cli.exits import Exit
 from awaken.cli.options import print_json, steers
+from awaken.cli.question import shell_word
 from awaken.cli.text import count
 
 
@@ -41,7 +41,7 @@ def fork(id: str, at: int | None, new: str | None, store: str | None, as_json: b
         console.print(
             f"thread {made.id} begins with {count(made.message_count, 'message')} of {thread.id}"
         )
-        console.print(f"  awaken run MODULE:AGENT … --thread {shlex.quote(made.id)}")
+        console.print(f"  awaken run MODULE:AGENT … --thread {shell_word(made.id)}")
         return Exit.DONE
 
     return at_desk(store, work)

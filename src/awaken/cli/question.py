@@ -6,14 +6,27 @@ are escaped, and each long value is shortened by itself, so that none hides the 
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Iterable
 
-from awaken.cli.text import escaped
+from awaken.cli.text import escaped, one_line
 from awaken.codec import Json, dumps_text
+from awaken.domain.recovery import OUTCOME_UNKNOWN
+from awaken.domain.run import RunWaitingTicket
+from awaken.domain.suspension import ToolCallResumeMode
+from awaken.domain.ticket import Ticket
 
 LONGEST_VALUE = 400
 MOST_ITEMS = 50
 DEEPEST = 12
+
+# Python takes these for printable, and a terminal shows nothing, or a blank, in their place:
+# joiners, fillers, blanks and variation selectors.
+_UNSEEN = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
+    "\U00013441\U00013442\U00016fe4\U0001d159\U000e0100-\U000e01ef]"
+)
 
 
 class Question:
@@ -70,7 +83,7 @@ class Question:
 def _written(name: str, arguments: Json) -> str:
     if isinstance(arguments, dict):
         return _call(name, arguments.items())
-    return _visible(f"{name}({'' if arguments is None else dumps_text(arguments)})")
+    return visible(f"{name}({'' if arguments is None else dumps_text(arguments)})")
 
 
 def _call(name: str, members: Iterable[tuple[str, Json]]) -> str:
@@ -79,11 +92,54 @@ def _call(name: str, members: Iterable[tuple[str, Json]]) -> str:
         f"{key if key.isidentifier() else dumps_text(key)}={dumps_text(value)}"
         for key, value in members
     )
-    return _visible(f"{name}({words})")
+    return visible(f"{name}({words})")
 
 
-def _visible(text: str) -> str:
+def visible(text: str) -> str:
     """`text` with every character that would not show escaped."""
+    text = _UNSEEN.sub(lambda found: escaped(found[0]), text)
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() else escaped(one) for one in text)
+
+
+def visible_line(text: str) -> str:
+    """All of a text that people wrote, on one line, with what would not show escaped."""
+    return visible(" ".join(text.split()))
+
+
+# -- how it is answered -------------------------------------------------------------------------
+
+
+def asks_outcome(ticket: RunWaitingTicket | Ticket) -> bool:
+    """Whether a person has to say what became of a call that a crash has cut short."""
+    asker = ticket.asker
+    return ticket.ticket_id.startswith(f"{OUTCOME_UNKNOWN}:") or (
+        asker is not None and asker.reason == OUTCOME_UNKNOWN
+    )
+
+
+def wants_value(ticket: RunWaitingTicket | Ticket) -> bool:
+    """Whether the answer itself becomes the call's result, as with tools of a front end, or is a
+    message to an agent that waits for one."""
+    mode = ticket.resume_mode if ticket.asker is None else ticket.asker.resume_mode
+    return mode is ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT and not asks_outcome(ticket)
+
+
+def line_to_answer(id: str, ticket: RunWaitingTicket | Ticket, *, is_cut: bool = False) -> str:
+    """What to type to say yes to exactly this question: it is named by its key.
+
+    A question of which a part was left out is put again, whole, before it is answered.
+    """
+    words = f"awaken decide {shell_word(id)} {shell_word(ticket.key or ticket.ticket_id)}"
+    if wants_value(ticket):
+        return f"{words} --value JSON"
+    if is_cut or Question(ticket.tool_name, ticket.arguments).is_cut:
+        return words
+    return f"{words} yes"
+
+
+def shell_word(text: str) -> str:
+    """An id as it is typed; an id that holds a line's end does not begin another line."""
+    word = shlex.quote(text)
+    return word if word.isprintable() else one_line(word)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 
 import click
@@ -11,6 +10,7 @@ from awaken.cli.console import open_console
 from awaken.cli.desk import Desk, at_desk
 from awaken.cli.exits import Exit
 from awaken.cli.options import complain, print_json, steers
+from awaken.cli.question import shell_word
 from awaken.domain.value import Value
 
 
@@ -40,7 +40,7 @@ def send(id: str, text: str, store: str | None, as_json: bool) -> Exit:
         if not await desk.runtime.send(subject.id, text):
             complain(
                 f"no run of {subject.words} is open to read it; this starts one: "
-                f"awaken run MODULE:AGENT … --thread {shlex.quote(subject.thread.id)}"
+                f"awaken run MODULE:AGENT … --thread {shell_word(subject.thread.id)}"
             )
             return Exit.FAILED
         if as_json:

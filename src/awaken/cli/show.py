@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Mapping, Sequence
 
@@ -15,6 +14,7 @@ from awaken.cli.decide import open_tickets
 from awaken.cli.desk import Desk, Subject, at_desk, standing, thread_standing
 from awaken.cli.exits import Exit
 from awaken.cli.options import print_json, steers
+from awaken.cli.question import Question, line_to_answer, shell_word, visible_line
 from awaken.cli.runs import COLUMNS, run_row
 from awaken.cli.started import (
     MOST_STARTED,
@@ -25,7 +25,7 @@ from awaken.cli.started import (
     started_by,
     task_title,
 )
-from awaken.cli.tables import print_fields, print_table
+from awaken.cli.tables import LONGEST_FIELD, print_fields, print_table
 from awaken.cli.text import ago, call_words, count, one_line, result_words, seconds
 from awaken.cli.transcript import Transcript
 from awaken.contract.commits import CallEntry, CallPhase, call_key
@@ -156,7 +156,7 @@ def _thread(console: Console, shown: Shown, left_behind: frozenset[str], now_ms:
     thread = shown.thread
     holds = f"{count(thread.message_count, 'message')}, {count(thread.event_count, 'event')}"
     forked = f"{thread.forked_from} at event {thread.forked_at}" if thread.forked_from else ""
-    console.print(Text(f"thread {thread.id}", "bold"))
+    console.print(Text(one_line(f"thread {thread.id}"), "bold"))
     fields = (
         ("state", thread_standing(thread, left_behind)),
         ("holds", holds),
@@ -171,7 +171,7 @@ def _thread(console: Console, shown: Shown, left_behind: frozenset[str], now_ms:
             console, COLUMNS[:-1], [run_row(r, left_behind, now_ms)[:-1] for r in shown.runs]
         )
     if len(shown.runs) == MOST_RUNS:
-        words = f"there may be more: awaken runs --thread {shlex.quote(thread.id)}"
+        words = f"there may be more: awaken runs --thread {shell_word(thread.id)}"
         console.print(Text(words, "dim"))
 
 
@@ -262,19 +262,20 @@ def _tickets(console: Console, subject: Subject, tickets: Sequence[Ticket], now_
         return
     console.print(Text("\nwaits for an answer", "bold yellow"))
     for ticket in tickets:
-        words = call_words(ticket.tool_name, ticket.arguments, 1_000)
+        call = Question(ticket.tool_name, ticket.arguments)
+        asks = visible_line(ticket.message or ticket.reason or "")
         until = ago(now_ms, ticket.expires_at) if ticket.expires_at is not None else ""
-        console.print(f"  ? {words}")
+        console.print(f"  ? {call.words}")
         fields = (
-            ("  asks", ticket.message or ticket.reason or ""),
+            ("  asks", asks),
             ("  ticket", f"{ticket.key} (call {ticket.call_id})"),
             ("  digest", ticket.digest),
             ("  asked", ago(now_ms, ticket.asked_at)),
             ("  expires", until),
         )
         print_fields(console, fields)
-    which = f" {shlex.quote(tickets[0].call_id)}" if len(tickets) > 1 else ""
-    console.print(f"  awaken decide {shlex.quote(subject.id)}{which} yes")
+        is_cut = len(asks) > LONGEST_FIELD
+        console.print(f"  {line_to_answer(subject.id, ticket, is_cut=is_cut)}")
 
 
 def _calls(console: Console, shown: Shown) -> None:

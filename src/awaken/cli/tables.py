@@ -13,6 +13,9 @@ _GAP = "  "
 _NARROWEST = 12
 
 
+LONGEST_FIELD = 1_000
+
+
 def print_table(
     console: Console, columns: Sequence[str], rows: Iterable[Sequence[str | Text]]
 ) -> None:
@@ -42,7 +45,9 @@ def print_fields(console: Console, fields: Iterable[tuple[str, str | Text]]) -> 
     """Print names and values, one pair a line; a pair without a value is left out."""
     for name, value in fields:
         if value:
-            console.print(Text().append(f"  {name:<12}", "dim").append_text(_cell(value, 1_000)))
+            console.print(
+                Text().append(f"  {name:<12}", "dim").append_text(_cell(value, LONGEST_FIELD))
+            )
 
 
 def _cell(value: str | Text, longest: int = 200) -> Text:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -27,6 +27,7 @@ from awaken.domain.event import (
 )
 from awaken.domain.lifecycle import AWAITING_TASKS, Failed, Suspended, TerminationReason
 from awaken.domain.recovery import OUTCOME_UNKNOWN
+from awaken.domain.run import RunWaitingTicket
 from awaken.domain.suspension import (
     Asker,
     ResumeAction,
@@ -95,6 +96,7 @@ class Tally:
         self.tokens = 0
         self.cost: float | None = None
         self.calls: list[Call] = []
+        self.questions: Sequence[RunWaitingTicket] = ()
         self.thread = ""
         self.agent: str | None = None
         self.state: dict[str, Any] = {}
@@ -126,6 +128,11 @@ class Tally:
         """Calls that were asked for and had no effect."""
         open_ = self.in_state(CallState.RUNNING, CallState.WAITING, *UNANSWERED)
         return [call for call in open_ if not call.approved]
+
+    def open_questions(self) -> list[RunWaitingTicket]:
+        """What the run waited for when it paused last, and did not get."""
+        calls = {call.id for call in self.in_state(CallState.WAITING) if call.answer is None}
+        return [ticket for ticket in self.questions if ticket.tool_call_id in calls]
 
     def in_state(self, *states: CallState) -> list[Call]:
         return [call for call in self.calls if call.state in states]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from collections.abc import Sequence
 
@@ -13,6 +12,7 @@ from awaken.cli.console import open_console
 from awaken.cli.desk import Desk, at_desk, thread_standing
 from awaken.cli.exits import Exit
 from awaken.cli.options import lists, print_json, print_more
+from awaken.cli.question import shell_word
 from awaken.cli.started import name_of
 from awaken.cli.tables import print_table
 from awaken.cli.text import ago, one_line
@@ -94,7 +94,7 @@ class Table:
         for child in started:
             rows += await self.rows(child, level + 1)
         if started.cursor is not None:
-            words = f"more: awaken threads --children-of {shlex.quote(thread.id)}"
+            words = f"more: awaken threads --children-of {shell_word(thread.id)}"
             rows.append((Text(_INDENT * (level + 1) + "…"), "", "", "", Text(words, "dim")))
         return rows
 

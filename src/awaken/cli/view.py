@@ -75,7 +75,7 @@ def summary(tally: Tally, way_back: WayBack | None) -> str:
     if tally.waited_ms >= 100:
         parts[-1] += f", {seconds(tally.waited_ms)} of it waiting for an answer"
     if way_back is not None and way_back.new_thread:
-        parts.append(f"thread {tally.thread}")
+        parts.append(f"thread {one_line(tally.thread)}")
     return " · ".join(parts)
 
 
@@ -86,9 +86,10 @@ def afterword(tally: Tally, way_back: WayBack | None) -> list[str]:
             return [_what_was_done(tally)]
         case Suspended():
             waiting = ", ".join(one_line(call.name) for call in tally.in_state(CallState.WAITING))
-            lines = [f"still waits for an answer: {waiting} (thread {tally.thread})"]
+            lines = [f"still waits for an answer: {waiting} (thread {one_line(tally.thread)})"]
             if way_back is not None:
-                lines.append(f"to answer:  {way_back.decide(tally.thread)}")
+                open_ = tally.open_questions()
+                lines += [f"to answer:  {way_back.decide(tally.thread, one)}" for one in open_]
                 lines.append(f"to go on:   {way_back.resume(tally.thread)}")
             return lines
     return []

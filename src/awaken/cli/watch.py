@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import shlex
 import sys
 
 import click
 
 from awaken.cli.console import open_console, say_json
+from awaken.cli.decide import open_tickets
 from awaken.cli.desk import Desk, Subject, at_desk
 from awaken.cli.exits import Exit, exit_of
 from awaken.cli.follow import Reader, is_over, pauses
 from awaken.cli.options import complain, json_option, store_option
+from awaken.cli.question import line_to_answer, shell_word
 from awaken.cli.tree import TreeEvents
 from awaken.domain.event import RunEvent
 from awaken.domain.lifecycle import TerminationReason
@@ -117,7 +118,8 @@ class Watcher:
         else:
             await self._reader.show(event)
         if pauses(event) and self._is_own(event) and await self._is_latest(event):
-            self.say(f"to answer: awaken decide {shlex.quote(self._subject.id)} yes")
+            for ticket in await open_tickets(self._desk, self._subject):
+                self.say(f"to answer: {line_to_answer(self._subject.id, ticket)}")
 
     async def _open(self) -> bool:
         """Whether there is, or may be, more to come."""
@@ -142,7 +144,7 @@ class Watcher:
                 told = lost
                 self.say(
                     "nobody runs it now; this goes on with it: awaken resume MODULE:AGENT "
-                    + shlex.quote(self._subject.id)
+                    + shell_word(self._subject.id)
                 )
             await asyncio.sleep(LOOK_EVERY)
 

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import click
 from rich.text import Text
 
 from awaken.cli.console import open_console
@@ -20,7 +19,6 @@ from awaken.cli.options import complain
 
 MOST_LIVES = 10
 HOME_OPTION = "--home"
-_SHOW_CURSOR = "\x1b[?25h"
 
 
 def supervise(options: Sequence[str], *, as_json: bool) -> Exit:
@@ -55,9 +53,8 @@ def _mourn(pid: int, home: Path, *, as_json: bool) -> None:
     if as_json:
         complain(killed)
         return complain(again)
-    if sys.stdout.isatty():
-        click.echo(_SHOW_CURSOR, nl=False)
     console = open_console(sys.stdout)
+    console.show_cursor()  # a spinner may have hidden it
     console.print()
     console.print(Text(f"✗ {killed}", "bold red"))
     console.print(Text(f"↻ {again}", "bold green"))

@@ -151,6 +151,17 @@ async def test_a_circle_of_parents_is_no_endless_walk(good: Path, tmp_path: Path
 
 
 ENDLESS = "WITH RECURSIVE n(thread) AS (SELECT 1 UNION ALL SELECT thread + 1 FROM n)"
+UNDO = "CREATE TRIGGER undo AFTER INSERT ON commits BEGIN DELETE FROM commits; END"
+
+
+def lie(type: str, name: str, table: str, sql: str) -> str:
+    """Write something into the schema whose root page is a blob, so that it is not equal to 0."""
+    return f"""
+    PRAGMA writable_schema = ON;
+    INSERT INTO sqlite_schema (type, name, tbl_name, rootpage, sql)
+    VALUES ('{type}', '{name}', '{table}', CAST('0' AS BLOB), '{sql}');
+    PRAGMA writable_schema = OFF;
+    """
 
 
 @pytest.mark.parametrize(
@@ -167,8 +178,24 @@ ENDLESS = "WITH RECURSIVE n(thread) AS (SELECT 1 UNION ALL SELECT thread + 1 FRO
             "thief",
         ),
         ("DROP TABLE commands; CREATE VIRTUAL TABLE commands USING fts5(id, body)", "commands"),
+        ("CREATE VIEW mine AS SELECT id FROM threads", "mine"),
+        (
+            "DROP TABLE outboxes;"
+            + lie(
+                "view",
+                "outboxes",
+                "outboxes",
+                f"CREATE VIEW outboxes AS {ENDLESS} SELECT thread FROM n",
+            ),
+            "outboxes",
+        ),
+        (lie("trigger", "undo", "commits", UNDO), "undo"),
+        (lie("trigger", "undo", "commits", UNDO.replace("CREATE", "create")), "undo"),
     ],
-    ids=["view", "capitals", "endless", "trigger", "module"],
+    ids=[
+        *("view", "capitals", "endless", "trigger", "module", "own view"),
+        *("lying view", "lying trigger", "small letters"),
+    ],
 )
 async def test_what_stands_in_for_a_table_is_refused_before_it_is_read(
     good: Path, tmp_path: Path, script: str, named: str
@@ -179,13 +206,17 @@ async def test_what_stands_in_for_a_table_is_refused_before_it_is_read(
 
     error = await refused(StoreUnavailable, asyncio.wait_for(store.list_outboxes(), 30))
 
-    assert f"{named!r} among the tables of awaken" in str(error)
+    assert f"{named!r}, which awaken did not make" in str(error)
     await store.close()
     assert content(path) == before
 
 
-async def test_a_view_of_ones_own_is_no_harm(good: Path, tmp_path: Path) -> None:
-    store = crafted(good, tmp_path / "own.db", "CREATE VIEW mine AS SELECT id FROM threads")
+async def test_tables_and_indexes_of_ones_own_are_no_harm(good: Path, tmp_path: Path) -> None:
+    own = (
+        "create table if not exists\nmine (id TEXT UNIQUE);"
+        "create unique index\nmine_by_id ON mine (id); CREATE INDEX mine_too ON mine (id); ANALYZE"
+    )
+    store = crafted(good, tmp_path / "own.db", own)
     assert len((await store.list_threads(ThreadQuery())).items) == 2
     await store.close()
 

@@ -37,10 +37,7 @@ async def why(store: SqliteStore, *decisions: Decision, at_ms: int = 500) -> str
 
 async def test_an_unknown_ticket_is_answered_with_those_that_wait(store: SqliteStore) -> None:
     said = await why(store, ("m:7", YES()))
-    assert (
-        said
-        == "no such ticket; waiting: 'ticket-m:0' (pay), 'ticket-m:1' (ship), 'ticket-m:2' (tool)"
-    )
+    assert said == "no such ticket; waiting: 'm:0' (pay), 'm:1' (ship), 'm:2' (tool)"
 
     refusal = await refused(DecisionRefused, store.decide("elsewhere", [("m:0", YES())], at_ms=1))
     assert refusal.why == "no ticket of the thread is waiting"
@@ -55,7 +52,16 @@ async def test_a_second_answer_hears_of_the_first(store: SqliteStore) -> None:
     await store.decide("t", [("m:0", YES(by="ann"))], at_ms=86_400_000)
 
     said = await why(store, ("m:0", ToolCallResume.deny(by="bob")))
-    assert said == "it was answered 1970-01-02T00:00:00+00:00 by ann: resume"
+    assert said == "it was approved 1970-01-02T00:00:00+00:00 by ann"
+
+
+async def test_an_answer_to_a_denied_ticket_hears_of_an_approver_without_a_name(
+    store: SqliteStore,
+) -> None:
+    await store.decide("t", [("m:0", ToolCallResume.deny())], at_ms=86_400_000)
+
+    said = await why(store, ("m:0", YES(by="bob")))
+    assert said == "it was denied 1970-01-02T00:00:00+00:00 by an unnamed approver"
 
 
 async def test_a_late_answer_hears_when_the_ticket_expired(store: SqliteStore) -> None:
@@ -67,7 +73,7 @@ async def test_an_answer_to_something_else_hears_what_was_asked(store: SqliteSto
     said = await why(store, ("m:2", YES(digest="of something else")))
     assert said == (
         "it was given for 'of something else', and the question is 'of what was asked': "
-        "look at the ticket 'ticket-m:2' again"
+        "look at the ticket 'm:2' again"
     )
 
 
@@ -76,4 +82,4 @@ async def test_a_ticket_nobody_needs_says_so(store: SqliteStore) -> None:
     await write(store, run=record("r", status=record("r").status.DONE))
 
     said = await why(store, ("m:2", YES()))
-    assert said == "the ticket is closed: nobody waits for the answer any more"
+    assert said == "the ticket is closed: the run waits for the answer no more"

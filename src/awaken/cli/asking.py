@@ -90,4 +90,6 @@ class Asking:
                     view.note(f"{asked.tool_name} was not answered in time")
                 elif answer is not None:
                     view.decided(asked, answer)
-                    view.note(f"{asked.tool_name} was answered by {answer.by or 'somebody'}")
+                    view.note(
+                        f"{asked.tool_name} was answered by {answer.by or 'an unnamed approver'}"
+                    )

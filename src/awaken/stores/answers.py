@@ -9,7 +9,7 @@ import msgspec
 
 from awaken.codec import loads
 from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.domain.suspension import ToolCallResume
+from awaken.domain.suspension import ResumeAction, ToolCallResume
 from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.errors import DecisionRefused, InvalidRecord
 
@@ -30,7 +30,7 @@ def answered(
 
     Args:
         meant: what the target may stand for: the ticket of that key, else all that answer to it.
-        waiting: all open tickets of the thread, for whoever named none of them.
+        waiting: all open tickets of the thread, to name them if the target is none of them.
 
     Raises:
         DecisionRefused: it cannot be taken.
@@ -56,7 +56,7 @@ def answered(
         raise DecisionRefused(
             target,
             f"it was given for {answer.digest!r}, and the question is {ticket.digest!r}: "
-            f"look at the ticket {ticket.ticket_id!r} again",
+            f"look at the ticket {ticket.key!r} again",
         )
     stamped = _replace(answer, updated_at=at_ms, digest=ticket.digest)
     return _replace(ticket, status=_ANSWERED, decision=stamped)
@@ -91,7 +91,7 @@ def has_pending(outbox: msgspec.Raw) -> bool:
 
 
 def is_past(ticket: Ticket, now_ms: int) -> bool:
-    """Whether nobody may answer any more; at the very instant, one may."""
+    """Whether it is too late to answer; at the very instant, it is not."""
     return ticket.expires_at is not None and ticket.expires_at < now_ms
 
 
@@ -109,15 +109,13 @@ def _why(ticket: Ticket) -> str:
     """Why a ticket takes no answer."""
     given = ticket.decision
     if ticket.status is _ANSWERED and given is not None:
-        return (
-            f"it was answered {_when(given.updated_at)} by {given.by or 'somebody'}: "
-            f"{given.action.value}"
-        )
-    return f"the ticket is {ticket.status.value}: nobody waits for the answer any more"
+        verdict = "approved" if given.action is ResumeAction.RESUME else "denied"
+        return f"it was {verdict} {_when(given.updated_at)} by {given.by or 'an unnamed approver'}"
+    return f"the ticket is {ticket.status.value}: the run waits for the answer no more"
 
 
 def _instead(waiting: Iterable[Ticket]) -> str:
-    names = ", ".join(f"{ticket.ticket_id!r} ({ticket.tool_name})" for ticket in waiting)
+    names = ", ".join(f"{ticket.key!r} ({ticket.tool_name})" for ticket in waiting)
     return f"no such ticket; waiting: {names}" if names else "no ticket of the thread is waiting"
 
 

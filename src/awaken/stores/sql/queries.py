@@ -26,11 +26,17 @@ TABLES = (
     "threads",
     "tickets",
 )
-# What has no pages of its own and stands in for a table, or acts on one: views, triggers, tables of
-# modules. Names are the same in small letters and capitals.
-STRANGE = f"""
-SELECT type, name FROM sqlite_schema
-WHERE coalesce(rootpage, 0) = 0 AND lower(tbl_name) IN ({", ".join("?" * len(TABLES))}) LIMIT 1
+# Whatever is not a plain table or an index of one: views, triggers, tables of modules. Only `type`
+# and `sql` tell: SQLite does not check the root page, and a crafted file may hold anything there.
+# An index that SQLite made by itself has no text.
+STRANGE = """
+SELECT type, name FROM sqlite_schema WHERE NOT coalesce(
+    CASE type
+        WHEN 'table' THEN sql GLOB 'CREATE TABLE *'
+        WHEN 'index' THEN
+            sql IS NULL OR sql GLOB 'CREATE INDEX *' OR sql GLOB 'CREATE UNIQUE INDEX *'
+    END, 0
+) LIMIT 1
 """
 
 # -- one commit ---------------------------------------------------------------------------------

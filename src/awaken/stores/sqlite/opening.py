@@ -174,14 +174,15 @@ def _version(db: sqlite3.Connection, path: str, latest: int) -> int:
 def _refuse_strange(db: sqlite3.Connection, path: str) -> None:
     """
     Raises:
-        StoreUnavailable: what should be a table is none, or would do more than keep rows. A view
-            can have rows without end, and a trigger can undo a commit.
+        StoreUnavailable: the file holds more than tables and indexes. A view can have rows
+            without end, and a trigger can undo a commit.
     """
-    found = db.execute(queries.STRANGE, queries.TABLES).fetchone()
+    found = db.execute(queries.STRANGE).fetchone()
     if found is not None:
         raise StoreUnavailable(
-            f"database {path} has the {found[0]} {found[1]!r} among the tables of awaken, which "
-            "did not make it: it was left as it is; drop it, or name another file"
+            f"database {path} has the {found[0]} {found[1]!r}, which awaken did not make; it uses "
+            "plain tables and indexes only: the file was left as it is; drop the "
+            f"{found[0]}, or name another file"
         )
 
 

@@ -11,6 +11,7 @@ import pytest
 
 AWAKEN = str(Path(sys.executable).with_name("awaken"))
 NAMES = ("awaken", "click", "msgspec", "rich", "uuid_utils", "sqlite3", "sitecustomize", "asyncio")
+NAMES += ("jsonschema_rs", "anyio", "json")
 APP = """
 from awaken import Agent, tool
 
@@ -42,6 +43,18 @@ async def main():
 if __name__ == "__main__":
     asyncio.run(main())
 """
+REMOTE = """
+import asyncio
+from awaken import RemoteAgent, Runtime
+
+
+async def main():
+    async with Runtime([RemoteAgent("a", "python:desk:agent")]) as runtime:
+        print((await runtime.run("a", "Please look around")).response)
+
+
+asyncio.run(main())
+"""
 
 
 @pytest.fixture
@@ -70,6 +83,30 @@ def test_the_demo_runs_nothing_that_lies_in_the_current_folder(trap: Path) -> No
     done = run([AWAKEN, "demo", "--fast"], trap)
     assert (done.returncode, marks(trap.parent)) == (0, []), done.stderr
     assert "it happened once" in done.stdout
+
+
+@pytest.mark.parametrize("target", ["app:agent", "./app.py:agent", "team.desk:agent", "test:agent"])
+def test_a_target_is_loaded_and_with_it_what_shadows_nothing(trap: Path, target: str) -> None:
+    """`test` is also a package of Python's: the one that the user names is in the folder."""
+    (trap / "words.py").write_text("NAME = 'ann'")
+    (trap / "team").mkdir()
+    for file in ("app.py", "test.py", "team/__init__.py", "team/desk.py"):
+        (trap / file).write_text(
+            f"import json, words, jsonschema_rs\n{APP}".replace("'a'", "words.NAME")
+        )
+    done = run([AWAKEN, "run", target, "Please look around", "--store", "memory:"], trap)
+    assert (done.returncode, marks(trap.parent)) == (0, []), done.stderr
+    assert "seen" in done.stdout
+
+
+def test_an_agent_in_a_process_of_its_own_runs_nothing_else_from_its_folder(trap: Path) -> None:
+    (trap / "words.py").write_text("NAME = 'ann'")
+    (trap / "desk.py").write_text(f"import json, words\n{APP}")
+    program = trap.parent / "program.py"
+    program.write_text(REMOTE)
+    done = run([sys.executable, str(program)], trap)
+    assert (done.returncode, marks(trap.parent)) == (0, []), done.stderr
+    assert "seen" in done.stdout
 
 
 def test_chaos_runs_nothing_but_the_target_from_the_current_folder(trap: Path) -> None:

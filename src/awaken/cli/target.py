@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import inspect
 import sys
@@ -19,6 +18,7 @@ from awaken.cli.exits import Mistake
 from awaken.domain.spec import AgentSpec
 from awaken.errors import BuildError, ConfigError, ResolveError
 from awaken.front import Agent, RemoteAgent, Runtime
+from awaken.front.loading import import_from_folder
 
 _EXPECTED = "an Agent, a list of Agents, or a function without arguments that returns a Runtime"
 
@@ -155,9 +155,8 @@ def load_target(text: str) -> Target:
 
 
 def _import_module(name: str) -> ModuleType:
-    sys.path.insert(0, str(Path.cwd()))
     try:
-        return importlib.import_module(name)
+        return import_from_folder(name, str(Path.cwd()))
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise Mistake(f"{name} needs {error.name}, which is not installed") from error
@@ -172,8 +171,8 @@ def _import_module(name: str) -> ModuleType:
 def _import_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise Mistake(f"there is no file {str(path)!r} (looked in {Path.cwd()})")
-    # As for `python file.py`: what lies beside the file can be imported.
-    sys.path.insert(0, str(path.resolve().parent))
+    # What lies beside the file can be imported, unless something installed has the same name.
+    sys.path.append(str(path.resolve().parent))
     name = path.stem if path.stem not in sys.modules else f"{path.stem}_file"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:

@@ -17,7 +17,6 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from importlib import import_module
 from typing import IO, Any
 
 import msgspec
@@ -48,6 +47,7 @@ from awaken.domain.message import as_messages
 from awaken.domain.ticket import TicketStatus
 from awaken.errors import AwakenError, Cancelled
 from awaken.front.agent import Agent
+from awaken.front.loading import import_from_folder
 from awaken.front.remote import RemoteAgent
 from awaken.front.runtime import Runtime
 from awaken.loop import AgentRunResult
@@ -129,7 +129,7 @@ def load_agents(address: str) -> list[Agent | RemoteAgent]:
     """
     module_name, _, name = address.partition(":")
     try:
-        found = getattr(import_module(module_name), name)
+        found = getattr(import_from_folder(module_name, os.getcwd()), name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             raise NotReady(f"{module_name} needs {error.name}, which is not installed") from error

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
 from os import PathLike, fspath
+from types import ModuleType
 from typing import Any
 from urllib.parse import quote
 
@@ -49,6 +53,29 @@ _STORES = {
 def load(module: str, name: str) -> Any:
     """One name of a module."""
     return getattr(import_module(module), name)
+
+
+def import_from_folder(name: str, folder: str) -> ModuleType:
+    """The module of that name, which a user has named: from the folder if it is there.
+
+    What it imports comes from the folder only if nothing installed has the same name: a
+    `msgspec.py` that lies there is not run instead of the library.
+
+    Raises:
+        ImportError: there is no such module, or it cannot be loaded.
+    """
+    if folder not in sys.path:
+        sys.path.append(folder)
+    top = name.partition(".")[0]
+    found = PathFinder.find_spec(top, [folder]) if top not in sys.modules else None
+    if found is not None and found.loader is not None and found.has_location:
+        module = sys.modules[top] = module_from_spec(found)
+        try:
+            found.loader.exec_module(module)
+        except BaseException:
+            sys.modules.pop(top, None)
+            raise
+    return import_module(name)
 
 
 def open_model(name: str) -> LlmExecutor:

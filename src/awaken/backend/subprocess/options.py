@@ -44,7 +44,9 @@ class SubprocessOptions(Value, frozen=True, kw_only=True, forbid_unknown_fields=
     max_line_bytes: Annotated[int, msgspec.Meta(ge=1_024)] = 16 * 1024 * 1024
 
     def command(self, module: str) -> list[str]:
-        return [self.python or sys.executable, "-m", module]
+        # `-P` keeps the folder off the path until our own modules are loaded: a `msgspec.py` that
+        # lies there would be run instead of the installed one.
+        return [self.python or sys.executable, "-P", "-m", module]
 
     def environment(self, ours: Mapping[str, str] = os.environ) -> dict[str, str]:
         """What the child's environment is made of."""

@@ -93,7 +93,7 @@ COMPILE := .venv-lock/bin/pip-compile --quiet --generate-hashes --no-emit-index-
 
 lock: .venv/bin/python ## resolve constraints.txt and requirements.lock again; minutes
 	@$(PYTHON) -m venv .venv-lock
-	@.venv-lock/bin/pip install --quiet pip-tools
+	@.venv-lock/bin/pip install --quiet pip-tools==7.6.2
 	$(COMPILE) --upgrade --output-file constraints.txt pyproject.toml requirements-dev.txt
 	$(COMPILE) --constraint constraints.txt --build-deps-for editable --output-file requirements.lock pyproject.toml
 

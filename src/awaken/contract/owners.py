@@ -1,4 +1,4 @@
-"""Owning asyncio tasks: whoever starts one hears how it ends."""
+"""Owning asyncio tasks: the starter of a task is told how it ends."""
 
 from __future__ import annotations
 

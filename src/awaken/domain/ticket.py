@@ -22,7 +22,7 @@ class TicketStatus(StrEnum):
 
 
 class Ticket(Value, frozen=True, kw_only=True):
-    """One suspended call, as whoever decides sees it; instants are milliseconds.
+    """One suspended call, as the approver sees it; instants are milliseconds.
 
     `key` is unique: the call's key in the ledger and, if the call asks again, which question it is.
     `ticket_id` and `call_id` come from the tool and the model and may repeat in other turns.

@@ -83,7 +83,7 @@ async def carry_out(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> None:
         if turn.suspended or turn.blocked is not None:
             await interrupt(run, turn, turn.open_calls())
     except RunLeft:
-        raise  # whoever carries the run on settles what is open
+        raise  # the process that carries the run on settles what is open
     except BaseException:
         await interrupt(run, turn, turn.open_calls())
         raise

@@ -333,7 +333,7 @@ class Journal:
             committed = await commits.commit(commit)
         except BaseException as error:
             if is_ours(error):
-                # It may happen all the same; whoever goes on finds out first.
+                # It may happen all the same; the run that goes on finds out first.
                 self._lost, self.is_unsettled = (commit, later), True
                 raise
             committed = await self._after_error(commits, commit, later, error)
@@ -407,8 +407,8 @@ class Journal:
             await asyncio.wait([under_way])
 
     def hold(self) -> bool:
-        """Keep the commit that failed, or that nobody waited for, and those that follow, in
-        `unkept`, for whoever can make them later; false if nothing is lost by forgetting it."""
+        """Keep the commit that failed, or whose caller was cancelled, and those that follow, in
+        `unkept`, so that they can be made later; false if nothing is lost by forgetting it."""
         refused, failure = self._refused, self._failure
         if self._lost is not None and has_outcomes(self._lost[0].calls):
             refused = self._lost[0]

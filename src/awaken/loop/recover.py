@@ -77,7 +77,7 @@ async def take_up(run: LiveRun) -> Turn | None:
             fresh = []  # they come after one that waits
         await calls.carry_out(run, turn, fresh)
     except RunLeft:
-        raise  # whoever carries the run on settles what is open
+        raise  # the process that carries the run on settles what is open
     except BaseException:
         await interrupt(run, turn, turn.open_calls())
         raise

@@ -112,7 +112,7 @@ class Unkept:
             return
         async with held.lock:
             if self._held.get(thread_id) is not held:
-                return  # whoever had the lock has made them
+                return  # the holder of the lock has made them
             try:
                 while held.commits:
                     await make(self._store, held.commits[0], is_tried=True)

@@ -63,7 +63,7 @@ async def execute_tool(
             raise
         _log.exception("tool %r failed in call %r", call.name, call.id)
         if isinstance(error, asyncio.CancelledError):
-            # Nobody cancelled us: something the tool awaited was, and the tool let it pass.
+            # The call was not cancelled: something the tool awaited was, and the tool let it pass.
             return _failed(call.name, ToolError.cancelled("by the tool"))
         return _failed(call.name, ToolError.execution_failed(_describe(error)))
     if type(output) is ToolOutput and isinstance(output.result, ToolResult):

@@ -79,7 +79,7 @@ Quantity = Annotated[float, msgspec.Meta(ge=0, le=2.0**53)]
 
 
 class Spent(Value, frozen=True, kw_only=True):
-    """An `Amount` as it is told: of nothing can less than nothing be used up."""
+    """An `Amount` as it is told. Amounts are never negative."""
 
     tokens: Count = 0
     money: Quantity = 0.0

@@ -109,7 +109,7 @@ class Tables:
     """All there is; what is done with it stands in the modules beside this one.
 
     `_activity` has the threads in the order they are listed in, `_names` their ids in order, and
-    `_children` those of each parent. `_owners` has the threads somebody holds, `_forsaken` by
+    `_children` those of each parent. `_owners` has the threads that have an owner, `_forsaken` by
     thread the owners that died with one, `_keys` by thread the commands that are kept once, and
     `_outboxes` the threads that have something to send. Epochs, command ids and versions do not
     come back when a thread is deleted and made again: the first two are counted for the whole
@@ -181,7 +181,7 @@ class Tables:
         self._changes.tell(thread.id)
 
     def _keep(self, thread: ThreadRow, command: ThreadCommand) -> int:
-        """Give a command its number, and tell whoever waits for one; 0 if it was done before, or
+        """Give a command its number, and wake those that wait for one; 0 if it was done before, or
         cancels a run that is over."""
         if command.kind is CommandKind.CANCEL and command.run_id is not None:
             run = self._runs.get(command.run_id)

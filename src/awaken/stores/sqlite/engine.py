@@ -61,7 +61,7 @@ class Engine:
         alone: bool = False,
         ended: Callable[[BaseException | None], None] | None = None,
     ) -> T:
-        """Do work in a transaction, with whoever else waits."""
+        """Do work in a transaction, together with other waiting jobs."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self.writer.put(
             Job(work, future=future, channels=channels, lost=lost, alone=alone, ended=ended)

@@ -96,7 +96,7 @@ async def a_thread_that_was_made_again_has_changed(store: Store) -> None:
 
 @check
 async def a_deed_to_many_threads_is_a_change_of_each(store: Store) -> None:
-    """Whoever waits in the same process is woken by it, as by a commit."""
+    """Waiters in the same process are woken by it, as by a commit."""
     for name in ("t", "u"):
         await write(store, name, run=record(f"run of {name}", name))
     cancelling = asyncio.ensure_future(store.next_commands(0))

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 AWAKEN = str(Path(sys.executable).with_name("awaken"))
-NAMES = ("awaken", "click", "msgspec", "rich", "uuid_utils", "sqlite3", "sitecustomize", "asyncio")
-NAMES += ("jsonschema_rs", "anyio", "json")
+NAMES = (
+    *("awaken", "click", "msgspec", "rich", "uuid_utils", "sqlite3", "sitecustomize", "asyncio"),
+    *("jsonschema_rs", "anyio", "json"),
+)
 APP = """
 from awaken import Agent, tool
 

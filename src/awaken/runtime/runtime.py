@@ -186,7 +186,7 @@ class AgentRuntime(LiveControl):
             slot.release()
             if is_ours(error):
                 if self._leave_of(request).is_cancelled() and not ended.done():
-                    # Torn down, and its caller was not: another process goes on from the last commit
+                    # Torn down, and its caller was not: another process carries the run on.
                     ended.set_exception(RunLeft(slot.run_id or request.thread_id))
                 ended.cancel()
                 raise

@@ -151,6 +151,26 @@ async def test_nobody_gives_back_what_others_have_used_up(
         await backend.execute_root(root())
 
 
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"usage": {"prompt_tokens": -5}},
+        {"usage": {"total_tokens": -1, "prompt_tokens": 1}},
+        {"cost": -0.5},
+        {"duration_ms": -3},
+    ],
+    ids=repr,
+)
+async def test_a_call_that_used_less_than_nothing_is_not_told(
+    tmp_path: Path, lie: dict[str, Any]
+) -> None:
+    told = {"event_type": "inference_complete", "model": "m", "duration_ms": 1}
+    honest = {**told, "usage": {"prompt_tokens": 0}, "cost": 0.0}
+    events = await heard(tmp_path, event(event={**told, **lie}), event(event=honest))
+    assert [one.event.duration_ms for one in events] == [1]  # type: ignore[union-attr]
+    assert "-" not in repr([one.event for one in events])
+
+
 async def test_a_process_that_invents_runs_is_not_remembered_without_end(tmp_path: Path) -> None:
     invented = [
         event(thread_id=f"c{n}", run_id=f"c{n}", parent_run_id="OWN-RUN") for n in range(10_050)

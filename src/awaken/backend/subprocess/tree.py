@@ -10,7 +10,14 @@ import logging
 import msgspec
 
 from awaken.backend.subprocess.protocol import EventsWanted
-from awaken.domain.event import ActivityDelta, ActivitySnapshot, RunEvent, RunFinish, RunStart
+from awaken.domain.event import (
+    ActivityDelta,
+    ActivitySnapshot,
+    InferenceComplete,
+    RunEvent,
+    RunFinish,
+    RunStart,
+)
 from awaken.domain.identity import RunIdentity
 
 log = logging.getLogger("awaken.backend.subprocess")
@@ -59,6 +66,8 @@ class RunTree:
     def _is_ours(self, event: RunEvent) -> bool:
         if not 0 <= event.at_ms < _LATEST_MS or not self._names_itself(event):
             return False
+        if isinstance(event.event, InferenceComplete) and _is_less_than_nothing(event.event):
+            return False
         known = self._threads.get(event.run_id)
         if known is not None:
             return known == event.thread_id
@@ -79,3 +88,8 @@ class RunTree:
             return True
         names = [told, told.identity] if told.identity is not None else [told]
         return all((n.thread_id, n.run_id) == (event.thread_id, event.run_id) for n in names)
+
+
+def _is_less_than_nothing(told: InferenceComplete) -> bool:
+    used = () if told.usage is None else msgspec.structs.astuple(told.usage)
+    return any(count is not None and count < 0 for count in (told.duration_ms, told.cost, *used))

@@ -38,7 +38,7 @@ async def plain(cells: list[int], named: dict[str, int] | None = None) -> str:
 
 
 async def told(of: Any, arguments: Any) -> str:
-    message = (await run_tool(of, arguments)).result.message
+    message: str | None = (await run_tool(of, arguments)).result.message
     assert message is not None
     return message
 

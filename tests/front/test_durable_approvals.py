@@ -132,7 +132,7 @@ async def test_a_forged_answer_is_refused_and_changes_nothing(door: str) -> None
     before = await till.picture()
     forged = {ticket.ticket_id: ToolCallResume.approve(digest=call_digest("r", "pay", {"n": 9}))}
 
-    with pytest.raises(InvalidResume, match=r"given for.*approval_c1"):
+    with pytest.raises(InvalidResume, match=r"given for.*look at the ticket .[\w-]+:0. again"):
         await (till.answer(forged) if door == "run" else till.decide(forged))
 
     assert await till.picture() == before
@@ -166,9 +166,9 @@ async def test_a_ticket_is_answered_once() -> None:
     before = await till.picture()
 
     for again in (True, False):
-        with pytest.raises(InvalidResume, match=r"c1.*answered"):
+        with pytest.raises(InvalidResume, match=r"c1.*was (approved|denied) .* by "):
             await till.answer({"c1": again})
-        with pytest.raises(InvalidResume, match=r"c1.*answered"):
+        with pytest.raises(InvalidResume, match=r"c1.*was (approved|denied) .* by "):
             await till.decide({"c1": again})
 
     assert await till.picture() == before
@@ -187,7 +187,7 @@ async def test_the_same_answer_repeated_is_one_answer() -> None:
 
     assert again.suspended
     assert till.paid == [1]
-    with pytest.raises(InvalidResume, match=r"c1.*answered"):
+    with pytest.raises(InvalidResume, match=r"c1.*was (approved|denied) .* by "):
         await till.answer({"c1": ToolCallResume.deny(id="d-1")})
 
 

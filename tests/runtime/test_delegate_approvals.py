@@ -246,7 +246,7 @@ async def test_an_answer_is_not_good_for_the_same_question_put_again(place: Plac
             await runtime.run(thread=T, answers=yes)
 
         assert world.done == ["paid 5"]
-        with pytest.raises(InvalidResume, match="answered"):
+        with pytest.raises(InvalidResume, match="was approved"):
             await runtime.decide(T, {first.key or "": True})
 
 

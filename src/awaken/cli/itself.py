@@ -5,5 +5,5 @@ from __future__ import annotations
 import sys
 
 # `-P` keeps the current folder off the path: with `-m` alone, a `click.py` that lies there would be
-# run. What a target names is imported from there all the same, and only that.
+# run. A target that the user names is imported from there all the same.
 ITSELF = (sys.executable, "-P", "-m", "awaken.cli")

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Never, TypeVar
 
 from awaken.contract.control import is_ours
-from awaken.errors import AwakenError
+from awaken.errors import AwakenError, StoreUnavailable
 
 V = TypeVar("V")
 
@@ -30,6 +30,21 @@ def log_end(task: asyncio.Task[V], what: str, log: logging.Logger) -> asyncio.Ta
 
     task.add_done_callback(ended)
     return task
+
+
+async def alone(work: Awaitable[V], what: str, log: logging.Logger) -> V | None:
+    """Do `work` that concerns one thread of many: an error in it is logged, and `None` returned.
+
+    Raises:
+        StoreUnavailable: the store is away, so that others could not go on either.
+    """
+    try:
+        return await work
+    except StoreUnavailable:
+        raise
+    except Exception as error:
+        log_error(error, what, log)
+        return None
 
 
 async def keep_on(

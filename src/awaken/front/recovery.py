@@ -11,7 +11,7 @@ import msgspec
 
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.control import first_of
-from awaken.contract.owners import keep_on, log_error, start_logged
+from awaken.contract.owners import alone, keep_on, log_error, start_logged
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.run import RunRecord
 from awaken.errors import (
@@ -44,6 +44,10 @@ class Spawn(Protocol):
     """Starts work that the runtime owns."""
 
     def __call__(self, work: Awaitable[V]) -> asyncio.Task[V]: ...
+
+
+def _unread(thread_id: str) -> str:
+    return f"thread {thread_id} cannot be looked at"
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -187,11 +191,12 @@ class Recovery:
         while True:
             commands = await self._news(after, self._look_again_at - loop.time())
             after = max([after, *(command.id for command in commands)])
-            unheard = [c for c in commands if not await self._engine.hear(c)]
+            unheard = [command for command in commands if not await self._is_heard(command)]
             threads, self._left = self._left, set()
             self._stirred.clear()
             for thread_id in threads:
-                unheard.extend(await self._engine.store.load_commands(thread_id))
+                reading = self._engine.store.load_commands(thread_id)
+                unheard.extend(await alone(reading, _unread(thread_id), log) or ())
             threads.update(command.thread_id for command in unheard)
             if loop.time() >= self._look_again_at or len(threads) > A_FEW:
                 self._send_left()
@@ -199,8 +204,13 @@ class Recovery:
                 self._look_again_at = loop.time() + LOOK_AROUND
             else:
                 for thread_id in threads:
-                    await self.take_up(thread_id)
+                    await alone(self.take_up(thread_id), _unread(thread_id), log)
             await self._wake(unheard)
+
+    async def _is_heard(self, command: ThreadCommand) -> bool:
+        """Whether a command has reached its run, or one that cannot read it is live here."""
+        heard = await alone(self._engine.hear(command), _unread(command.thread_id), log)
+        return heard is not False
 
     async def _news(self, after: int, patience: float) -> list[ThreadCommand]:
         """The commands that come next; none if a run has left its thread, or nothing came for so
@@ -223,12 +233,8 @@ class Recovery:
             waiting.setdefault(command.thread_id, []).append(command)
         agents = engine.registry.snapshot().agent_ids()
         for thread_id, unread in waiting.items():
-            try:
-                await engine.messages.wake(unread, agents)
-            except StoreUnavailable:
-                raise
-            except Exception:
-                log.exception("thread %s could not be woken", thread_id)
+            waking = engine.messages.wake(unread, agents)
+            await alone(waking, f"thread {thread_id} could not be woken", log)
 
     def _send_left(self) -> None:
         """Send what runs that are over have left in their outboxes, beside all else: that may

@@ -7,9 +7,8 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from awaken.contract.commands import ThreadCommand
-from awaken.contract.owners import keep_on, start_logged
+from awaken.contract.owners import alone, keep_on, start_logged
 from awaken.contract.store import Store
-from awaken.errors import StoreUnavailable
 
 LISTEN_AFTER = 0.05
 RETRY_LISTENING = 1.0
@@ -56,11 +55,6 @@ class Listener:
         while True:
             commands = await self._store.next_commands(after)
             for command in commands:
-                try:
-                    await hear(command)
-                except StoreUnavailable:
-                    raise
-                except Exception:
-                    # A thread that cannot be read keeps no other from being told.
-                    log.exception("thread %s cannot be told of a command", command.thread_id)
+                thread_id = command.thread_id
+                await alone(hear(command), f"thread {thread_id} cannot be told of a command", log)
             after = commands[-1].id

@@ -183,7 +183,7 @@ class AgentRuntime(LiveControl):
         try:
             result = await self._run(request, slot, sink, inherited)
         except BaseException as error:
-            slot.release()
+            self._free(slot)
             if is_ours(error):
                 if self._leave_of(request).is_cancelled() and not ended.done():
                     # Torn down, and its caller was not: another process carries the run on.
@@ -193,11 +193,15 @@ class AgentRuntime(LiveControl):
             if not ended.done():
                 ended.set_exception(_as_error(error))
         else:
-            slot.release()
+            self._free(slot, waits=result.waits)
             if not ended.done():
                 ended.set_result(result)
-            if result.waits or slot.missed:
-                self.when_left(request.thread_id)
+
+    def _free(self, slot: ActiveRun, *, waits: bool = False) -> None:
+        """Free the slot of a run that is over or waits; what came too late for it is looked at."""
+        slot.release()
+        if waits or slot.missed or slot.told_early:
+            self.when_left(slot.thread_id)
 
     def _leave_of(self, request: RunRequest) -> CancellationToken:
         """What tells a run that it is to be left."""

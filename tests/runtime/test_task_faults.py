@@ -9,12 +9,12 @@ import msgspec
 import pytest
 from delegation_kit import T, ended, open_runs, record
 from delegation_kit import told as answered
-from task_kit import Started, Yard, dig, over, tasks_in, told, working
+from task_kit import Started, Yard, boss, dig, over, tasks_in, told, working
 
 from awaken import Agent, Runtime
 from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.contract.commits import Committed, ThreadCommit
-from awaken.domain.lifecycle import NATURAL_END, RunStatus
+from awaken.contract.commits import CallEntry, Committed, ThreadCommit
+from awaken.domain.lifecycle import CANCELLED, NATURAL_END, RunStatus
 from awaken.errors import CommitUnknown, StoreUnavailable
 from awaken.ext.background import BackgroundTaskPlugin, drop_live_task, live_task_end
 from awaken.front import recovery
@@ -156,6 +156,34 @@ async def test_a_task_that_is_gone_without_a_word_is_taken_up() -> None:
 
     assert len({call.idempotency_key for call in yard.calls}) == 1
     assert run.final_output == "digger: bg_0 completed dug 1"
+
+
+class Unread(MemoryStore):
+    """A store that cannot read calls when it is away."""
+
+    away = False
+
+    async def load_calls(self, run_id: str) -> Sequence[CallEntry]:
+        if self.away:
+            raise StoreUnavailable("not now")
+        return await super().load_calls(run_id)
+
+
+async def test_a_task_is_cancelled_though_what_its_agent_had_done_cannot_be_read() -> None:
+    yard, store = Yard(), Unread()
+    helper = yard.agent("helper", [("blast", {"n": 1})])
+
+    async with Runtime([boss(helper), helper], store=store, recover=False) as runtime:
+        await runtime.run("boss", "go", thread=T)
+        await yard.until_begun()
+        (task,) = await tasks_in(runtime)
+        store.away = True
+        assert runtime.engine.cancel(task.run_id)
+        ended_as = (await ended(runtime, task.run_id)).termination_reason
+        (seen,) = await runtime.tasks()
+
+    assert ended_as == CANCELLED
+    assert seen.error == "it is unknown what it had done before that"
 
 
 # -- just too late ----------------------------------------------------------------------------

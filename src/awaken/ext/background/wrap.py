@@ -36,7 +36,7 @@ from awaken.domain.recovery import Recover
 from awaken.domain.spec import AgentSpec
 from awaken.domain.suspension import ToolCallResume
 from awaken.domain.tool import ToolDescriptor, ToolError, ToolResult, ToolStatus
-from awaken.errors import Cancelled
+from awaken.errors import Cancelled, StoreError
 from awaken.ext.background.admit import TaskOptions
 from awaken.ext.background.manager import BackgroundTaskManager
 from awaken.ext.background.task import TaskContext, TaskResult
@@ -215,7 +215,11 @@ class BackgroundTool:
     async def _stopped(self, ctx: ToolCallContext) -> TaskResult:
         """How a task ends that was cancelled: what its agent had done by then is told."""
         delegates = ctx.delegates if self._runs_agent else None
-        done = await delegates.done_by(ctx.idempotency_key) if delegates is not None else None
+        try:
+            done = await delegates.done_by(ctx.idempotency_key) if delegates is not None else None
+        except StoreError as error:
+            log.warning("what task %s had done cannot be read: %s", ctx.idempotency_key, error)
+            done = "it is unknown what it had done before that"
         return msgspec.structs.replace(TaskResult.cancelled(), error=done)
 
     def _receipt(self, ctx: ToolCallContext, task_id: str, status: str) -> ToolOutput:

@@ -180,6 +180,62 @@ async def test_a_runtime_that_closes_tries_once_more_to_keep_how_a_task_ended(
         assert (task.status, task.result) == (TaskStatus.COMPLETED, "found gold")
 
 
+def test_run_sync_finds_results_that_were_held_when_it_was_called_before() -> None:
+    """No event loop was there meanwhile; the thread of another call was not asked for again."""
+    store = Refusing(lambda commit: has_outcomes(commit.calls))
+    runtime = charging(store)
+    with pytest.raises(StorageError):
+        runtime.run_sync("shop", "Go!", thread="other")
+    with pytest.raises(StorageError):
+        runtime.run_sync("shop", "Go!", thread=T)
+    store.left = 0
+
+    assert runtime.run_sync("shop", "And now?", thread=T).response == "Done."
+    assert asyncio.run(results(runtime)) == ["charged"]
+    assert asyncio.run(owner_of(store, "other")) is None
+
+
+async def owner_of(store: MemoryStore, thread_id: str) -> str | None:
+    thread = await store.load_thread(thread_id)
+    return thread.owner if thread is not None else None
+
+
+@pytest.mark.usefixtures("hurry")
+@pytest.mark.parametrize("is_back", [False, True])
+async def test_a_task_that_ends_while_its_runtime_closes_is_kept_or_said_to_be_lost(
+    is_back: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = Refusing(ends_a_task)
+    clock = Halting(store)
+    async with Runtime([digger()], store=store, clock=clock) as runtime:
+        running = asyncio.ensure_future(runtime.run("digger", "Go!", thread=T))
+        await clock.halted.wait()
+        store.left = 0 if is_back else store.left
+        await runtime.engine.cancel_all()
+        clock.go.set()
+    await asyncio.wait([running])
+
+    async with Runtime([digger()], store=store, recover=False) as runtime:
+        (task,) = await runtime.tasks()
+    assert (task.status is TaskStatus.COMPLETED) is is_back
+    assert ("how it ended is lost" in caplog.text) is not is_back
+
+
+class Halting(FakeClock):
+    """A clock that stands still once a store has refused something, until it is let go."""
+
+    def __init__(self, store: Refusing) -> None:
+        super().__init__(auto=True)
+        self._store, self._times = store, store.left
+        self.halted, self.go = asyncio.Event(), asyncio.Event()
+
+    async def sleep(self, seconds: float) -> None:
+        if self._store.left < self._times:
+            self.halted.set()
+            await self.go.wait()
+        await super().sleep(seconds)
+
+
 # -- at the same time -------------------------------------------------------------------------
 
 

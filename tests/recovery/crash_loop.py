@@ -233,7 +233,8 @@ def charging(diary: Diary) -> list[Agent]:
     @tool(effect="idempotent")
     async def parse() -> str:
         """Parse."""
-        await has_charged.wait()
+        if diary.note("parse") == 1:
+            await has_charged.wait()
         die()
 
     steps = plan_of([("charge", {"order": 7})], [("think", {})])

@@ -166,7 +166,7 @@ async def test_a_waiting_run_that_kills_whoever_comes_to_cancel_it_is_ended(tmp_
 
 async def test_what_a_delegate_had_done_is_told_where_its_boss_is_abandoned(tmp_path: Path) -> None:
     async with played("charges beneath", tmp_path) as play:
-        assert play.done == {"charge": 1}
+        assert play.done["charge"] == 1
         told = [m.text() for m in await play.log() if m.role is Role.TOOL]
 
     assert "charge(order=7) → charged for 7" in told[0]

@@ -297,7 +297,7 @@ class Tasks:
             log.exception("task %s could not be given up", live.record.run_id)
 
     async def settle(self) -> None:
-        """Leave tasks that are gone here, nobody knows how, to whoever takes them up."""
+        """Give up tasks that run here no more without an end on record; recovery has them."""
         for uid, live in tuple(self._live.items()):
             if uid not in self._unkept and find_live_task(uid) is None:
                 await self._give_up(live)

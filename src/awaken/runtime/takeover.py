@@ -13,13 +13,13 @@ import msgspec
 from awaken.backend import remote
 from awaken.backend.local import LocalBackend
 from awaken.contract.commands import CommandKind
-from awaken.contract.commits import CallPhase, Fence, ThreadCommit, child_id
+from awaken.contract.commits import CallPhase, Fence, ThreadCommit, child_id, make
 from awaken.contract.events import NullEventSink
 from awaken.contract.store import Store
 from awaken.contract.threads import ThreadContext
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.run import RunRecord, Takeovers
-from awaken.errors import CommitUnknown, StorageError, StoreError
+from awaken.errors import StorageError, StoreError
 from awaken.loop import AgentRunResult
 from awaken.plugin.agent import ResolvedAgent, ResolvedExecution
 from awaken.plugin.env import ExecutionEnv
@@ -48,11 +48,7 @@ async def count_takeover(store: Store, fence: Fence, at_ms: int) -> None:
         fence=fence,
     )
     try:
-        try:
-            await store.commit(commit)
-        except CommitUnknown:
-            if await store.settle(commit) is None:
-                await store.commit(commit)
+        await make(store, commit)
     except StoreError as error:
         raise StorageError(error) from error
 

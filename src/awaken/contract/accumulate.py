@@ -68,10 +68,12 @@ class StreamAccumulator:
         "_blocks_before",
         "_calls",
         "_carried",
+        "_counted",
         "_ended",
         "_open",
         "_past",
         "_renamed",
+        "_room",
         "_said_before",
         "_size",
         "_stop",
@@ -99,6 +101,9 @@ class StreamAccumulator:
         self._said_before = self._blocks_before = 0
         self._ended = self.restored = False
         self.max_bytes, self._size = MAX_ANSWER_BYTES, 0
+        # How many pieces of the text `_size` counts, and how many characters may come before the
+        # next count: most answers are so small that they are never counted again.
+        self._counted = self._room = 0
 
     @property
     def progress(self) -> int:
@@ -131,10 +136,9 @@ class StreamAccumulator:
         """
         if type(event) is TextDelta:  # most of a stream is
             delta = event.delta
-            # `_hold`, written out: a call takes as long as all the rest.
-            self._size += _PIECE + (len(delta) if delta.isascii() else _utf8(delta))
-            if self._size > self.max_bytes:
-                raise self._too_large()
+            self._room -= _PIECE + len(delta)
+            if self._room < 0:
+                self._count(delta)
             self._text.append(delta)
             return
         take = _TAKE.get(type(event))
@@ -218,7 +222,6 @@ class StreamAccumulator:
         """Begin with what somebody else had heard."""
         self.restored = True
         if text:
-            self._size += _PIECE + _utf8(text)
             self._text = [text]
         for id, name, written in calls:
             self._size += _CALL + _utf8(written)
@@ -265,7 +268,7 @@ class StreamAccumulator:
         """Nothing of it is kept, but what it took."""
         before = self.progress
         self._text, self._blocks, self._calls, self._open = [], [], [], {}
-        self._size = 0
+        self._size = self._counted = 0
         self.next_stream()
         self._past += before - self.progress
         self._begun_at = before
@@ -279,22 +282,36 @@ class StreamAccumulator:
 
     # -- pieces -------------------------------------------------------------------------------
 
-    def _hold(self, size: int, *texts: str | None) -> None:
-        """Count what is about to be kept.
+    def _hold(self, size: int) -> None:
+        """Count `size` bytes that are about to be kept.
 
         Raises:
             AnswerTooLarge: it is more than `max_bytes` with what is kept already.
         """
-        self._size += size + sum(_utf8(text) for text in texts if text)
+        self._size += size
+        self._room -= size
+        if self._room < 0:
+            self._count()
+
+    def _count(self, *coming: str) -> None:
+        """Count the text that has come since the last count, and that which is about to be kept.
+
+        Raises:
+            AnswerTooLarge: it is more than `max_bytes` with what is kept already.
+        """
+        text = [*self._text[self._counted :], *coming]
+        self._size += sum(_PIECE + _utf8(piece) for piece in text)
+        self._counted += len(text)
         if self._size > self.max_bytes:
             raise self._too_large()
+        self._room = (self.max_bytes - self._size) // 4  # bytes a character can take
 
     def _too_large(self) -> AnswerTooLarge:
         change = "raise max_answer_bytes in the agent's section retry if that is as it should be"
         return AnswerTooLarge(self.max_bytes, change=change)
 
     def _think(self, event: ReasoningDelta) -> None:
-        self._hold(_PIECE, event.delta)
+        self._hold(_PIECE + _utf8(event.delta))
         self._thinking.append(event.delta)
 
     def _use(self, event: Usage) -> None:
@@ -304,7 +321,7 @@ class StreamAccumulator:
         self._stop, self._ended = event.reason or self._stop, True
 
     def _start_call(self, event: ToolCallStart) -> None:
-        self._hold(_CALL, event.id, event.name)
+        self._hold(_CALL + _utf8(event.id) + _utf8(event.name))
         taken = event.id in self._open or event.id in self._renamed
         id = self._unused(event.id) if taken else event.id
         call = self._open[event.id] = _Call(id, event.name)
@@ -313,10 +330,10 @@ class StreamAccumulator:
     def _continue_call(self, event: ToolCallDelta) -> None:
         call = self._open.get(event.id)
         if call is None:
-            self._hold(_CALL, event.id)
+            self._hold(_CALL + _utf8(event.id))
             call = self._open[event.id] = _Call(event.id, "")
             self._calls.append(call)
-        self._hold(_PIECE, event.args_delta)
+        self._hold(_PIECE + _utf8(event.args_delta))
         call.pieces.append(event.args_delta)
 
     def _unused(self, id: str) -> str:
@@ -331,20 +348,23 @@ class StreamAccumulator:
     def _sign_call(self, event: ToolCallSigned) -> None:
         call = self._open.get(event.id)
         if call is not None:
-            self._hold(0, event.signature)
+            self._hold(_utf8(event.signature))
             call.signature = event.signature
 
     def _close_block(self, _: ContentBlockStop | None = None) -> None:
         if text := clean_text("".join(self._text)):
             self._blocks.append(Text(text=text))
+        self._count()
         self._past += len(self._text)
-        self._text, self._carried = [], 0
+        self._text, self._carried, self._counted = [], 0, 0
 
     def _close_reasoning(self, event: ReasoningDone) -> None:
         # A text that broke off stays one, though the model thinks before it goes on with it.
         if len(self._text) > self._carried:
             self._close_block()
-        self._hold(_BLOCK, event.id, event.signature, event.encrypted)
+        self._hold(
+            _BLOCK + sum(map(_utf8, filter(None, (event.id, event.signature, event.encrypted))))
+        )
         self._blocks.append(
             Thinking(
                 thinking=clean_text("".join(self._thinking)),

@@ -95,7 +95,7 @@ class ManyHooks(Plugin):
 
     def register(self, registrar: Registrar) -> None:
         for _ in range(self._count):
-            registrar.hook(Phase.BEFORE_INFERENCE, self.look)
+            registrar.hook(Phase.AFTER_INFERENCE, self.look)
 
     async def look(self, ctx: PhaseContext) -> None: ...
 
@@ -117,7 +117,7 @@ async def state_keys(count: int) -> Figures:
 
 
 async def hooks(count: int) -> Figures:
-    """A step with `count` hooks before the model is asked."""
+    """A step with `count` hooks after an answer, where the loop has a hook of its own."""
 
     @tool
     async def add(a: int, b: int) -> int:

@@ -124,7 +124,7 @@ PAGES: Mapping[str, tuple[str, str, tuple[Part, ...]]] = {
         "What others may bring: models, tools, stores, backends, listeners, clocks.",
         (
             Part("awaken.contract.llm", "LlmExecutor"),
-            Part("awaken.contract.listener", "DrivesStreams Listener"),
+            Part("awaken.stream.listener", "DrivesStreams Listener"),
             Part("awaken.contract.tool", "Tool AsksFirst"),
             Part("awaken.contract.store", "Store"),
             Part("awaken.contract.commits"),

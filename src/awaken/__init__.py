@@ -6,9 +6,9 @@ What writes agents and tools is loaded at once, the engine with `Runtime`.
 import typing
 
 from awaken import lazy
-from awaken.contract.control import CancellationToken
 from awaken.contract.profile import ProfileKey
 from awaken.contract.tool import ToolCallContext, ToolOutput
+from awaken.control.cancel import CancellationToken
 from awaken.domain.budget import Budget, Price
 from awaken.domain.context_message import ContextMessage
 from awaken.domain.event import RunEvent

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from awaken.backend import BackendControl, BackendDelegateRunRequest, BackendRootRunRequest
-from awaken.contract.control import DecisionQueue
 from awaken.contract.events import NullEventSink
+from awaken.control.inbox import DecisionQueue
 from awaken.domain.identity import RunIdentity
 from awaken.domain.inference import InferenceOverride
 from awaken.domain.message import Message

@@ -23,9 +23,9 @@ from awaken.backend import (
     execute_remote_root_lifecycle,
 )
 from awaken.codec import Json
-from awaken.contract.control import CancellationToken
 from awaken.contract.events import CollectingSink
 from awaken.contract.store import Store
+from awaken.control.cancel import CancellationToken
 from awaken.domain.event import AgentEvent, RunEvent, RunFinish, RunStart, StepStart
 from awaken.domain.identity import RequestOrigin, RunIdentity
 from awaken.domain.lifecycle import NATURAL_END, Failed, RunStatus, TerminationReason

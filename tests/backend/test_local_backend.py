@@ -19,8 +19,9 @@ from awaken.backend import (
     ExecutionFailed,
     LocalBackend,
 )
-from awaken.contract.control import CancellationToken, InboxSender
 from awaken.contract.events import CollectingSink, NullEventSink
+from awaken.control.cancel import CancellationToken
+from awaken.control.inbox import InboxSender
 from awaken.domain.event import RunFinish, RunStart
 from awaken.domain.identity import RunIdentity, RunOrigin
 from awaken.domain.lifecycle import CANCELLED, NATURAL_END, Suspended

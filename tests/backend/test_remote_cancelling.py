@@ -37,8 +37,8 @@ from awaken.backend import (
 )
 from awaken.codec import Json
 from awaken.contract.commits import Committed, ThreadCommit
-from awaken.contract.control import CancellationToken
 from awaken.contract.store import Store
+from awaken.control.cancel import CancellationToken
 from awaken.domain.event import Error, StepEnd
 from awaken.domain.lifecycle import CANCELLED, NATURAL_END, RunStatus
 from awaken.errors import RunLeft, StorageError

@@ -39,9 +39,9 @@ from awaken.backend import (
     RemoteError,
     execute_remote_root_lifecycle,
 )
-from awaken.contract.control import CancellationToken
 from awaken.contract.events import CollectingSink
 from awaken.contract.store import Store
+from awaken.control.cancel import CancellationToken
 from awaken.domain.event import Error, StepEnd, TextDelta
 from awaken.domain.lifecycle import NATURAL_END, Failed, RunStatus
 from awaken.domain.run import PersistedState

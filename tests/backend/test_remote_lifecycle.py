@@ -42,9 +42,9 @@ from awaken.backend import (
     execute_remote_root_lifecycle,
     load_checkpoint_state,
 )
-from awaken.contract.control import CancellationToken
 from awaken.contract.events import CollectingSink
 from awaken.contract.store import Store
+from awaken.control.cancel import CancellationToken
 from awaken.domain.event import InferenceComplete, RunFinish, StepEnd, TextDelta
 from awaken.domain.lifecycle import (
     BEHAVIOR_REQUESTED,

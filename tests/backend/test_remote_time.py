@@ -11,7 +11,7 @@ from remote_kit import RUN, Far, FarBackend, answer
 from test_remote_cancelling import Endless
 
 from awaken.backend.local import ThreadContextSnapshot
-from awaken.contract.budget import Account
+from awaken.budget.account import Account
 from awaken.domain.budget import Amount, Budget, Spending
 from awaken.domain.lifecycle import NATURAL_END, RunStatus, Stopped
 from awaken.errors import RunLeft

@@ -21,7 +21,7 @@ from awaken.contract.backend import (
     ExecutionBackend,
     RemoteError,
 )
-from awaken.contract.control import CancellationToken, interruptible
+from awaken.control.cancel import CancellationToken, interruptible
 from awaken.domain.lifecycle import CANCELLED, NATURAL_END, SUSPENDED_END
 from awaken.domain.message import Message, Role
 from awaken.errors import Cancelled

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from awaken.contract.budget import Account
+from awaken.budget.account import Account
 from awaken.domain.budget import Amount, Budget, Spending
 from awaken.errors import StoreUnavailable
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from awaken.contract.control import CancellationToken, first_of, interruptible
+from awaken.control.cancel import CancellationToken, first_of, interruptible
 from awaken.errors import Cancelled
 
 pytestmark = pytest.mark.anyio

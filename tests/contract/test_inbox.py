@@ -7,13 +7,8 @@ import asyncio
 import pytest
 
 from awaken.codec import Json
-from awaken.contract.control import (
-    QUEUE_LIMIT,
-    CancellationToken,
-    DecisionQueue,
-    InboxClosed,
-    inbox_channel,
-)
+from awaken.control.cancel import CancellationToken
+from awaken.control.inbox import QUEUE_LIMIT, DecisionQueue, InboxClosed, inbox_channel
 from awaken.domain.suspension import Decision, ToolCallResume
 
 pytestmark = pytest.mark.anyio

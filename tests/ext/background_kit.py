@@ -8,8 +8,9 @@ from typing import Any
 
 from awaken.codec import Json
 from awaken.contract.background import PersistedTaskMeta, TaskJournal
-from awaken.contract.control import CancellationToken, InboxReceiver, first_of, inbox_channel
 from awaken.contract.tool import CURRENT_CALL, Tool, ToolCallContext
+from awaken.control.cancel import CancellationToken, first_of
+from awaken.control.inbox import InboxReceiver, inbox_channel
 from awaken.domain.identity import RunIdentity
 from awaken.domain.message import ToolCall
 from awaken.domain.spec import AgentSpec

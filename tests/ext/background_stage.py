@@ -13,8 +13,9 @@ from awaken.backend import (
     LocalBackend,
 )
 from awaken.backend.local import ThreadContextSnapshot, new_phase_runtime
-from awaken.contract.control import CancellationToken, inbox_channel
 from awaken.contract.events import NullEventSink
+from awaken.control.cancel import CancellationToken
+from awaken.control.inbox import inbox_channel
 from awaken.domain.identity import RunIdentity
 from awaken.domain.message import Message
 from awaken.domain.run import PersistedState

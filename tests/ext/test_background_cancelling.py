@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from awaken.codec import Json
 from awaken.contract.background import PersistedTaskMeta, TaskParentContext, TaskStatus
-from awaken.contract.control import CancellationToken
+from awaken.control.cancel import CancellationToken
 from awaken.ext.background import (
     BackgroundLimits,
     BackgroundTaskError,

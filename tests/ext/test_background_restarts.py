@@ -9,7 +9,8 @@ import pytest
 from background_kit import Bench, Gate, giving, settle, until_cancelled
 
 from awaken.contract.background import PersistedTaskMeta, TaskParentContext, TaskStatus
-from awaken.contract.control import CancellationToken, inbox_channel
+from awaken.control.cancel import CancellationToken
+from awaken.control.inbox import inbox_channel
 from awaken.ext.background import (
     BackgroundTaskManager,
     TaskContext,

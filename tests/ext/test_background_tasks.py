@@ -19,8 +19,9 @@ from background_kit import (
 
 from awaken.codec import Json, to_json
 from awaken.contract.background import TaskParentContext, TaskStatus
-from awaken.contract.control import CancellationToken, InboxReceiver, InboxSender, interruptible
 from awaken.contract.tool import CURRENT_CALL
+from awaken.control.cancel import CancellationToken, interruptible
+from awaken.control.inbox import InboxReceiver, InboxSender
 from awaken.errors import UnknownKey
 from awaken.ext.background import (
     AgentTaskContext,

@@ -25,7 +25,7 @@ from awaken.contract.background import (
     DurableMessageRequest,
     PersistedTaskMeta,
 )
-from awaken.contract.control import InboxReceiver, inbox_channel
+from awaken.control.inbox import InboxReceiver, inbox_channel
 from awaken.domain.identity import RunIdentity
 from awaken.domain.phase import Phase
 from awaken.domain.spec import AgentSpec

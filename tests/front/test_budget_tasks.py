@@ -10,7 +10,7 @@ import pytest
 from budget_kit import Meter, T, calls, look, meter_of, on_record, says, took
 
 from awaken import Agent, Runtime, tool
-from awaken.contract.budget import book_key
+from awaken.budget.account import book_key
 from awaken.contract.llm import InferenceRequest
 from awaken.contract.profile import ProfileOwner
 from awaken.contract.threads import ChildStrategy, RunQuery

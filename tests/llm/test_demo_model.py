@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 import awaken
 from awaken import Agent, Runtime
-from awaken.contract.accumulate import StreamAccumulator
 from awaken.contract.llm import InferenceRequest, LlmStreamEvent
 from awaken.domain.event import TextDelta
 from awaken.domain.inference import StopReason, StreamResult
@@ -19,6 +18,7 @@ from awaken.domain.message import Image, Message, ToolCall, UrlSource
 from awaken.domain.tool import ToolDescriptor
 from awaken.llm.demo import DemoModel
 from awaken.llm.guess import guess_arguments
+from awaken.stream.accumulate import StreamAccumulator
 from awaken.testing import FakeClock
 
 pytestmark = pytest.mark.anyio

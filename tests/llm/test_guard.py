@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from awaken.contract.listener import Listener
 from awaken.contract.llm import InferenceRequest, InvalidRequest
 from awaken.domain.message import (
     Audio,
@@ -22,6 +21,7 @@ from awaken.domain.message import (
 )
 from awaken.llm.guard import ModalityGuard
 from awaken.llm.retry import LlmRetryPolicy, RetryingExecutor
+from awaken.stream.listener import StreamListener
 from awaken.testing import ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -41,7 +41,7 @@ def guarded(*reads: str) -> tuple[ModalityGuard, ScriptedModel]:
 
 async def ask(guard: ModalityGuard, *content: ContentBlock) -> None:
     messages = [Message.user("look"), Message.user_with_content([Text(text="at"), *content])]
-    await guard.drive(InferenceRequest(upstream_model="m", messages=messages), Listener())
+    await guard.drive(InferenceRequest(upstream_model="m", messages=messages), StreamListener())
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable, Iterator
 import pytest
 
 from awaken import Agent, Runtime
-from awaken.contract.accumulate import StreamAccumulator
 from awaken.contract.llm import (
     AnswerTooLarge,
     InferenceRequest,
@@ -20,6 +19,7 @@ from awaken.contract.llm import (
 from awaken.domain.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.domain.pool import ModelPoolSpec, PoolMemberSpec
 from awaken.errors import InferenceFailed, ValidationFailed
+from awaken.stream.accumulate import StreamAccumulator
 from awaken.testing import FunctionModel, ScriptedModel
 
 pytestmark = pytest.mark.anyio

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from awaken import Agent, Budget, Runtime
-from awaken.contract.listener import Listener, drive_of
 from awaken.contract.llm import (
     ContentFiltered,
     InferenceRequest,
@@ -26,6 +25,7 @@ from awaken.domain.lifecycle import CANCELLED
 from awaken.domain.pool import ModelPoolSpec, PoolHome, PoolMemberSpec, PoolRouting
 from awaken.errors import InferenceFailed
 from awaken.llm.retry import LlmRetryPolicy, RetryingExecutor
+from awaken.stream.listener import StreamListener, drive_of
 from awaken.testing import FakeClock, FunctionModel, ScriptedModel, truncated_response
 
 pytestmark = pytest.mark.anyio
@@ -102,14 +102,14 @@ async def test_a_stream_that_cannot_be_looked_after_is_alone_with_that() -> None
     executor = RetryingExecutor(speaker.model, LlmRetryPolicy(), clock)
     request = InferenceRequest(upstream_model="m", messages=())
 
-    class Blind(Listener):
+    class Blind(StreamListener):
         def look(self) -> bool:
             raise ValueError("blind")
 
-    async def drive(kind: type[Listener]) -> None:
+    async def drive(kind: type[StreamListener]) -> None:
         await executor.drive(request, kind(asyncio.current_task()))
 
-    blind, other = [asyncio.ensure_future(drive(kind)) for kind in (Blind, Listener)]
+    blind, other = [asyncio.ensure_future(drive(kind)) for kind in (Blind, StreamListener)]
     with pytest.raises(StreamInterrupted, match="idle stall"):
         await play(clock, other)
     assert not blind.done()
@@ -139,7 +139,7 @@ async def test_a_cancelled_run_is_not_asked_for_again_whatever_its_model_makes_o
 
 
 async def test_who_goes_on_with_nothing_says_it_all_again() -> None:
-    listener = Listener()
+    listener = StreamListener()
     listener.restore("hello w", ())
     request = InferenceRequest(upstream_model="m", messages=())
     await drive_of(ScriptedModel(["hello world"]))(request, listener)

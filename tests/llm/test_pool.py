@@ -10,7 +10,6 @@ import msgspec
 import pytest
 
 from awaken.codec import from_json
-from awaken.contract.listener import Listener
 from awaken.contract.llm import (
     AllModelsUnavailable,
     InferenceExecutionError,
@@ -41,6 +40,7 @@ from awaken.llm.pool import (
     fnv1a_64,
 )
 from awaken.llm.retry import LlmRetryPolicy, RetryingExecutor
+from awaken.stream.listener import StreamListener
 from awaken.testing import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -107,7 +107,7 @@ class Pool:
     async def ask(self, thread: str | None = "t", run: str | None = None) -> str:
         key = RoutingKey(thread_id=thread, run_id=run)
         request = InferenceRequest(upstream_model="pool", messages=(), routing_key=key)
-        listener = Listener()
+        listener = StreamListener()
         await MendingExecutor(self.executor, self.policy, self.clock).drive(request, listener)
         return listener.finish().text()
 

@@ -8,8 +8,6 @@ from collections.abc import AsyncIterator
 import pytest
 
 from awaken.codec import from_json
-from awaken.contract.accumulate import StreamAccumulator
-from awaken.contract.listener import Listener
 from awaken.contract.llm import (
     InferenceRequest,
     LlmStreamEvent,
@@ -25,6 +23,8 @@ from awaken.domain.pool import ModelPoolSpec
 from awaken.llm.breaker import CircuitBreaker, CircuitOpen
 from awaken.llm.pool import MAX_SESSIONS, PoolExecutor, PoolMember
 from awaken.llm.retry import LlmRetryPolicy, RetryingExecutor
+from awaken.stream.accumulate import StreamAccumulator
+from awaken.stream.listener import StreamListener
 from awaken.testing import FakeClock, FunctionModel
 
 pytestmark = pytest.mark.anyio
@@ -89,7 +89,7 @@ class Pair:
     async def ask(self, thread: str) -> str:
         key = RoutingKey(thread_id=thread)
         request = InferenceRequest(upstream_model="pool", messages=(), routing_key=key)
-        listener = Listener()
+        listener = StreamListener()
         await self.pool.drive(request, listener)
         return listener.finish().text()
 
@@ -136,7 +136,9 @@ async def ask_often(executor: RetryingExecutor, times: int) -> list[type[Excepti
     seen: list[type[Exception]] = []
     for _ in range(times):
         try:
-            await executor.drive(InferenceRequest(upstream_model="m", messages=()), Listener())
+            await executor.drive(
+                InferenceRequest(upstream_model="m", messages=()), StreamListener()
+            )
         except ProviderError as error:
             seen.append(type(error))
     return seen

@@ -10,7 +10,6 @@ import msgspec
 import pytest
 
 from awaken.codec import from_json
-from awaken.contract.listener import Listener
 from awaken.contract.llm import (
     InferenceExecutionError,
     InferenceRequest,
@@ -24,6 +23,7 @@ from awaken.contract.llm import (
 from awaken.domain.event import TextDelta
 from awaken.llm.breaker import CircuitBreaker, CircuitOpen
 from awaken.llm.retry import LlmRetryPolicy, RetryingExecutor
+from awaken.stream.listener import StreamListener
 from awaken.testing import FakeClock, FunctionModel, ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -31,8 +31,8 @@ pytestmark = pytest.mark.anyio
 REQUEST = InferenceRequest(upstream_model="m", messages=())
 
 
-async def drain(executor: RetryingExecutor, listener: Listener | None = None) -> str:
-    listener = listener or Listener(asyncio.current_task())
+async def drain(executor: RetryingExecutor, listener: StreamListener | None = None) -> str:
+    listener = listener or StreamListener(asyncio.current_task())
     await executor.drive(REQUEST, listener)
     return listener.snapshot().text
 
@@ -121,7 +121,7 @@ async def test_no_retries_is_one_call() -> None:
 async def test_after_the_first_event_errors_pass_through_unchanged() -> None:
     broken = StreamInterrupted("connection reset")
     model = ScriptedModel([[TextDelta(delta="hal"), broken], "never"])
-    listener = Listener()
+    listener = StreamListener()
     with pytest.raises(StreamInterrupted) as caught:
         await drain(RetryingExecutor(model, LlmRetryPolicy(), FakeClock()), listener)
     assert caught.value is broken
@@ -145,7 +145,7 @@ async def leave_early(executor: RetryingExecutor) -> None:
     """Stop listening once something has come."""
     begun = asyncio.Event()
 
-    class Hearing(Listener):
+    class Hearing(StreamListener):
         def push(self, event: LlmStreamEvent) -> None:
             begun.set()
 

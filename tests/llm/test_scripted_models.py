@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from awaken.contract.accumulate import StreamAccumulator
 from awaken.contract.llm import (
     InferenceRequest,
     LlmExecutor,
@@ -19,6 +18,7 @@ from awaken.contract.tool import Tool
 from awaken.domain.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.domain.inference import StopReason, StreamResult, TokenUsage
 from awaken.domain.message import Message, Text, Thinking
+from awaken.stream.accumulate import StreamAccumulator
 from awaken.testing import (
     CustomCancelTool,
     EchoTool,

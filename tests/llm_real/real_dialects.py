@@ -11,7 +11,6 @@ from typing import Any, Protocol
 
 import pytest
 
-from awaken.contract.accumulate import StreamAccumulator
 from awaken.contract.llm import (
     ContextOverflow,
     InferenceExecutionError,
@@ -29,6 +28,7 @@ from awaken.llm.anthropic import AnthropicMessages
 from awaken.llm.local.executor import ONE_REQUEST_EACH
 from awaken.llm.local.process import ModelProcess, bundled_model
 from awaken.llm.openai import OpenAIChat, OpenAIResponses
+from awaken.stream.accumulate import StreamAccumulator
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from awaken import Agent, Runtime
-from awaken.contract.accumulate import StreamAccumulator
 from awaken.contract.llm import ContextOverflow, InferenceRequest, LlmStreamEvent
 from awaken.domain.event import TextDelta
 from awaken.domain.inference import InferenceOverride, StopReason, StreamResult
 from awaken.domain.message import Message
 from awaken.domain.output import OutputFormat
 from awaken.llm.local import LocalModel, open_local
+from awaken.stream.accumulate import StreamAccumulator
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(300)]
 

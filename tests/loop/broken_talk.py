@@ -21,7 +21,6 @@ import msgspec
 from awaken import Agent, Message, Runtime, tool
 from awaken.codec import dumps, loads
 from awaken.contract.commits import Fence
-from awaken.contract.listener import GO_ON
 from awaken.contract.llm import InferenceRequest, LlmStreamEvent, ProviderError, Stop
 from awaken.contract.streams import StreamPiece
 from awaken.domain.event import TextDelta, ToolCallDelta, ToolCallStart
@@ -31,6 +30,7 @@ from awaken.domain.transcript import effective_view, is_summary
 from awaken.errors import AwakenError
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sqlite import SqliteStore
+from awaken.stream.listener import GO_ON
 from awaken.testing import FakeClock, FunctionModel
 
 PIECES = 4

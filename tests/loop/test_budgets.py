@@ -9,7 +9,7 @@ import pytest
 
 from awaken import Agent, CancellationToken, Message, Runtime
 from awaken.backend.delegate import DelegateTool
-from awaken.contract.budget import Account
+from awaken.budget.account import Account
 from awaken.contract.tool import ToolCallContext
 from awaken.domain.budget import Amount, Budget, Price, Spending
 from awaken.domain.identity import RunIdentity

@@ -17,8 +17,8 @@ from awaken import (
     ToolDescriptor,
     tool,
 )
-from awaken.contract.control import InboxSender
 from awaken.contract.llm import InferenceRequest
+from awaken.control.inbox import InboxSender
 from awaken.domain.event import RunFinish, RunStart, StepEnd, StepStart
 from awaken.domain.inference import StreamResult
 from awaken.domain.lifecycle import NATURAL_END, Blocked, RunStatus, Stopped, Suspended

@@ -9,7 +9,7 @@ import pytest
 from loop_stage import THREAD, CheckedModel, Stage, TestPlugin, assert_event_order
 
 from awaken import Agent, Message, PhaseContext, ToolCallResume, tool
-from awaken.contract.control import inbox_channel
+from awaken.control.inbox import inbox_channel
 from awaken.domain.event import RunFinish
 from awaken.domain.lifecycle import NATURAL_END, Failed, RunStatus
 from awaken.domain.message import Role

@@ -35,9 +35,9 @@ from awaken import (
     ToolResult,
     tool,
 )
-from awaken.contract.control import inbox_channel
 from awaken.contract.events import NullEventSink
 from awaken.contract.llm import ContentFiltered
+from awaken.control.inbox import inbox_channel
 from awaken.domain.event import (
     InferenceComplete,
     RunFinish,

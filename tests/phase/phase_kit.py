@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from awaken.contract.control import CancellationToken
+from awaken.control.cancel import CancellationToken
 from awaken.domain.identity import RunIdentity
 from awaken.domain.phase import Phase
 from awaken.domain.spec import AgentSpec

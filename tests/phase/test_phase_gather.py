@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from phase_kit import LOG, TOTAL, Bench, Piece, X, Y, hooks
 
-from awaken.contract.control import CancellationToken
+from awaken.control.cancel import CancellationToken
 from awaken.domain.phase import Phase
 from awaken.errors import (
     Cancelled,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from plugin_kit import Piece
 
-from awaken.contract.control import InboxSender, inbox_channel
+from awaken.control.inbox import InboxSender, inbox_channel
 from awaken.domain.message import Message
 from awaken.domain.phase import Phase
 from awaken.domain.spec import AgentSpec

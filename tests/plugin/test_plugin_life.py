@@ -26,7 +26,7 @@ from awaken import (
     tool,
 )
 from awaken.codec import Json
-from awaken.contract.control import InboxSender
+from awaken.control.inbox import InboxSender
 from awaken.errors import NotFound, PhaseError
 from awaken.plugin.hook import ConfigSchema
 from awaken.state.command import MutationBatch

@@ -21,9 +21,9 @@ from cut_dialects import DIALECTS
 from cut_stage import QUESTION
 
 from awaken import Runtime
-from awaken.contract.accumulate import StreamAccumulator
 from awaken.llm import idle
 from awaken.loop import pieces
+from awaken.stream.accumulate import StreamAccumulator
 
 SDKS = ("openai", "anthropic", "google.genai", "awaken.stores.sqlite")
 

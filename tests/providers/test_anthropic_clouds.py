@@ -14,7 +14,6 @@ import anthropic
 import pytest
 from mock_server import Answer, WireServer, sse
 
-from awaken.contract.accumulate import StreamAccumulator
 from awaken.contract.llm import (
     InferenceExecutionError,
     InferenceRequest,
@@ -33,6 +32,7 @@ from awaken.llm.anthropic import (
     open_bedrock,
     open_vertex,
 )
+from awaken.stream.accumulate import StreamAccumulator
 
 pytestmark = pytest.mark.anyio
 

@@ -13,7 +13,6 @@ import anthropic
 import pytest
 from mock_server import Answer, MockServer, WireServer, sse
 
-from awaken.contract.accumulate import StreamAccumulator
 from awaken.contract.llm import (
     ContentFiltered,
     ContextOverflow,
@@ -38,6 +37,7 @@ from awaken.domain.secret import RedactedString
 from awaken.domain.tool import ToolDescriptor
 from awaken.errors import ConfigError
 from awaken.llm.anthropic import AnthropicMessages, open_anthropic
+from awaken.stream.accumulate import StreamAccumulator
 from awaken.testing import FakeClock
 
 pytestmark = pytest.mark.anyio

@@ -13,7 +13,6 @@ from google.auth.credentials import AnonymousCredentials
 from mock_server import Answer, MockServer, WireServer, sse
 
 from awaken.clock import SYSTEM_CLOCK
-from awaken.contract.accumulate import StreamAccumulator
 from awaken.contract.llm import (
     ContentFiltered,
     ContextOverflow,
@@ -36,6 +35,7 @@ from awaken.domain.tool import ToolDescriptor
 from awaken.errors import ConfigError
 from awaken.ids import SequentialIds
 from awaken.llm.google import GoogleGemini, open_google, open_google_vertex
+from awaken.stream.accumulate import StreamAccumulator
 
 pytestmark = pytest.mark.anyio
 

@@ -21,7 +21,6 @@ from typing import Any
 
 import pytest
 
-from awaken.contract.accumulate import StreamAccumulator
 from awaken.contract.llm import (
     InferenceRequest,
     InvalidRequest,
@@ -39,6 +38,7 @@ from awaken.llm.local import LocalModel, open_local
 from awaken.llm.local.plain import plain_request
 from awaken.llm.local.process import ModelProcess, bundled_model
 from awaken.llm.openai import OpenAIChat
+from awaken.stream.accumulate import StreamAccumulator
 
 pytestmark = pytest.mark.anyio
 

@@ -11,7 +11,6 @@ import pytest
 from mock_server import Answer, WireServer, sse
 from openai import AsyncOpenAI
 
-from awaken.contract.accumulate import StreamAccumulator
 from awaken.contract.llm import (
     ContextOverflow,
     InferenceExecutionError,
@@ -26,6 +25,7 @@ from awaken.domain.inference import StreamResult
 from awaken.domain.message import Message, Role
 from awaken.domain.output import OutputFormat
 from awaken.llm.openai import ChatDialect, OpenAIChat, OpenAIResponses
+from awaken.stream.accumulate import StreamAccumulator
 from awaken.testing import FakeClock
 
 pytestmark = pytest.mark.anyio

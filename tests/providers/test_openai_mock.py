@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from mock_server import MockServer
 
-from awaken.contract.accumulate import StreamAccumulator
 from awaken.contract.llm import (
     ContentFiltered,
     ContextOverflow,
@@ -26,6 +25,7 @@ from awaken.domain.message import Message, Role, Text, ToolCall
 from awaken.domain.output import OutputFormat
 from awaken.domain.tool import ToolDescriptor
 from awaken.llm.openai import AzureChat, OpenAIChat, OpenAIResponses
+from awaken.stream.accumulate import StreamAccumulator
 
 pytestmark = pytest.mark.anyio
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from awaken.contract.accumulate import StreamAccumulator
 from awaken.contract.llm import (
     ContentFiltered,
     InferenceExecutionError,
@@ -26,6 +25,7 @@ from awaken.ids import SequentialIds
 from awaken.llm.openai.chat_stream import ChatReader
 from awaken.llm.openai.executor import Reader
 from awaken.llm.openai.responses_stream import ResponsesReader
+from awaken.stream.accumulate import StreamAccumulator
 
 MADE_UP = "call_00000000000070008000000000000001"
 

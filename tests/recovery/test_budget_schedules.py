@@ -14,8 +14,8 @@ import msgspec
 import pytest
 
 from awaken import Agent, RunResult, Runtime, ToolCallContext, ToolCallResume, tool
+from awaken.budget.account import Account
 from awaken.codec import Json
-from awaken.contract.budget import Account
 from awaken.contract.commits import Committed, ThreadCommit
 from awaken.contract.llm import InferenceRequest
 from awaken.contract.store import Store

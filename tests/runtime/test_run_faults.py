@@ -20,9 +20,9 @@ from awaken import (
     ToolResult,
     tool,
 )
-from awaken.contract.control import InboxSender
 from awaken.contract.events import CollectingSink
 from awaken.contract.llm import Stop
+from awaken.control.inbox import InboxSender
 from awaken.domain.event import RunFinish, StepEnd, StepStart, ToolCallDelta, ToolCallStart
 from awaken.domain.inference import StopReason
 from awaken.domain.lifecycle import CANCELLED, NATURAL_END, Failed, RunStatus

@@ -7,7 +7,7 @@ import pytest
 
 from awaken import Agent, Runtime
 from awaken.contract.background import PersistedTaskMeta, TaskStatus, terminal_event
-from awaken.contract.control import inbox_channel
+from awaken.control.inbox import inbox_channel
 from awaken.testing import FunctionModel
 
 pytestmark = pytest.mark.anyio

@@ -16,7 +16,7 @@ from awaken.contract.background import DurableMessageRequest
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import Committed, Fence, ThreadCommit
 from awaken.contract.llm import InferenceRequest
-from awaken.contract.owners import keep_on, start_logged
+from awaken.control.tasks import keep_on, start_logged
 from awaken.domain.lifecycle import CANCELLED, NATURAL_END
 from awaken.front import recovery
 from awaken.runtime import listen, task_mail

@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 
+from awaken.budget.account import Account
 from awaken.clock import SYSTEM_CLOCK
 from awaken.codec import Json
-from awaken.contract.budget import Account
 from awaken.contract.profile import ProfileEntry, ProfileOwner
 from awaken.domain.budget import Amount, Budget, Spending
 from awaken.errors import BudgetExhausted

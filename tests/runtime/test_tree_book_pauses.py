@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from awaken.budget.account import Account
 from awaken.clock import SYSTEM_CLOCK
-from awaken.contract.budget import Account
 from awaken.domain.budget import Amount, Budget, Spending
 from awaken.runtime.book import TreeBook
 from awaken.stores.memory import MemoryStore

@@ -23,8 +23,8 @@ from awaken import (
     tool,
 )
 from awaken.contract.commits import Committed, ThreadCommit
-from awaken.contract.control import InboxSender
 from awaken.contract.events import CollectingSink
+from awaken.control.inbox import InboxSender
 from awaken.domain.event import RunFinish, RunStart
 from awaken.domain.lifecycle import CANCELLED, NATURAL_END, RunStatus, Suspended
 from awaken.domain.spec import ToolExecutorKind

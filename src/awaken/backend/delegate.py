@@ -16,7 +16,6 @@ from awaken.contract.backend import (
     BackendRunResult,
     BackendStatusKind,
 )
-from awaken.contract.beneath import done_beneath, with_done
 from awaken.contract.events import NullEventSink
 from awaken.contract.registry import ExecutionResolver
 from awaken.contract.tool import EventForwarder, ToolCallContext, ToolOutput, ToolTraits
@@ -36,6 +35,7 @@ from awaken.domain.suspension import (
 )
 from awaken.domain.tool import ToolDescriptor, ToolError, ToolResult, ToolStatus
 from awaken.errors import AwakenError, RunLeft
+from awaken.loop.beneath import done_beneath, with_done
 from awaken.state.command import Command
 from awaken.state.runtime_keys import SPENDING
 

@@ -9,6 +9,7 @@ from typing import assert_never
 import msgspec
 
 from awaken.backend.background import BackgroundControlResolver
+from awaken.budget.account import Account
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.backend import (
     BackendAgentNotFound,
@@ -24,12 +25,12 @@ from awaken.contract.backend import (
     ExecutionFailed,
 )
 from awaken.contract.background import AMBIENT_TASK_JOURNAL
-from awaken.contract.budget import Account
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import CallEntry, Fence, ThreadCommit
-from awaken.contract.control import CancellationToken, InboxSender, inbox_channel
 from awaken.contract.profile import ProfileStore
 from awaken.contract.streams import StreamPiece
+from awaken.control.cancel import CancellationToken
+from awaken.control.inbox import InboxSender, inbox_channel
 from awaken.domain.event import AgentEvent
 from awaken.domain.identity import RunIdentity, RunOrigin
 from awaken.domain.lifecycle import (

@@ -8,12 +8,13 @@ from typing import Protocol
 
 import msgspec
 
+from awaken.budget.account import Account
 from awaken.codec import Json
-from awaken.contract.budget import Account
-from awaken.contract.control import CancellationToken, DecisionQueue, InboxReceiver, InboxSender
 from awaken.contract.events import EventSink
 from awaken.contract.registry import ExecutionResolver
 from awaken.contract.store import Store
+from awaken.control.cancel import CancellationToken
+from awaken.control.inbox import DecisionQueue, InboxReceiver, InboxSender
 from awaken.domain.budget import Spending
 from awaken.domain.identity import RunIdentity
 from awaken.domain.inference import InferenceOverride

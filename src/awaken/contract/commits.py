@@ -16,7 +16,6 @@ from awaken.domain.message import Message
 from awaken.domain.run import RunRecord
 from awaken.domain.ticket import Ticket
 from awaken.domain.value import Value
-from awaken.errors import CommitUnknown
 
 
 class CallPhase(StrEnum):
@@ -165,19 +164,3 @@ class Commits(Protocol):
     async def release(self, fence: Fence) -> None:
         """Give a thread up; nothing if another owner has it by now."""
         ...
-
-
-async def make(commits: Commits, commit: ThreadCommit, *, is_tried: bool = False) -> Committed:
-    """Make a commit with a run, once, though answers get lost; `is_tried` says that it may have
-    been made before.
-
-    Raises:
-        StoreError: as `Commits.commit`; after `CommitUnknown` it may have been made.
-    """
-    if not is_tried:
-        try:
-            return await commits.commit(commit)
-        except CommitUnknown:
-            pass
-    made = await commits.settle(commit)
-    return made if made is not None else await commits.commit(commit)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import msgspec
 
@@ -133,6 +134,83 @@ def abilities_of(executor: object, upstream_model: str) -> ModelAbilities:
 
 
 # -- errors -----------------------------------------------------------------------------------
+
+
+class AnswerListener(Protocol):
+    """The reader of a model's answer, as a `StreamDriver` sees it.
+
+    It reads every stream the driver opens, and holds what has come of the answer so far.
+    """
+
+    max_bytes: int
+    model_id: str | None
+    seen: tuple[int, float, int]
+
+    @property
+    def task(self) -> asyncio.Task[Any] | None:
+        """The task that reads, if it may be cancelled to stop a stream."""
+
+    @property
+    def restored(self) -> bool:
+        """Whether it began with what another process had read of the answer."""
+
+    @property
+    def progress(self) -> int:
+        """A number that grows with everything that comes."""
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing has come of the current stream."""
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether it is worth asking again for an answer that broke off."""
+
+    def snapshot(self) -> StreamSnapshot: ...
+
+    def look(self) -> bool:
+        """Return whether something other than the model is waited for."""
+
+    async def listen(self, stream: AsyncIterator[LlmStreamEvent]) -> None:
+        """Read a stream to its end, or close it."""
+
+    async def settle(self, cause: str) -> None:
+        """Take the calls that are whole as the answer: no more will come."""
+
+    async def go_on(self, cause: str) -> None:
+        """Expect a stream that continues the text; drop a call that is not whole."""
+
+    async def start_over(self, cause: str) -> None:
+        """Expect a stream that is the whole answer."""
+
+    async def afford(self, request: InferenceRequest, more: Sequence[Message]) -> InferenceRequest:
+        """The next request, which has `more` messages than the first, within the budget.
+
+        Raises:
+            BudgetExhausted: there is not enough left for it.
+        """
+
+
+class StreamDriver(Protocol):
+    """Opens the streams of a model, again if one breaks off, and leaves the reading to a listener.
+
+    No wrapper then handles each event between a model and its reader.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    async def drive(self, request: InferenceRequest, listener: AnswerListener) -> None:
+        """Have an answer listened to, asking as often as that takes.
+
+        Raises:
+            InferenceExecutionError: the answer could not be had.
+            BudgetExhausted: there is not enough left to ask again.
+        """
+
+
+Asked = LlmExecutor | StreamDriver
+"""What an agent asks for its answers: a model, or a wrapper that asks one or several models."""
 
 
 class InferenceExecutionError(AwakenError):

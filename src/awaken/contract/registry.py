@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from awaken.contract.listener import Asked
+from awaken.contract.llm import Asked
 from awaken.domain.budget import Price
 from awaken.domain.spec import AgentSpec
 

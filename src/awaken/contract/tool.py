@@ -8,11 +8,11 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from awaken.budget.account import Account
 from awaken.codec import Json, to_json
 from awaken.contract.backend import DurableDelegates
-from awaken.contract.budget import Account
-from awaken.contract.control import CancellationToken
 from awaken.contract.profile import ProfileAccess
+from awaken.control.cancel import CancellationToken
 from awaken.domain.event import (
     ActivityDelta,
     ActivitySnapshot,

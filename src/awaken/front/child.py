@@ -36,9 +36,9 @@ from awaken.backend.subprocess.protocol import (
 )
 from awaken.codec import clean_text, dumps
 from awaken.contract.commits import ThreadCommit
-from awaken.contract.control import CancellationToken, first_of, interruptible
 from awaken.contract.events import EventSink, NullEventSink
 from awaken.contract.threads import TicketQuery
+from awaken.control.cancel import CancellationToken, first_of, interruptible
 from awaken.domain.budget import Budget
 from awaken.domain.event import ActivityDelta, ActivitySnapshot, RunEvent, RunFinish, RunStart
 from awaken.domain.identity import RequestOrigin

@@ -9,8 +9,7 @@ from functools import partial
 import msgspec
 
 from awaken.clock import Clock
-from awaken.contract.listener import DrivesStreams
-from awaken.contract.llm import LlmExecutor
+from awaken.contract.llm import LlmExecutor, StreamDriver
 from awaken.domain.budget import Price
 from awaken.domain.pool import ModelPoolSpec
 from awaken.domain.spec import AgentSpec, ModelSpec
@@ -25,7 +24,7 @@ from awaken.llm.retry import LlmRetryPolicy, RetryingExecutor
 from awaken.registry.resolve import ModelAndProvider
 from awaken.runtime import AgentRuntimeBuilder
 
-_Made = tuple[tuple[tuple[ModelAndProvider, ...], ModelPoolSpec | None], DrivesStreams]
+_Made = tuple[tuple[tuple[ModelAndProvider, ...], ModelPoolSpec | None], StreamDriver]
 """Of which models, and which pool of them, somebody was made who asks them."""
 
 
@@ -43,7 +42,7 @@ class ModelStack:
 
     def __call__(
         self, spec: AgentSpec, models: Sequence[ModelAndProvider], pool: ModelPoolSpec | None
-    ) -> DrivesStreams:
+    ) -> StreamDriver:
         try:
             policy = spec.config("retry", LlmRetryPolicy)
         except KeyDecode as error:
@@ -61,7 +60,7 @@ class ModelStack:
         models: Sequence[ModelAndProvider],
         pool: ModelPoolSpec | None,
         policy: LlmRetryPolicy,
-    ) -> DrivesStreams:
+    ) -> StreamDriver:
         if pool is None:
             inner = self._one(spec, models[0], policy)
         else:
@@ -75,7 +74,7 @@ class ModelStack:
         named: ModelAndProvider,
         policy: LlmRetryPolicy,
         pool: ModelPoolSpec | None = None,
-    ) -> DrivesStreams:
+    ) -> StreamDriver:
         model, provider = named
         retrying = RetryingExecutor(
             OutputTool(provider) if spec.output is not None else provider,

@@ -10,8 +10,8 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from awaken.contract.commands import ThreadCommand
-from awaken.contract.control import first_of
-from awaken.contract.owners import alone, keep_on, log_error, start_logged
+from awaken.control.cancel import first_of
+from awaken.control.tasks import alone, keep_on, log_error, start_logged
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.run import RunRecord
 from awaken.errors import (

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from awaken.contract.events import EventSink
-from awaken.contract.owners import log_end
+from awaken.control.tasks import log_end
 from awaken.domain.event import (
     ActivityDelta,
     ActivitySnapshot,

@@ -11,8 +11,8 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
-from awaken.contract.control import first_of
 from awaken.contract.store import Store
+from awaken.control.cancel import first_of
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.run import RunRecord
 from awaken.errors import StoreError

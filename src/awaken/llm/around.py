@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-from awaken.contract.listener import Asked
-from awaken.contract.llm import ModelAbilities, abilities_of
+from awaken.contract.llm import Asked, ModelAbilities, abilities_of
 
 E = TypeVar("E", bound=Asked)
 

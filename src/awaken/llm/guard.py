@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from awaken.contract.listener import DrivesStreams, Listener
-from awaken.contract.llm import InferenceRequest, InvalidRequest
+from awaken.contract.llm import AnswerListener, InferenceRequest, InvalidRequest, StreamDriver
 from awaken.domain.message import (
     Audio,
     Base64Source,
@@ -22,19 +21,19 @@ from awaken.llm.around import Around
 _PLAIN = {Image: "Image", Audio: "Audio", Video: "Video"}
 
 
-class ModalityGuard(Around[DrivesStreams]):
+class ModalityGuard(Around[StreamDriver]):
     """Another executor that is only asked what its model can read.
 
     Args:
         reads: what the model is declared to read: `text`, `image`, `audio`, `video`, `pdf`.
     """
 
-    def __init__(self, inner: DrivesStreams, model_id: str, reads: Sequence[str]) -> None:
+    def __init__(self, inner: StreamDriver, model_id: str, reads: Sequence[str]) -> None:
         super().__init__(inner)
         self._model_id = model_id
         self._reads = frozenset(kind.lower() for kind in reads)
 
-    async def drive(self, request: InferenceRequest, listener: Listener) -> None:
+    async def drive(self, request: InferenceRequest, listener: AnswerListener) -> None:
         """
         Raises:
             InvalidRequest: something in it is of a kind the model does not read.

@@ -9,8 +9,7 @@ import re
 from typing import Any
 
 from awaken.clock import Clock
-from awaken.contract.listener import Listener
-from awaken.contract.llm import InferenceRequest, StreamInterrupted
+from awaken.contract.llm import AnswerListener, InferenceRequest, StreamInterrupted
 
 STALLED = "idle stall"
 LOOK_EVERY = 0.25
@@ -19,7 +18,7 @@ log = logging.getLogger("awaken.llm")
 
 _THINKS = re.compile(r"thinking|reasoning|^o[134]", re.IGNORECASE)
 
-Streams = dict[Listener, InferenceRequest]
+Streams = dict[AnswerListener, InferenceRequest]
 
 
 def idle_window(seconds: float, request: InferenceRequest) -> float:
@@ -85,7 +84,7 @@ class Watchman:
         due = self._clock.monotonic() + LOOK_EVERY
         self._clock.call_later(LOOK_EVERY, functools.partial(self._look, loop, due))
 
-    def _is_stalled(self, listener: Listener, request: InferenceRequest, now: float) -> bool:
+    def _is_stalled(self, listener: AnswerListener, request: InferenceRequest, now: float) -> bool:
         waits_for_others, progress = listener.look(), listener.progress
         seen, since, cancelled = listener.seen
         task = listener.task
@@ -98,7 +97,7 @@ class Watchman:
         return is_ours and window > 0 and now - since >= window
 
 
-def raise_stalled(listener: Listener) -> None:
+def raise_stalled(listener: AnswerListener) -> None:
     """
     Raises:
         StreamInterrupted: the stream was cut short here, and the task cancelled by nobody else.

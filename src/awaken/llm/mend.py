@@ -9,10 +9,11 @@ from random import Random
 import msgspec
 
 from awaken.clock import SYSTEM_CLOCK, Clock
-from awaken.contract.listener import GO_ON, DrivesStreams, Listener
 from awaken.contract.llm import (
+    AnswerListener,
     InferenceExecutionError,
     InferenceRequest,
+    StreamDriver,
     StreamInterrupted,
     StreamSnapshot,
 )
@@ -20,6 +21,7 @@ from awaken.domain.message import Message
 from awaken.llm.around import Around
 from awaken.llm.idle import STALLED
 from awaken.llm.retry import LlmRetryPolicy
+from awaken.stream.listener import GO_ON
 
 RESUMED = "resumed from checkpoint"
 STALL_PAUSE = 0.2
@@ -61,7 +63,7 @@ def cause_of(error: InferenceExecutionError) -> str | None:
     return "provider 503 mid-stream"
 
 
-class MendingExecutor(Around[DrivesStreams]):
+class MendingExecutor(Around[StreamDriver]):
     """Goes on with streams that break off.
 
     Whoever is asked next, the same model or another one of a pool, gets what was said so far.
@@ -69,7 +71,7 @@ class MendingExecutor(Around[DrivesStreams]):
 
     def __init__(
         self,
-        inner: DrivesStreams,
+        inner: StreamDriver,
         policy: LlmRetryPolicy,
         clock: Clock = SYSTEM_CLOCK,
         random: Random | None = None,
@@ -79,7 +81,7 @@ class MendingExecutor(Around[DrivesStreams]):
         self._clock = clock
         self._random = random or Random()
 
-    async def drive(self, request: InferenceRequest, listener: Listener) -> None:
+    async def drive(self, request: InferenceRequest, listener: AnswerListener) -> None:
         """Have an answer listened to, to its end.
 
         Raises:
@@ -113,7 +115,7 @@ class MendingExecutor(Around[DrivesStreams]):
                 await self._clock.sleep(pause)
 
     async def _go_on(
-        self, request: InferenceRequest, listener: Listener, cause: str
+        self, request: InferenceRequest, listener: AnswerListener, cause: str
     ) -> InferenceRequest | None:
         """The request to go on with; none if the answer is whole as it is.
 

@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
-from awaken.contract.listener import close
 from awaken.contract.llm import (
     ContentBlockStop,
     InferenceRequest,
@@ -23,6 +22,7 @@ from awaken.domain.inference import StopReason
 from awaken.domain.output import OutputFormat
 from awaken.domain.tool import ToolDescriptor
 from awaken.llm.around import Around
+from awaken.stream.listener import close
 
 OUTPUT_TOOL = "final_answer"
 _DESCRIPTION = (

@@ -10,9 +10,9 @@ from math import log
 import msgspec
 
 from awaken.clock import SYSTEM_CLOCK, Clock
-from awaken.contract.listener import DrivesStreams, Listener
 from awaken.contract.llm import (
     AllModelsUnavailable,
+    AnswerListener,
     InferenceExecutionError,
     InferenceRequest,
     ModelAbilities,
@@ -20,6 +20,7 @@ from awaken.contract.llm import (
     Overloaded,
     PoolAttemptsExhausted,
     RateLimited,
+    StreamDriver,
     Unauthorized,
     abilities_of,
 )
@@ -36,7 +37,7 @@ class PoolMember(msgspec.Struct):
 
     model_id: str
     upstream_model: str
-    executor: DrivesStreams
+    executor: StreamDriver
     is_available: Callable[[], bool]
 
 
@@ -96,7 +97,7 @@ class PoolExecutor:
             max_output_tokens=_least([each.max_output_tokens for each in all_of]),
         )
 
-    async def drive(self, request: InferenceRequest, listener: Listener) -> None:
+    async def drive(self, request: InferenceRequest, listener: AnswerListener) -> None:
         """Have an answer listened to, whoever gives it.
 
         Raises:
@@ -112,7 +113,7 @@ class PoolExecutor:
             session.in_flight -= 1
 
     async def _drive(
-        self, key: str, session: _Session, request: InferenceRequest, listener: Listener
+        self, key: str, session: _Session, request: InferenceRequest, listener: AnswerListener
     ) -> None:
         tried: set[int] = set()
         last: InferenceExecutionError | None = None

@@ -10,9 +10,9 @@ from typing import Annotated
 from msgspec import Meta
 
 from awaken.clock import SYSTEM_CLOCK, Clock
-from awaken.contract.listener import UNSEEN, Listener
 from awaken.contract.llm import (
     MAX_ANSWER_BYTES,
+    AnswerListener,
     InferenceExecutionError,
     InferenceRequest,
     LlmExecutor,
@@ -23,6 +23,7 @@ from awaken.domain.value import Value
 from awaken.llm.around import Around
 from awaken.llm.breaker import CircuitBreaker
 from awaken.llm.idle import STALLED, Watchman, raise_stalled
+from awaken.stream.listener import UNSEEN
 
 MAX_BACKOFF_MS = 8000
 _NEVER = sys.maxsize
@@ -92,7 +93,7 @@ class RetryingExecutor(Around[LlmExecutor]):
         self._leaves = leaves
         self._watchman = Watchman(clock, policy.stream_idle_timeout_secs)
 
-    async def drive(self, request: InferenceRequest, listener: Listener) -> None:
+    async def drive(self, request: InferenceRequest, listener: AnswerListener) -> None:
         """Have an answer listened to; one of which nothing comes for too long is cut short.
 
         Raises:

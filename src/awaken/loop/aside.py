@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from awaken.contract.budget import Reservation
-from awaken.contract.listener import Listener, drive_of
+from awaken.budget.account import Reservation
 from awaken.contract.llm import InferenceRequest
 from awaken.contract.registry import ModelResolver, ResolvedModel
 from awaken.domain.budget import Amount, Price
@@ -19,6 +18,7 @@ from awaken.loop.live import LiveRun
 from awaken.loop.purse import MOST_OUTPUT, estimate
 from awaken.loop.spending import add_costs, note
 from awaken.plugin.agent import ResolvedAgent
+from awaken.stream.listener import StreamListener, drive_of
 
 _HALF = 2
 """What is asked aside may take half of what is left at most: the run itself goes first."""
@@ -44,7 +44,7 @@ async def ask_aside(
         heard.count()
 
 
-class _Aside(Listener):
+class _Aside(StreamListener):
     """Pays for what it hears, and tells nobody of it."""
 
     __slots__ = ("_agent", "_price", "_prices", "_prompt", "_reservation", "_run")

@@ -13,9 +13,7 @@ from contextlib import suppress
 
 import msgspec
 
-from awaken.contract.beneath import done_beneath, with_done
 from awaken.contract.commits import CallEntry, CallPhase
-from awaken.contract.control import interruptible, is_ours
 from awaken.contract.tool import (
     CURRENT_CALL,
     Tool,
@@ -24,6 +22,7 @@ from awaken.contract.tool import (
     only_asks,
     traits_of,
 )
+from awaken.control.cancel import interruptible, is_ours
 from awaken.domain.intercept import Block, SetResult, Suspend, ToolInterceptPayload, priority
 from awaken.domain.message import ToolCall
 from awaken.domain.phase import Phase
@@ -34,6 +33,7 @@ from awaken.domain.suspension import (
 )
 from awaken.domain.tool import ToolResult
 from awaken.errors import Cancelled, HookFailed, RunLeft, StateError, StorageError
+from awaken.loop.beneath import done_beneath, with_done
 from awaken.loop.complete import (
     REJECTED,
     Turn,

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from awaken.contract.beneath import done_beneath, with_done
 from awaken.contract.commits import CallEntry, CallPhase, call_key
 from awaken.contract.tool import ToolOutput, traits_of
 from awaken.domain.event import ToolCallDone, ToolCallResumed
@@ -27,6 +26,7 @@ from awaken.domain.ticket import Ticket, TicketStatus, call_digest
 from awaken.domain.tool import ToolError, ToolKind, ToolResult, ToolStatus
 from awaken.domain.transcript import INTERRUPTED
 from awaken.errors import StateError
+from awaken.loop.beneath import done_beneath, with_done
 from awaken.loop.live import LiveRun
 from awaken.state.call_keys import TOOL_CALL_STATES, PutCall, ToolCallState
 from awaken.state.command import Command

@@ -9,7 +9,7 @@ import msgspec
 
 from awaken.codec import Json
 from awaken.contract.commits import CallPhase, ThreadCommit
-from awaken.contract.control import is_ours
+from awaken.control.cancel import is_ours
 from awaken.domain.event import Error, RunFinish, StepEnd, ToolCallDone
 from awaken.domain.lifecycle import (
     AWAITING_TASKS,

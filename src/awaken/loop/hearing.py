@@ -7,18 +7,18 @@ from typing import Any
 
 import msgspec
 
-from awaken.contract.listener import Listener, check_stream, close
 from awaken.contract.llm import InferenceRequest, LlmStreamEvent
 from awaken.domain.event import AgentEvent, ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.domain.message import Message
 from awaken.loop.live import LiveRun
 from awaken.loop.pieces import Pieces
 from awaken.loop.spending import add_costs, at_most, count, price_of, set_aside
+from awaken.stream.listener import StreamListener, check_stream, close
 
 _SAID = frozenset({TextDelta, ReasoningDelta})
 
 
-class Hearing(Listener):
+class Hearing(StreamListener):
     """What is heard of an answer; pieces a client wants to see are passed on as they come."""
 
     __slots__ = ("_passing_on", "_run", "cost", "pieces")
@@ -39,10 +39,13 @@ class Hearing(Listener):
 
     def listen(self, stream: AsyncIterator[LlmStreamEvent]) -> Coroutine[Any, Any, None]:
         """Read a stream to its end, or close it."""
-        return self._forward(stream) if self._run.journal.live else Listener.listen(self, stream)
+        return (
+            self._forward(stream) if self._run.journal.live else StreamListener.listen(self, stream)
+        )
 
     async def _forward(self, stream: AsyncIterator[LlmStreamEvent]) -> None:
-        # The loop of `Listener.listen`, written out: through `tell` a piece takes a fifth longer.
+        # The loop of `StreamListener.listen`, written out: through `tell` an event takes a fifth
+        # longer.
         push, journal = self.push, self._run.journal
         drained = False
         try:

@@ -6,10 +6,8 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
-from awaken.contract.accumulate import total_usage
-from awaken.contract.control import is_ours
-from awaken.contract.listener import drive_of
 from awaken.contract.llm import InferenceRequest
+from awaken.control.cancel import is_ours
 from awaken.domain.context_message import ContextMessage, place
 from awaken.domain.event import InferenceComplete, StepStart, ToolCallCancel
 from awaken.domain.inference import InferenceOverride, StreamResult
@@ -28,6 +26,8 @@ from awaken.state.step_keys import (
     AfterEmit,
     ClearFilter,
 )
+from awaken.stream.accumulate import total_usage
+from awaken.stream.listener import drive_of
 
 CONTINUE = (
     "Your answer was cut off because it reached the output limit. Go on exactly where it stopped, "

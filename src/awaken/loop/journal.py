@@ -17,9 +17,9 @@ from awaken.contract.commits import (
     ThreadCommit,
     has_outcomes,
 )
-from awaken.contract.control import is_ours
 from awaken.contract.events import EventSink, NullEventSink
 from awaken.contract.streams import StreamPiece
+from awaken.control.cancel import is_ours
 from awaken.domain.event import AgentEvent, RunEvent
 from awaken.domain.identity import RunIdentity
 from awaken.domain.message import Message

@@ -9,25 +9,20 @@ from typing import Any
 
 import msgspec
 
+from awaken.budget.account import Account
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.codec import loads
 from awaken.contract.backend import DurableDelegates
-from awaken.contract.budget import Account
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import CallEntry, Commits, Fence, ThreadCommit
-from awaken.contract.control import (
-    CancellationToken,
-    DecisionQueue,
-    InboxReceiver,
-    InboxSender,
-    interruptible,
-)
 from awaken.contract.events import EventSink
 from awaken.contract.llm import RoutingKey
 from awaken.contract.profile import ProfileStore
 from awaken.contract.registry import AgentResolver
 from awaken.contract.streams import StreamPiece
 from awaken.contract.tool import ToolCallContext
+from awaken.control.cancel import CancellationToken, interruptible
+from awaken.control.inbox import DecisionQueue, InboxReceiver, InboxSender
 from awaken.domain.budget import Amount
 from awaken.domain.event import AgentEvent
 from awaken.domain.identity import RunIdentity

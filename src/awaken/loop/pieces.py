@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from awaken.contract.accumulate import StreamAccumulator
 from awaken.contract.streams import StreamPiece
 from awaken.loop.live import LiveRun
+from awaken.stream.accumulate import StreamAccumulator
 
 KEPT_AT_LOOK = 4
 """At every which look what has come of an answer is kept: about once a second."""

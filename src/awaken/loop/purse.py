@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
+from awaken.budget.account import Account, Reservation
 from awaken.codec import dumps
-from awaken.contract.budget import Account, Reservation
-from awaken.contract.control import CancellationToken, interruptible
+from awaken.control.cancel import CancellationToken, interruptible
 from awaken.domain.budget import Amount, Price
 from awaken.domain.inference import TokenUsage
 from awaken.domain.message import Message, Text, Thinking

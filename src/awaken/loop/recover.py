@@ -9,11 +9,10 @@ import logging
 from functools import partial
 from typing import Any
 
-from awaken.contract.beneath import done_beneath, with_done
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import CallPhase, call_key, child_id
-from awaken.contract.control import interruptible, is_ours
 from awaken.contract.tool import Tool, ToolOutput, traits_of
+from awaken.control.cancel import interruptible, is_ours
 from awaken.domain.event import StepStart, ToolCallReady
 from awaken.domain.lifecycle import Failed, RunStatus, TerminationReason
 from awaken.domain.message import Message, Role
@@ -29,6 +28,7 @@ from awaken.domain.suspension import (
 from awaken.domain.tool import ToolResult
 from awaken.errors import Cancelled, RunLeft
 from awaken.loop import calls
+from awaken.loop.beneath import done_beneath, with_done
 from awaken.loop.complete import (
     Turn,
     close_call,

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from awaken.contract.beneath import done_beneath, with_done
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import CallEntry, CallPhase
-from awaken.contract.control import DecisionQueue, InboxClosed, first_of, interruptible
+from awaken.control.cancel import first_of, interruptible
+from awaken.control.inbox import DecisionQueue, InboxClosed
 from awaken.domain.budget import BUDGET_LIMIT
 from awaken.domain.event import ToolCallResumed
 from awaken.domain.message import Message, Role, Text, ToolCall
@@ -30,6 +30,7 @@ from awaken.domain.ticket import TicketStatus, is_digest_of
 from awaken.domain.tool import ToolError, ToolResult
 from awaken.errors import InvalidResume, StateError, UnknownKey
 from awaken.loop import calls
+from awaken.loop.beneath import done_beneath, with_done
 from awaken.loop.complete import (
     Turn,
     close_call,

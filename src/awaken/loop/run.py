@@ -5,13 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from awaken.contract.control import (
-    InboxClosed,
-    InboxReceiver,
-    first_of,
-    interruptible,
-    is_ours,
-)
+from awaken.control.cancel import first_of, interruptible, is_ours
+from awaken.control.inbox import InboxClosed, InboxReceiver
 from awaken.domain.event import AgentEvent, RunStart
 from awaken.domain.identity import RunOrigin
 from awaken.domain.lifecycle import (

@@ -11,9 +11,7 @@ from math import isfinite
 
 import msgspec
 
-from awaken.contract.accumulate import StreamAccumulator
-from awaken.contract.budget import Account
-from awaken.contract.listener import GO_ON
+from awaken.budget.account import Account
 from awaken.contract.llm import InferenceRequest
 from awaken.domain.budget import BUDGET_LIMIT, Amount, Price, Spending, question_of
 from awaken.domain.inference import InferenceOverride, TokenUsage
@@ -32,6 +30,8 @@ from awaken.loop.live import LiveRun
 from awaken.loop.purse import estimate
 from awaken.state.call_keys import TOOL_CALL_STATES, PutCall, ToolCallState
 from awaken.state.runtime_keys import RUN_LIFECYCLE, SPENDING, Done
+from awaken.stream.accumulate import StreamAccumulator
+from awaken.stream.listener import GO_ON
 
 log = logging.getLogger("awaken.loop")
 

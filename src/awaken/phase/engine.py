@@ -7,7 +7,7 @@ import logging
 
 import msgspec
 
-from awaken.contract.control import is_ours
+from awaken.control.cancel import is_ours
 from awaken.domain.phase import Phase
 from awaken.errors import (
     Cancelled,

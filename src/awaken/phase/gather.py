@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from awaken.contract.control import is_ours
+from awaken.control.cancel import is_ours
 from awaken.errors import HookFailed, RevisionConflict, StateError
 from awaken.plugin.context import PhaseContext
 from awaken.plugin.registrar import HookEntry

@@ -13,7 +13,7 @@ from awaken.contract.backend import (
     ExecutionBackendFactoryError,
     ExecutionFailed,
 )
-from awaken.contract.listener import Asked
+from awaken.contract.llm import Asked
 from awaken.contract.registry import AgentResolver, ModelResolver
 from awaken.contract.tool import Tool
 from awaken.domain.budget import Price

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from awaken.codec import Json
-from awaken.contract.control import CancellationToken
 from awaken.contract.profile import ProfileAccess
+from awaken.control.cancel import CancellationToken
 from awaken.domain.identity import Adapter, RunIdentity, RunMode
 from awaken.domain.inference import LLMResponse
 from awaken.domain.intercept import ToolPolicyContext

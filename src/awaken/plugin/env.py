@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from awaken.contract.control import InboxSender
 from awaken.contract.profile import ProfileAccess, ProfileStore
 from awaken.contract.tool import Tool
+from awaken.control.inbox import InboxSender
 from awaken.domain.phase import Phase
 from awaken.domain.spec import AgentSpec
 from awaken.errors import (

@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 import msgspec
 
 from awaken.codec import Json
-from awaken.contract.control import InboxSender
+from awaken.control.inbox import InboxSender
 from awaken.domain.intercept import ToolInterceptPayload, ToolPolicyContext, ToolPolicyDecision
 from awaken.domain.message import Message
 from awaken.domain.spec import AgentSpec

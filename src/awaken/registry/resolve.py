@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from awaken.contract.backend import ExecutionBackendFactory, ExecutionBackendFactoryError
-from awaken.contract.listener import Asked
-from awaken.contract.llm import LlmExecutor
+from awaken.contract.llm import Asked, LlmExecutor
 from awaken.contract.registry import ExecutionResolver, ResolvedModel
 from awaken.contract.tool import Tool
 from awaken.domain.budget import Price

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
+from awaken.budget.account import Account
 from awaken.clock import Clock
 from awaken.codec import from_json
-from awaken.contract.budget import Account
 from awaken.contract.commits import CallPhase, child_id
 from awaken.contract.registry import ExecutionResolver
 from awaken.contract.store import Store

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import Fence
-from awaken.contract.control import CancellationToken, DecisionQueue, InboxSender
+from awaken.control.cancel import CancellationToken
+from awaken.control.inbox import DecisionQueue, InboxSender
 from awaken.errors import ThreadAlreadyRunning
 from awaken.loop.inbox import messages_payload
 from awaken.state.store import StateStore

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from awaken.contract.budget import Account
+from awaken.budget.account import Account
 from awaken.contract.store import Store
 from awaken.contract.threads import TicketQuery
 from awaken.domain.budget import BUDGET_LIMIT

@@ -8,9 +8,9 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
+from awaken.budget.account import Account, book_key
 from awaken.clock import Clock
 from awaken.codec import from_json, to_json
-from awaken.contract.budget import Account, book_key
 from awaken.contract.profile import ProfileOwner
 from awaken.contract.store import Store
 from awaken.domain.budget import Amount, Spending

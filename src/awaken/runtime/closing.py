@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterable
 
-from awaken.contract.control import is_ours
+from awaken.control.cancel import is_ours
 from awaken.errors import HookFailed
 from awaken.plugin.hook import Closes
 from awaken.runtime.active import ActiveRun

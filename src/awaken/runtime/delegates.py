@@ -27,10 +27,10 @@ from awaken.contract.backend import (
 )
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import child_id
-from awaken.contract.control import first_of
 from awaken.contract.events import EventSink
 from awaken.contract.store import Store
 from awaken.contract.threads import TicketQuery
+from awaken.control.cancel import first_of
 from awaken.domain.budget import Spending
 from awaken.domain.identity import RequestOrigin
 from awaken.domain.lifecycle import SUSPENDED_END, RunStatus, Stopped

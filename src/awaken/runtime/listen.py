@@ -7,8 +7,8 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from awaken.contract.commands import ThreadCommand
-from awaken.contract.owners import alone, keep_on, start_logged
 from awaken.contract.store import Store
+from awaken.control.tasks import alone, keep_on, start_logged
 
 LISTEN_AFTER = 0.05
 RETRY_LISTENING = 1.0

@@ -11,9 +11,9 @@ import msgspec
 from awaken.clock import Clock
 from awaken.contract.background import DurableMessageRequest
 from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.contract.control import first_of
-from awaken.contract.owners import start_logged
 from awaken.contract.store import Store
+from awaken.control.cancel import first_of
+from awaken.control.tasks import start_logged
 from awaken.domain.identity import RequestOrigin, RunMode
 from awaken.domain.message import Message, MessageMetadata
 from awaken.errors import AwakenError, RunLeft, ThreadAlreadyRunning

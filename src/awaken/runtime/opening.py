@@ -8,6 +8,7 @@ import msgspec
 
 from awaken.backend import remote
 from awaken.backend.local import ThreadContextSnapshot, new_phase_runtime
+from awaken.budget.account import Account
 from awaken.clock import Clock
 from awaken.contract.backend import (
     BACKEND_OUTPUT_STATE_KEY,
@@ -17,20 +18,14 @@ from awaken.contract.backend import (
     BackendTranscriptCapability,
     DurableDelegates,
 )
-from awaken.contract.budget import Account
 from awaken.contract.commits import Fence
-from awaken.contract.control import (
-    CancellationToken,
-    DecisionQueue,
-    InboxReceiver,
-    InboxSender,
-    inbox_channel,
-)
 from awaken.contract.events import EventSink
 from awaken.contract.profile import ProfileStore
 from awaken.contract.registry import ExecutionResolver
 from awaken.contract.store import Store
 from awaken.contract.threads import RunQuery, ThreadContext
+from awaken.control.cancel import CancellationToken
+from awaken.control.inbox import DecisionQueue, InboxReceiver, InboxSender, inbox_channel
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message, Role
 from awaken.domain.run import PersistedState

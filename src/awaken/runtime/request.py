@@ -6,8 +6,8 @@ from enum import StrEnum
 
 import msgspec
 
-from awaken.contract.budget import Account
-from awaken.contract.control import InboxReceiver
+from awaken.budget.account import Account
+from awaken.control.inbox import InboxReceiver
 from awaken.domain.budget import Budget
 from awaken.domain.identity import Adapter, RequestOrigin, RunMode
 from awaken.domain.inference import InferenceOverride

@@ -18,12 +18,12 @@ from awaken.contract.backend import BackendLoopError, ExecutionBackendError
 from awaken.contract.background import AMBIENT_MESSAGE_SINK, AMBIENT_TASK_JOURNAL
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import Fence, ThreadCommit
-from awaken.contract.control import CancellationToken, interruptible, is_ours
 from awaken.contract.events import EventSink, NullEventSink
 from awaken.contract.profile import ProfileStore
 from awaken.contract.registry import ExecutionResolver
 from awaken.contract.store import Store
 from awaken.contract.tool import traits_of
+from awaken.control.cancel import CancellationToken, interruptible, is_ours
 from awaken.domain.identity import RunMode
 from awaken.domain.lifecycle import RunStatus, Suspended
 from awaken.domain.recovery import ToolEffect

@@ -13,7 +13,7 @@ import msgspec
 from awaken.backend import remote
 from awaken.backend.local import LocalBackend
 from awaken.contract.commands import CommandKind
-from awaken.contract.commits import CallPhase, Fence, ThreadCommit, child_id, make
+from awaken.contract.commits import CallPhase, Fence, ThreadCommit, child_id
 from awaken.contract.events import NullEventSink
 from awaken.contract.store import Store
 from awaken.contract.threads import ThreadContext
@@ -26,6 +26,7 @@ from awaken.plugin.env import ExecutionEnv
 from awaken.runtime.opening import Opening, local_run, remote_run
 from awaken.runtime.prepare import Sent
 from awaken.runtime.request import AskAgain, continuation
+from awaken.runtime.unkept import commit_once
 
 
 async def count_takeover(store: Store, fence: Fence, at_ms: int) -> None:
@@ -48,7 +49,7 @@ async def count_takeover(store: Store, fence: Fence, at_ms: int) -> None:
         fence=fence,
     )
     try:
-        await make(store, commit)
+        await commit_once(store, commit)
     except StoreError as error:
         raise StorageError(error) from error
 

@@ -15,9 +15,9 @@ from awaken.clock import Clock
 from awaken.codec import Json
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import Fence, ThreadCommit
-from awaken.contract.control import InboxReceiver
-from awaken.contract.owners import log_error
 from awaken.contract.store import Store
+from awaken.control.inbox import InboxReceiver
+from awaken.control.tasks import log_error
 from awaken.errors import StaleFence, ThreadOwned, VersionConflict
 from awaken.loop.inbox import payload_messages
 

@@ -24,12 +24,12 @@ from awaken.contract.background import (
     terminal_event,
 )
 from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.contract.commits import Fence, ThreadCommit, child_id, make
-from awaken.contract.control import inbox_channel
-from awaken.contract.owners import start_logged
+from awaken.contract.commits import Fence, ThreadCommit, child_id
 from awaken.contract.registry import ExecutionResolver
 from awaken.contract.store import Store
 from awaken.contract.threads import RunQuery
+from awaken.control.inbox import inbox_channel
+from awaken.control.tasks import start_logged
 from awaken.domain.event import RunStart
 from awaken.domain.lifecycle import CANCELLED, RunStatus
 from awaken.domain.message import Message
@@ -51,7 +51,7 @@ from awaken.runtime.active import ActiveRun, ActiveRuns
 from awaken.runtime.takeover import counted
 from awaken.runtime.task_mail import TaskMail
 from awaken.runtime.task_records import INTERRUPTED, KeptTask, commit_of, is_task
-from awaken.runtime.unkept import Unkept
+from awaken.runtime.unkept import Unkept, commit_once
 from awaken.state.store import StateStore
 from awaken.tool.threads import TOOL_THREADS, ToolThreads
 
@@ -119,7 +119,7 @@ class Tasks:
             begun = commit_of(
                 record, live.fence, start, at_ms=now, beneath=await self._thread_above(task)
             )
-            await make(self._store, begun)
+            await commit_once(self._store, begun)
             self._hold(live, left_on_close=above is not None and above.left_on_close)
         if live.slot.told_early:
             await self._pass_on(record.thread_id)
@@ -195,7 +195,7 @@ class Tasks:
         end, is_tried = live.end, live.end is not None
         live.end = end = end or self._ending(live.record, live.fence, task, event)
         try:
-            await make(self._store, end, is_tried=is_tried)
+            await commit_once(self._store, end, is_tried=is_tried)
         except StaleFence:
             log.warning("task %s is another process's by now", task.uid)
             self._drop(live)
@@ -332,7 +332,7 @@ class Tasks:
                 return False
             live.record = await self._taken_over(live.fence, now)
             taken = commit_of(live.record, live.fence, at_ms=self._clock.now_ms())
-            await make(self._store, taken)
+            await commit_once(self._store, taken)
             if live.record.is_abandoned:
                 await self._end(live, *await self._broken_off(kept, ABANDONED))
                 return False
@@ -400,7 +400,7 @@ class Tasks:
             kept = KeptTask.of(now)
             reason = None if cancelled else kept.task.error or INTERRUPTED
             ending = self._ending(now, fence, *await self._broken_off(kept, reason))
-            await make(self._store, ending)
+            await commit_once(self._store, ending)
         except BaseException:
             await self._store.release(fence)
             raise

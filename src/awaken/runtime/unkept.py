@@ -6,9 +6,9 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
-from awaken.contract.commits import Fence, ThreadCommit, make
-from awaken.contract.owners import log_error, start_logged
+from awaken.contract.commits import Commits, Committed, Fence, ThreadCommit
 from awaken.contract.store import Store
+from awaken.control.tasks import log_error, start_logged
 from awaken.errors import CommitUnknown, StoreError, StoreUnavailable
 
 PAUSE = 2.0
@@ -115,7 +115,7 @@ class Unkept:
                 return  # the holder of the lock has made them
             try:
                 while held.commits:
-                    await make(self._store, held.commits[0], is_tried=True)
+                    await commit_once(self._store, held.commits[0], is_tried=True)
                     del held.commits[0]
             except (StoreUnavailable, CommitUnknown):
                 raise
@@ -141,3 +141,22 @@ class Unkept:
                 held.lost("the store did not answer in time")
             except StoreError as error:
                 held.lost(error)
+
+
+async def commit_once(
+    commits: Commits, commit: ThreadCommit, *, is_tried: bool = False
+) -> Committed:
+    """Make a commit that has a run record exactly once, though the store's answer may get lost.
+
+    `is_tried` says that it may have been made before.
+
+    Raises:
+        StoreError: as `Commits.commit`; after `CommitUnknown` it may have been made.
+    """
+    if not is_tried:
+        try:
+            return await commits.commit(commit)
+        except CommitUnknown:
+            pass
+    made = await commits.settle(commit)
+    return made if made is not None else await commits.commit(commit)

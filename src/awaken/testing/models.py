@@ -7,19 +7,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 
 import msgspec
 
-from awaken.codec import Json, dumps_text
-from awaken.contract.llm import (
-    ContentBlockStop,
-    InferenceRequest,
-    LlmStreamEvent,
-    ReasoningDone,
-    Stop,
-    ToolCallSigned,
-    Usage,
-)
-from awaken.domain.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
+from awaken.codec import Json
+from awaken.contract.llm import InferenceRequest, LlmStreamEvent
 from awaken.domain.inference import StopReason, StreamResult, TokenUsage
-from awaken.domain.message import Text, Thinking, ToolCall
+from awaken.domain.message import Text, ToolCall
+from awaken.stream.split import stream_of
 
 Answer = StreamResult | str | Sequence[LlmStreamEvent]
 """A whole answer: a result, its text, or the events themselves."""
@@ -63,48 +55,6 @@ def _result(
         usage=usage or TokenUsage(prompt_tokens=0, completion_tokens=0),
         stop_reason=stop,
     )
-
-
-def stream_of(result: StreamResult, chunk: int | None = None) -> list[LlmStreamEvent]:
-    """The events a provider would send for `result`; accumulated, they are `result` again.
-
-    Args:
-        chunk: characters per text delta; without it a block is one delta.
-    """
-    events: list[LlmStreamEvent] = []
-    for block in result.content:
-        if isinstance(block, Thinking):
-            events += [ReasoningDelta(delta=piece) for piece in _pieces(block.thinking, chunk)]
-            if block.origin is not None:
-                events.append(
-                    ReasoningDone(
-                        origin=block.origin,
-                        id=block.id,
-                        signature=block.signature,
-                        encrypted=block.encrypted,
-                    )
-                )
-        elif isinstance(block, Text):
-            if events and isinstance(events[-1], TextDelta):
-                events.append(ContentBlockStop())
-            events += [TextDelta(delta=piece) for piece in _pieces(block.text, chunk)]
-    for call in result.tool_calls:
-        events.append(ToolCallStart(id=call.id, name=call.name))
-        events.append(ToolCallDelta(id=call.id, args_delta=dumps_text(call.arguments)))
-        if call.signature is not None:
-            events.append(ToolCallSigned(id=call.id, signature=call.signature))
-    if result.has_incomplete_tool_calls:
-        events.append(ToolCallStart(id="incomplete", name="incomplete"))
-        events.append(ToolCallDelta(id="incomplete", args_delta="{"))
-    if result.usage is not None:
-        events.append(Usage(usage=result.usage))
-    events.append(Stop(reason=result.stop_reason))
-    return events
-
-
-def _pieces(text: str, chunk: int | None) -> list[str]:
-    size = chunk or len(text) or 1
-    return [text[at : at + size] for at in range(0, len(text), size)]
 
 
 def _events_of(answer: Answer, chunk: int | None = None) -> Sequence[LlmStreamEvent]:

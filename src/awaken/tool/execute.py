@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from awaken.codec import Json, clean_text
-from awaken.contract.control import is_ours
 from awaken.contract.tool import Tool, ToolCallContext, ToolOutput, traits_of
+from awaken.control.cancel import is_ours
 from awaken.domain.message import ToolCall
 from awaken.domain.schema import as_object, check_arguments
 from awaken.domain.tool import ToolError, ToolErrorKind, ToolResult

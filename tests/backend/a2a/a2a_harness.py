@@ -24,7 +24,7 @@ from awaken.contract.backend import (
     BackendRootRunRequest,
     ExecutionBackend,
 )
-from awaken.contract.control import CancellationToken
+from awaken.control.cancel import CancellationToken
 from awaken.domain.event import ActivitySnapshot, RunEvent
 from awaken.domain.identity import RunIdentity
 from awaken.domain.message import Message

@@ -17,8 +17,8 @@ from awaken.contract.backend import (
     BackendParentContext,
     BackendRootRunRequest,
 )
-from awaken.contract.control import CancellationToken
 from awaken.contract.events import CollectingSink
+from awaken.control.cancel import CancellationToken
 from awaken.domain.identity import RunIdentity
 from awaken.domain.message import Message
 from awaken.domain.spec import RemoteEndpoint

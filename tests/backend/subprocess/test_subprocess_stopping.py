@@ -13,7 +13,7 @@ import pytest
 from process_stage import HERE, Stage, abort, backend_for, delegate, root
 
 from awaken.contract.backend import BackendRunResult, BackendRunStatus
-from awaken.contract.control import CancellationToken, interruptible
+from awaken.control.cancel import CancellationToken, interruptible
 from awaken.domain.lifecycle import CANCELLED
 from awaken.errors import Cancelled
 

@@ -9,8 +9,8 @@ from process_stage import HERE, PATIENCE, Stage, backend_for, root
 
 from awaken import Agent, RemoteAgent, Runtime
 from awaken.contract.backend import BackendStatusKind
-from awaken.contract.control import CancellationToken
 from awaken.contract.events import CollectingSink
+from awaken.control.cancel import CancellationToken
 from awaken.domain.budget import Budget
 from awaken.domain.lifecycle import CANCELLED, NATURAL_END
 from awaken.testing import ScriptedModel, tool_call_response

@@ -35,8 +35,8 @@ from awaken.contract.backend import (
     ExecutionBackendError,
     RemoteError,
 )
-from awaken.contract.control import interruptible
 from awaken.contract.events import EventSink
+from awaken.control.cancel import interruptible
 from awaken.domain.event import ActivitySnapshot, RunEvent
 from awaken.domain.lifecycle import CANCELLED
 from awaken.domain.run import PersistedState

@@ -14,6 +14,7 @@ import msgspec
 from awaken.backend.local import ThreadContextSnapshot, read_thread
 from awaken.backend.remote.keep import remote_backend_error_message
 from awaken.backend.remote.run import RemoteRun
+from awaken.budget.account import Account
 from awaken.codec import clean_text
 from awaken.contract.backend import (
     BackendAbortRequest,
@@ -25,8 +26,7 @@ from awaken.contract.backend import (
     ExecutionBackendError,
     ExecutionFailed,
 )
-from awaken.contract.budget import Account
-from awaken.contract.control import CancellationToken, interruptible, is_ours
+from awaken.control.cancel import CancellationToken, interruptible, is_ours
 from awaken.domain.budget import Amount
 from awaken.domain.event import (
     InferenceComplete,

@@ -45,8 +45,8 @@ from awaken.contract.backend import (
     ExecutionFailed,
     RemoteError,
 )
-from awaken.contract.control import CancellationToken
 from awaken.contract.events import EventSink, NullEventSink
+from awaken.control.cancel import CancellationToken
 from awaken.domain.budget import Amount, Spending
 from awaken.domain.event import RunEvent
 from awaken.domain.identity import RunIdentity, RunOrigin

@@ -13,8 +13,9 @@ import msgspec
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.codec import Json
 from awaken.contract.background import PersistedTaskMeta
-from awaken.contract.control import CancellationToken, InboxSender
-from awaken.contract.owners import start_logged
+from awaken.control.cancel import CancellationToken
+from awaken.control.inbox import InboxSender
+from awaken.control.tasks import start_logged
 from awaken.ext.background.limits import BackgroundLimits, Recent, Slots
 from awaken.ext.background.records import brief, next_number
 from awaken.ext.background.task import ALIVE, TaskHandle

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from awaken.contract.control import CancellationToken
+from awaken.control.cancel import CancellationToken
 from awaken.errors import ConfigError
 
 K = TypeVar("K")

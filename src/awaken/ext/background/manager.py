@@ -17,14 +17,9 @@ from awaken.contract.background import (
     TaskStatus,
     custom_event,
 )
-from awaken.contract.control import (
-    CancellationToken,
-    InboxReceiver,
-    InboxSender,
-    first_of,
-    inbox_channel,
-)
 from awaken.contract.tool import CURRENT_CALL
+from awaken.control.cancel import CancellationToken, first_of
+from awaken.control.inbox import InboxReceiver, InboxSender, inbox_channel
 from awaken.ext.background.admit import PLAIN, TaskOptions, admit
 from awaken.ext.background.handles import Home, TaskHandles
 from awaken.ext.background.life import SUB_AGENT, launch, start

@@ -12,7 +12,7 @@ from awaken.contract.background import (
     DurableMessageSink,
     TaskMessageError,
 )
-from awaken.contract.control import first_of
+from awaken.control.cancel import first_of
 from awaken.errors import StateError, StoreError
 from awaken.ext.background.manager import BackgroundTaskManager
 from awaken.ext.background.state import (

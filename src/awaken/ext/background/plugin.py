@@ -11,8 +11,8 @@ from awaken.contract.background import (
     DurableMessageSink,
     TaskJournal,
 )
-from awaken.contract.control import InboxSender
 from awaken.contract.tool import Tool
+from awaken.control.inbox import InboxSender
 from awaken.domain.lifecycle import CANCELLED, to_run_status
 from awaken.domain.phase import Phase
 from awaken.errors import ConfigError

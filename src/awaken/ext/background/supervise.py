@@ -10,9 +10,9 @@ import msgspec
 
 from awaken.clock import Clock
 from awaken.contract.background import TaskStatus
-from awaken.contract.control import first_of, is_ours
-from awaken.contract.owners import start_logged
 from awaken.contract.tool import CURRENT_CALL
+from awaken.control.cancel import first_of, is_ours
+from awaken.control.tasks import start_logged
 from awaken.errors import Cancelled, RunLeft
 from awaken.ext.background.task import (
     CURRENT_TASK,

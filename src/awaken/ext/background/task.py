@@ -18,8 +18,9 @@ from awaken.contract.background import (
     TaskStatus,
     custom_event,
 )
-from awaken.contract.control import CancellationToken, InboxReceiver, InboxSender
 from awaken.contract.tool import CURRENT_CALL
+from awaken.control.cancel import CancellationToken
+from awaken.control.inbox import InboxReceiver, InboxSender
 from awaken.domain.identity import RunIdentity
 from awaken.domain.value import Value
 from awaken.ext.background.state import TaskProgress, TaskSummary

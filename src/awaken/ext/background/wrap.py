@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from awaken.budget.account import Account
 from awaken.codec import Json, to_json
 from awaken.contract.backend import DurableDelegates
 from awaken.contract.background import (
@@ -16,9 +17,6 @@ from awaken.contract.background import (
     PersistedTaskMeta,
     TaskParentContext,
 )
-from awaken.contract.budget import Account
-from awaken.contract.control import InboxReceiver, interruptible
-from awaken.contract.owners import log_error, start_logged
 from awaken.contract.tool import (
     CURRENT_CALL,
     Tool,
@@ -28,6 +26,9 @@ from awaken.contract.tool import (
     only_asks,
     traits_of,
 )
+from awaken.control.cancel import interruptible
+from awaken.control.inbox import InboxReceiver
+from awaken.control.tasks import log_error, start_logged
 from awaken.domain.event import ActivitySnapshot, AgentEvent
 from awaken.domain.identity import RunIdentity
 from awaken.domain.message import ToolCall

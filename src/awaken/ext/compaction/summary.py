@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from awaken.contract.control import is_ours
 from awaken.contract.llm import InferenceRequest
+from awaken.control.cancel import is_ours
 from awaken.domain.inference import InferenceOverride
 from awaken.domain.message import Message, Text
 from awaken.errors import AwakenError, describe

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from awaken.codec import Json
+from awaken.contract.llm import LlmStreamEvent
 from awaken.domain.inference import InferenceOverride, StopReason, StreamResult
 from awaken.domain.lifecycle import (
     CancelledEnd,
@@ -17,8 +20,10 @@ from awaken.domain.message import Message, ToolCall, Visibility
 from awaken.domain.tool import ToolDescriptor
 from awaken.front.replay.parts import Approval, RecordedCall, Scene, Turn
 from awaken.loop.answer import DOES_NOT_FIT
-from awaken.testing.models import Response, stream_of
+from awaken.stream.split import stream_of
 
+ScriptedAnswer = StreamResult | Sequence[LlmStreamEvent | Exception]
+"""What a `ScriptedModel` is given for one answer."""
 INFERENCE_FAILED = "inference failed: "
 NOT_KEPT = "not_kept"
 """The name, and id, of a call that stopped a run: it was never made, so the log has none of it."""
@@ -90,9 +95,9 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
             frontend_tools=self.frontend_tools,
         )
 
-    def answers(self, *, own_code: bool = False) -> list[Response]:
+    def answers(self, *, own_code: bool = False) -> list[ScriptedAnswer]:
         """What the model said, for a `ScriptedModel`."""
-        said: list[Response] = [self._response(turn) for turn in self.turns]
+        said: list[ScriptedAnswer] = [self._response(turn) for turn in self.turns]
         missing = self._missing_call() if own_code and said else None
         if missing is not None:
             said[-1] = msgspec.structs.replace(self.turns[-1].answer, tool_calls=(missing,))
@@ -110,7 +115,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
         return news
 
     @staticmethod
-    def _response(turn: Turn) -> StreamResult | Response:
+    def _response(turn: Turn) -> ScriptedAnswer:
         if turn.failure is None:
             return turn.answer
         return [*stream_of(turn.answer)[:-1], RuntimeError(turn.failure)]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from awaken.budget.account import book_key
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.codec import Json, dumps_state, loads
-from awaken.contract.budget import book_key
 from awaken.contract.profile import ProfileEntry, ProfileOwner
 from awaken.errors import VersionConflict
 

@@ -6,7 +6,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable
 
-from awaken.contract.budget import book_key
+from awaken.budget.account import book_key
 from awaken.contract.profile import ProfileOwner
 from awaken.contract.threads import ChildStrategy, Freed
 from awaken.domain.thread import Thread

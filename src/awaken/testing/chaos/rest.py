@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Iterable
 
 from awaken.clock import SYSTEM_CLOCK, Clock
-from awaken.contract.control import first_of
 from awaken.contract.store import Store
 from awaken.contract.threads import RunQuery, TicketQuery
+from awaken.control.cancel import first_of
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.run import RunRecord
 from awaken.domain.ticket import Ticket, TicketStatus

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from awaken.contract.budget import book_key
+from awaken.budget.account import book_key
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import CallPhase
 from awaken.contract.profile import ProfileOwner

@@ -25,8 +25,8 @@ from awaken.contract.backend import (
     ExecutionBackend,
     ExecutionBackendError,
 )
-from awaken.contract.control import CancellationToken
 from awaken.contract.events import CollectingSink
+from awaken.control.cancel import CancellationToken
 from awaken.domain.identity import RunIdentity
 from awaken.domain.lifecycle import (
     BehaviorRequested,

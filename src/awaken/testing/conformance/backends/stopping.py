@@ -11,7 +11,7 @@ from awaken.contract.backend import (
     ExecutionBackend,
     ExecutionBackendError,
 )
-from awaken.contract.control import CancellationToken
+from awaken.control.cancel import CancellationToken
 from awaken.domain.run import PersistedState
 from awaken.testing.conformance.backends.asking import (
     Ask,

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
-from awaken.contract.accumulate import StreamAccumulator
-from awaken.contract.llm import InferenceRequest, LlmExecutor, LlmStreamEvent
+from awaken.contract.llm import Asked, InferenceRequest, LlmStreamEvent
 from awaken.domain.event import AgentEvent, StreamReset, ToolCallCancel
 from awaken.domain.message import Message
+from awaken.stream.accumulate import StreamAccumulator
 
 GO_ON = (
     "Your answer was interrupted mid-stream; what you see above is all that arrived of it. Go on "
@@ -20,7 +20,7 @@ GO_ON = (
 UNSEEN: tuple[int, float, int] = (-1, 0.0, 0)
 
 
-class Listener(StreamAccumulator):
+class StreamListener(StreamAccumulator):
     """Hears one answer out: usually one stream, more where one broke off.
 
     `task` is the one that listens, and `model_id` the model that speaks, if it is one of a pool;
@@ -101,28 +101,7 @@ class Listener(StreamAccumulator):
         return request
 
 
-class DrivesStreams(Protocol):
-    """Opens the streams of a model, again if need be, and leaves the reading to its caller.
-
-    Between a model and its reader there is then nobody who takes up every single piece.
-    """
-
-    @property
-    def name(self) -> str: ...
-
-    async def drive(self, request: InferenceRequest, listener: Listener) -> None:
-        """Have an answer listened to, asked for as often as that takes.
-
-        Raises:
-            InferenceExecutionError: it could not be had.
-            BudgetExhausted: there is not enough left to ask again.
-        """
-        ...
-
-
-Asked = LlmExecutor | DrivesStreams
-"""Whom an agent asks: a model, or somebody who asks one, or several, for it."""
-Drive = Callable[[InferenceRequest, Listener], Awaitable[None]]
+Drive = Callable[[InferenceRequest, StreamListener], Awaitable[None]]
 
 
 def drive_of(asked: Asked) -> Drive:
@@ -132,7 +111,7 @@ def drive_of(asked: Asked) -> Drive:
     return drive if drive is not None else partial(_listen, asked)
 
 
-async def _listen(model: Any, request: InferenceRequest, listener: Listener) -> None:
+async def _listen(model: Any, request: InferenceRequest, listener: StreamListener) -> None:
     if listener.restored:
         await listener.start_over("nobody goes on with it")
     await listener.listen(model.execute_stream(request))

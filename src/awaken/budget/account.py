@@ -9,7 +9,7 @@ from typing import Protocol
 import msgspec
 
 from awaken.clock import SYSTEM_CLOCK, Clock
-from awaken.contract.control import first_of
+from awaken.control.cancel import first_of
 from awaken.domain.budget import LIMITS, Amount, Budget, Spending
 from awaken.errors import BudgetExhausted
 

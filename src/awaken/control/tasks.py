@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Never, TypeVar
 
-from awaken.contract.control import is_ours
+from awaken.control.cancel import is_ours
 from awaken.errors import AwakenError, StoreUnavailable
 
 V = TypeVar("V")

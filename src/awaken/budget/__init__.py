@@ -1,0 +1,1 @@
+"""What runs may use up: accounts and reservations."""

@@ -1,0 +1,1 @@
+"""Steering work from outside: cancelling it, writing to it, owning its tasks."""

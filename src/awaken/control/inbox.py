@@ -1,0 +1,197 @@
+"""Queues into a live run: what it is told, and how its questions are answered."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from awaken.codec import Json
+from awaken.control.cancel import CancellationToken, interruptible
+from awaken.domain.suspension import Decision
+from awaken.errors import Cancelled
+
+QUEUE_LIMIT = 10_000
+"""How much a run that does not read may be sent before it is refused."""
+
+log = logging.getLogger("awaken.control")
+
+
+class InboxClosed(Exception):
+    """Nobody can write to the inbox any more."""
+
+
+class _Channel:
+    """What the two ends of an inbox share."""
+
+    __slots__ = ("items", "receiver_gone", "senders", "waiter")
+
+    def __init__(self) -> None:
+        # A list, for most inboxes stay empty and an empty deque takes ten times its place.
+        self.items: list[Json] = []
+        self.waiter: asyncio.Future[None] | None = None
+        self.senders = 1
+        self.receiver_gone = False
+
+    def wake(self) -> None:
+        if self.waiter is not None and not self.waiter.done():
+            self.waiter.set_result(None)
+
+
+class InboxSender:
+    """The writing end. `send` answers whether somebody may still read it."""
+
+    __slots__ = ("_channel", "_closed", "_on_closed")
+
+    def __init__(self, channel: _Channel, on_closed: Callable[[Json], None] | None) -> None:
+        self._channel = channel
+        self._closed = False
+        self._on_closed = on_closed
+
+    def send(self, payload: Json) -> bool:
+        if self.try_send(payload):
+            return True
+        if not self._channel.receiver_gone:
+            log.warning("an inbox with %d unread payloads takes no more", QUEUE_LIMIT)
+        elif self._on_closed is not None:
+            self._on_closed(payload)
+        return False
+
+    def try_send(self, payload: Json) -> bool:
+        if self._channel.receiver_gone or len(self._channel.items) >= QUEUE_LIMIT:
+            return False
+        self._channel.items.append(payload)
+        self._channel.wake()
+        return True
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nobody will read it any more."""
+        return self._channel.receiver_gone
+
+    @property
+    def hands_over(self) -> bool:
+        """Whether somebody is told of what is sent after the reader is gone."""
+        return self._on_closed is not None
+
+    def clone(self) -> InboxSender:
+        self._channel.senders += 1
+        return InboxSender(self._channel, self._on_closed)
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._channel.senders -= 1
+            self._channel.wake()
+
+
+class InboxReceiver:
+    """The reading end, in the order of sending."""
+
+    __slots__ = ("_channel",)
+
+    def __init__(self, channel: _Channel) -> None:
+        self._channel = channel
+
+    def drain(self) -> list[Json]:
+        """Everything there is now."""
+        if not self._channel.items:
+            return []
+        items, self._channel.items = self._channel.items, []
+        return items
+
+    def __len__(self) -> int:
+        return len(self._channel.items)
+
+    async def recv(self) -> Json:
+        """The next payload.
+
+        Raises:
+            InboxClosed: all senders are gone and nothing is left.
+        """
+        await self.ready()
+        return self._channel.items.pop(0)
+
+    async def ready(self) -> None:
+        """Wait until there is something to read.
+
+        Raises:
+            InboxClosed: all senders are gone and nothing is left.
+        """
+        channel = self._channel
+        while not channel.items:
+            if channel.senders <= 0:
+                raise InboxClosed
+            channel.waiter = asyncio.get_running_loop().create_future()
+            try:
+                await channel.waiter
+            finally:
+                channel.waiter = None
+
+    async def recv_or_cancel(self, token: CancellationToken | None) -> Json | None:
+        """The next payload, or `None` on cancel or when all senders are gone."""
+        try:
+            with interruptible(token):
+                return await self.recv()
+        except (Cancelled, InboxClosed):
+            return None
+
+    def close(self) -> None:
+        self._channel.receiver_gone = True
+        self._channel.items.clear()
+
+
+def inbox_channel(
+    on_closed: Callable[[Json], None] | None = None,
+) -> tuple[InboxSender, InboxReceiver]:
+    """A queue of JSON payloads into a run; it holds `QUEUE_LIMIT` of them at most."""
+    channel = _Channel()
+    return InboxSender(channel, on_closed), InboxReceiver(channel)
+
+
+DecisionBatch = tuple[tuple[Decision, ...], int | None]
+"""Answers that count together, and the command that brought them."""
+
+
+class DecisionQueue:
+    """Answers on their way to a run, in batches; one that `waits` stays for those still to come."""
+
+    __slots__ = ("_batches", "_waiter", "closed", "waits")
+
+    def __init__(self, *, waits: bool = True) -> None:
+        self.waits = waits
+        self._batches: list[DecisionBatch] = []
+        self._waiter: asyncio.Future[None] | None = None
+        self.closed = False
+
+    def send(self, decisions: Sequence[Decision], command: int | None = None) -> bool:
+        if self.closed or len(self._batches) >= QUEUE_LIMIT:
+            return False
+        self._batches.append((tuple(decisions), command))
+        self._wake()
+        return True
+
+    def drain(self) -> list[DecisionBatch]:
+        """All answers that are there."""
+        batches, self._batches = self._batches, []
+        return batches
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def close(self) -> None:
+        self.closed = True
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def ready(self) -> None:
+        """Wait until there is an answer, or there will never be one."""
+        while not self._batches and not self.closed:
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None

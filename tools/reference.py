@@ -123,8 +123,8 @@ PAGES: Mapping[str, tuple[str, str, tuple[Part, ...]]] = {
         "Protocols to implement",
         "What others may bring: models, tools, stores, backends, listeners, clocks.",
         (
-            Part("awaken.contract.llm", "LlmExecutor"),
-            Part("awaken.stream.listener", "DrivesStreams Listener"),
+            Part("awaken.contract.llm", "LlmExecutor StreamDriver AnswerListener"),
+            Part("awaken.stream.listener", "StreamListener"),
             Part("awaken.contract.tool", "Tool AsksFirst"),
             Part("awaken.contract.store", "Store"),
             Part("awaken.contract.commits"),

@@ -24,12 +24,14 @@ from awaken.backend import (
 )
 from awaken.codec import Json
 from awaken.contract.events import CollectingSink
+from awaken.contract.start import FirstCommit, PreparedRun, RunControls, RunServices
 from awaken.contract.store import Store
 from awaken.control.cancel import CancellationToken
 from awaken.domain.event import AgentEvent, RunEvent, RunFinish, RunStart, StepStart
 from awaken.domain.identity import RequestOrigin, RunIdentity
 from awaken.domain.lifecycle import NATURAL_END, Failed, RunStatus, TerminationReason
 from awaken.domain.message import Message
+from awaken.domain.result import AgentRunResult
 from awaken.domain.run import (
     MessageSeqRange,
     PersistedState,
@@ -43,7 +45,6 @@ from awaken.domain.run import (
 )
 from awaken.domain.spec import AgentSpec
 from awaken.ids import SequentialIds
-from awaken.loop import AgentRunResult
 from awaken.plugin.agent import ResolvedBackendAgent
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sqlite import SqliteStore
@@ -182,11 +183,11 @@ class Far:
         previous_state: PersistedState | None = None,
         is_continuation: bool = False,
     ) -> AgentRunResult:
-        context = await self._context(texts or ("hello",), run_id)
+        start = await self._start(texts or ("hello",), run_id)
         request = BackendRootRunRequest(
             agent_id=AGENT,
-            messages=context.uncommitted,
-            new_messages=context.uncommitted,
+            messages=start.first.messages,
+            new_messages=start.first.messages,
             sink=self.sink,
             resolver=NoAgents(),
             run_identity=identity(run_id),
@@ -197,24 +198,22 @@ class Far:
             AgentSpec(id=AGENT, model_id=MODEL, system_prompt=""), backend=_Timed(self)
         )
         return await execute_remote_root_lifecycle(
-            agent, request, CREATED, self.token, previous_state, context=context
+            agent, request, CREATED, self.token, previous_state, start=start
         )
 
-    async def _context(self, texts: tuple[str, ...], run_id: str) -> ThreadContextSnapshot:
+    async def _start(self, texts: tuple[str, ...], run_id: str) -> PreparedRun:
         thread = await self.store.load_thread(THREAD) if self.store is not None else None
         previous = await self.store.load_run(run_id) if self.store is not None else None
         length = thread.message_count if thread is not None else 0
-        return ThreadContextSnapshot(
-            log_length=length,
-            uncommitted=[
-                Message.user(text, id=f"asked-{length + place}")
-                for place, text in enumerate(texts, start=1)
-            ],
-            previous=previous and bare(previous),
-            leave=self.leave,
-            request=ASKED,
-            clock=self.clock,
-            ids=self.ids,
+        asked = [
+            Message.user(text, id=f"asked-{length + place}")
+            for place, text in enumerate(texts, start=1)
+        ]
+        return PreparedRun(
+            services=RunServices(resolver=NoAgents(), clock=self.clock, ids=self.ids),
+            controls=RunControls(leave=self.leave),
+            thread=ThreadContextSnapshot(log_length=length, previous=previous and bare(previous)),
+            first=FirstCommit(messages=asked, request=ASKED),
         )
 
     async def record(self, run_id: str = RUN) -> RunRecord:

@@ -41,8 +41,8 @@ from awaken.contract.store import Store
 from awaken.control.cancel import CancellationToken
 from awaken.domain.event import Error, StepEnd
 from awaken.domain.lifecycle import CANCELLED, NATURAL_END, RunStatus
+from awaken.domain.result import AgentRunResult
 from awaken.errors import RunLeft, StorageError
-from awaken.loop import AgentRunResult
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FailingStore, Failure
 

@@ -58,10 +58,10 @@ from awaken.domain.lifecycle import (
     TerminationReason,
 )
 from awaken.domain.message import Message, MessageMetadata
+from awaken.domain.result import AgentRunResult
 from awaken.domain.run import PersistedState, RunRecord, WaitingReason
 from awaken.domain.spec import AgentSpec, RemoteEndpoint
 from awaken.errors import RuntimeFailed, StoreUnavailable
-from awaken.loop import AgentRunResult
 from awaken.plugin.agent import ResolvedBackendAgent
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sqlite import SqliteStore

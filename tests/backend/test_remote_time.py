@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import msgspec
 import pytest
 from remote_kit import RUN, Far, FarBackend, answer
 from test_remote_cancelling import Endless
 
-from awaken.backend.local import ThreadContextSnapshot
 from awaken.budget.account import Account
+from awaken.contract.start import PreparedRun
 from awaken.domain.budget import Amount, Budget, Spending
 from awaken.domain.lifecycle import NATURAL_END, RunStatus, Stopped
+from awaken.domain.result import AgentRunResult
 from awaken.errors import RunLeft
-from awaken.loop import AgentRunResult
 from awaken.stores.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -28,9 +27,10 @@ class Limited(Far):
 
     account: Account
 
-    async def _context(self, texts: tuple[str, ...], run_id: str) -> ThreadContextSnapshot:
-        context = await super()._context(texts, run_id)
-        return msgspec.structs.replace(context, budget=self.account)
+    async def _start(self, texts: tuple[str, ...], run_id: str) -> PreparedRun:
+        start = await super()._start(texts, run_id)
+        start.controls.budget = self.account
+        return start
 
 
 async def ended(account: Account, backend: Any) -> AgentRunResult:

@@ -7,20 +7,26 @@ from typing import Any
 
 from awaken import Agent, Runtime
 from awaken.backend import (
-    BackendControl,
     BackendLocalRootContext,
     BackendRootRunRequest,
     LocalBackend,
 )
-from awaken.backend.local import ThreadContextSnapshot, new_phase_runtime
+from awaken.backend.local import new_phase_runtime
 from awaken.contract.events import NullEventSink
+from awaken.contract.start import (
+    FirstCommit,
+    PreparedRun,
+    RunControls,
+    RunServices,
+    ThreadContextSnapshot,
+)
 from awaken.control.cancel import CancellationToken
 from awaken.control.inbox import inbox_channel
 from awaken.domain.identity import RunIdentity
 from awaken.domain.message import Message
+from awaken.domain.result import AgentRunResult
 from awaken.domain.run import PersistedState
 from awaken.ext.background.state import BACKGROUND_TASK_STATE
-from awaken.loop import AgentRunResult
 from awaken.state.key import StateKey
 from awaken.state.runtime_keys import ACTIVE_AGENT, RUN_LIFECYCLE
 from awaken.state.store import StateStore, UnknownKeyPolicy
@@ -50,6 +56,13 @@ class ThreadStage:
             phases.store.restore_thread_scoped(self.kept, UnknownKeyPolicy.SKIP)
         self.store = phases.store
         message = Message.user(text)
+        controls = RunControls(cancellation_token=self.token, owner_inbox=sender)
+        start = PreparedRun(
+            services=RunServices(resolver=self._resolver),
+            controls=controls,
+            thread=ThreadContextSnapshot(),
+            first=FirstCommit(),
+        )
         request = BackendRootRunRequest(
             agent_id=speaker,
             messages=[message],
@@ -59,15 +72,15 @@ class ThreadStage:
             run_identity=RunIdentity(
                 thread_id="t", run_id=run_id or f"run-{self.runs}", agent_id=speaker
             ),
-            control=BackendControl(cancellation_token=self.token),
-            local=BackendLocalRootContext(phases),
+            control=controls,
+            local=BackendLocalRootContext(phases, agent, start),
             inbox=receiver,
         )
-        context = ThreadContextSnapshot(agent=agent, owner_inbox=sender)
         async with asyncio.timeout(5):
-            result = await LocalBackend().execute_root_with_thread_context(request, context)
+            result = await LocalBackend().execute_root(request)
         self.kept = phases.store.export_thread_scoped()
-        return result
+        assert result.run is not None
+        return result.run
 
     def _kept(self, key: StateKey[Any, Any]) -> Any:
         stored = self.kept.extensions.get(key.name) if self.kept is not None else None

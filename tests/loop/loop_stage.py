@@ -41,8 +41,8 @@ from awaken.domain.intercept import ToolInterceptPayload
 from awaken.domain.lifecycle import Suspended
 from awaken.domain.message import Message, Role, as_messages
 from awaken.domain.phase import Phase
+from awaken.domain.result import AgentRunResult
 from awaken.domain.run import RunRecord
-from awaken.loop import AgentRunResult
 from awaken.state.command import EffectSpec
 from awaken.state.key import StateKey
 from awaken.stores.memory import MemoryStore

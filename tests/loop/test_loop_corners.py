@@ -21,6 +21,7 @@ from awaken import (
     ToolCallResume,
     tool,
 )
+from awaken.backend import BackendLocalRootContext, BackendRootRunRequest, LocalBackend
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import Committed, ThreadCommit
 from awaken.contract.events import NullEventSink
@@ -30,7 +31,7 @@ from awaken.domain.lifecycle import CANCELLED, Blocked, RunStatus, Stopped
 from awaken.domain.phase import Phase
 from awaken.domain.suspension import ToolCallStatus
 from awaken.errors import AwakenError, StoreUnavailable
-from awaken.loop import AgentLoopParams, LoopStatePlugin, run_agent_loop
+from awaken.loop import LoopStatePlugin
 from awaken.phase.engine import PhaseRuntime
 from awaken.plugin.env import install_plugin
 from awaken.state.call_keys import TOOL_CALL_STATES, PutCall, ToolCallState
@@ -205,14 +206,16 @@ async def test_an_approved_call_of_which_no_message_is_to_be_seen_runs_all_the_s
         resume_input=ToolCallResume.approve(),
     )
     store.update(TOOL_CALL_STATES, PutCall(call=state))
-    result = await run_agent_loop(
-        AgentLoopParams(
-            resolver=stage.engine.registry.snapshot(),
+    asked = [Message.user("hi")]
+    result = await LocalBackend().execute_root(
+        BackendRootRunRequest(
             agent_id="a",
-            runtime=PhaseRuntime(store),
+            messages=asked,
+            new_messages=asked,
             sink=NullEventSink(),
-            messages=[Message.user("hi")],
+            resolver=stage.engine.registry.snapshot(),
             run_identity=RunIdentity(thread_id=THREAD, run_id="r", agent_id="a"),
+            local=BackendLocalRootContext(PhaseRuntime(store)),
         )
     )
     assert (result.response, ran) == ("over", [7])

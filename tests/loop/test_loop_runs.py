@@ -35,8 +35,10 @@ from awaken import (
     ToolResult,
     tool,
 )
+from awaken.backend import BackendRootRunRequest, ThreadContextSnapshot
 from awaken.contract.events import NullEventSink
 from awaken.contract.llm import ContentFiltered
+from awaken.contract.start import FirstCommit, PreparedRun, RunControls, RunServices
 from awaken.control.inbox import inbox_channel
 from awaken.domain.event import (
     InferenceComplete,
@@ -73,7 +75,7 @@ from awaken.domain.suspension import (
     ToolCallStatus,
 )
 from awaken.errors import InferenceFailed
-from awaken.loop import AgentLoopParams, LoopStatePlugin, prepare_resume
+from awaken.loop import LoopStatePlugin, prepare_resume
 from awaken.loop.calls import groups
 from awaken.loop.complete import Turn
 from awaken.loop.live import LiveRun
@@ -375,20 +377,28 @@ def test_a_resuming_call_runs_between_its_neighbours() -> None:
     install_plugin(store, LoopStatePlugin())
     agent = ResolvedAgent.new("a", "m", "", ScriptedModel([])).with_tool(EchoTool())
     identity = RunIdentity(thread_id="t", run_id="r", agent_id="a")
-    params = AgentLoopParams(
-        resolver=NoResolver(),
+    resolver = NoResolver()
+    request = BackendRootRunRequest(
         agent_id="a",
-        runtime=PhaseRuntime(store),
-        sink=NullEventSink(),
         messages=[],
+        new_messages=[],
+        sink=NullEventSink(),
+        resolver=resolver,
         run_identity=identity,
     )
+    start = PreparedRun(
+        services=RunServices(resolver=resolver),
+        controls=RunControls(),
+        thread=ThreadContextSnapshot(),
+        first=FirstCommit(),
+    )
+    run = LiveRun(agent, PhaseRuntime(store), request, start)
     calls = tool_calls_response("", *[("echo", f"c{n}", {}) for n in range(1, 6)]).tool_calls
     state = ToolCallState(
         call_id="c3", tool_name="echo", arguments={}, status=ToolCallStatus.RESUMING
     )
 
-    made = groups(LiveRun(params, agent), Turn("m-1", calls, {2: state}), range(5))
+    made = groups(run, Turn("m-1", calls, {2: state}), range(5))
 
     assert made == [[0, 1], [2], [3, 4]]
 
@@ -397,6 +407,9 @@ class NoResolver:
     """Knows nobody."""
 
     def resolve(self, agent_id: str) -> Any:
+        raise AssertionError("nobody is asked for")
+
+    def resolve_execution(self, agent_id: str) -> Any:
         raise AssertionError("nobody is asked for")
 
     def agent_ids(self) -> list[str]:

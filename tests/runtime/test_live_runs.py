@@ -17,6 +17,7 @@ from awaken.contract.llm import InferenceRequest
 from awaken.contract.threads import ThreadContext
 from awaken.domain.inference import StreamResult
 from awaken.domain.lifecycle import CANCELLED, NATURAL_END
+from awaken.domain.result import AgentRunResult
 from awaken.errors import (
     InferenceFailed,
     InvalidResume,
@@ -24,7 +25,6 @@ from awaken.errors import (
     StorageError,
     ThreadAlreadyRunning,
 )
-from awaken.loop import AgentRunResult
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, ScriptedModel, text_response, tool_call_response
 

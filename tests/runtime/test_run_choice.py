@@ -24,9 +24,9 @@ from awaken import (
 from awaken.contract.commits import ThreadCommit
 from awaken.domain.lifecycle import NATURAL_END, RunStatus, Suspended
 from awaken.domain.message import ToolCall
+from awaken.domain.result import AgentRunResult
 from awaken.domain.run import RunRecord
 from awaken.errors import AgentNotFound, ConfigError, InvalidResume, PhaseError
-from awaken.loop import AgentRunResult
 from awaken.runtime import RunKind
 from awaken.state.command import ScheduledActionSpec
 from awaken.state.runtime_keys import RUN_LIFECYCLE

@@ -27,9 +27,9 @@ from awaken.contract.events import CollectingSink
 from awaken.control.inbox import InboxSender
 from awaken.domain.event import RunFinish, RunStart
 from awaken.domain.lifecycle import CANCELLED, NATURAL_END, RunStatus, Suspended
+from awaken.domain.result import AgentRunResult
 from awaken.domain.spec import ToolExecutorKind
 from awaken.errors import InvalidResume
-from awaken.loop import AgentRunResult
 from awaken.state.store import StateStore
 from awaken.stores.memory import MemoryStore
 from awaken.testing import ScriptedModel, tool_calls_response

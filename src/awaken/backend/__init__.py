@@ -44,7 +44,7 @@ if TYPE_CHECKING:
         validate_delegate_execution_request,
         validate_root_execution_request,
     )
-    from awaken.backend.local import LocalBackend, ThreadContextSnapshot, map_termination
+    from awaken.backend.local import LocalBackend, map_termination
     from awaken.backend.remote import (
         execute_remote_root_lifecycle,
         load_checkpoint_state,
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
         Profiled,
         profile_of,
     )
+    from awaken.contract.start import ThreadContextSnapshot
 
 __all__ = [
     "BACKEND_OUTPUT_STATE_KEY",
@@ -134,12 +135,13 @@ __getattr__, __dir__ = lazy_names(
             "execute_resolved_delegate_execution execution_capabilities "
             "validate_delegate_execution_request validate_root_execution_request"
         ),
-        ".local": "LocalBackend ThreadContextSnapshot map_termination",
+        ".local": "LocalBackend map_termination",
         ".remote": (
             "execute_remote_root_lifecycle load_checkpoint_state materialize_remote_message_log "
             "remote_backend_error_message state_with_backend_output"
         ),
         ".sinks": "ErrorMode ProgressForwardingSink StreamingPassthroughSink",
+        "..contract.start": "ThreadContextSnapshot",
         "..contract.backend_profile": (
             "BackendDecisionCapability BackendFrontendToolCapability BackendOverrideCapability "
             "BackendPersistenceCapability BackendProfile BackendRequirements Mismatch Profiled "

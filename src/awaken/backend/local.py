@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import assert_never
-
-import msgspec
 
 from awaken.backend.background import BackgroundControlResolver
 from awaken.budget.account import Account
@@ -20,18 +18,20 @@ from awaken.contract.backend import (
     BackendRunOutput,
     BackendRunResult,
     BackendRunStatus,
-    DurableDelegates,
     ExecutionBackend,
     ExecutionFailed,
 )
 from awaken.contract.background import AMBIENT_TASK_JOURNAL
-from awaken.contract.commands import ThreadCommand
-from awaken.contract.commits import CallEntry, Fence, ThreadCommit
 from awaken.contract.profile import ProfileStore
-from awaken.contract.streams import StreamPiece
-from awaken.control.cancel import CancellationToken
-from awaken.control.inbox import InboxSender, inbox_channel
-from awaken.domain.event import AgentEvent
+from awaken.contract.registry import AgentResolver
+from awaken.contract.start import (
+    FirstCommit,
+    PreparedRun,
+    RunControls,
+    RunServices,
+    ThreadContextSnapshot,
+)
+from awaken.control.inbox import inbox_channel
 from awaken.domain.identity import RunIdentity, RunOrigin
 from awaken.domain.lifecycle import (
     BehaviorRequested,
@@ -43,27 +43,20 @@ from awaken.domain.lifecycle import (
     Suspended,
     TerminationReason,
 )
-from awaken.domain.message import Message
-from awaken.domain.run import PersistedState, RunRecord, RunRequestSnapshot
-from awaken.domain.ticket import Ticket
+from awaken.domain.result import AgentRunResult
+from awaken.domain.run import PersistedState
+from awaken.domain.suspension import Decision
 from awaken.errors import (
     AgentLoopError,
     AgentNotFound,
     AwakenError,
-    InvalidResume,
     KeyEncode,
     PhaseError,
     StateError,
 )
 from awaken.ext.background import cancel_tasks_of, current_background_task_context
 from awaken.ids import UUID7, Ids
-from awaken.loop import (
-    AgentLoopParams,
-    AgentRunResult,
-    LoopStatePlugin,
-    prepare_resume,
-    run_agent_loop,
-)
+from awaken.loop import LoopStatePlugin, prepare_resume, run_agent_loop
 from awaken.phase.engine import PhaseRuntime
 from awaken.plugin.agent import ResolvedAgent
 from awaken.plugin.env import ExecutionEnv, install_plugin
@@ -72,41 +65,6 @@ from awaken.state.store import StateStore, UnknownKeyPolicy
 
 _OURS = "__runtime."
 log = logging.getLogger("awaken.backend")
-
-
-class ThreadContextSnapshot(msgspec.Struct, kw_only=True, gc=False):
-    """What the runtime has read already, so that a run does not read it again.
-
-    Of a run elsewhere also whether it `asks_itself`, because nobody else puts its questions, and
-    why it was `denied` more than its budget, if somebody was asked.
-    """
-
-    agent: ResolvedAgent | None = None
-    log: Sequence[Message] = ()
-    log_length: int = 0
-    uncommitted: Sequence[Message] = ()
-    previous: RunRecord | None = None
-    last_turn: Message | None = None
-    calls: Sequence[CallEntry] = ()
-    stream: Sequence[StreamPiece] = ()
-    acks: Sequence[int] = ()
-    events: Sequence[AgentEvent] = ()
-    tickets: Sequence[Ticket] = ()
-    sends: Sequence[ThreadCommand] = ()
-    fence: Fence | None = None
-    leave: CancellationToken | None = None
-    look: Callable[[], Awaitable[None]] | None = None
-    request: RunRequestSnapshot | None = None
-    owner_inbox: InboxSender | None = None
-    profile_store: ProfileStore | None = None
-    delegates: DurableDelegates | None = None
-    budget: Account | None = None
-    depth: int = 0
-    asks_itself: bool = False
-    denied: str | None = None
-    clock: Clock = SYSTEM_CLOCK
-    ids: Ids = UUID7
-    unkept: list[ThreadCommit] = msgspec.field(default_factory=list)
 
 
 class LocalBackend(ExecutionBackend):
@@ -136,65 +94,28 @@ class LocalBackend(ExecutionBackend):
             ExecutionFailed: the request has no local context.
             BackendLoopError: the run broke off.
         """
-        result = await self.execute_root_with_thread_context(request, None)
-        return _backend_result(request.agent_id, result, None)
-
-    async def execute_root_with_thread_context(
-        self, request: BackendRootRunRequest, context: ThreadContextSnapshot | None
-    ) -> AgentRunResult:
-        """The same, with what is already known of the thread."""
-        phases = request.local.phase_runtime if request.local is not None else None
-        if not isinstance(phases, PhaseRuntime):
+        local = request.local
+        phases = local.phase_runtime if local is not None else None
+        if local is None or not isinstance(phases, PhaseRuntime):
             raise ExecutionFailed("local root execution requires a phase runtime context")
-        if context is None:
-            context = await read_thread(request)
-        if request.decisions:
-            try:
-                prepare_resume(phases.store, request.decisions)
-            except StateError as error:
-                raise BackendLoopError(PhaseError(error)) from error
-            except InvalidResume as error:
-                raise BackendLoopError(error) from error
-        params = AgentLoopParams(
-            resolver=request.resolver,
-            agent_id=request.agent_id,
-            agent=context.agent,
-            runtime=phases,
-            sink=request.sink,
-            checkpoint_store=request.checkpoint_store,
-            messages=request.messages,
-            uncommitted=context.uncommitted,
-            log=context.log,
-            log_length=context.log_length,
-            previous=context.previous,
-            last_turn=context.last_turn,
-            calls=context.calls,
-            stream=context.stream,
-            acks=context.acks,
-            events=context.events,
-            tickets=context.tickets,
-            sends=context.sends,
-            fence=context.fence,
-            leave=context.leave,
-            look=context.look,
-            request=context.request,
-            run_identity=request.run_identity,
-            cancellation_token=request.control.cancellation_token,
-            decision_rx=request.control.decision_rx,
-            overrides=request.overrides,
-            frontend_tools=request.frontend_tools,
-            inbox=request.inbox,
-            owner_inbox=context.owner_inbox,
-            is_continuation=request.is_continuation,
-            profile_store=context.profile_store,
-            delegates=context.delegates,
-            budget=context.budget,
-            depth=context.depth,
-            clock=context.clock,
-            ids=context.ids,
-            unkept=context.unkept,
+        start = local.start
+        if not isinstance(start, PreparedRun):
+            start = await read_start(request, self._services(request.resolver))
+        try:
+            if request.decisions:
+                _take_decisions(phases.store, request.decisions)
+            agent = local.agent
+            if not isinstance(agent, ResolvedAgent):
+                agent = request.resolver.resolve(request.agent_id)
+            result = await run_agent_loop(agent, phases, request, start)
+        except AgentLoopError as error:
+            raise BackendLoopError(error) from error
+        return _backend_result(request.agent_id, result)
+
+    def _services(self, resolver: AgentResolver) -> RunServices:
+        return RunServices(
+            resolver=resolver, profiles=self._profile_store, clock=self._clock, ids=self._ids
         )
-        return await _run_loop(params)
 
     async def execute_delegate(self, request: BackendDelegateRunRequest) -> BackendRunResult:
         """Run an agent on behalf of another: its own store, nothing kept, no one to ask.
@@ -233,38 +154,57 @@ class LocalBackend(ExecutionBackend):
         ).with_parent_tool_call_id(request.parent.parent_tool_call_id)
         above = request.budget
         account = above.child(above.share(agent.spec.budget)) if above is not None else None
-        params = AgentLoopParams(
-            resolver=resolver,
-            agent_id=request.agent_id,
-            agent=agent,
-            runtime=phases,
-            sink=request.sink,
-            messages=request.messages,
-            run_identity=identity,
-            cancellation_token=request.control.cancellation_token,
-            decision_rx=request.control.decision_rx,
-            inbox=inbox,
+        control = request.control
+        controls = RunControls(
+            cancellation_token=control.cancellation_token,
+            decision_rx=control.decision_rx,
             owner_inbox=owner_inbox,
-            profile_store=self._profile_store,
             budget=account,
             depth=request.depth,
-            state_seed=seed,
-            clock=self._clock,
-            ids=self._ids,
+        )
+        root = BackendRootRunRequest(
+            agent_id=request.agent_id,
+            messages=request.messages,
+            new_messages=request.new_messages,
+            sink=request.sink,
+            resolver=resolver,
+            run_identity=identity,
+            control=controls,
+            inbox=inbox,
+        )
+        start = PreparedRun(
+            services=self._services(resolver),
+            controls=controls,
+            thread=ThreadContextSnapshot(),
+            first=FirstCommit(state_seed=seed),
         )
         # Nothing is kept of this run: no journal can tell it how its tasks ended, and of one that
         # it leaves behind nobody would ever hear.
         mark = AMBIENT_TASK_JOURNAL.set(None)
         try:
-            result = await _run_loop(params)
-        except BackendLoopError as error:
-            broken = _broken_off(params, error)
-            error.result = _with_state(_backend_result(request.agent_id, broken, None), params)
-            raise
+            result = await run_agent_loop(agent, phases, root, start)
+        except AgentLoopError as error:
+            broken = _backend_result(request.agent_id, _broken_off(phases, run_id, error))
+            raise BackendLoopError(error, _with_state(broken, phases.store, account)) from error
         finally:
             AMBIENT_TASK_JOURNAL.reset(mark)
             cancel_tasks_of(run_id)
-        return _with_state(_backend_result(request.agent_id, result, owner_inbox), params)
+        ended = _backend_result(request.agent_id, result)
+        ended.inbox = owner_inbox
+        return _with_state(ended, phases.store, account)
+
+
+def _take_decisions(store: StateStore, decisions: Sequence[Decision]) -> None:
+    """Give answers to the calls that wait for them.
+
+    Raises:
+        InvalidResume: one fits no call.
+        PhaseError: the state refuses one.
+    """
+    try:
+        prepare_resume(store, decisions)
+    except StateError as error:
+        raise PhaseError(error) from error
 
 
 def _checked_seed(seed: PersistedState | None, env: ExecutionEnv) -> PersistedState | None:
@@ -281,25 +221,26 @@ def _checked_seed(seed: PersistedState | None, env: ExecutionEnv) -> PersistedSt
     return PersistedState(revision=seed.revision, extensions=kept)
 
 
-def _broken_off(params: AgentLoopParams, error: BackendLoopError) -> AgentRunResult:
+def _broken_off(phases: PhaseRuntime, run_id: str, error: AgentLoopError) -> AgentRunResult:
     """How a run ended whose loop failed."""
-    lifecycle = params.runtime.store.read(RUN_LIFECYCLE)
+    lifecycle = phases.store.read(RUN_LIFECYCLE)
     return AgentRunResult(
-        run_id=params.run_identity.run_id,
+        run_id=run_id,
         response="",
         termination=Failed(value=str(error)),
         steps=lifecycle.step_count if lifecycle is not None else 0,
     )
 
 
-def _with_state(result: BackendRunResult, params: AgentLoopParams) -> BackendRunResult:
+def _with_state(
+    result: BackendRunResult, store: StateStore, account: Account | None
+) -> BackendRunResult:
     """A delegate's result, with the state it leaves and what it has used up."""
-    store, run_id = params.runtime.store, params.run_identity.run_id
     try:
         result.state, result.thread_state = store.export_run_scoped(), store.export_thread_scoped()
     except KeyEncode as error:
-        log.warning("the state of run %s cannot be told: %s", run_id, error)
-    result.spending = params.budget.spending_of(run_id) if params.budget is not None else None
+        log.warning("the state of run %s cannot be told: %s", result.run_id, error)
+    result.spending = account.spending_of(result.run_id or "") if account is not None else None
     return result
 
 
@@ -311,29 +252,26 @@ def new_phase_runtime(env: ExecutionEnv) -> PhaseRuntime:
     return PhaseRuntime(store)
 
 
-async def _run_loop(params: AgentLoopParams) -> AgentRunResult:
-    try:
-        return await run_agent_loop(params)
-    except AgentLoopError as error:
-        raise BackendLoopError(error) from error
-
-
-async def read_thread(request: BackendRootRunRequest) -> ThreadContextSnapshot:
-    store, identity = request.checkpoint_store, request.run_identity
-    if store is None:
-        return ThreadContextSnapshot(uncommitted=request.new_messages)
-    context = await store.load_context(identity.thread_id, tail=0)
-    previous = context.open_run if context is not None else None
-    return ThreadContextSnapshot(
-        log_length=context.thread.message_count if context is not None else 0,
-        uncommitted=request.new_messages,
-        previous=previous if previous and previous.run_id == identity.run_id else None,
+async def read_start(request: BackendRootRunRequest, services: RunServices) -> PreparedRun:
+    """What a run begins with whose caller has not prepared it; reads the request's store."""
+    store, identity, control = request.checkpoint_store, request.run_identity, request.control
+    thread = ThreadContextSnapshot()
+    context = await store.load_context(identity.thread_id, tail=0) if store is not None else None
+    if context is not None:
+        thread.log_length = context.thread.message_count
+        if context.open_run is not None and context.open_run.run_id == identity.run_id:
+            thread.previous = context.open_run
+    return PreparedRun(
+        services=services,
+        controls=RunControls(
+            cancellation_token=control.cancellation_token, decision_rx=control.decision_rx
+        ),
+        thread=thread,
+        first=FirstCommit(messages=request.new_messages),
     )
 
 
-def _backend_result(
-    agent_id: str, result: AgentRunResult, inbox: InboxSender | None
-) -> BackendRunResult:
+def _backend_result(agent_id: str, result: AgentRunResult) -> BackendRunResult:
     response = result.response or None
     return BackendRunResult(
         agent_id=agent_id,
@@ -343,7 +281,7 @@ def _backend_result(
         output=BackendRunOutput.from_text(response),
         steps=result.steps,
         run_id=result.run_id,
-        inbox=inbox,
+        run=result,
     )
 
 

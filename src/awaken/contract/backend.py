@@ -20,6 +20,7 @@ from awaken.domain.identity import RunIdentity
 from awaken.domain.inference import InferenceOverride
 from awaken.domain.lifecycle import RunStatus, TerminationReason, to_run_status
 from awaken.domain.message import Message
+from awaken.domain.result import AgentRunResult
 from awaken.domain.run import PersistedState, RunWaitingTicket
 from awaken.domain.spec import RemoteEndpoint
 from awaken.domain.suspension import Asker, Decision, ToolCallResume
@@ -167,9 +168,15 @@ class BackendControl(msgspec.Struct, kw_only=True, gc=False):
 
 
 class BackendLocalRootContext(msgspec.Struct, frozen=True, gc=False):
-    """What only a local backend may see."""
+    """What only a local backend may see.
+
+    `phase_runtime` is an `awaken.phase.engine.PhaseRuntime`. A caller that has prepared the run
+    gives its `awaken.plugin.agent.ResolvedAgent` and its `awaken.contract.start.PreparedRun`.
+    """
 
     phase_runtime: object
+    agent: object | None = None
+    start: object | None = None
 
 
 class BackendDelegatePersistence(StrEnum):
@@ -411,7 +418,8 @@ class BackendRunResult(msgspec.Struct, kw_only=True):
     """A backend's whole answer. `state` and `thread_state` are what a delegate leaves in its
     persistent keys, of run and thread scope; `tickets` are the questions of a run that waits,
     `spending` what it has used up. `left_running` says what may go on elsewhere though the run is
-    over, and why; `done` what a delegate that broke off had done before."""
+    over, and why; `done` what a delegate that broke off had done before. `run` is how a run in this
+    process ended."""
 
     agent_id: str
     status: BackendRunStatus
@@ -428,6 +436,7 @@ class BackendRunResult(msgspec.Struct, kw_only=True):
     spending: Spending | None = None
     left_running: str | None = None
     done: str | None = None
+    run: AgentRunResult | None = None
 
 
 # -- errors -----------------------------------------------------------------------------------

@@ -44,13 +44,13 @@ from awaken.domain.event import ActivityDelta, ActivitySnapshot, RunEvent, RunFi
 from awaken.domain.identity import RequestOrigin
 from awaken.domain.lifecycle import CANCELLED, SUSPENDED_END, Suspended
 from awaken.domain.message import as_messages
+from awaken.domain.result import AgentRunResult
 from awaken.domain.ticket import TicketStatus
 from awaken.errors import AwakenError, Cancelled
 from awaken.front.agent import Agent
 from awaken.front.loading import import_from_folder
 from awaken.front.remote import RemoteAgent
 from awaken.front.runtime import Runtime
-from awaken.loop import AgentRunResult
 from awaken.runtime import AgentRuntime, RunRequest, steer
 from awaken.runtime.request import continuation
 

@@ -17,7 +17,7 @@ from awaken.front.output import OutputType
 from awaken.state.runtime_keys import SPENDING
 
 if TYPE_CHECKING:
-    from awaken.loop import AgentRunResult
+    from awaken.domain.result import AgentRunResult
 
 T = TypeVar("T")
 

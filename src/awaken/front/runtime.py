@@ -259,7 +259,10 @@ class Runtime(Archive):
         request = self._request(
             agent, input, thread, answers, overrides, budget, frontend_tools, when_busy
         )
-        return await self._drive(request, on_approval, sink or NullEventSink())
+        if on_approval is not None:
+            return await self._drive(request, on_approval, sink or NullEventSink())
+        ended = await self._engine.run(request, sink)
+        return RunResult.of(request.thread_id, ended, self._shapes)
 
     def stream(
         self,

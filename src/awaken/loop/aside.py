@@ -84,9 +84,10 @@ def _model(run: LiveRun, agent: ResolvedAgent, model_id: str | None) -> Resolved
         return ResolvedModel(
             upstream_model=agent.upstream_model, executor=agent.llm_executor, prices=agent.prices
         )
-    if not isinstance(run.resolver, ModelResolver):
+    resolver = run.services.resolver
+    if not isinstance(resolver, ModelResolver):
         raise ResolveFailed(f"model {model_id!r} cannot be found: the resolver finds no models")
-    return run.resolver.resolve_model(msgspec.structs.replace(agent.spec, model_id=model_id))
+    return resolver.resolve_model(msgspec.structs.replace(agent.spec, model_id=model_id))
 
 
 async def _set_aside(

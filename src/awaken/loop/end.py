@@ -23,11 +23,12 @@ from awaken.domain.lifecycle import (
 )
 from awaken.domain.message import Message
 from awaken.domain.phase import Phase
+from awaken.domain.result import AgentRunResult
 from awaken.errors import AgentLoopError, InvalidResume, KeyEncode, StorageError
 from awaken.loop.complete import unknown_outcome
 from awaken.loop.inbox import read_inbox
 from awaken.loop.infer import drop_streamed
-from awaken.loop.live import AgentRunResult, LiveRun
+from awaken.loop.live import LiveRun
 from awaken.loop.resume import give_up_suspended
 from awaken.loop.save import check_termination, complete_step, persist_checkpoint
 from awaken.loop.spending import take_all

@@ -132,7 +132,7 @@ async def abandon(run: LiveRun) -> TerminationReason:
 
 async def _give_up(run: LiveRun, turn: Turn, index: int) -> None:
     """Settle a call by its tool's policy, as far as that needs neither the tool nor a person."""
-    done = await done_beneath(run.delegates, turn.keys[index])
+    done = await done_beneath(run.services.delegates, turn.keys[index])
     why = with_done("one process after another ended while the call was under way", done)
     call = turn.calls[index]
     tool = run.agent.tools.get(call.name)
@@ -227,7 +227,7 @@ async def settle(run: LiveRun, turn: Turn, index: int) -> bool:
         return True
     why = _WHY
     if may_delegate(run, call.name):
-        why = with_done(why, await done_beneath(run.delegates, turn.keys[index]))
+        why = with_done(why, await done_beneath(run.services.delegates, turn.keys[index]))
     close_call(run, turn, index, unknown_outcome(call.name, why))
     return True
 

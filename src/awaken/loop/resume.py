@@ -144,7 +144,7 @@ async def give_up_suspended(run: LiveRun) -> None:
                 text = unknown_outcome(call.tool_name, text).model_text()
                 phase = CallPhase.UNKNOWN
             if call.asker is not None:
-                text = with_done(text, await done_beneath(run.delegates, call.key))
+                text = with_done(text, await done_beneath(run.services.delegates, call.key))
             _answer(run, call, text, phase, ResumedOutcome.CANCELLED, reason=text)
         if call.asker is not None:
             run.journal.sends.append(stop_asker(call.asker, run.clock.now_ms()))
@@ -212,9 +212,9 @@ async def take_expired(run: LiveRun) -> bool:
     """Answer, with a no, what nobody has answered in time; whether there was any answer."""
     if not _overdue(run):
         return False
-    if run.look is not None:
+    if run.controls.look is not None:
         # Somebody may have answered in time while this process was asleep.
-        await run.look()
+        await run.controls.look()
         if take_decisions(run):
             return True
     now = run.clock.now_ms()
@@ -348,7 +348,7 @@ async def _is_to_run(run: LiveRun, turn: Turn, index: int) -> bool:
         why = f"tool '{call.tool_name}' not found"
     if why is not None:
         if call.asker is not None:
-            why = with_done(why, await done_beneath(run.delegates, call.key))
+            why = with_done(why, await done_beneath(run.services.delegates, call.key))
         close_call(run, turn, index, ToolResult.error(call.tool_name, why))
         return False
     return not was_begun(run, turn, index) or not await settle(run, turn, index)
@@ -371,7 +371,7 @@ async def wait_for_decisions(run: LiveRun) -> bool:
     Raises:
         Cancelled: somebody cancelled the run.
     """
-    queue = run.decisions
+    queue = run.controls.decision_rx
     if queue is None:
         return False
     while True:
@@ -394,7 +394,9 @@ async def wait_for_decisions(run: LiveRun) -> bool:
 def take_decisions(run: LiveRun) -> bool:
     """Take the answers that have come, batch by batch; whether one of them was of use."""
     taken = False
-    for decisions, command in run.decisions.drain() if run.decisions is not None else ():
+    for decisions, command in (
+        run.controls.decision_rx.drain() if run.controls.decision_rx is not None else ()
+    ):
         if command is not None:
             run.journal.acks.append(command)
         try:

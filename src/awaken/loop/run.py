@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from awaken.contract.backend import BackendRootRunRequest
+from awaken.contract.start import PreparedRun
 from awaken.control.cancel import first_of, interruptible, is_ours
 from awaken.control.inbox import InboxClosed, InboxReceiver
 from awaken.domain.event import AgentEvent, RunStart
@@ -22,6 +24,7 @@ from awaken.domain.lifecycle import (
 )
 from awaken.domain.message import Role
 from awaken.domain.phase import Phase
+from awaken.domain.result import AgentRunResult
 from awaken.errors import (
     AgentLoopError,
     Cancelled,
@@ -33,7 +36,7 @@ from awaken.errors import (
 from awaken.loop.answer import check_answer
 from awaken.loop.end import break_off, finish, finish_event, tear_down
 from awaken.loop.inbox import read_inbox
-from awaken.loop.live import AgentLoopParams, AgentRunResult, LiveRun
+from awaken.loop.live import LiveRun
 from awaken.loop.recover import abandon, count_unanswered, take_up
 from awaken.loop.resume import (
     detect_and_replay_resume,
@@ -44,6 +47,8 @@ from awaken.loop.resume import (
 from awaken.loop.save import check_termination, complete_step, persist_checkpoint
 from awaken.loop.spending import not_counted
 from awaken.loop.step import Outcome, step, switch_agent
+from awaken.phase.engine import PhaseRuntime
+from awaken.plugin.agent import ResolvedAgent
 from awaken.state.runtime_keys import (
     PENDING_WORK,
     RUN_LIFECYCLE,
@@ -55,20 +60,21 @@ from awaken.state.runtime_keys import (
 from awaken.state.store import UnknownKeyPolicy
 
 
-async def run_agent_loop(params: AgentLoopParams) -> AgentRunResult:
+async def run_agent_loop(
+    agent: ResolvedAgent, phases: PhaseRuntime, request: BackendRootRunRequest, start: PreparedRun
+) -> AgentRunResult:
     """Drive one run from its first phase to its last commit.
 
     Raises:
         AgentLoopError: the run broke off; its events and its record say so too.
         RunLeft: it is to be carried on elsewhere.
     """
-    agent = params.agent or params.resolver.resolve(params.agent_id)
-    run = LiveRun(params, agent)
+    run = LiveRun(agent, phases, request, start)
     run.begin(asyncio.current_task())
-    if params.budget is not None:
-        params.budget.begin()
+    if run.budget is not None:
+        run.budget.begin()
     try:
-        end = await _begin(run, params)
+        end = await _begin(run, start, is_continuation=request.is_continuation)
         if end is None and _waits_for_work(run):
             end = await _next(run, Outcome.NATURAL_END)
         while end is None:
@@ -88,14 +94,16 @@ async def run_agent_loop(params: AgentLoopParams) -> AgentRunResult:
             raise  # user code's own never come so far: these are for the process
         raise failure from error
     finally:
-        if params.budget is not None:
-            params.budget.pause()
+        if run.budget is not None:
+            run.budget.pause()
 
 
 # -- beginning --------------------------------------------------------------------------------
 
 
-async def _begin(run: LiveRun, params: AgentLoopParams) -> TerminationReason | None:
+async def _begin(
+    run: LiveRun, start: PreparedRun, *, is_continuation: bool
+) -> TerminationReason | None:
     """Open the run, carry out answers it was given, and run its first phase."""
     now = run.clock.now_ms()
     if not run.store.shares(run.agent.env.keys):
@@ -103,15 +111,16 @@ async def _begin(run: LiveRun, params: AgentLoopParams) -> TerminationReason | N
     run.store.update(
         RUN_LIFECYCLE,
         SetRunning(updated_at=now)
-        if params.is_continuation
+        if is_continuation
         else Start(run_id=run.identity.run_id, updated_at=now),
     )
     _forget_work(run)
-    _note_start(run, params.events)
+    _note_start(run, start.first.events)
     run.agent.env.activate(run.store, run.agent.spec)
-    if params.state_seed is not None:
-        run.store.apply_seed(params.state_seed, UnknownKeyPolicy.ERROR)
-    count_unanswered(run, params.log[-1] if params.log else None)
+    if start.first.state_seed is not None:
+        run.store.apply_seed(start.first.state_seed, UnknownKeyPolicy.ERROR)
+    log = start.thread.log
+    count_unanswered(run, log[-1] if log else None)
     await persist_checkpoint(run)
     try:
         if end := await _finish_turn(run):
@@ -231,9 +240,9 @@ async def _natural_end(run: LiveRun) -> TerminationReason | None:
 
 async def _has_late_news(run: LiveRun) -> bool:
     """Read what a task told that is on record as ended; the message may still be on its way."""
-    if run.look is None:
+    if run.controls.look is None:
         return False
-    await run.look()
+    await run.controls.look()
     arrived = read_inbox(run)
     run.transcript.extend(arrived)
     return bool(arrived)
@@ -262,7 +271,7 @@ async def _is_told(run: LiveRun, inbox: InboxReceiver) -> bool:
     """Wait until there is something to read, or the run is to be left; false if it is cancelled."""
     try:
         with interruptible(run.token):
-            left = () if run.leave is None else (run.leave.cancelled(),)
+            left = () if run.controls.leave is None else (run.controls.leave.cancelled(),)
             await first_of(inbox.ready(), *left)
     except (Cancelled, InboxClosed):
         return False
@@ -277,7 +286,9 @@ async def _suspend(run: LiveRun) -> TerminationReason | None:
     """Wait for decisions and carry them out; without anybody to ask, end as suspended."""
     while True:
         _wait(run, SUSPENDED)
-        if run.decisions is None or not (run.decisions.waits or len(run.decisions)):
+        if run.controls.decision_rx is None or not (
+            run.controls.decision_rx.waits or len(run.controls.decision_rx)
+        ):
             return SUSPENDED_END
         finish = finish_event(run, SUSPENDED_END, None)
         await persist_checkpoint(run, termination=SUSPENDED_END, finish=finish)

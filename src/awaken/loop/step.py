@@ -238,11 +238,11 @@ def switch_agent(run: LiveRun) -> Blocked | None:
     try:
         agent = run.agents.get(wanted)
         if agent is None:
-            agent = run.resolver.resolve(wanted)
-            agent.env.bind(run.store, run.owner_inbox)
+            agent = run.services.resolver.resolve(wanted)
+            agent.env.bind(run.store, run.controls.owner_inbox)
         run.use(agent)
         if overlay is not None:
-            run.agent = run.agent.with_overlay(overlay, run.resolver)
+            run.agent = run.agent.with_overlay(overlay, run.services.resolver)
         check_price(run)
         if wanted != old.spec.id:
             old.env.deactivate(run.store)
@@ -250,7 +250,7 @@ def switch_agent(run: LiveRun) -> Blocked | None:
             run.identity = msgspec.structs.replace(run.identity, agent_id=wanted)
     except AwakenError as error:
         # The thread stays with who speaks: it must not be blocked for ever.
-        run.agent, run.profile = old, old.env.profile_access(run.profile_store)
+        run.agent, run.profile = old, old.env.profile_access(run.services.profiles)
         run.store.update(ACTIVE_AGENT, old.spec.id)
         if overlay is not None:
             run.store.update(AGENT_OVERLAYS, PutOverlay(agent=wanted))

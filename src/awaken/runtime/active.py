@@ -9,6 +9,7 @@ from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import Fence
 from awaken.control.cancel import CancellationToken
 from awaken.control.inbox import DecisionQueue, InboxSender
+from awaken.domain.result import AgentRunResult
 from awaken.errors import ThreadAlreadyRunning
 from awaken.loop.inbox import messages_payload
 from awaken.state.store import StateStore
@@ -47,7 +48,7 @@ class ActiveRun:
         self.decisions: DecisionQueue | None = None
         self.inbox: InboxSender | None = None
         self.store: StateStore | None = None
-        self.task: asyncio.Future[None] | None = None
+        self.task: asyncio.Task[AgentRunResult] | None = None
         self.seen = 0
         self.left_on_close = False
         self.missed = False

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterable
 
 from awaken.control.cancel import is_ours
+from awaken.domain.result import AgentRunResult
 from awaken.errors import HookFailed
 from awaken.plugin.hook import Closes
 from awaken.runtime.active import ActiveRun
@@ -17,7 +18,7 @@ CANCEL_GRACE = 5.0
 """How long a run that is to end may take, in seconds."""
 
 
-async def cancel_and_wait(run: asyncio.Future[None], slot: ActiveRun) -> None:
+async def cancel_and_wait(run: asyncio.Task[AgentRunResult], slot: ActiveRun) -> None:
     """Cancel a run whose caller is gone, and wait until it has ended."""
     slot.token.cancel()
     try:

@@ -35,6 +35,7 @@ from awaken.domain.budget import Spending
 from awaken.domain.identity import RequestOrigin
 from awaken.domain.lifecycle import SUSPENDED_END, RunStatus, Stopped
 from awaken.domain.message import Message
+from awaken.domain.result import AgentRunResult
 from awaken.domain.run import PersistedState, RunRecord, WaitingReason
 from awaken.domain.suspension import ResumeAction, ToolCallResume
 from awaken.domain.ticket import TicketStatus
@@ -46,7 +47,6 @@ from awaken.errors import (
     NotFound,
     RunLeft,
 )
-from awaken.loop import AgentRunResult
 from awaken.loop.inbox import payload_messages
 from awaken.loop.resume import EXPIRY_GRACE_MS
 from awaken.runtime.active import ActiveRuns

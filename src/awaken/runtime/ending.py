@@ -11,6 +11,7 @@ from awaken.contract.llm import InferenceRequest, LlmStreamEvent
 from awaken.contract.registry import ExecutionResolver
 from awaken.domain.identity import RequestOrigin
 from awaken.domain.lifecycle import RunStatus
+from awaken.domain.result import AgentRunResult
 from awaken.domain.run import RunRecord
 from awaken.domain.thread import Thread
 from awaken.errors import (
@@ -21,7 +22,6 @@ from awaken.errors import (
     ThreadAlreadyRunning,
     ThreadOwned,
 )
-from awaken.loop import AgentRunResult
 from awaken.plugin.agent import ResolvedAgent
 from awaken.registry import RegistryHandle
 from awaken.runtime.request import RunRequest

@@ -16,8 +16,8 @@ from awaken.control.cancel import first_of
 from awaken.control.tasks import start_logged
 from awaken.domain.identity import RequestOrigin, RunMode
 from awaken.domain.message import Message, MessageMetadata
+from awaken.domain.result import AgentRunResult
 from awaken.errors import AwakenError, RunLeft, ThreadAlreadyRunning
-from awaken.loop import AgentRunResult
 from awaken.runtime.request import RunRequest
 
 log = logging.getLogger("awaken.runtime")

@@ -2,38 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
 from awaken.backend import remote
-from awaken.backend.local import ThreadContextSnapshot, new_phase_runtime
+from awaken.backend.local import new_phase_runtime
 from awaken.budget.account import Account
-from awaken.clock import Clock
 from awaken.contract.backend import (
     BACKEND_OUTPUT_STATE_KEY,
     BackendControl,
     BackendLocalRootContext,
     BackendRootRunRequest,
     BackendTranscriptCapability,
-    DurableDelegates,
 )
-from awaken.contract.commits import Fence
+from awaken.contract.commits import Fence, ThreadCommit
 from awaken.contract.events import EventSink
-from awaken.contract.profile import ProfileStore
 from awaken.contract.registry import ExecutionResolver
+from awaken.contract.start import (
+    FirstCommit,
+    PreparedRun,
+    RunControls,
+    RunServices,
+    ThreadContextSnapshot,
+)
 from awaken.contract.store import Store
 from awaken.contract.threads import RunQuery, ThreadContext
-from awaken.control.cancel import CancellationToken
-from awaken.control.inbox import DecisionQueue, InboxReceiver, InboxSender, inbox_channel
+from awaken.control.inbox import DecisionQueue, InboxReceiver, inbox_channel
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message, Role
 from awaken.domain.run import PersistedState
 from awaken.domain.transcript import effective_view
-from awaken.errors import ModelPriceUnknown, PhaseError, ResolveFailed, StateError
-from awaken.ids import Ids
+from awaken.errors import PhaseError, StateError
 from awaken.plugin.agent import ResolvedAgent, ResolvedBackendAgent, ResolvedExecution
-from awaken.runtime.accounts import Accounts
 from awaken.runtime.active import ActiveRun
 from awaken.runtime.answers import Answers, answers_to, asks_itself, grant
 from awaken.runtime.prepare import (
@@ -43,37 +44,38 @@ from awaken.runtime.prepare import (
     hand_to,
     last_turn,
     orphaned_results,
+    overtaken_calls,
     request_snapshot,
     restore_state,
     run_identity,
     supersede,
     visible_messages,
 )
-from awaken.runtime.request import Inherited, RunRequest
+from awaken.runtime.request import RunRequest
 from awaken.state.runtime_keys import SPENDING
 
 
 class Opening(msgspec.Struct, kw_only=True, gc=False):
-    """A run that is about to start: what was asked, what was read, and what it is given."""
+    """A run that is being prepared: what the caller asked, and what was found in the store.
+
+    `answers` are those to the questions of a run elsewhere. `unkept` receives the commits that the
+    store, which was away, has not taken when the run breaks off.
+    """
 
     request: RunRequest
-    slot: ActiveRun
     sink: EventSink
+    slot: ActiveRun
     fence: Fence
+    agent: ResolvedExecution
     context: ThreadContext
     choice: RunChoice
     sent: Sent
-    resolver: ExecutionResolver
-    inherited: Inherited
     store: Store
-    profiles: ProfileStore | None
-    clock: Clock
-    ids: Ids
-    leave: CancellationToken
-    look: Callable[[], Awaitable[None]]
-    delegates: DurableDelegates
-    accounts: Accounts
+    resolver: ExecutionResolver
+    services: RunServices
+    controls: RunControls
     answers: Answers | None = None
+    unkept: list[ThreadCommit] = msgspec.field(default_factory=list)
 
     @property
     def fresh(self) -> tuple[Message, ...]:
@@ -119,38 +121,14 @@ class Opening(msgspec.Struct, kw_only=True, gc=False):
         """Whether there is more to do than to go on with a run."""
         return self.request.continue_run_id is None and bool(self.fresh or self.request.messages)
 
-    def inbox(self) -> tuple[InboxSender | None, InboxReceiver]:
-        """The ends of the run's inbox; whoever brought one holds its writing end."""
-        if self.request.run_inbox is not None:
-            return None, self.request.run_inbox
-        return inbox_channel()
-
-
-async def account_of(opening: Opening, agent: ResolvedExecution) -> Account | None:
-    """What the run may use up; nothing if nobody set a limit.
-
-    Raises:
-        ResolveFailed: it counts money, and nobody knows what the agent's model costs.
-    """
-    choice, own = opening.choice, opening.request.budget or agent.spec.budget
-    if (
-        own is None
-        and opening.inherited.budget is None
-        and not opening.accounts.holds(choice.run_id)
-    ):
-        return None
-    account = await opening.accounts.open(
-        choice.run_id,
-        own,
-        opening.inherited.budget,
-        choice.state,
-        opening.context,
-        opening.request.parent_run_id,
-    )
-    costs_money = account is not None and account.counts_money and not opening.sent.cancelled
-    if costs_money and isinstance(agent, ResolvedAgent) and agent.price is None:
-        raise ResolveFailed(str(ModelPriceUnknown(agent.spec.model_id, agent.spec.id)))
-    return account
+    def open_inbox(self) -> InboxReceiver:
+        """The run's inbox. Its writing end is in the slot, unless the request brought the inbox."""
+        sender = None
+        receiver = self.request.run_inbox
+        if receiver is None:
+            sender, receiver = inbox_channel()
+        self.slot.inbox = self.controls.owner_inbox = sender
+        return receiver
 
 
 def _with_share(request: RunRequest, account: Account | None) -> RunRequest:
@@ -164,38 +142,54 @@ def _with_share(request: RunRequest, account: Account | None) -> RunRequest:
 # -- agents here ------------------------------------------------------------------------------
 
 
-async def local_run(
-    opening: Opening, agent: ResolvedAgent
-) -> tuple[BackendRootRunRequest, ThreadContextSnapshot]:
-    """Everything a run in this process needs: its state, its conversation, its controls."""
+async def local_run(opening: Opening, agent: ResolvedAgent) -> BackendRootRunRequest:
+    """The request for a run in this process: its state, its conversation, its controls.
+
+    Raises:
+        PhaseError: the stored state does not fit the agent's keys any more.
+    """
     context, choice, slot, sent = opening.context, opening.choice, opening.slot, opening.sent
+    services, controls = opening.services, opening.controls
     phases = new_phase_runtime(agent.env)
-    sender, receiver = opening.inbox()
+    store = phases.store
+    inbox = opening.open_inbox()
     try:
-        agent.env.bind(phases.store, sender)
-        restore_state(phases.store, context, choice)
+        agent.env.bind(store, controls.owner_inbox)
+        restore_state(store, context, choice)
     except StateError as error:
         raise PhaseError(error) from error
-    hand_to(phases.store, opening.request, agent.spec.id)
-    decisions = fitting(phases.store, sent.decisions)
+    hand_to(store, opening.request, agent.spec.id)
+    decisions = fitting(store, sent.decisions)
     request = msgspec.structs.replace(opening.request, decisions=decisions)
     identity = run_identity(request, choice.run_id, agent.spec.id)
-    given_up = await supersede(
-        request,
-        phases.store,
-        identity,
-        opening.delegates,
-        opening.ids,
-        opening.clock.now_ms(),
+    first = FirstCommit(
+        acks=sent.acks,
+        request=request_snapshot(_with_share(request, controls.budget), sent.messages),
     )
-    marks = [*orphaned_results(context, choice, opening.ids), *given_up.marks]
-    turn, account = last_turn(context, choice), await account_of(opening, agent)
-    history = visible_messages(
-        [*context.messages, *marks], phases.store, turn, skipped=context.skipped
+    marks = orphaned_results(context, choice, services.ids)
+    if overtaken := overtaken_calls(request, store):
+        marks = [*marks, *await supersede(overtaken, store, identity, services, first)]
+    first.messages = [*marks, *opening.fresh]
+    turn = last_turn(context, choice)
+    history = visible_messages([*context.messages, *marks], store, turn, skipped=context.skipped)
+    slot.store = store
+    slot.decisions = controls.decision_rx = DecisionQueue(waits=request.wait_for_decisions)
+    start = PreparedRun(
+        services=services,
+        controls=controls,
+        thread=ThreadContextSnapshot(
+            log=context.messages,
+            log_length=context.thread.message_count,
+            previous=choice.previous,
+            last_turn=turn,
+            calls=context.calls,
+            stream=context.stream,
+            fence=opening.fence,
+        ),
+        first=first,
+        unkept=opening.unkept,
     )
-    slot.store, slot.inbox = phases.store, sender
-    slot.decisions = DecisionQueue(waits=request.wait_for_decisions)
-    backend_request = BackendRootRunRequest(
+    return BackendRootRunRequest(
         agent_id=agent.spec.id,
         messages=[*context.leading, *history, *opening.fresh],
         new_messages=request.messages,
@@ -203,40 +197,14 @@ async def local_run(
         resolver=opening.resolver,
         run_identity=identity,
         checkpoint_store=opening.store,
-        control=BackendControl(cancellation_token=slot.token, decision_rx=slot.decisions),
+        control=controls,
         decisions=decisions,
         overrides=request.overrides,
         frontend_tools=request.frontend_tools,
-        local=BackendLocalRootContext(phases),
-        inbox=receiver,
+        local=BackendLocalRootContext(phases, agent, start),
+        inbox=inbox,
         is_continuation=choice.is_continuation,
     )
-    thread_context = ThreadContextSnapshot(
-        agent=agent,
-        log=context.messages,
-        log_length=context.thread.message_count,
-        uncommitted=[*marks, *opening.fresh],
-        previous=choice.previous,
-        last_turn=turn,
-        calls=context.calls,
-        stream=context.stream,
-        acks=sent.acks,
-        events=given_up.events,
-        tickets=given_up.tickets,
-        sends=given_up.sends,
-        fence=opening.fence,
-        leave=opening.leave,
-        look=opening.look,
-        request=request_snapshot(_with_share(request, account), sent.messages),
-        owner_inbox=sender,
-        profile_store=opening.profiles,
-        delegates=opening.delegates,
-        budget=account,
-        depth=opening.inherited.depth,
-        clock=opening.clock,
-        ids=opening.ids,
-    )
-    return backend_request, thread_context
 
 
 # -- agents elsewhere -------------------------------------------------------------------------
@@ -244,15 +212,14 @@ async def local_run(
 
 async def remote_run(
     opening: Opening, agent: ResolvedBackendAgent
-) -> tuple[BackendRootRunRequest, ThreadContextSnapshot]:
-    """Everything a run elsewhere needs, as far as its backend can use it."""
+) -> tuple[BackendRootRunRequest, PreparedRun]:
+    """The request for a run elsewhere, with what its backend can use, and what is kept of it."""
     answers = await _take_answers(opening)
     context, choice, slot, sent = opening.context, opening.choice, opening.slot, opening.sent
     request, abilities = opening.request, agent.backend().capabilities()
-    identity = run_identity(request, choice.run_id, agent.spec.id)
-    sender, receiver = opening.inbox()
-    marks = orphaned_results(context, choice, opening.ids)
-    account = await account_of(opening, agent)
+    services, controls = opening.services, opening.controls
+    inbox = opening.open_inbox()
+    marks = orphaned_results(context, choice, services.ids)
     log, skipped = await _conversation(opening)
     new = opening.fresh
     if opening.is_unbegun:
@@ -263,11 +230,13 @@ async def remote_run(
         known = {message.id for message in new}
         untold = [m for m in log if m.id in opening.untold and m.id not in known]
         new = (*untold, *new)
-    slot.store, slot.inbox = None, sender
-    # Decisions reach only a backend that can take them; nobody is told otherwise.
-    slot.decisions = (
+    slot.store = None
+    # Only a backend that takes decisions gets them; a caller that sends some is refused otherwise.
+    slot.decisions = controls.decision_rx = (
         DecisionQueue(waits=request.wait_for_decisions) if abilities.decisions else None
     )
+    controls.asks_itself = await asks_itself(opening.store, request)
+    controls.denied = grant(controls.budget, choice.run_id, answers)
     cooperative = abilities.cancellation.supports_cooperative_token
     backend_request = BackendRootRunRequest(
         agent_id=agent.spec.id,
@@ -275,7 +244,7 @@ async def remote_run(
         new_messages=new,
         sink=opening.sink,
         resolver=opening.resolver,
-        run_identity=identity,
+        run_identity=run_identity(request, choice.run_id, agent.spec.id),
         checkpoint_store=opening.store,
         control=BackendControl(
             cancellation_token=slot.token if cooperative else None, decision_rx=slot.decisions
@@ -283,30 +252,27 @@ async def remote_run(
         decisions=answers.others,
         overrides=request.overrides,
         frontend_tools=request.frontend_tools,
-        inbox=receiver,
+        inbox=inbox,
         is_continuation=choice.is_continuation and not opening.is_unbegun,
         persisted_state=await _known_state(opening, agent.spec.id),
     )
-    thread_context = ThreadContextSnapshot(
-        log_length=context.thread.message_count,
-        uncommitted=[*marks, *opening.fresh],
-        previous=choice.previous,
-        acks=sent.acks,
-        tickets=answers.closed,
-        fence=opening.fence,
-        leave=opening.leave,
-        request=msgspec.structs.replace(
-            request_snapshot(_with_share(request, account), sent.messages),
-            backend=remote.backend_kind(agent),
+    start = PreparedRun(
+        services=services,
+        controls=controls,
+        thread=ThreadContextSnapshot(
+            log_length=context.thread.message_count, previous=choice.previous, fence=opening.fence
         ),
-        budget=account,
-        depth=opening.inherited.depth,
-        asks_itself=await asks_itself(opening.store, request),
-        denied=grant(account, choice.run_id, answers),
-        clock=opening.clock,
-        ids=opening.ids,
+        first=FirstCommit(
+            messages=[*marks, *opening.fresh],
+            acks=sent.acks,
+            tickets=answers.closed,
+            request=msgspec.structs.replace(
+                request_snapshot(_with_share(request, controls.budget), sent.messages),
+                backend=remote.backend_kind(agent),
+            ),
+        ),
     )
-    return backend_request, thread_context
+    return backend_request, start
 
 
 async def _take_answers(opening: Opening) -> Answers:

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from awaken.codec import from_json, to_json
-from awaken.contract.backend import DurableDelegates
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import CallPhase, call_key
+from awaken.contract.start import FirstCommit, RunServices
 from awaken.contract.store import Store
 from awaken.contract.threads import ThreadContext
 from awaken.domain.budget import BUDGET_LIMIT, Budget
@@ -30,7 +30,7 @@ from awaken.ids import Ids
 from awaken.loop.complete import ticket_of, unknown_outcome
 from awaken.loop.resume import decision_batch, stop_asker
 from awaken.runtime.request import RunRequest
-from awaken.state.call_keys import TOOL_CALL_STATES, PutCall
+from awaken.state.call_keys import TOOL_CALL_STATES, PutCall, ToolCallState
 from awaken.state.runtime_keys import ACTIVE_AGENT
 from awaken.state.store import StateStore, UnknownKeyPolicy
 
@@ -276,57 +276,51 @@ def orphaned_results(context: ThreadContext, choice: RunChoice, ids: Ids) -> lis
     return results
 
 
-class Superseded(msgspec.Struct):
-    """What goes with calls that are given up: the marks that settle them in the log, the events
-    that say so, their tickets, closed, and the end of the runs that asked."""
-
-    marks: list[Message] = []
-    events: list[ToolCallResumed] = []
-    tickets: list[Ticket] = []
-    sends: list[ThreadCommand] = []
+def overtaken_calls(request: RunRequest, store: StateStore) -> list[ToolCallState]:
+    """The suspended calls that a new user message overtakes; with decisions, none is."""
+    states = store.read(TOOL_CALL_STATES)
+    if (
+        states is None
+        or request.decisions
+        or not any(message.is_visible_user() for message in request.messages)
+    ):
+        return []
+    return [call for call in states.calls.values() if call.status is ToolCallStatus.SUSPENDED]
 
 
 async def supersede(
-    request: RunRequest,
+    calls: Sequence[ToolCallState],
     store: StateStore,
     identity: RunIdentity,
-    delegates: DurableDelegates,
-    ids: Ids,
-    at_ms: int,
-) -> Superseded:
-    """Give up suspended calls that a new user message has overtaken.
+    services: RunServices,
+    first: FirstCommit,
+) -> list[Message]:
+    """Give up suspended calls. Returns the marks that settle them in the log.
 
-    A call of which nothing came is hidden from the model. It sees one that may have taken effect,
-    or whose delegate had done something, with what is known of that. With decisions, nothing is
-    given up.
+    `first` gets their closed tickets, the events that say how they ended, and the commands that end
+    the runs which asked. A call that did nothing is hidden from the model; one that may have taken
+    effect, or whose delegate had done something, is shown with what is known of that.
     """
-    given_up = Superseded()
-    if request.decisions or not any(message.is_visible_user() for message in request.messages):
-        return given_up
-    states = store.read(TOOL_CALL_STATES)
-    for call in list(states.calls.values()) if states else ():
-        if call.status is not ToolCallStatus.SUSPENDED:
-            continue
-        given_up.tickets.append(ticket_of(call, identity, status=TicketStatus.CLOSED))
+    tickets: list[Ticket] = []
+    sends: list[ThreadCommand] = []
+    events: list[ToolCallResumed] = []
+    marks: list[Message] = []
+    for call in calls:
+        tickets.append(ticket_of(call, identity, status=TicketStatus.CLOSED))
         if call.asker is not None:
-            given_up.sends.append(stop_asker(call.asker, at_ms))
+            sends.append(stop_asker(call.asker, services.clock.now_ms()))
         cancelled = msgspec.structs.replace(
             call, status=ToolCallStatus.CANCELLED, suspension_id=None, suspension_reason=None
         )
         store.update(TOOL_CALL_STATES, PutCall(call=cancelled))
         if call.suspension_reason == BUDGET_LIMIT:
             continue  # the run's own question: nothing in the log to retract
-        known = None
-        if call.asker is not None:
-            done = await delegates.done_by(call.key)
-            known = f"superseded; {done}" if done is not None else None
-        elif call.suspension_reason == OUTCOME_UNKNOWN:
-            known = unknown_outcome(call.tool_name, "superseded").model_text()
-        mark = Message.tool(call.call_id, known or SUPERSEDED, id=ids.new())
+        known = await _known_of(call, services)
+        mark = Message.tool(call.call_id, known or SUPERSEDED, id=services.ids.new())
         if known is None:
             mark = msgspec.structs.replace(mark, visibility=Visibility.INTERNAL)
-        given_up.marks.append(mark)
-        given_up.events.append(
+        marks.append(mark)
+        events.append(
             ToolCallResumed(
                 target_id=call.call_id,
                 result=None,
@@ -336,7 +330,19 @@ async def supersede(
                 reason=known or "superseded by a new message",
             )
         )
-    return given_up
+    first.tickets, first.sends, first.events = tickets, sends, events
+    return marks
+
+
+async def _known_of(call: ToolCallState, services: RunServices) -> str | None:
+    """What the model is told of a call that is given up; `None` if the call did nothing."""
+    if call.asker is not None:
+        delegates = services.delegates
+        done = await delegates.done_by(call.key) if delegates is not None else None
+        return f"superseded; {done}" if done is not None else None
+    if call.suspension_reason == OUTCOME_UNKNOWN:
+        return unknown_outcome(call.tool_name, "superseded").model_text()
+    return None
 
 
 def last_turn(context: ThreadContext, choice: RunChoice) -> Message | None:

@@ -13,6 +13,7 @@ from awaken.backend import remote
 from awaken.backend.background import BackgroundControlResolver
 from awaken.backend.dispatch import validate_root_execution_request
 from awaken.backend.local import LocalBackend
+from awaken.budget.account import Account
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.backend import BackendLoopError, ExecutionBackendError
 from awaken.contract.background import AMBIENT_MESSAGE_SINK, AMBIENT_TASK_JOURNAL
@@ -21,16 +22,20 @@ from awaken.contract.commits import Fence, ThreadCommit
 from awaken.contract.events import EventSink, NullEventSink
 from awaken.contract.profile import ProfileStore
 from awaken.contract.registry import ExecutionResolver
+from awaken.contract.start import RunControls, RunServices
 from awaken.contract.store import Store
+from awaken.contract.threads import ThreadContext
 from awaken.contract.tool import traits_of
 from awaken.control.cancel import CancellationToken, interruptible, is_ours
 from awaken.domain.identity import RunMode
 from awaken.domain.lifecycle import RunStatus, Suspended
 from awaken.domain.recovery import ToolEffect
+from awaken.domain.result import AgentRunResult
 from awaken.errors import (
     AwakenError,
     DecisionRefused,
     InvalidResume,
+    ModelPriceUnknown,
     ResolveFailed,
     RunLeft,
     RuntimeFailed,
@@ -41,7 +46,6 @@ from awaken.errors import (
 )
 from awaken.ext.background import current_background_task_context, leave_surroundings
 from awaken.ids import UUID7, Ids
-from awaken.loop import AgentRunResult
 from awaken.plugin.agent import ResolvedAgent, ResolvedBackendAgent, ResolvedExecution
 from awaken.registry import RegistryHandle
 from awaken.runtime.accounts import Accounts
@@ -54,7 +58,7 @@ from awaken.runtime.messages import Messages
 from awaken.runtime.one_loop import OneLoop
 from awaken.runtime.opening import Opening, local_run, remote_run
 from awaken.runtime.outboxes import Outboxes
-from awaken.runtime.prepare import RunChoice, as_asked_before, choose_run, take_commands
+from awaken.runtime.prepare import RunChoice, Sent, as_asked_before, choose_run, take_commands
 from awaken.runtime.reading import read_thread, resolve
 from awaken.runtime.request import (
     AskAgain,
@@ -149,58 +153,82 @@ class AgentRuntime(LiveControl):
         slot = await self._slot(request)
         slot.left_on_close = request.left_on_close
         self._listener.start(self.hear)
-        ended: asyncio.Future[AgentRunResult] = asyncio.get_running_loop().create_future()
         # A task of its own: a caller who is cancelled must not tear the run out of a commit.
-        task = asyncio.ensure_future(
-            self._own(request, slot, sink or NullEventSink(), inherited or Inherited(), ended)
+        task = slot.task = asyncio.ensure_future(
+            self._drive(request, slot, sink or NullEventSink(), inherited or Inherited())
         )
-        slot.task = task
+        task.add_done_callback(partial(self._free, slot))
         try:
-            return await ended
+            return await asyncio.shield(task)
         except asyncio.CancelledError:
-            await cancel_and_wait(task, slot)
+            if not task.done():
+                await cancel_and_wait(task, slot)
+            elif task.cancelled() and self._leave_of(request).is_cancelled():
+                # Torn down, and its caller was not: another process carries the run on.
+                raise RunLeft(slot.run_id or request.thread_id) from None
             raise
+        except _Interrupted as error:
+            raise error.interrupt from None
 
     async def run_to_completion(self, request: RunRequest) -> AgentRunResult:
-        """The same, where nobody listens."""
+        """The same, without a sink."""
         return await self.run(request)
 
-    async def _own(
-        self,
-        request: RunRequest,
-        slot: ActiveRun,
-        sink: EventSink,
-        inherited: Inherited,
-        ended: asyncio.Future[AgentRunResult],
-    ) -> None:
-        """Be a run's task: free its slot at the end, and tell whoever still waits."""
+    async def _drive(
+        self, request: RunRequest, slot: ActiveRun, sink: EventSink, inherited: Inherited
+    ) -> AgentRunResult:
+        """A run's task: prepare the run and have its backend carry it out.
+
+        A run that paused and was called meanwhile is prepared again in the same slot; so is a
+        request whose thread had another run to end first.
+        """
+        self._set_surroundings(inherited)
+        paused: AgentRunResult | None = None
+        while True:
+            fence: Fence | None = None
+            opening: Opening | None = None
+            try:
+                fence = await self._claim(request, slot)
+                opening = await self._open(request, slot, sink, fence, inherited)
+                if isinstance(opening.agent, ResolvedAgent) and not opening.is_abandoned:
+                    prepared = await local_run(opening, opening.agent)
+                    await self._begin(opening)
+                    ended = await LocalBackend().execute_root(prepared)
+                    assert ended.run is not None, "a run in this process says how it ended"
+                    result = ended.run
+                else:
+                    result = await self._run_elsewhere(opening)
+            except BaseException as error:
+                if fence is not None:
+                    await self._let_go(fence, opening.unkept if opening else (), error)
+                failure = _for_the_caller(error)
+                if paused is not None and isinstance(failure, InvalidResume | ThreadAlreadyRunning):
+                    return paused  # another process was quicker to go on with it
+                if isinstance(failure, CancelFirst):
+                    await self._end_first(request, failure.run_id, slot, inherited)
+                elif not isinstance(failure, AskAgain):
+                    raise failure from failure.__cause__
+            else:
+                if not result.waits or not await self._is_called(request.thread_id, result):
+                    return result
+                # An answer, a cancel or a message came before the thread was given up.
+                paused, request = result, continuation(request, result.run_id)
+            slot.renew()
+
+    def _set_surroundings(self, inherited: Inherited) -> None:
+        """Give the run's task its context variables."""
         AMBIENT_TASK_JOURNAL.set(self.tasks)
         AMBIENT_MESSAGE_SINK.set(self.messages)
         TOOL_THREADS.set(self.tool_threads)
         if not inherited.depth:
-            # Whoever starts it may be a call or a task; nobody's delegate belongs to neither.
+            # The caller may be a tool call or a task; only a delegate belongs to it.
             leave_surroundings()
-        try:
-            result = await self._run(request, slot, sink, inherited)
-        except BaseException as error:
-            self._free(slot)
-            if is_ours(error):
-                if self._leave_of(request).is_cancelled() and not ended.done():
-                    # Torn down, and its caller was not: another process carries the run on.
-                    ended.set_exception(RunLeft(slot.run_id or request.thread_id))
-                ended.cancel()
-                raise
-            if not ended.done():
-                ended.set_exception(_as_error(error))
-        else:
-            self._free(slot, waits=result.waits)
-            if not ended.done():
-                ended.set_result(result)
 
-    def _free(self, slot: ActiveRun, *, waits: bool = False) -> None:
+    def _free(self, slot: ActiveRun, task: asyncio.Task[AgentRunResult]) -> None:
         """Free the slot of a run that is over or waits; what came too late for it is looked at."""
         slot.release()
-        if waits or slot.missed or slot.told_early:
+        broke_off = task.cancelled() or task.exception() is not None
+        if slot.missed or slot.told_early or (not broke_off and task.result().waits):
             self.when_left(slot.thread_id)
 
     def _leave_of(self, request: RunRequest) -> CancellationToken:
@@ -219,37 +247,13 @@ class AgentRuntime(LiveControl):
                 if self.closed:
                     raise RuntimeFault("the runtime was closed while the request waited") from None
 
-    async def _run(
-        self, request: RunRequest, slot: ActiveRun, sink: EventSink, inherited: Inherited
-    ) -> AgentRunResult:
-        paused: AgentRunResult | None = None
-        while True:
-            try:
-                result = await self._run_once(request, slot, sink, inherited)
-            except CancelFirst as wish:
-                await self._end_first(request, wish.run_id, slot, inherited)
-                slot.renew()
-                continue
-            except AskAgain:
-                slot.renew()
-                continue
-            except (InvalidResume, ThreadAlreadyRunning):
-                if paused is None:
-                    raise
-                return paused  # another process was quicker to go on with it
-            if not result.waits or not await self._is_called(request.thread_id, result):
-                return result
-            # Somebody answered, cancelled or told it before the thread was given up.
-            slot.renew()
-            paused, request = result, continuation(request, result.run_id)
-
     async def _end_first(
         self, request: RunRequest, run_id: str, slot: ActiveRun, inherited: Inherited
     ) -> None:
         """End a run that was cancelled, unless another process has done so meanwhile."""
         closing = continuation(request, run_id)
         try:
-            await self._run_once(closing, slot, NullEventSink(), inherited)
+            await self._drive(closing, slot, NullEventSink(), inherited)
         except InvalidResume:
             run = await self.store.load_run(run_id)
             if run is not None and run.status is not RunStatus.DONE:
@@ -273,66 +277,53 @@ class AgentRuntime(LiveControl):
             )
         )
 
-    async def _run_once(
-        self, request: RunRequest, slot: ActiveRun, sink: EventSink, inherited: Inherited
-    ) -> AgentRunResult:
-        fence = await self._claim(request, slot)
-        unkept: Sequence[ThreadCommit] = ()
+    async def _let_go(
+        self, fence: Fence, unkept: Sequence[ThreadCommit], error: BaseException
+    ) -> None:
+        """Give up the thread of a run that broke off, unless commits are still to be made.
+
+        A run that ends gives its thread up with its last commit; this one may not have.
+        """
+        if isinstance(error, GeneratorExit) and is_ours(error):
+            return  # the coroutine is being closed: nothing can be awaited
+        if unkept:
+            self.unkept.hold(fence, unkept, partial(self._has_left, fence.thread_id))
+            return
         try:
-            await count_takeover(self.store, fence, self.clock.now_ms())
-            agent, opening = await self._open(request, slot, sink, fence, inherited)
-            if opening.is_abandoned:
-                return await end_abandoned(opening, agent)
-            if isinstance(agent, ResolvedAgent):
-                backend_request, context = await local_run(opening, agent)
-                unkept = context.unkept
-                await self._begin(opening)
-                del opening  # what was read of the thread is not needed while the run lasts
-                return await LocalBackend().execute_root_with_thread_context(
-                    backend_request, context
-                )
-            return await self._run_elsewhere(opening, agent)
-        except BaseException as error:
-            if isinstance(error, GeneratorExit) and is_ours(error):
-                raise  # the coroutine is being closed: nothing can be awaited
-            # A run that ends gives its thread up with its last commit; this one may not have.
-            if unkept:
-                self.unkept.hold(fence, unkept, partial(self._has_left, fence.thread_id))
-            else:
-                await self._give_up(fence)
-            if isinstance(error, BackendLoopError):
-                raise error.error from error.error.__cause__
-            if isinstance(error, ExecutionBackendError):
-                raise ResolveFailed(error.message) from error
-            raise
+            await self.store.release(fence)
+        except BaseException as failure:
+            if is_ours(failure):
+                raise
+            log.exception("thread %s could not be given up", fence.thread_id)
 
     async def _has_left(self, thread_id: str) -> None:
         self.when_left(thread_id)
 
-    async def _run_elsewhere(self, opening: Opening, agent: ResolvedBackendAgent) -> AgentRunResult:
-        """Run an agent on its backend; what that cannot do is refused before anything happens."""
-        request, context = await remote_run(opening, agent)
+    async def _run_elsewhere(self, opening: Opening) -> AgentRunResult:
+        """Run an agent on its backend, or end a run that is not to be carried on.
+
+        What the backend cannot do is refused before anything happens.
+        """
+        agent = opening.agent
+        if opening.is_abandoned or isinstance(agent, ResolvedAgent):
+            return await end_abandoned(opening)
+        request, start = await remote_run(opening, agent)
         created_at = self.clock.now_ms()
         if not opening.sent.cancelled:
             can_go_on = agent.backend().capabilities().continuation.is_possible
             if opening.is_cut_short and not can_go_on:
-                context.uncommitted, context.acks = (), ()
+                start.first.messages, start.first.acks = (), ()
                 if opening.asks_for_more:
-                    # Its end is no answer to who asks now.
+                    # The end of the old run is no answer to this request.
                     request = msgspec.structs.replace(request, sink=NullEventSink())
-                ended = await remote.close_cut_short(agent, request, created_at, context)
+                ended = await remote.close_cut_short(agent, request, created_at, start)
                 if opening.asks_for_more:
                     raise AskAgain
                 return ended
             validate_root_execution_request(agent, request)
         await self._begin(opening)
         return await remote.execute_remote_root_lifecycle(
-            agent,
-            request,
-            created_at,
-            opening.slot.token,
-            request.persisted_state,
-            context=context,
+            agent, request, created_at, opening.slot.token, request.persisted_state, start=start
         )
 
     async def _begin(self, opening: Opening) -> None:
@@ -367,15 +358,6 @@ class AgentRuntime(LiveControl):
             except TimeoutError:
                 continue
 
-    async def _give_up(self, fence: Fence) -> None:
-        """Leave the thread to others."""
-        try:
-            await self.store.release(fence)
-        except BaseException as error:
-            if is_ours(error):
-                raise
-            log.exception("thread %s could not be given up", fence.thread_id)
-
     async def _open(
         self,
         request: RunRequest,
@@ -383,8 +365,10 @@ class AgentRuntime(LiveControl):
         sink: EventSink,
         fence: Fence,
         inherited: Inherited,
-    ) -> tuple[ResolvedExecution, Opening]:
+    ) -> Opening:
         """Read the thread, find the agent, and choose the run."""
+        if fence.taken_from is not None:
+            await count_takeover(self.store, fence, self.clock.now_ms())
         refused: DecisionRefused | None = None
         if request.decisions:
             await self.delegates.check_answers(request.thread_id)
@@ -408,26 +392,58 @@ class AgentRuntime(LiveControl):
             raise CancelFirst(choice.run_id)
         agent = await self._who_goes_on(request, choice, resolver, agent)
         self.active.name(slot, choice.run_id)
-        opening = Opening(
-            request=as_asked_before(request, choice.previous),
-            slot=slot,
+        request = as_asked_before(request, choice.previous)
+        return Opening(
+            request=request,
             sink=sink,
+            slot=slot,
             fence=fence,
+            agent=agent,
             context=context,
             choice=choice,
             sent=sent,
-            resolver=resolver,
-            inherited=inherited,
             store=self.store,
-            profiles=self.profiles,
-            clock=self.clock,
-            ids=self.ids,
-            leave=self._leave_of(request),
-            look=partial(self.deliver, request.thread_id),
-            delegates=self.delegates,
-            accounts=self.accounts,
+            resolver=resolver,
+            services=RunServices(
+                resolver=resolver,
+                profiles=self.profiles,
+                delegates=self.delegates,
+                clock=self.clock,
+                ids=self.ids,
+            ),
+            controls=RunControls(
+                cancellation_token=slot.token,
+                leave=self._leave_of(request),
+                look=partial(self.deliver, request.thread_id),
+                budget=await self._account(request, agent, choice, context, inherited, sent),
+                depth=inherited.depth,
+            ),
         )
-        return agent, opening
+
+    async def _account(
+        self,
+        request: RunRequest,
+        agent: ResolvedExecution,
+        choice: RunChoice,
+        context: ThreadContext,
+        inherited: Inherited,
+        sent: Sent,
+    ) -> Account | None:
+        """The run's account. Returns `None` if no budget applies to it.
+
+        Raises:
+            ResolveFailed: it counts money, and the price of the agent's model is unknown.
+        """
+        own = request.budget or agent.spec.budget
+        if own is None and inherited.budget is None and not self.accounts.holds(choice.run_id):
+            return None
+        account = await self.accounts.open(
+            choice.run_id, own, inherited.budget, choice.state, context, request.parent_run_id
+        )
+        costs_money = account is not None and account.counts_money and not sent.cancelled
+        if costs_money and isinstance(agent, ResolvedAgent) and agent.price is None:
+            raise ResolveFailed(str(ModelPriceUnknown(agent.spec.model_id, agent.spec.id)))
+        return account
 
     def _effect_of(self, agent_id: str, tool_name: str) -> ToolEffect | None:
         """The effect of an agent's tool; `None` if this process has no such agent or tool."""
@@ -504,15 +520,32 @@ class AgentRuntime(LiveControl):
         self._listener.stop()
 
 
-def _as_error(error: BaseException) -> BaseException:
-    """What the caller of a run that could not go on gets to see.
+class _Interrupted(Exception):
+    """Carries a Ctrl-C, or an exit, from a run's task to the run's caller: raised as it is, it
+    would stop the event loop."""
 
-    User code's own errors do not come so far; a Ctrl-C that hit the runtime itself does, and is
-    for the caller. Other errors that no handler for `Exception` would see are wrapped.
+    def __init__(self, interrupt: KeyboardInterrupt | SystemExit) -> None:
+        super().__init__()
+        self.interrupt = interrupt
+
+
+def _for_the_caller(error: BaseException) -> BaseException:
+    """The error that the caller of a run is to see.
+
+    User code's own errors do not come so far; a Ctrl-C that hit the runtime itself does. An error
+    that no handler for `Exception` would see is wrapped, unless it is the run's own cancellation.
     """
-    if isinstance(error, Exception | KeyboardInterrupt | SystemExit):
+    if isinstance(error, BackendLoopError):
+        return error.error
+    if isinstance(error, KeyboardInterrupt | SystemExit):
+        return _Interrupted(error)
+    failure: AwakenError
+    if isinstance(error, ExecutionBackendError):
+        failure = ResolveFailed(error.message)
+    elif isinstance(error, Exception) or is_ours(error):
         return error
-    failure = RuntimeFailed(f"{type(error).__name__}: {describe(error)}")
+    else:
+        failure = RuntimeFailed(f"{type(error).__name__}: {describe(error)}")
     failure.__cause__ = error
     return failure
 

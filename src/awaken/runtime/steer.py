@@ -13,6 +13,7 @@ from awaken.contract.store import Store
 from awaken.contract.threads import ThreadQuery, TicketQuery
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message
+from awaken.domain.result import AgentRunResult
 from awaken.domain.run import RunRecord
 from awaken.domain.suspension import Decision, ToolCallResume
 from awaken.domain.thread import Thread
@@ -26,7 +27,6 @@ from awaken.errors import (
     ThreadAlreadyRunning,
     ThreadOwned,
 )
-from awaken.loop import AgentRunResult
 from awaken.loop.resume import EXPIRY_GRACE_MS
 from awaken.runtime.active import ActiveRun
 from awaken.runtime.delegates import orphaned, parent_of

@@ -18,10 +18,10 @@ from awaken.contract.events import NullEventSink
 from awaken.contract.store import Store
 from awaken.contract.threads import ThreadContext
 from awaken.domain.lifecycle import RunStatus
+from awaken.domain.result import AgentRunResult
 from awaken.domain.run import RunRecord, Takeovers
 from awaken.errors import StorageError, StoreError
-from awaken.loop import AgentRunResult
-from awaken.plugin.agent import ResolvedAgent, ResolvedExecution
+from awaken.plugin.agent import ResolvedAgent
 from awaken.plugin.env import ExecutionEnv
 from awaken.runtime.opening import Opening, local_run, remote_run
 from awaken.runtime.prepare import Sent
@@ -30,13 +30,11 @@ from awaken.runtime.unkept import commit_once
 
 
 async def count_takeover(store: Store, fence: Fence, at_ms: int) -> None:
-    """Count that the last owner of a thread died with the run it carried on, if one did.
+    """Count that the last owner of a thread died, if it carried on a run when it did.
 
     Raises:
         StorageError: it could not be kept; the run must not be started.
     """
-    if fence.taken_from is None:
-        return
     context = await store.load_context(fence.thread_id, tail=0)
     run = context.open_run if context is not None else None
     if context is None or run is None or not _was_carried_on(run, context, at_ms):
@@ -100,29 +98,32 @@ async def _beneath(store: Store, run_ids: Iterable[str]) -> tuple[int, int]:
     return messages, levels
 
 
-async def end_abandoned(opening: Opening, agent: ResolvedExecution) -> AgentRunResult:
+async def end_abandoned(opening: Opening) -> AgentRunResult:
     """End a run with which one process after another died; nothing of its agent is started.
 
     Raises:
         AskAgain: it is over, and the request can start a run of its own.
     """
-    asks_for_more = opening.asks_for_more
+    asks_for_more, now = opening.asks_for_more, opening.services.clock.now_ms
     if asks_for_more:
         opening.sink = NullEventSink()  # its end is no answer to the caller
     for child in _delegates(opening.context):
         # On every level, and before the run ends: afterwards none would look for them.
-        await opening.store.cancel_tree(child, at_ms=opening.clock.now_ms())
+        await opening.store.cancel_tree(child, at_ms=now())
     opening.request = continuation(opening.request, opening.choice.run_id)
     opening.sent = Sent(cancelled=opening.sent.cancelled)
     if opening.sent.cancelled:
         opening.slot.token.cancel()
+    agent = opening.agent
     if isinstance(agent, ResolvedAgent):
         # Its tools say how their calls are settled; its plugins and its model stay out of it.
-        request, context = await local_run(opening, agent.with_env(ExecutionEnv()))
-        ended = await LocalBackend().execute_root_with_thread_context(request, context)
+        request = await local_run(opening, agent.with_env(ExecutionEnv()))
+        result = await LocalBackend().execute_root(request)
+        assert result.run is not None, "a run in this process says how it ended"
+        ended = result.run
     else:
-        request, context = await remote_run(opening, agent)
-        ended = await remote.abandon(agent, request, opening.clock.now_ms(), context)
+        request, start = await remote_run(opening, agent)
+        ended = await remote.abandon(agent, request, now(), start)
     if asks_for_more:
         raise AskAgain
     return ended

@@ -11,7 +11,7 @@ import logging
 
 import msgspec
 
-from awaken.backend.local import ThreadContextSnapshot, read_thread
+from awaken.backend.local import read_start
 from awaken.backend.remote.keep import remote_backend_error_message
 from awaken.backend.remote.run import RemoteRun
 from awaken.budget.account import Account
@@ -26,6 +26,7 @@ from awaken.contract.backend import (
     ExecutionBackendError,
     ExecutionFailed,
 )
+from awaken.contract.start import PreparedRun, RunServices
 from awaken.control.cancel import CancellationToken, interruptible, is_ours
 from awaken.domain.budget import Amount
 from awaken.domain.event import (
@@ -37,6 +38,7 @@ from awaken.domain.lifecycle import (
     NaturalEnd,
 )
 from awaken.domain.recovery import ABANDONED, MOST_TAKEOVERS
+from awaken.domain.result import AgentRunResult
 from awaken.domain.run import (
     PersistedState,
 )
@@ -48,7 +50,6 @@ from awaken.errors import (
     StorageError,
     StoreError,
 )
-from awaken.loop import AgentRunResult
 from awaken.plugin.agent import ResolvedBackendAgent
 
 log = logging.getLogger("awaken.backend")
@@ -70,7 +71,7 @@ async def execute_remote_root_lifecycle(
     runtime_cancellation_token: CancellationToken,
     previous_state: PersistedState | None = None,
     *,
-    context: ThreadContextSnapshot | None = None,
+    start: PreparedRun | None = None,
 ) -> AgentRunResult:
     """Run an agent elsewhere, and keep what becomes of it.
 
@@ -78,7 +79,7 @@ async def execute_remote_root_lifecycle(
         run_created_at: milliseconds.
         runtime_cancellation_token: ends the run, whatever its backend can do about it.
         previous_state: what is known of the run, or of the agent's last one in the thread.
-        context: what the caller has read of the thread already.
+        start: what the caller has prepared; without it, the thread is read here.
 
     Raises:
         RuntimeFailed: there is no such backend; nothing was said or written.
@@ -89,12 +90,12 @@ async def execute_remote_root_lifecycle(
         agent.backend()
     except ExecutionBackendError as error:
         raise RuntimeFailed(ResolveFailed(str(error))) from error
-    context = context or await _read(request)
-    run = RemoteRun(agent, request, context, run_created_at, previous_state)
+    start = start or await _read(request)
+    run = RemoteRun(agent, request, start, run_created_at, previous_state)
     try:
-        if context.denied is not None and not runtime_cancellation_token.is_cancelled():
+        if start.controls.denied is not None and not runtime_cancellation_token.is_cancelled():
             await run.begin()
-            return await _stopped(run, context.denied)
+            return await _stopped(run, start.controls.denied)
         return await _within_budget(run, runtime_cancellation_token)
     except StorageError as error:
         await run.tell_lost(error)
@@ -105,14 +106,14 @@ async def close_cut_short(
     agent: ResolvedBackendAgent,
     request: BackendRootRunRequest,
     run_created_at: int,
-    context: ThreadContextSnapshot,
+    start: PreparedRun,
 ) -> AgentRunResult:
     """End, as failed, a run whose process is gone and whose backend cannot go on with it.
 
     Raises:
         StorageError: its end could not be kept.
     """
-    run = RemoteRun(agent, request, context, run_created_at, request.persisted_state)
+    run = RemoteRun(agent, request, start, run_created_at, request.persisted_state)
     try:
         await run.begin()
         return await run.fail(CUT_SHORT, await _end_there(run))
@@ -125,7 +126,7 @@ async def abandon(
     agent: ResolvedBackendAgent,
     request: BackendRootRunRequest,
     run_created_at: int,
-    context: ThreadContextSnapshot,
+    start: PreparedRun,
 ) -> AgentRunResult:
     """End, as failed, a run with which one process after another died.
 
@@ -134,10 +135,10 @@ async def abandon(
     Raises:
         StorageError: its end could not be kept.
     """
-    takeovers = context.previous.takeovers if context.previous is not None else None
+    takeovers = start.thread.previous.takeovers if start.thread.previous is not None else None
     assert takeovers is not None, "only runs that were taken over are abandoned"
     log.error("run %s is %s", request.run_identity.run_id, ABANDONED)
-    run = RemoteRun(agent, request, context, run_created_at, request.persisted_state)
+    run = RemoteRun(agent, request, start, run_created_at, request.persisted_state)
     try:
         await run.begin()
         left: str | None = run.left_because("the process died that was to stop it")
@@ -149,18 +150,18 @@ async def abandon(
         raise
 
 
-async def _read(request: BackendRootRunRequest) -> ThreadContextSnapshot:
+async def _read(request: BackendRootRunRequest) -> PreparedRun:
     """The thread, and the run if there is one, whether or not it is the thread's latest."""
     store, run_id = request.checkpoint_store, request.run_identity.run_id
     try:
-        context = await read_thread(request)
-        known = await store.load_run(run_id) if store and context.previous is None else None
+        start = await read_start(request, RunServices(resolver=request.resolver))
+        known = await store.load_run(run_id) if store and start.thread.previous is None else None
     except StoreError as error:
         raise StorageError(error) from error
     if known is not None:
         output = known.output and _replace(known.output, message_ids=())
-        context.previous = _replace(known, state=None, output=output)
-    return context
+        start.thread.previous = _replace(known, state=None, output=output)
+    return start
 
 
 # -- carrying it out --------------------------------------------------------------------------
@@ -173,7 +174,7 @@ async def _within_budget(run: RemoteRun, token: CancellationToken) -> AgentRunRe
     by its time. The step is on record before the backend is asked; a process that goes on with what
     another has asked for takes no other one.
     """
-    account = run.context.budget
+    account = run.controls.budget
     if account is None or token.is_cancelled():
         await run.begin()
         return await _carried_out(run, token, None)
@@ -235,7 +236,7 @@ def _ring_after(seconds: float | None, token: CancellationToken) -> asyncio.Time
 async def _carried_out(
     run: RemoteRun, token: CancellationToken, time_is_up: CancellationToken | None
 ) -> AgentRunResult:
-    started, leave = run.clock.now_ms(), run.context.leave
+    started, leave = run.clock.now_ms(), run.controls.leave
     if not run.abilities.continuation.is_possible:
         # Nobody could go on with it: it is given the time that is left to end by itself.
         leave = None
@@ -249,7 +250,7 @@ async def _carried_out(
         if is_ours(error):
             if isinstance(error, GeneratorExit):
                 raise  # the coroutine is being closed: nothing can be awaited
-            if token.is_cancelled() or not _is_cancelled(run.context.leave):
+            if token.is_cancelled() or not _is_cancelled(run.controls.leave):
                 await _cancelled(run, token)
             raise
         if isinstance(error, asyncio.CancelledError):
@@ -287,7 +288,7 @@ async def _answered(run: RemoteRun, result: BackendRunResult, started: int) -> A
 
 def _count(run: RemoteRun, result: BackendRunResult) -> None:
     """Count what the other side says that it has used up, beyond the one step that is counted."""
-    account, known = run.context.budget, result.spending
+    account, known = run.controls.budget, result.spending
     if account is not None and known is not None:
         more = known.spent.beyond(Amount(steps=1)).without_time()
         account.use(run.identity.run_id, more)

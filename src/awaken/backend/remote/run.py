@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from awaken.backend.local import ThreadContextSnapshot
 from awaken.backend.remote.keep import (
     backend_kind,
     encoded,
@@ -27,6 +26,7 @@ from awaken.contract.backend import (
     BackendRunStatus,
     ExecutionFailed,
 )
+from awaken.contract.start import PreparedRun
 from awaken.domain.event import (
     Error,
     RunFinish,
@@ -44,6 +44,7 @@ from awaken.domain.lifecycle import (
     TerminationReason,
 )
 from awaken.domain.message import Message
+from awaken.domain.result import AgentRunResult
 from awaken.domain.run import (
     LEFT_RUNNING,
     PersistedState,
@@ -56,7 +57,6 @@ from awaken.errors import (
     RuntimeFault,
     StorageError,
 )
-from awaken.loop import AgentRunResult
 from awaken.loop.journal import Journal
 from awaken.loop.purse import Purse
 from awaken.plugin.agent import ResolvedBackendAgent
@@ -73,16 +73,17 @@ class RemoteRun:
         self,
         agent: ResolvedBackendAgent,
         request: BackendRootRunRequest,
-        context: ThreadContextSnapshot,
+        start: PreparedRun,
         created_at_ms: int,
         previous_state: PersistedState | None,
     ) -> None:
         self.agent = agent
         self.backend = agent.backend()
         self.abilities = self.backend.capabilities()
-        self.context = context
+        thread, first = start.thread, start.first
+        self.controls, self._previous, self._first = start.controls, thread.previous, first
         self.previous_state = previous_state
-        self.clock, self.ids = context.clock, context.ids
+        self.clock, self.ids = start.services.clock, start.services.ids
         self.identity = request.run_identity
         self.store = request.checkpoint_store
         self.created_at_ms = created_at_ms
@@ -91,20 +92,20 @@ class RemoteRun:
             request.checkpoint_store,
             self.identity,
             self.clock,
-            context.log_length,
-            context.fence,
-            begins=context.previous is None,
+            thread.log_length,
+            thread.fence,
+            begins=thread.previous is None,
         )
-        self.journal.acks.extend(context.acks)
-        self.journal.tickets.extend(context.tickets)
-        self.record = marked_elsewhere(context.previous, context.request)
+        self.journal.acks.extend(first.acks)
+        self.journal.tickets.extend(first.tickets)
+        self.record = marked_elsewhere(thread.previous, first.request)
         self.may_be_at_work = request.is_continuation or (
-            context.previous is not None and context.previous.status is RunStatus.RUNNING
+            thread.previous is not None and thread.previous.status is RunStatus.RUNNING
         )
-        account = context.budget
+        account = start.controls.budget
         self._purse = Purse(account, self.identity.run_id) if account is not None else None
         self.message_id = ""
-        self._input_count = context.log_length + len(context.uncommitted)
+        self._input_count = thread.log_length + len(first.messages)
         self._response = ""
         self._said: list[Message] = []
         self._saved: dict[str, Json] = {}
@@ -120,7 +121,7 @@ class RemoteRun:
     def was_asked(self) -> bool:
         """Whether a process that is gone has asked the backend for what the run is about, and the
         backend has said so: it is only asked how far it is."""
-        before = self.context.previous
+        before = self._previous
         if before is None or before.status is not RunStatus.RUNNING:
             return False
         untold = before.input.trigger_message_ids if before.input is not None else ()
@@ -152,7 +153,7 @@ class RemoteRun:
         # What the run takes, and was granted, is kept before it is used.
         known = self._with_spending(None)
         await self._commit(
-            tuple(self.context.uncommitted), self._record(RunStatus.RUNNING), encoded(known)
+            tuple(self._first.messages), self._record(RunStatus.RUNNING), encoded(known)
         )
         self._begun = True
 
@@ -262,7 +263,7 @@ class RemoteRun:
 
     def _with_spending(self, state: PersistedState | None) -> PersistedState | None:
         """The state, with what the run has used up in it."""
-        account = self.context.budget
+        account = self.controls.budget
         if account is None:
             return state
         account.lap(self.identity.run_id)
@@ -319,7 +320,7 @@ class RemoteRun:
         )
         if question is not None:
             record = asking(record, question)
-        elif self.context.asks_itself:
+        elif self.controls.asks_itself:
             asked = response or backend_status.message
             question = agents_question(record, asked, self.clock.now_ms())
         self.journal.tickets.extend([question] if question is not None else [])
@@ -345,7 +346,7 @@ class RemoteRun:
             steps=steps,
             tickets=record.waiting.tickets if record.waiting is not None else (),
             waits=status is RunStatus.WAITING,
-            spent=self.context.budget.counted if self.context.budget is not None else None,
+            spent=self.controls.budget.counted if self.controls.budget is not None else None,
         )
 
     async def tell_lost(self, error: StorageError) -> None:
@@ -401,7 +402,7 @@ class RemoteRun:
             thread_id=self.identity.thread_id,
             agent_id=self.identity.agent_id,
             parent_run_id=self.identity.parent_run_id,
-            request=self.context.request,
+            request=self._first.request,
             status=RunStatus.RUNNING,
             created_at=self.created_at_ms // 1000,
             updated_at=self.created_at_ms // 1000,

@@ -49,6 +49,7 @@ from awaken.loop.spending import not_counted
 from awaken.loop.step import Outcome, step, switch_agent
 from awaken.phase.engine import PhaseRuntime
 from awaken.plugin.agent import ResolvedAgent
+from awaken.state.call_keys import TOOL_CALL_STATES
 from awaken.state.runtime_keys import (
     PENDING_WORK,
     RUN_LIFECYCLE,
@@ -105,32 +106,18 @@ async def _begin(
     run: LiveRun, start: PreparedRun, *, is_continuation: bool
 ) -> TerminationReason | None:
     """Open the run, carry out answers it was given, and run its first phase."""
-    now = run.clock.now_ms()
-    if not run.store.shares(run.agent.env.keys):
-        run.store.register_keys(run.agent.env.keys.values())
-    run.store.update(
-        RUN_LIFECYCLE,
-        SetRunning(updated_at=now)
-        if is_continuation
-        else Start(run_id=run.identity.run_id, updated_at=now),
-    )
-    _forget_work(run)
-    _note_start(run, start.first.events)
-    run.agent.env.activate(run.store, run.agent.spec)
-    if start.first.state_seed is not None:
-        run.store.apply_seed(start.first.state_seed, UnknownKeyPolicy.ERROR)
-    log = start.thread.log
-    count_unanswered(run, log[-1] if log else None)
+    is_new = run.record is None
+    _open_state(run, start, is_continuation)
     await persist_checkpoint(run)
     try:
-        if end := await _finish_turn(run):
+        if not is_new or run.store.read(TOOL_CALL_STATES) is not None:
+            if end := await _settle_the_past(run):
+                return end
+            if suspended_calls(run.store):
+                return await _suspend(run)
+        elif end := _closed(run):
             return end
-        await take_expired(run)
-        if blocked := await detect_and_replay_resume(run):
-            return Blocked(value=blocked)
         run.check_token()
-        if suspended_calls(run.store):
-            return await _suspend(run)
         run.transcript.extend(read_inbox(run))  # what came while calls were carried out
         if refusal := switch_agent(run):
             return refusal
@@ -142,6 +129,39 @@ async def _begin(
             await complete_step(run)
         return CANCELLED
     return check_termination(run.store)
+
+
+def _open_state(run: LiveRun, start: PreparedRun, is_continuation: bool) -> None:
+    """Start or continue the lifecycle, activate the plugins, and note the run's first event."""
+    now, env = run.clock.now_ms(), run.agent.env
+    if not run.store.shares(env.keys):
+        run.store.register_keys(env.keys.values())
+    if is_continuation:
+        run.store.update(RUN_LIFECYCLE, SetRunning(updated_at=now))
+        _forget_work(run)
+    else:
+        run.store.update(RUN_LIFECYCLE, Start(run_id=run.identity.run_id, updated_at=now))
+    _note_start(run, start.first.events)
+    env.activate(run.store, run.agent.spec)
+    if start.first.state_seed is not None:
+        run.store.apply_seed(start.first.state_seed, UnknownKeyPolicy.ERROR)
+    if run.purse is not None:
+        log = start.thread.log
+        count_unanswered(run, log[-1] if log else None)
+
+
+async def _settle_the_past(run: LiveRun) -> TerminationReason | None:
+    """Finish the turn that was cut short, and carry out answers that have come.
+
+    Returns how the run ends, if it does.
+    """
+    if end := await _finish_turn(run):
+        return end
+    await take_expired(run)
+    if blocked := await detect_and_replay_resume(run):
+        return Blocked(value=blocked)
+    run.check_token()
+    return None
 
 
 async def _finish_turn(run: LiveRun) -> TerminationReason | None:

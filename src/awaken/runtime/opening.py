@@ -159,8 +159,9 @@ async def local_run(opening: Opening, agent: ResolvedAgent) -> BackendRootRunReq
     except StateError as error:
         raise PhaseError(error) from error
     hand_to(store, opening.request, agent.spec.id)
-    decisions = fitting(store, sent.decisions)
-    request = msgspec.structs.replace(opening.request, decisions=decisions)
+    request, decisions = opening.request, fitting(store, sent.decisions)
+    if decisions or request.decisions:
+        request = msgspec.structs.replace(request, decisions=decisions)
     identity = run_identity(request, choice.run_id, agent.spec.id)
     first = FirstCommit(
         acks=sent.acks,

@@ -127,22 +127,25 @@ def _scalars(record: RunRecord) -> RunRecord:
 
 
 def run_identity(request: RunRequest, run_id: str, agent_id: str) -> RunIdentity:
-    return (
-        RunIdentity(
-            thread_id=request.thread_id,
-            parent_thread_id=request.parent_thread_id,
-            run_id=run_id,
-            parent_run_id=request.parent_run_id,
-            agent_id=agent_id,
-            origin=RunOrigin.SUBAGENT if request.parent_tool_call_id else request.origin.run_origin,
-            run_mode=request.run_mode,
-            adapter=request.adapter,
-        )
-        .with_dispatch_id(request.dispatch_id)
-        .with_session_id(request.session_id)
-        .with_transport_request_id(request.transport_request_id)
-        .with_parent_tool_call_id(request.parent_tool_call_id)
+    """The identity of the run that a request starts or continues."""
+    return RunIdentity(
+        thread_id=request.thread_id,
+        parent_thread_id=request.parent_thread_id,
+        run_id=run_id,
+        parent_run_id=request.parent_run_id,
+        agent_id=agent_id,
+        parent_tool_call_id=_unless_blank(request.parent_tool_call_id),
+        dispatch_id=_unless_blank(request.dispatch_id),
+        session_id=_unless_blank(request.session_id),
+        transport_request_id=_unless_blank(request.transport_request_id),
+        origin=RunOrigin.SUBAGENT if request.parent_tool_call_id else request.origin.run_origin,
+        run_mode=request.run_mode,
+        adapter=request.adapter,
     )
+
+
+def _unless_blank(id: str | None) -> str | None:
+    return id if id is not None and id.strip() else None
 
 
 def request_snapshot(request: RunRequest, sent: Sequence[Message] = ()) -> RunRequestSnapshot:
@@ -258,7 +261,11 @@ def fitting(store: StateStore, decisions: Sequence[Decision]) -> tuple[Decision,
 def orphaned_results(context: ThreadContext, choice: RunChoice, ids: Ids) -> list[Message]:
     """Results of calls that were begun and that no run carries on: a fork may have some."""
     run = context.open_run
-    if choice.is_continuation or (run is not None and run.status is not RunStatus.DONE):
+    if (
+        not context.calls
+        or choice.is_continuation
+        or (run is not None and run.status is not RunStatus.DONE)
+    ):
         return []
     ledger = {entry.key: entry for entry in context.calls}
     answered = {message.tool_call_id for message in context.messages if message.tool_call_id}
@@ -357,6 +364,8 @@ def visible_messages(
     log: Sequence[Message], store: StateStore, turn: Message | None, *, skipped: int = 0
 ) -> list[Message]:
     """What the model may see of the log, calls that still wait or were cut short included."""
+    if not log:
+        return []
     states = store.read(TOOL_CALL_STATES)
     waiting = {
         call.call_id

@@ -1,7 +1,7 @@
 """Would the tests notice? Change the code a little, one place at a time, and see which tests fail.
 
     python tools/mutate.py --sample 10 loop/run.py loop/step.py stores/sqlite/commit.py
-    python tools/mutate.py loop/calls.py:286 runtime/steer.py:220
+    python tools/mutate.py loop/calls.py:286 runtime/operations.py:220
 
 Modules are named as they stand under `src/awaken`; with `:LINE` only that line is changed. The work
 is done in a copy: the checkout is never touched. A first run of the tests records which of them

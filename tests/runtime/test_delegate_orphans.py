@@ -31,7 +31,7 @@ from awaken.domain.suspension import SuspendTicket, Suspension
 from awaken.errors import InvalidResume, RunLeft, ThreadAlreadyRunning
 from awaken.plugin.context import PhaseContext
 from awaken.plugin.registrar import Registrar
-from awaken.runtime import steer
+from awaken.runtime import operations
 from awaken.stores.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -252,4 +252,4 @@ async def test_a_run_that_another_was_quicker_with_is_running_there(place: Place
         await runtime.cancel(T)
 
         with pytest.raises(ThreadAlreadyRunning):
-            await steer.go_on(runtime.engine, left)
+            await operations.go_on(runtime.engine, left)

@@ -11,7 +11,7 @@ from awaken import Agent, Runtime, tool
 from awaken.contract.commands import ThreadCommand
 from awaken.domain.lifecycle import NATURAL_END
 from awaken.errors import StoreUnavailable
-from awaken.runtime import steer
+from awaken.runtime import operations
 from awaken.stores.memory import MemoryStore
 from awaken.testing import ScriptedModel, text_response, tool_call_response
 
@@ -68,7 +68,7 @@ async def test_a_store_that_is_away_is_not_taken_for_runs_nobody_can_read() -> N
     async with runtime:
         asks = await runtime.run("a", "pay", thread=T)
         await store.send(ThreadCommand.cancel(T, asks.run_id, at_ms=1))
-        for look in (runtime.recover(), steer.interrupted(runtime.engine)):
+        for look in (runtime.recover(), operations.interrupted(runtime.engine)):
             store.away = True
             with pytest.raises(StoreUnavailable):
                 await look

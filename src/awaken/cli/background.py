@@ -16,7 +16,7 @@ from awaken.domain.run import RunRecord, RunWaitingTicket
 from awaken.ext.background import TaskProgress, find_live_task
 from awaken.front import Runtime
 from awaken.front.tasks import BackgroundTask
-from awaken.runtime.steer import descendants
+from awaken.runtime.operations import descendants
 from awaken.runtime.task_records import is_task
 
 GLANCE = 0.3

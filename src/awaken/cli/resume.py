@@ -36,7 +36,7 @@ from awaken.domain.lifecycle import RunStatus
 from awaken.domain.run import RunRecord
 from awaken.errors import AwakenError, ResolveError, RuntimeFault
 from awaken.front import Runtime
-from awaken.runtime import steer
+from awaken.runtime import operations
 from awaken.runtime.delegates import parent_of
 from awaken.runtime.ending import has_agent
 from awaken.runtime.task_records import is_task
@@ -126,7 +126,7 @@ class Resumer:
         left = await desk.store.list_interrupted(now_ms=desk.now_ms())
         owners = await self._take_up_tasks()
         # Delegates are not among them: they go on with the runs they work for.
-        for run in await steer.interrupted(self.runtime.engine):
+        for run in await operations.interrupted(self.runtime.engine):
             if self.interrupts.ever_hit:
                 break
             if not is_task(run):
@@ -145,7 +145,7 @@ class Resumer:
         try:
             if run.is_delegated or not has_agent(self.runtime.engine, run):
                 # It only has to end.
-                ended = await steer.go_on(self.runtime.engine, run)
+                ended = await operations.go_on(self.runtime.engine, run)
                 complain(f"run {run.run_id} of {run.agent_id}: {ending_words(ended.termination)}")
                 return Exit.DONE
             return await self._take_up(run)
@@ -182,9 +182,9 @@ class Resumer:
     async def _take_up_tasks(self, thread: str | None = None) -> set[str | None]:
         """Carry on the tasks that were left, of one thread or of all; returns whose they are."""
         owners: set[str | None] = set()
-        for run in await steer.interrupted(self.runtime.engine):
+        for run in await operations.interrupted(self.runtime.engine):
             if is_task(run) and thread in (None, parent_thread_of(run)):
-                await steer.take_up_task(self.runtime.engine, run)
+                await operations.take_up_task(self.runtime.engine, run)
                 owners.add(parent_thread_of(run))
         return owners
 

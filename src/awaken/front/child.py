@@ -51,7 +51,7 @@ from awaken.front.agent import Agent
 from awaken.front.loading import import_from_folder
 from awaken.front.remote import RemoteAgent
 from awaken.front.runtime import Runtime
-from awaken.runtime import AgentRuntime, RunRequest, steer
+from awaken.runtime import AgentRuntime, RunRequest, operations
 from awaken.runtime.request import continuation
 
 log = logging.getLogger("awaken.front.child")
@@ -281,7 +281,7 @@ async def to_its_end(
             with interruptible(token):
                 asks_for = await told_or_asking(engine, request.thread_id, stirred)
         except Cancelled:
-            await steer.cancel(engine, request.thread_id)
+            await operations.cancel(engine, request.thread_id)
             return msgspec.structs.replace(result, termination=CANCELLED), ()
         if asks_for:
             return result, asks_for

@@ -24,7 +24,7 @@ from awaken.errors import (
 )
 from awaken.front.result import RecoveredRun, RunResult, Shapes
 from awaken.front.suspects import PROBATION, Suspects, is_suspect, most_suspect_first
-from awaken.runtime import AgentRuntime, steer
+from awaken.runtime import AgentRuntime, operations
 from awaken.runtime.task_records import is_task
 
 AT_ONCE = 100
@@ -99,7 +99,7 @@ class Recovery:
         await engine.unkept.try_again(thread)
         if thread is None:
             await engine.tasks.settle()
-        now_ms = steer.overdue_at(engine)
+        now_ms = operations.overdue_at(engine)
         found = await engine.store.list_interrupted(now_ms=now_ms, thread_id=thread)
         for record in sorted(found, key=most_suspect_first):
             # Something has happened in a thread that is named: that may help.
@@ -118,7 +118,7 @@ class Recovery:
         """
         engine = self._engine
         try:
-            if record.run_id in self._threads or not await steer.is_to_go_on(engine, record):
+            if record.run_id in self._threads or not await operations.is_to_go_on(engine, record):
                 return []
             if not is_task(record):
                 return [self._carry_on(record)]
@@ -159,7 +159,7 @@ class Recovery:
             failure = self._failures.get(run_id)
             if failure is not None and failure.times >= enough:
                 return f"{run_id!r} fails here ({failure.error}); see to that, and call recover()"
-        agent = steer.agent_of(record)
+        agent = operations.agent_of(record)
         if record.run_id in self._threads:
             return None
         if agent not in self._engine.registry.snapshot().agent_ids():
@@ -271,7 +271,7 @@ class Recovery:
         engine = self._engine
         while True:
             try:
-                now_ms = steer.overdue_at(engine)
+                now_ms = operations.overdue_at(engine)
                 for run in await engine.store.list_interrupted(now_ms=now_ms, thread_id=thread_id):
                     if run.is_background_task_waiting():
                         await self._try(run)
@@ -319,7 +319,7 @@ class Recovery:
     async def _go_on(self, record: RunRecord) -> RunResult:
         async with self._suspects.turn(record), self._room:
             try:
-                result = await steer.go_on(self._engine, record)
+                result = await operations.go_on(self._engine, record)
             except (ThreadAlreadyRunning, RunLeft):
                 raise  # another process was quicker, or will go on
             except Exception as error:

@@ -50,7 +50,7 @@ from awaken.runtime import (
     AgentRuntime,
     RunRequest,
     WhenBusy,
-    steer,
+    operations,
 )
 from awaken.runtime.closing import close_plugins
 from awaken.runtime.receipts import cancel_with_receipt
@@ -451,7 +451,7 @@ class Runtime(Archive):
             InvalidResume: no such run, or an answer fits no open ticket: nothing was changed.
         """
         self._engine.one_loop.bind()
-        place = await steer.decide(self._engine, id, decisions_of(answers, by))
+        place = await operations.decide(self._engine, id, decisions_of(answers, by))
         if place.owner is not None:
             return True
         return self._recover and await self._recovery.goes_on(place.thread_id)
@@ -463,7 +463,7 @@ class Runtime(Archive):
         one of the thread. False if nobody runs the thread.
         """
         self._engine.one_loop.bind()
-        return await steer.send(self._engine, id, as_messages(input))
+        return await operations.send(self._engine, id, as_messages(input))
 
     async def wait(self, id: str, *, timeout: float | None = None) -> RunResult:
         """How the run of a run or thread id ends, whoever carries it on: the thread's open run, or

@@ -18,7 +18,7 @@ from awaken.domain.ticket import TicketStatus
 from awaken.domain.value import Value
 from awaken.errors import NotFound, RunAbandoned
 from awaken.ext.background import TaskProgress, find_live_task
-from awaken.runtime import AgentRuntime, steer
+from awaken.runtime import AgentRuntime, operations
 from awaken.runtime.delegates import parent_of
 from awaken.runtime.messages import root_of
 from awaken.runtime.task_records import KeptTask, is_task
@@ -113,7 +113,7 @@ async def over_or_asking(engine: AgentRuntime, id: str, why_not: WhyNot) -> RunR
         NotFound: there is none, or it was deleted.
         RunAbandoned: nobody carries it on, and nobody here will.
     """
-    place = await steer.find(engine, id)
+    place = await operations.find(engine, id)
     if place is None or place.run is None:
         raise NotFound("run", id)
     run_id, seen, doubt = place.run.run_id, 0, None
@@ -142,7 +142,7 @@ async def _doubt(engine: AgentRuntime, run: RunRecord, why_not: WhyNot) -> str |
     """Why nobody will carry a run on; nothing if somebody does, or will, or works for it."""
     store = engine.store
     root = await store.load_thread(await root_of(store, run.thread_id))
-    family = [] if root is None else [root, *await steer.descendants(store, root.id)]
+    family = [] if root is None else [root, *await operations.descendants(store, root.id)]
     if any(thread.owner is not None for thread in family):
         return None
     while (parent := await parent_of(store, run)) is not None:
@@ -206,7 +206,7 @@ async def _needs_answer(engine: AgentRuntime, thread_id: str) -> bool:
     task = find_live_task(thread_id)
     if task is not None and task.queued:
         return True
-    for beneath in await steer.descendants(engine.store, thread_id):
+    for beneath in await operations.descendants(engine.store, thread_id):
         run = await engine.store.load_run(beneath.open_run_id) if beneath.open_run_id else None
         if run is not None and run.status is RunStatus.WAITING and await _asks(engine.store, run):
             return True

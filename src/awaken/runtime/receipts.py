@@ -11,8 +11,8 @@ from awaken.domain.lifecycle import CancelledEnd, RunStatus
 from awaken.domain.receipt import CancelItem, CancelOutcome, CancelReceipt
 from awaken.domain.run import RunRecord
 from awaken.runtime.ending import has_agent, is_elsewhere, levels
+from awaken.runtime.operations import Reached, end_told, tell_to_end
 from awaken.runtime.runtime import AgentRuntime
-from awaken.runtime.steer import Reached, end_told, tell_to_end
 from awaken.runtime.task_records import KeptTask, is_task
 
 _STOPPED, _FINISHED, _UNKNOWN = (

@@ -21,8 +21,8 @@ from awaken.domain.message import MessageMetadata
 from awaken.domain.run import RunRecord
 from awaken.domain.thread import Thread
 from awaken.errors import RunAbandoned, Serialization
-from awaken.front import recovery
 from awaken.front import tasks as front_tasks
+from awaken.runtime import recovery
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, ScriptedModel, tool_call_response
 from awaken.testing.conformance.making import record, write
@@ -87,15 +87,17 @@ async def test_a_record_that_cannot_be_read_keeps_no_other_from_going_on(
 
 
 class Flawed(MemoryStore):
-    """Fails in an unforeseen way when it is asked for commands for the first time."""
+    """Fails in an unforeseen way when it is asked for all commands for the first time."""
 
     failed = False
 
-    async def next_commands(self, after: int) -> Sequence[ThreadCommand]:
-        if not self.failed:
+    async def load_commands(
+        self, thread_id: str | None = None, *, after: int = 0
+    ) -> Sequence[ThreadCommand]:
+        if thread_id is None and not self.failed:
             self.failed = True
             raise ZeroDivisionError
-        return await super().next_commands(after)
+        return await super().load_commands(thread_id, after=after)
 
 
 async def test_looking_around_outlives_any_error(monkeypatch: pytest.MonkeyPatch) -> None:

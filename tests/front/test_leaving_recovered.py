@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-import awaken.front.recovery as recovery
+import awaken.runtime.recovery as recovery
 from awaken import Agent, RunResult, Runtime, tool
 from awaken.contract.llm import InferenceRequest
 from awaken.contract.threads import RunQuery

@@ -31,7 +31,7 @@ from awaken.domain.event import (
 from awaken.domain.inference import StopReason
 from awaken.domain.lifecycle import CANCELLED, NATURAL_END
 from awaken.errors import AgentNotFound, ConfigError, InferenceFailed, ThreadAlreadyRunning
-from awaken.front.stream import BUFFER
+from awaken.runtime.streams import BUFFER
 from awaken.stores.memory import MemoryStore
 from awaken.testing import (
     FunctionModel,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-import awaken.front.recovery as recovery
+import awaken.runtime.recovery as recovery
 from answer_kit import by_id
 from awaken import Agent, Runtime, ToolCallResume, tool
 from awaken.contract.commands import ThreadCommand

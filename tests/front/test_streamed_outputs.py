@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypedDict
 
 import pytest
@@ -228,13 +227,8 @@ async def test_what_is_taken_back_within_a_turn_is_no_beginning_of_the_answer(
             thread_id="t", run_id="r", response="", termination=NATURAL_END, steps=1, usage=usage
         )
 
-    def spawn(work: Awaitable[RunResult]) -> asyncio.Task[RunResult]:
-        task = asyncio.ensure_future(work)
-        assert isinstance(task, asyncio.Task)
-        return task
-
     shapes = {"a": OutputType("agent 'a'", City)}
-    stream = RunStream(tell, spawn, lambda _: True, shapes=shapes)
+    stream = RunStream(Runtime([]).engine, tell, shapes=shapes)
     assert await shown(stream) == [{"name": "x"}, {"name": "Paris"}]
 
 

@@ -13,7 +13,7 @@ from awaken.contract.commands import ThreadCommand
 from awaken.contract.llm import InferenceRequest
 from awaken.domain.inference import StreamResult
 from awaken.domain.message import Role
-from awaken.front import recovery
+from awaken.runtime import recovery
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, text_response, tool_call_response
 

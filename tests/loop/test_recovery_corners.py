@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from crash_stage import Deed, crash, ledger, recovered
@@ -29,8 +29,8 @@ from awaken.domain.lifecycle import CANCELLED, NATURAL_END, Failed, RunStatus
 from awaken.domain.message import as_messages
 from awaken.domain.phase import Phase
 from awaken.errors import AgentLoopError, PhaseError, Serialization
-from awaken.front.recovery import Recovery
 from awaken.loop.complete import unknown_outcome
+from awaken.runtime.recovery import Recovery
 from awaken.state.key import Scope, StateKey
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sqlite import SqliteStore
@@ -38,7 +38,6 @@ from awaken.testing import ScriptedModel, tool_call_response, tool_calls_respons
 
 pytestmark = pytest.mark.anyio
 
-V = TypeVar("V")
 CALL = tool_call_response("", "deed", "c1", {"n": 7})
 UNKNOWN = unknown_outcome("deed", "the process ended while the call was under way").model_text()
 
@@ -326,12 +325,6 @@ async def test_a_run_whose_state_does_not_decode_any_more_can_be_cancelled() -> 
     assert await store.load_commands(THREAD) == []
 
 
-def _spawn(work: Awaitable[V]) -> asyncio.Task[V]:
-    task = asyncio.ensure_future(work)
-    assert isinstance(task, asyncio.Task)
-    return task
-
-
 async def test_a_run_that_cannot_be_carried_on_is_put_off() -> None:
     """Design §8: an open runtime looks around every few seconds, and tries it later and later; who
     asks for it has it tried at once."""
@@ -345,12 +338,12 @@ async def test_a_run_that_cannot_be_carried_on_is_put_off() -> None:
 
     async with crash(store, dying, deed.begun):
         stage = Stage(Agent("a", model=CheckedModel(), state=[NEW]), store=store)
-        recovery = Recovery(stage.engine, _spawn, {})
-        for look in (recovery.take_up, recovery.recover, recovery.recover):
+        recovery = Recovery(stage.engine)
+        for look in (recovery.resume, recovery.recover, recovery.recover):
             (run,) = await look()
             with pytest.raises(PhaseError):
-                await run
-            assert await recovery.take_up() == []
+                await run.task
+            assert await recovery.resume() == []
 
     assert (await stage.record()).status is RunStatus.RUNNING
 

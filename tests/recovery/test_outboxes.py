@@ -14,7 +14,7 @@ from awaken import Runtime
 from awaken.contract.threads import RunQuery
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message
-from awaken.front import recovery
+from awaken.runtime import recovery
 from awaken.stores.sqlite import SqliteStore
 
 pytestmark = pytest.mark.anyio

@@ -35,8 +35,8 @@ from awaken.domain.inference import StreamResult
 from awaken.domain.lifecycle import CANCELLED, NATURAL_END, RunStatus
 from awaken.domain.message import MessageMetadata, Role
 from awaken.ext.background import BackgroundTaskPlugin
-from awaken.front import recovery
 from awaken.ids import UUID7
+from awaken.runtime import recovery
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock, FunctionModel, text_response, tool_call_response
 

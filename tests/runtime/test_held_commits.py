@@ -19,8 +19,7 @@ from awaken.domain.lifecycle import CANCELLED, RunStatus
 from awaken.domain.message import Role
 from awaken.errors import RunLeft, StorageError, StoreUnavailable
 from awaken.ext.background import ATTEMPTS, live_task_end
-from awaken.front import recovery
-from awaken.runtime import closing, unkept
+from awaken.runtime import closing, recovery, unkept
 from awaken.runtime import runtime as engine
 from awaken.runtime.task_records import is_task
 from awaken.stores.memory import MemoryStore

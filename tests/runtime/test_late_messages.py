@@ -15,8 +15,8 @@ from awaken.contract.threads import ThreadContext
 from awaken.domain.phase import Phase
 from awaken.domain.spec import AgentSpec
 from awaken.errors import AwakenError, StoreUnavailable
-from awaken.front import recovery
 from awaken.plugin.registrar import Registrar
+from awaken.runtime import recovery
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel
 

@@ -17,7 +17,7 @@ from awaken.contract.commits import CallEntry, Committed, ThreadCommit
 from awaken.domain.lifecycle import CANCELLED, NATURAL_END, RunStatus
 from awaken.errors import CommitUnknown, StoreUnavailable
 from awaken.ext.background import BackgroundTaskPlugin, drop_live_task, live_task_end
-from awaken.front import recovery
+from awaken.runtime import recovery
 from awaken.runtime.task_records import is_task
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock

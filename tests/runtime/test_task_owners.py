@@ -16,10 +16,9 @@ from awaken.contract.background import DurableMessageRequest
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import Committed, Fence, ThreadCommit
 from awaken.contract.llm import InferenceRequest
-from awaken.control.tasks import keep_on, start_logged
+from awaken.control.tasks import OwnedTasks
 from awaken.domain.lifecycle import CANCELLED, NATURAL_END
-from awaken.front import recovery
-from awaken.runtime import listen, task_mail
+from awaken.runtime import listen, recovery, task_mail
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, text_response, tool_call_response
 
@@ -51,6 +50,13 @@ class Odd(MemoryStore):
     async def next_commands(self, after: int) -> Sequence[ThreadCommand]:
         self._raise("next_commands")
         return await super().next_commands(after)
+
+    async def load_commands(
+        self, thread_id: str | None = None, *, after: int = 0
+    ) -> Sequence[ThreadCommand]:
+        if thread_id is None:
+            self._raise("load_commands")
+        return await super().load_commands(thread_id, after=after)
 
     async def claim(self, thread_id: str, *, at_ms: int) -> Fence:
         self._raise("claim")
@@ -97,11 +103,23 @@ async def test_a_cancel_from_another_process_is_heard_after_an_odd_error(
     assert "ERROR commands from other processes cannot be read" in lines(caplog)
 
 
+@pytest.mark.parametrize(
+    ("method", "logged"),
+    [
+        ("next_commands", "ERROR commands from other processes cannot be read"),
+        ("load_commands", "ERROR cannot look for runs to resume"),
+    ],
+)
 @pytest.mark.parametrize("error", ODD, ids=odd)
 async def test_runs_are_still_taken_up_after_an_odd_error(
-    error: BaseException, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    error: BaseException,
+    method: str,
+    logged: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """One that is answered through another runtime goes on in this one."""
+    monkeypatch.setattr(listen, "RETRY_LISTENING", 0)
     monkeypatch.setattr(recovery, "LOOK_AROUND", 0.01)
 
     @tool(needs_approval=True)
@@ -114,7 +132,7 @@ async def test_runs_are_still_taken_up_after_an_odd_error(
             return text_response("done")
         return tool_call_response("", "pay", "c", {})
 
-    store = Odd(error, "next_commands")
+    store = Odd(error, method)
     agent = Agent("a", model=FunctionModel(answer), tools=[pay])
     async with asyncio.timeout(PATIENCE), Runtime([agent], store=store) as here:
         asked = await here.run("a", "go", thread=T)
@@ -122,7 +140,7 @@ async def test_runs_are_still_taken_up_after_an_odd_error(
         there = Runtime([], store=store, recover=False)
         await there.decide(T, {asked.tickets[0].key or "": True})
         assert (await here.wait(T)).termination == NATURAL_END
-    assert "ERROR cannot look for runs to go on with" in lines(caplog)
+    assert logged in lines(caplog)
 
 
 async def test_a_thread_that_cannot_be_woken_is_named_in_the_log(
@@ -174,7 +192,7 @@ async def test_a_run_that_was_detached_and_breaks_off_says_so_in_the_log(
     async with Runtime([agent], recover=False) as runtime:
         async with runtime.stream("a", "go", thread=T, detached=True):
             pass
-        await asyncio.wait(list(runtime._tasks))
+        await asyncio.wait(list(runtime.engine.owned))
     assert "a run that was detached broke off" in lines(caplog)
 
 
@@ -190,10 +208,10 @@ async def test_work_that_is_kept_on_ends_when_it_is_cancelled() -> None:
         begun.set()
         await asyncio.Event().wait()
 
-    task = start_logged(keep_on(work, 0, "cannot work", LOG), "cannot work", LOG)
+    tasks = OwnedTasks(LOG)
+    task = tasks.start_repeating(work, 0, "cannot work")
     await begun.wait()
-    task.cancel()
-    await asyncio.wait([task], timeout=PATIENCE)
+    await tasks.close(PATIENCE)
     assert task.cancelled()
 
 
@@ -211,8 +229,81 @@ async def test_work_that_ends_by_itself_or_fails_begins_again(
         if times == 4:
             enough.set()
 
-    task = start_logged(keep_on(work, 0, "cannot work", LOG), "cannot work", LOG)
+    tasks = OwnedTasks(LOG)
+    tasks.start_repeating(work, 0, "cannot work")
     async with asyncio.timeout(PATIENCE):
         await enough.wait()
-    task.cancel()
+    await tasks.close(PATIENCE)
     assert lines(caplog) == "ERROR cannot work: KeyError('odd')"
+
+
+async def test_closing_cancels_what_is_left_and_names_what_goes_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    let_go, tasks = asyncio.Event(), OwnedTasks(LOG)
+
+    async def obeys() -> None:
+        await asyncio.Event().wait()
+
+    async def swallows() -> None:
+        while not let_go.is_set():
+            try:
+                await let_go.wait()
+            except asyncio.CancelledError:
+                continue
+
+    obeying = tasks.start(obeys(), "obeying")
+    swallowing = tasks.start(swallows(), "swallowing")
+    await asyncio.sleep(0)
+    await tasks.close(0.01)
+    assert obeying.cancelled()
+    assert list(tasks) == [swallowing]
+    assert lines(caplog) == "ERROR task swallowing was cancelled and goes on"
+    let_go.set()
+    await swallowing
+
+
+async def test_the_owner_who_closes_its_tasks_from_one_of_them_does_not_cancel_itself() -> None:
+    tasks = OwnedTasks(LOG)
+
+    async def closes() -> str:
+        await tasks.close(PATIENCE)
+        return "closed"
+
+    assert await tasks.start(closes()) == "closed"
+
+
+async def test_who_awaits_a_task_gets_its_error_and_the_log_stays_empty(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def fails() -> None:
+        raise KeyError("odd")
+
+    with pytest.raises(KeyError):
+        await OwnedTasks(LOG).start(fails())
+    assert lines(caplog) == ""
+
+
+def test_tasks_of_an_event_loop_that_is_gone_are_forgotten() -> None:
+    tasks = OwnedTasks(LOG)
+    loop = asyncio.new_event_loop()
+
+    async def begin() -> asyncio.Task[None]:
+        return tasks.start(asyncio.sleep(1000))
+
+    old = loop.run_until_complete(begin())
+    assert list(tasks) == [old]
+    loop.run_until_complete(_ended(old))
+    loop.close()
+
+    async def once_more() -> None:
+        new = tasks.start(asyncio.sleep(0))
+        assert list(tasks) == [new]
+        await new
+
+    asyncio.run(once_more())
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait([task])

@@ -22,6 +22,7 @@ from awaken.cli.resume import recovered
 from awaken.cli.target import Target, load_target
 from awaken.cli.text import call_words, one_line
 from awaken.cli.transcript import Transcript
+from awaken.control.tasks import start_task
 from awaken.domain.message import Message, Role
 from awaken.ids import UUID7
 
@@ -146,7 +147,7 @@ class Room:
         if not self.transcript.tally.awaits_tasks:
             with interrupts.calling(lines.interrupt):
                 return (await lines.next()).strip()
-        line, news = asyncio.ensure_future(lines.next()), asyncio.ensure_future(conversation.news())
+        line, news = start_task(lines.next()), start_task(conversation.news())
         try:
             with interrupts.calling(line.cancel):
                 await asyncio.wait((line, news), return_when=asyncio.FIRST_COMPLETED)

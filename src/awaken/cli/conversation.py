@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Literal
 
 import msgspec
 
@@ -19,8 +20,8 @@ from awaken.cli.follow import MOST_TICKETS, pauses
 from awaken.cli.interrupt import Interrupts
 from awaken.cli.lines import Interrupted, Lines
 from awaken.cli.view import View
-from awaken.contract.events import EventSink
 from awaken.contract.threads import TicketQuery
+from awaken.control.tasks import start_task
 from awaken.domain.event import (
     InferenceComplete,
     RunEvent,
@@ -28,13 +29,12 @@ from awaken.domain.event import (
     TextDelta,
     is_terminal,
 )
-from awaken.domain.identity import RequestOrigin
 from awaken.domain.lifecycle import CANCELLED, Failed
 from awaken.domain.run import RunRecord, RunWaitingTicket
 from awaken.domain.suspension import ToolCallResume
 from awaken.errors import AgentLoopError, InvalidResume, ThreadAlreadyRunning
-from awaken.front import RunResult, RunStream, Runtime
-from awaken.runtime import RunRequest, WhenBusy
+from awaken.front import RunStream, Runtime
+from awaken.front.resume import stream_resumed
 
 _RECENT = 100
 
@@ -57,7 +57,7 @@ class Conversation:
     decider: Decider
     interrupts: Interrupts
     lines: Lines
-    when_busy: WhenBusy = WhenBusy.REFUSE
+    when_busy: Literal["refuse", "queue"] = "refuse"
     back: WayBack | None = None
     stays: bool = True
     _seq: int = field(default=0, init=False)
@@ -88,15 +88,10 @@ class Conversation:
         return await self._end(view)
 
     async def _carry_on(self, run: RunRecord, view: View) -> None:
-        engine, store = self.runtime.engine, self.runtime.store
+        store = self.runtime.store
         tickets = await store.list_tickets(TicketQuery(run_id=run.run_id, limit=MOST_TICKETS))
         view.tally.know(await store.load_calls(run.run_id), tickets.items)
-        request = _going_on(run)
-
-        async def start(sink: EventSink) -> RunResult:
-            return RunResult.of(run.thread_id, await engine.run(request, sink))
-
-        await self._play(RunStream(start, _spawn, engine.cancel_by_run_id), view)
+        await self._play(stream_resumed(self.runtime, run), view)
 
     async def _play(self, stream: RunStream, view: View) -> None:
         with self.interrupts.calling(self._stop), lone_error():
@@ -184,7 +179,7 @@ class Conversation:
         await self._go_on(view)
 
     async def _listen(self, view: View) -> RunRecord | None:
-        news = asyncio.ensure_future(self.news(view))
+        news = start_task(self.news(view))
         with self.interrupts.calling(news.cancel):
             await asyncio.wait([news])
         return None if news.cancelled() else news.result()
@@ -254,24 +249,3 @@ class Conversation:
         run = self.runtime.engine.active.find_by_thread(self.thread)
         if run is not None and run.decisions is not None:
             run.decisions.close()
-
-
-def _going_on(run: RunRecord) -> RunRequest:
-    """The request for a run as it was first asked for, to be carried on while somebody is here."""
-    return RunRequest(
-        thread_id=run.thread_id,
-        continue_run_id=run.run_id,
-        wait_for_decisions=True,
-        parent_run_id=run.parent_run_id,
-        dispatch_id=run.dispatch_id,
-        session_id=run.session_id,
-        transport_request_id=run.transport_request_id,
-        origin=run.request.origin if run.request is not None else RequestOrigin.USER,
-    )
-
-
-def _spawn(work: Awaitable[RunResult]) -> asyncio.Task[RunResult]:
-    """The task of a stream, which waits for it or cancels it when it is left."""
-    task = asyncio.ensure_future(work)
-    assert isinstance(task, asyncio.Task), "runs are coroutines"
-    return task

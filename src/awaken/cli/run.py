@@ -23,7 +23,6 @@ from awaken.cli.options import (
 from awaken.cli.resume import recovered
 from awaken.cli.target import load_target
 from awaken.ids import UUID7
-from awaken.runtime import WhenBusy
 
 
 @click.command()
@@ -79,7 +78,7 @@ def run(
                     interrupts=interrupts,
                     lines=lines,
                     back=back,
-                    when_busy=WhenBusy.QUEUE if queue else WhenBusy.REFUSE,
+                    when_busy="queue" if queue else "refuse",
                 )
                 code = await conversation.turn(prompt, view)
                 await recovered(runtime)

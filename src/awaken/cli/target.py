@@ -56,8 +56,8 @@ class Target:
             raise Mistake(f"{self.name} cannot run: {error}{hint}") from error
         except ConfigError as error:
             raise Mistake(str(error)) from error
-        # The command goes on with its runs itself, when their tasks have news, and shows it.
-        runtime.engine.when_left = runtime.engine.when_told = lambda thread_id: None
+        # The command resumes its runs itself when their background tasks have news: it shows them.
+        runtime.leave_to_caller()
         return runtime
 
     def agents(self, model: str | None = None) -> Sequence[Agent]:

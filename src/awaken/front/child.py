@@ -15,7 +15,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import IO, Any
 
@@ -39,6 +39,7 @@ from awaken.contract.commits import ThreadCommit
 from awaken.contract.events import EventSink, NullEventSink
 from awaken.contract.threads import TicketQuery
 from awaken.control.cancel import CancellationToken, first_of, interruptible
+from awaken.control.tasks import start_task
 from awaken.domain.budget import Budget
 from awaken.domain.event import ActivityDelta, ActivitySnapshot, RunEvent, RunFinish, RunStart
 from awaken.domain.identity import RequestOrigin
@@ -239,6 +240,8 @@ async def run(
         transport_request_id=identity.transport_request_id,
     )
     token.on_cancel(lambda: runtime.engine.cancel_by_thread(identity.thread_id))
+    # The run is resumed here, where its events are passed on; the runtime resumes the others.
+    runtime.leave_to_caller(identity.thread_id)
     result, asks_for = await to_its_end(runtime.engine, request, sink, token)
     return Ended(
         termination=SUSPENDED_END if asks_for else result.termination,
@@ -257,19 +260,9 @@ async def to_its_end(
     somebody if it cannot: what it has started in the background ends with this process, so it is
     waited for."""
     stirred = asyncio.Event()
-
-    def stir(before: Callable[[str], None]) -> Callable[[str], None]:
-        def told(thread_id: str) -> None:
-            stirred.set()
-            if thread_id != request.thread_id:
-                before(thread_id)
-
-        return told
-
-    # The run is gone on with here, where its events are passed on; others as ever.
-    engine.when_left, engine.when_told = stir(engine.when_left), stir(engine.when_told)
+    engine.unattended.subscribe(lambda _: stirred.set())
     while True:
-        under_way = asyncio.ensure_future(engine.run(request, sink))
+        under_way = start_task(engine.run(request, sink))
         await asyncio.sleep(0)  # it has its place now, and can be cancelled by its thread
         if token.is_cancelled():
             engine.cancel_by_thread(request.thread_id)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Generator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,6 +17,7 @@ from awaken.state.runtime_keys import SPENDING
 
 if TYPE_CHECKING:
     from awaken.domain.result import AgentRunResult
+    from awaken.runtime.recovery import ResumedRun
 
 T = TypeVar("T")
 
@@ -27,21 +27,24 @@ NO_SHAPES: Shapes = MappingProxyType({})
 
 
 class RecoveredRun:
-    """A run that goes on after its process was gone; awaiting it gives how it ended.
+    """A run that was resumed after its process was gone; await it for its result.
 
     Raises:
-        ThreadAlreadyRunning, InvalidResume: another process was quicker.
+        ThreadAlreadyRunning, InvalidResume: another process has resumed it first.
         AgentLoopError: it broke off.
     """
 
-    def __init__(self, record: RunRecord, task: asyncio.Task[RunResult]) -> None:
+    def __init__(self, resumed: ResumedRun, shapes: Shapes) -> None:
+        record = resumed.record
         self.run_id = record.run_id
         self.thread_id = record.thread_id
         self.agent_id = record.agent_id
-        self._task = task
+        self._task = resumed.task
+        self._shapes = shapes
 
     def __await__(self) -> Generator[None, None, RunResult]:
-        return self._task.__await__()
+        result = yield from self._task.__await__()
+        return RunResult.of(self.thread_id, result, self._shapes)
 
     def __repr__(self) -> str:
         return f"RecoveredRun({self.run_id!r}, thread_id={self.thread_id!r})"

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import (
-    Awaitable,
-    Callable,
-    Iterable,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, Self
 
 import msgspec
 
@@ -37,7 +31,6 @@ from awaken.front.archive import Archive
 from awaken.front.budgets import checked_budget, checked_overrides
 from awaken.front.build import AnyAgent, Assembly, shapes_of
 from awaken.front.loading import checked_store, open_store
-from awaken.front.recovery import Recovery
 from awaken.front.remote import RemoteAgent, find_agent
 from awaken.front.result import RecoveredRun, RunResult
 from awaken.front.stream import RunStream
@@ -54,10 +47,8 @@ from awaken.runtime import (
 )
 from awaken.runtime.closing import close_plugins
 from awaken.runtime.receipts import cancel_with_receipt
-from awaken.state.runtime_keys import ACTIVE_AGENT
+from awaken.runtime.recovery import Recovery, ResumedRun
 from awaken.tool.threads import DEFAULT_LIMIT
-
-V = TypeVar("V")
 
 log = logging.getLogger("awaken.runtime")
 
@@ -113,7 +104,6 @@ class Runtime(Archive):
         self._owns_store = isinstance(store, str)
         kept = open_store(store) if isinstance(store, str) else checked_store(store)
         super().__init__(kept, clock, ids)
-        self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = False
         self._recover = recover
         if on_close not in ("cancel", "leave"):
@@ -139,7 +129,7 @@ class Runtime(Archive):
         builder.with_thread_run_store(self._store).with_tool_threads(tool_threads)
         self._engine = builder.build(self._sources)
         self._shapes = shapes_of(self._agents)
-        self._recovery = Recovery(self._engine, self._spawn, self._shapes)
+        self._recovery = Recovery(self._engine)
         self._sync = SyncDoor(self._at_rest, self._leave_tasks)
 
     # -- life ---------------------------------------------------------------------------------
@@ -151,7 +141,7 @@ class Runtime(Archive):
             await self.discover()
         if self._recover:
             try:
-                self.recovered = await self._recovery.take_up()
+                self.recovered = self._as_recovered(await self._recovery.resume())
             except BaseException:
                 await self.close()
                 raise
@@ -174,11 +164,6 @@ class Runtime(Archive):
             await self._engine.leave_all()
         else:
             await self._engine.cancel_all()
-        if self._tasks:
-            # What has not ended with its run asks somebody who will not answer now.
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.wait(self._tasks, timeout=CANCEL_GRACE)
         failed = await close_plugins(self._closers, leave=self._on_close == "leave")
         await self._assembly.close()
         await self._recovery.stopped()
@@ -292,18 +277,11 @@ class Runtime(Archive):
         if wait:
             request = msgspec.structs.replace(request, wait_for_decisions=True)
         return RunStream(
+            self._engine,
             lambda sink: self._drive(request, on_approval, sink),
-            self._spawn,
-            self._engine.cancel_by_run_id,
             detached=detached,
             shapes=self._shapes,
-            who_speaks=self._who_speaks,
         )
-
-    def _who_speaks(self, run_id: str) -> str | None:
-        """The agent a live run was handed to; nothing if it was not."""
-        live = self._engine.active.find_by_run(run_id)
-        return live.store.read(ACTIVE_AGENT) if live is not None and live.store else None
 
     def run_sync(self, *args: Any, **kwargs: Any) -> RunResult:
         """`run`, for programs without an event loop, from any thread, also from several at once.
@@ -339,7 +317,7 @@ class Runtime(Archive):
         return result if now is None else RunResult.read(now, self._shapes)
 
     async def _at_rest(self) -> None:
-        await at_rest(self._engine, self._tasks)
+        await at_rest(self._engine)
 
     async def _leave_tasks(self) -> None:
         await self._engine.tasks.close(leave=True, grace=CANCEL_GRACE)
@@ -404,13 +382,6 @@ class Runtime(Archive):
             f"run({known[0]!r}, {agent_id!r}); agents are {', '.join(map(repr, known))}"
         )
 
-    def _spawn(self, work: Awaitable[V]) -> asyncio.Task[V]:
-        task = asyncio.ensure_future(work)
-        assert isinstance(task, asyncio.Task), "runs are coroutines"
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
     # -- recovery -----------------------------------------------------------------------------
 
     async def recover(self) -> list[RecoveredRun]:
@@ -423,7 +394,15 @@ class Runtime(Archive):
         ended is sent.
         """
         self._engine.one_loop.bind()
-        return await self._recovery.recover()
+        return self._as_recovered(await self._recovery.recover())
+
+    def _as_recovered(self, resumed: Iterable[ResumedRun]) -> list[RecoveredRun]:
+        return [RecoveredRun(run, self._shapes) for run in resumed]
+
+    def leave_to_caller(self, thread: str | None = None) -> None:
+        """Do not resume the run of a thread (any run, without one) when its background tasks have
+        news: the caller does. A runtime that recovers resumes such runs all the same."""
+        self._recovery.leave_to_caller(thread)
 
     # -- control ------------------------------------------------------------------------------
 
@@ -438,7 +417,7 @@ class Runtime(Archive):
         if not deadline >= 0:
             raise ConfigError(f"deadline is a number of seconds from 0 on, not {deadline!r}")
         self._engine.one_loop.bind()
-        return await cancel_with_receipt(self._engine, id, deadline, self._spawn)
+        return await cancel_with_receipt(self._engine, id, deadline)
 
     async def decide(self, id: str, answers: Answers, *, by: str | None = None) -> bool:
         """Answer tickets of a run, all or none: `{ticket: True}`, or by the ticket's key.

@@ -1,4 +1,4 @@
-"""The way in for programs without an event loop: one loop, in a thread of its own, for all."""
+"""`run_sync`: one event loop, in a thread of its own, for all callers that have no event loop."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from awaken.runtime import CANCEL_GRACE
 V = TypeVar("V")
 
 LOOK = 1.0
-"""Seconds between two looks whether a loop that works for a caller was closed."""
+"""Seconds between two checks whether the event loop that works for a caller was closed."""
 log = logging.getLogger("awaken.runtime")
 
 _CLOSED = "the event loop that the runtime belongs to was closed while run_sync worked in it"
 
-Deed = Callable[[], Coroutine[Any, Any, None]]
+AsyncCall = Callable[[], Coroutine[Any, Any, None]]
 
 
 class SyncDoor:
     """Runs coroutines for callers in any thread, in one event loop.
 
-    The loop is there while there are callers: the first one starts it, the last one waits for
-    `rest`, then for `end`, and closes it.
+    The loop exists while it has callers. The first caller starts it. The last one awaits `rest`
+    before it returns its result, then awaits `end` and closes the loop.
     """
 
-    def __init__(self, rest: Deed, end: Deed) -> None:
+    def __init__(self, rest: AsyncCall, end: AsyncCall) -> None:
         self._rest, self._end = rest, end
         self._lock = threading.Lock()
         self._callers = 0
@@ -38,11 +38,11 @@ class SyncDoor:
         self._latest: asyncio.AbstractEventLoop | None = None
 
     def is_behind(self, loop: asyncio.AbstractEventLoop) -> bool:
-        """Whether that loop is this door's, also while it is being closed."""
+        """Whether `loop` is the one that works for callers, also while it is being closed."""
         return loop is self._latest
 
     def call(self, work: Callable[[], Coroutine[Any, Any, V]]) -> V:
-        """Do work in the loop, and return what it returns, or raise what it raises."""
+        """Run `work` in the loop; returns what it returns, raises what it raises."""
         with self._lock:
             if self._thread is None:
                 self._thread = _LoopThread()
@@ -63,8 +63,7 @@ class SyncDoor:
                     self._close(thread)
 
     def _close(self, thread: _LoopThread) -> None:
-        # Callers that come now wait at the lock: a runtime has no second loop before this one is
-        # closed.
+        # New callers wait for the lock: a runtime gets no second loop before this one is closed.
         try:
             call_in(thread.loop, self._end())
         finally:
@@ -88,19 +87,19 @@ class _LoopThread:
                 try:
                     self.loop.run_forever()
                 except (KeyboardInterrupt, SystemExit):
-                    # Raised by a task that no caller awaits: it is not theirs to end with.
+                    # A task that no caller awaits has raised it: no caller should end with that.
                     log.exception("a task in the loop of run_sync wanted to end the program")
 
     def stop(self) -> None:
-        """End what is left in the loop, and close it."""
+        """Cancel what is left in the loop, and close it."""
         self._over = True
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
 
 
 def call_in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, V]) -> V:
-    """Do work in a loop that runs in another thread; returns what it returns, or raises what it
-    raises. A caller who is interrupted meanwhile cancels the work, and waits until it has ended.
+    """Run `work` in an event loop of another thread; returns what it returns, raises what it
+    raises. If the caller is interrupted meanwhile, the work is cancelled and its end awaited.
 
     Raises:
         ConfigError: the loop was closed before the work had ended.
@@ -127,8 +126,8 @@ def call_in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, V]) -> V:
 
 
 async def _do(work: Coroutine[Any, Any, V], outcome: Future[V]) -> None:
-    """Do work, and pass on how it ended: also what would end the loop's thread if it were raised
-    there, as SystemExit does."""
+    """Await `work`, and put its result or error into `outcome`: also an error that would end the
+    loop's thread if it were raised there, such as SystemExit."""
     try:
         outcome.set_result(await work)
     except BaseException as error:

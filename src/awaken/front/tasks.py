@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Self
 
 import msgspec
@@ -161,12 +161,12 @@ async def _asks(store: Store, run: RunRecord) -> bool:
     return bool(len(await store.list_tickets(query)))
 
 
-async def at_rest(engine: AgentRuntime, work: Set[asyncio.Task[Any]]) -> None:
-    """Wait until nothing is live here, and no such work is under way, but tasks whose agents need
-    an answer."""
-    while work or engine.active.all():
-        if work:
-            await asyncio.wait(work, timeout=GLANCE)
+async def at_rest(engine: AgentRuntime) -> None:
+    """Wait until no run is live here, and the runtime's own tasks have ended. Background tasks
+    whose agents need an answer are not waited for."""
+    while engine.owned or engine.active:
+        if engine.owned:
+            await asyncio.wait(list(engine.owned), timeout=GLANCE)
             continue
         for live in engine.active.all():
             if live.task is not None or not await _needs_answer(engine, live.thread_id):

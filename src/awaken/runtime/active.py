@@ -1,4 +1,4 @@
-"""Runs that are live in this process: at most one a thread."""
+"""The runs that are live in this process: at most one for each thread."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from awaken.contract.commits import Fence
 from awaken.control.cancel import CancellationToken
 from awaken.control.inbox import DecisionQueue, InboxSender
 from awaken.domain.result import AgentRunResult
+from awaken.control.subscribers import Subscribers
 from awaken.errors import ThreadAlreadyRunning
 from awaken.loop.inbox import messages_payload
 from awaken.state.store import StateStore
 
 
 class ActiveRun:
-    """A live run's slot, and the ways to reach it. Parts are filled in as it starts.
+    """The slot of a thread's live run, and the ways to reach that run.
 
-    A slot takes commands only while it has a `fence`: before that, another process may own the
-    thread, and the commands are that one's to read. `told_early` says that the store is to be
-    looked at once more when the slot has its fence.
+    The slot is reserved first; its parts are filled in as the run starts. It takes commands only
+    while it has a `fence`: before that, another process may own the thread, and reads them.
+    `told_early` says that a command came before the fence: the store is read again then.
     """
 
     __slots__ = (
@@ -58,16 +59,22 @@ class ActiveRun:
         self._released = False
         self._release = release
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the slot was released: no run is live in it any more."""
+        return self._released
+
     def release(self) -> None:
+        """Free the thread's slot, and wake the callers of `wait_ended`."""
         if self.decisions is not None:
             self.decisions.close()
-        self._release(self)
         self._released, self.fence = True, None
+        self._release(self)
         if self._ended is not None:
             self._ended.set()
 
     async def wait_ended(self, timeout: float | None) -> bool:
-        """Wait until the slot is free; false if that takes longer than `timeout` seconds."""
+        """Wait until the slot is free. Returns false if that takes more than `timeout` seconds."""
         if self._released:
             return True
         self._ended = self._ended or asyncio.Event()
@@ -79,43 +86,50 @@ class ActiveRun:
         return True
 
     def begin(self, fence: Fence, seen: int) -> None:
-        """The run can be reached: it owns the thread, and has read the commands up to `seen`."""
+        """Let commands reach the run: it owns the thread, and has read those up to `seen`."""
         self.fence = fence
         self.seen = max(self.seen, seen)
         self.missed = False
 
     def renew(self) -> None:
-        """Another run, or the same once more, will be put together in this slot."""
+        """Prepare the slot for another run of the thread, or for the same one again."""
         self.fence = None
         self.token = CancellationToken()
 
     def take(self, command: ThreadCommand) -> None:
-        """Pass a command on to the run, once. What it cannot take now stays for the next one."""
+        """Pass a command on to the run, once.
+
+        A command that the run cannot take now stays in the store, for the thread's next run.
+        """
         if command.id <= self.seen or command.run_id not in (None, self.run_id):
             return
         self.seen = command.id
         if command.kind is CommandKind.CANCEL:
             self.token.cancel()
         elif command.kind is CommandKind.MESSAGES and self.inbox is not None:
-            # One that comes to its end reads no more.
+            # A run that is about to end has closed its inbox.
             self.missed |= not self.inbox.send(messages_payload(command.messages, command.id))
         elif command.kind is CommandKind.DECISIONS and self.decisions is not None:
             self.decisions.send(command.decisions, command.id)
 
 
 class ActiveRuns:
-    """Finds live runs by run id or by thread id; `when_empty` is called when the last one ended."""
+    """Finds live runs by run id or by thread id.
 
-    def __init__(self, when_empty: Callable[[], None]) -> None:
-        self._when_empty = when_empty
+    Subscribers of `changes` are called with a slot when it is given its run, and again when that
+    has ended (`has_ended`).
+    """
+
+    def __init__(self) -> None:
+        self.changes: Subscribers[ActiveRun] = Subscribers()
         self._by_thread: dict[str, ActiveRun] = {}
         self._by_run: dict[str, ActiveRun] = {}
 
     def reserve(self, thread_id: str) -> ActiveRun:
-        """Take a thread's slot, before anything of it is read.
+        """Take a thread's slot, before the thread is read.
 
         Raises:
-            ThreadAlreadyRunning: it is taken.
+            ThreadAlreadyRunning: another run of this process has it.
         """
         if thread_id in self._by_thread:
             raise ThreadAlreadyRunning(thread_id)
@@ -126,24 +140,24 @@ class ActiveRuns:
         """Give a reserved slot its run.
 
         Raises:
-            ThreadAlreadyRunning: that run is live elsewhere.
+            ThreadAlreadyRunning: that run is live in another thread.
         """
         other = self._by_run.get(run_id)
         if other is not None and other is not run:
             raise ThreadAlreadyRunning(other.thread_id)
         run.run_id = run_id
         self._by_run[run_id] = run
+        self.changes.tell(run)
 
     def _release(self, run: ActiveRun) -> None:
         if self._by_thread.get(run.thread_id) is run:
             del self._by_thread[run.thread_id]
         if run.run_id is not None and self._by_run.get(run.run_id) is run:
             del self._by_run[run.run_id]
-        if not self._by_thread:
-            self._when_empty()
+        self.changes.tell(run)
 
     def find(self, id: str) -> ActiveRun | None:
-        """The run with that run or thread id; nothing if the id names two different runs."""
+        """The run with that run or thread id. Returns `None` if there is none, or if two fit."""
         by_run, by_thread = self._by_run.get(id), self._by_thread.get(id)
         if by_run is not None and by_thread is not None and by_run is not by_thread:
             return None
@@ -155,11 +169,15 @@ class ActiveRuns:
     def find_by_run(self, run_id: str) -> ActiveRun | None:
         return self._by_run.get(run_id)
 
+    def __bool__(self) -> bool:
+        return bool(self._by_thread)
+
     def all(self) -> list[ActiveRun]:
         return list(self._by_thread.values())
 
 
 def cancel(run: ActiveRun | None) -> bool:
+    """Cancel a live run; false if there is none."""
     if run is None:
         return False
     run.token.cancel()

@@ -1,4 +1,4 @@
-"""Ending live runs, and waiting for that, though not for ever; closing plugins."""
+"""Ending live runs within a limited time, and closing plugins."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from awaken.runtime.active import ActiveRun
 log = logging.getLogger("awaken.runtime")
 
 CANCEL_GRACE = 5.0
-"""How long a run that is to end may take, in seconds."""
+"""Seconds that a run has to end, once it was told to."""
 
 
 async def cancel_and_wait(run: asyncio.Task[AgentRunResult], slot: ActiveRun) -> None:
-    """Cancel a run whose caller is gone, and wait until it has ended."""
+    """Cancel a run whose caller was cancelled, and wait for its end.
+
+    A run that does not end by its token is cancelled as a task.
+    """
     slot.token.cancel()
     try:
         await asyncio.wait([run], timeout=CANCEL_GRACE)
@@ -29,8 +32,8 @@ async def cancel_and_wait(run: asyncio.Task[AgentRunResult], slot: ActiveRun) ->
 
 
 async def wait_or_tear_down(runs: Iterable[ActiveRun], grace: float) -> None:
-    """Wait for runs that are to end; those that have not in time are torn down: first with the time
-    to come to an end, then without it."""
+    """Wait for runs that were told to end. Those that have not ended after `grace` seconds are
+    cancelled as tasks, and later cancelled again: that interrupts also what they do to end."""
     tasks = [run.task for run in runs if run.task is not None]
     if not tasks:
         return
@@ -43,7 +46,7 @@ async def wait_or_tear_down(runs: Iterable[ActiveRun], grace: float) -> None:
 
 
 async def close_plugins(plugins: Iterable[Closes], *, leave: bool) -> HookFailed | None:
-    """Close every plugin, also after one has failed. Returns the first failure, if there is one."""
+    """Close every plugin, also after one has failed. Returns the first failure, else `None`."""
     first: HookFailed | None = None
     for plugin in plugins:
         name = getattr(plugin, "id", type(plugin).__name__)

@@ -1,12 +1,16 @@
-"""Reaching runs that are live in this process, by run or thread id."""
+"""Reaching the runs that are live in this process, by run or thread id.
+
+What reaches a run wherever it is, by way of the store, is in `operations`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from awaken.clock import Clock
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.store import Store
+from awaken.control.subscribers import Subscribers
 from awaken.domain.message import Message
 from awaken.domain.suspension import Decision, ToolCallResume
 from awaken.errors import DecisionRefused, NotFound
@@ -16,31 +20,34 @@ from awaken.runtime.closing import CANCEL_GRACE
 
 
 class LiveControl:
-    """Cancels live runs, answers them, and writes to them.
+    """Cancels live runs, answers their questions, and sends them messages.
 
-    `when_told` is given threads for which something waits, and in which nothing is live here.
+    Subscribers of `unattended` are called with the id of a thread for which something may wait
+    (a command, or the news of a background task) while no run of it is live in this process.
     """
 
     def __init__(self, store: Store, clock: Clock, active: ActiveRuns) -> None:
         self.store = store
         self.clock = clock
         self.active = active
-        self.when_told: Callable[[str], None] = lambda thread_id: None
+        self.unattended: Subscribers[str] = Subscribers()
 
     def cancel(self, id: str) -> bool:
         """Cancel a live run by its run or thread id; false if there is none."""
         return active.cancel(self.active.find(id))
 
     def cancel_by_thread(self, thread_id: str) -> bool:
+        """Cancel the live run of a thread; false if there is none."""
         return active.cancel(self.active.find_by_thread(thread_id))
 
     def cancel_by_run_id(self, run_id: str) -> bool:
+        """Cancel a live run; false if it is not live here."""
         return active.cancel(self.active.find_by_run(run_id))
 
     async def cancel_and_wait_by_thread(
         self, thread_id: str, timeout: float = CANCEL_GRACE
     ) -> bool:
-        """Cancel a thread's run and wait for its slot; true only if it was freed in time."""
+        """Cancel a thread's live run; true if it has ended within `timeout` seconds."""
         run = self.active.find_by_thread(thread_id)
         if run is None:
             return False
@@ -48,17 +55,17 @@ class LiveControl:
         return await run.wait_ended(timeout)
 
     async def send_decision(self, id: str, target: str, decision: ToolCallResume) -> bool:
-        """Answer a suspended call of a live run; false, and nothing changed, if it does not fit."""
+        """Answer a suspended call of a live run; false if the answer fits no open question."""
         run = self.active.find(id)
         return run is not None and await self.send_decisions(run.thread_id, [(target, decision)])
 
     async def send_decisions(self, thread_id: str, decisions: Sequence[Decision]) -> bool:
-        """Answer several calls of a live run at once: all of them, or none."""
+        """Answer several suspended calls of a live run: all, or none and return false."""
         run = self.active.find_by_thread(thread_id)
         if run is None or run.decisions is None or not decisions:
             return False
         if run.store is None:
-            # It runs elsewhere, and its questions are known there alone.
+            # A backend runs it, and only the backend knows the open questions.
             return run.decisions.send(decisions)
         try:
             await self.store.decide(thread_id, decisions, at_ms=self.clock.now_ms())
@@ -68,18 +75,19 @@ class LiveControl:
         return True
 
     async def send_messages(self, id: str, messages: Sequence[Message]) -> bool:
-        """Write to a live run; the model reads it at its next step. False if nobody reads it."""
+        """Send messages to a live run, which the model reads at its next step. Returns false if the
+        run does not read messages (any more)."""
         run = self.active.find(id)
         if run is None or not messages or run.inbox is None or run.inbox.is_closed:
             return False
         try:
             await self.write_to(run.thread_id, messages)
         except NotFound:
-            return False  # it has not begun
+            return False  # the run has not made its first commit
         return True
 
     async def write_to(self, thread_id: str, messages: Sequence[Message]) -> None:
-        """Keep messages for whoever runs the thread, now or next.
+        """Store messages for the thread's live run, wherever it is, or else for its next one.
 
         Raises:
             NotFound: there is no such thread.
@@ -94,7 +102,7 @@ class LiveControl:
         await self.deliver(thread_id)
 
     async def hear(self, command: ThreadCommand) -> bool:
-        """Let the run of a command's thread know of it; false if none is live here."""
+        """Deliver a command to the run of its thread; false if none is live here."""
         run = self.active.find_by_thread(command.thread_id)
         if run is not None and (run.fence is None or command.id > run.seen):
             await self.deliver(command.thread_id)
@@ -102,17 +110,17 @@ class LiveControl:
         return run is not None
 
     async def deliver(self, thread_id: str) -> None:
-        """Pass on what waits for a thread to its run, if that is live here, else to whoever may
-        go on with it."""
+        """Pass the commands that wait for a thread on to its run. If none is live here, tell the
+        subscribers of `unattended`."""
         while (run := self.active.find_by_thread(thread_id)) is not None:
             fence = run.fence
             if fence is None:
                 run.told_early = True
                 return
             commands = await self.store.load_commands(thread_id, after=run.seen)
-            # What was read while another owner could acknowledge it is not passed on.
+            # Commands that were read under another fence may be acknowledged by another owner.
             if run.fence is fence:
                 for command in commands:
                     run.take(command)
                 return
-        self.when_told(thread_id)
+        self.unattended.tell(thread_id)

@@ -1,4 +1,4 @@
-"""Hearing what other processes ask of runs that are live here."""
+"""The one listener for commands: what any process asks of a run, passed on in this process."""
 
 from __future__ import annotations
 
@@ -8,53 +8,62 @@ from collections.abc import Awaitable, Callable
 
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.store import Store
-from awaken.control.tasks import alone, keep_on, start_logged
+from awaken.control.tasks import OwnedTasks, or_log
 
 LISTEN_AFTER = 0.05
+"""Seconds between the first subscription and the first read: most short runs are over by then."""
 RETRY_LISTENING = 1.0
-_FAILED = "commands from other processes cannot be read, and are tried again"
+_FAILED = "commands from other processes cannot be read; the next attempt follows"
 log = logging.getLogger("awaken.runtime")
 
 Hear = Callable[[ThreadCommand], Awaitable[object]]
-"""Lets the run of a command's thread know of it, if one is live here."""
+"""Is called with each command. An error in it is logged, unless the store is unavailable: then the
+listener starts again and reads every command that still waits."""
 
 
-class Listener:
-    """Passes commands on to live runs, as long as there are any."""
+class CommandListener:
+    """Reads commands from the store, as long as it has subscribers, and calls each with them."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._tasks = OwnedTasks(log)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._soon: asyncio.TimerHandle | None = None
-        self._listening: asyncio.Task[None] | None = None
+        self._begin: asyncio.TimerHandle | None = None
+        self._subscribers: dict[Hear, None] = {}
 
-    def start(self, hear: Hear) -> None:
-        """Listen from soon on; most runs of a test are over by then."""
+    def subscribe(self, hear: Hear) -> None:
+        """Call `hear` with every command that is sent from now on, until `unsubscribe`.
+
+        Commands that waited before may be among them; a subscriber that needs all of those reads
+        them from the store. To subscribe twice is to subscribe once.
+        """
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
-            # What listened in an event loop that is over has ended with it.
-            self._loop, self._soon, self._listening = loop, None, None
-        if self._soon is None:
-            self._soon = loop.call_later(LISTEN_AFTER, self._listen, hear)
+            # The subscribers of an event loop that is closed have ended with it.
+            self._loop, self._begin = loop, None
+            self._subscribers.clear()
+        self._subscribers[hear] = None
+        if self._begin is None:
+            self._begin = loop.call_later(LISTEN_AFTER, self._start)
 
-    def _listen(self, hear: Hear) -> None:
-        listening = keep_on(lambda: self._pass_on(hear), RETRY_LISTENING, _FAILED, log)
-        self._listening = start_logged(listening, _FAILED, log)
+    def unsubscribe(self, hear: Hear) -> None:
+        """Call `hear` no more. The store is not read while there are no subscribers."""
+        self._subscribers.pop(hear, None)
+        if not self._subscribers and self._begin is not None:
+            self._begin.cancel()
+            self._begin = None
+            self._tasks.cancel()
 
-    def stop(self) -> None:
-        """No run is live, so no command is for this process."""
-        if self._soon is not None:
-            self._soon.cancel()
-        if self._listening is not None:
-            self._listening.cancel()
-        self._soon = self._listening = None
+    def _start(self) -> None:
+        self._tasks.start_repeating(self._pass_on, RETRY_LISTENING, _FAILED)
 
-    async def _pass_on(self, hear: Hear) -> None:
-        """Tell live runs of every command that waits, and of those that come."""
+    async def _pass_on(self) -> None:
+        """Call the subscribers with every command that waits, and with those that come."""
         after = 0
         while True:
             commands = await self._store.next_commands(after)
             for command in commands:
-                thread_id = command.thread_id
-                await alone(hear(command), f"thread {thread_id} cannot be told of a command", log)
+                failed = f"thread {command.thread_id} cannot be told of a command"
+                for hear in tuple(self._subscribers):
+                    await or_log(hear(command), failed, log)
             after = commands[-1].id

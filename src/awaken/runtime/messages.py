@@ -1,4 +1,4 @@
-"""Bringing messages from one thread's agent to another's."""
+"""Delivering messages from the agent of one thread to the agent of another."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from awaken.contract.background import DurableMessageRequest
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.store import Store
 from awaken.control.cancel import first_of
-from awaken.control.tasks import start_logged
+from awaken.control.tasks import OwnedTasks
 from awaken.domain.identity import RequestOrigin, RunMode
 from awaken.domain.message import Message, MessageMetadata
 from awaken.domain.result import AgentRunResult
@@ -24,8 +24,8 @@ log = logging.getLogger("awaken.runtime")
 
 
 class Messages:
-    """Keeps messages for the threads they are meant for, and wakes those that nobody runs: a
-    `DurableMessageSink`."""
+    """Stores messages for the threads they are sent to, and starts a run in a thread that has none
+    open: a `DurableMessageSink`."""
 
     def __init__(
         self,
@@ -33,15 +33,17 @@ class Messages:
         clock: Clock,
         deliver: Callable[[str], Awaitable[None]],
         run: Callable[[RunRequest], Awaitable[AgentRunResult]],
+        tasks: OwnedTasks,
     ) -> None:
         self._store = store
         self._clock = clock
         self._deliver = deliver
         self._run = run
-        self._waking: set[asyncio.Task[None]] = set()
+        self._tasks = tasks
 
     async def deliver(self, request: DurableMessageRequest) -> None:
-        """Keep a message for its recipient, once; whoever runs the thread next reads it.
+        """Store a message for its recipient, once: the thread's open run, or its next one, reads
+        it.
 
         Raises:
             NotFound: there is no such thread.
@@ -61,15 +63,15 @@ class Messages:
             )
         )
         if not number:
-            return  # it has come before, and was read
+            return  # it was stored before, and a run has read it
         await self._deliver(thread_id)
         reading = await self._wake(thread_id, request.recipient_agent_id, number)
         if reading is not None:
-            # Whoever sends it forgets it now: first, the run that reads it is on record.
+            # The sender forgets the message when this returns, so a run must have it on record.
             await self._taken(thread_id, number, reading)
 
-    async def _taken(self, thread_id: str, number: int, reading: asyncio.Future[None]) -> None:
-        """Wait until a run has taken a message up, or will not."""
+    async def _taken(self, thread_id: str, number: int, reading: asyncio.Task[None]) -> None:
+        """Wait until a run has read a message, or `reading` has ended without that."""
         seen = 0
 
         async def changed() -> None:
@@ -83,8 +85,11 @@ class Messages:
             await first_of(changed(), is_read())
 
     async def wake(self, commands: Sequence[ThreadCommand], agents: Collection[str]) -> None:
-        """Let these agents read what others have written to threads in which nobody runs: whoever
-        took the messages may have died before it could start a run, or not have the agent."""
+        """Start runs of `agents` in threads without an open run that other agents have written to.
+
+        The process that stored a message may have died before it could start such a run, or may
+        not have the agent.
+        """
         written = {c.thread_id: c.id for c in commands if any(map(_is_from_agent, c.messages))}
         for thread_id, number in written.items():
             context = await self._store.load_context(thread_id, tail=0)
@@ -94,20 +99,16 @@ class Messages:
 
     async def _wake(
         self, thread_id: str, agent_id: str | None, number: int
-    ) -> asyncio.Future[None] | None:
-        """Start a run in a thread where none is open, if a command still waits there; one that
-        waits is woken by the command."""
+    ) -> asyncio.Task[None] | None:
+        """Start a run in a thread that has none open, if the command still waits. Returns `None` if
+        no run is needed: an open one is told of the command by its owner."""
         thread = await self._store.load_thread(thread_id)
         if thread is None or thread.owner is not None or thread.open_run_id is not None:
             return None
         if not await self._store.is_pending(number):
             return None
-        task = start_logged(
-            self._read(thread_id, agent_id), f"thread {thread_id} was not woken", log
-        )
-        self._waking.add(task)
-        task.add_done_callback(self._waking.discard)
-        return task
+        reading = self._read(thread_id, agent_id)
+        return self._tasks.start_logged(reading, f"thread {thread_id} was not woken")
 
     async def _read(self, thread_id: str, agent_id: str | None) -> None:
         try:
@@ -122,9 +123,9 @@ class Messages:
                 )
             )
         except (RunLeft, ThreadAlreadyRunning):
-            return  # somebody else reads it
+            return  # another run reads it
         except AwakenError as error:
-            # The message is kept: the thread's next run reads it.
+            # The message stays in the store: the thread's next run reads it.
             log.warning("thread %s was not woken: %s", thread_id, error)
 
 

@@ -11,8 +11,8 @@ from awaken.errors import ConfigError
 class OneLoop:
     """Binds a runtime to the first event loop that uses it, until that loop is closed.
 
-    What is live in a runtime wakes its waiters in one loop only: a second loop would hang, or fail
-    after the work was done.
+    The locks, events and tasks of a runtime belong to one event loop: work in a second one would
+    wait for ever, or fail after it was done.
     """
 
     def __init__(self) -> None:
@@ -20,10 +20,10 @@ class OneLoop:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def bind(self) -> None:
-        """Say that the runtime is used here.
+        """Bind the runtime to the running event loop.
 
         Raises:
-            ConfigError: it belongs to another event loop, which is open.
+            ConfigError: it is bound to another event loop, which is open.
         """
         loop = asyncio.get_running_loop()
         if loop is self._loop:
@@ -37,6 +37,6 @@ class OneLoop:
             self._loop = loop
 
     def find(self) -> asyncio.AbstractEventLoop | None:
-        """The loop the runtime belongs to; `None` if there is none, or it was closed."""
+        """The loop the runtime is bound to. Returns `None` if it has none, or that was closed."""
         loop = self._loop
         return None if loop is None or loop.is_closed() else loop

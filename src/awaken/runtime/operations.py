@@ -1,4 +1,5 @@
-"""Steering runs wherever they are: live here, live in another process, or waiting in the store."""
+"""What can be done to a run by its id, wherever it is: live here, live in another process, or
+waiting in the store. Runs are found, cancelled, answered, sent messages, and resumed."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ log = logging.getLogger("awaken.runtime")
 
 
 class Whereabouts(msgspec.Struct, frozen=True, gc=False):
-    """A thread, the run that is open in it, and whether somebody carries it on."""
+    """A thread, its open run (or the run that was asked for), and the thread's owner, if any."""
 
     thread_id: str
     run: RunRecord | None
@@ -47,8 +48,8 @@ class Whereabouts(msgspec.Struct, frozen=True, gc=False):
 
 
 async def find(runtime: AgentRuntime, id: str) -> Whereabouts | None:
-    """Where the run of a run or thread id is; nothing if nobody knows the id, or if it names a
-    thread and the run of another one."""
+    """Find the run of a run or thread id. Returns `None` if the id is unknown, or if it names a
+    thread and also a run of another thread."""
     context = await runtime.store.load_context(id, tail=0)
     record = await runtime.store.load_run(id)
     if context is not None and record is not None and record.thread_id != id:
@@ -70,15 +71,15 @@ def _is_open(run: RunRecord | None) -> bool:
 
 
 async def cancel(runtime: AgentRuntime, id: str) -> bool:
-    """Cancel a run by its run or thread id, also one nobody carries on, and all it has started;
-    false if nothing is open."""
+    """Cancel a run by its run or thread id, and all it has started; a run without an owner is ended
+    here. Returns false if nothing is open."""
     told = await tell_to_end(runtime, id)
     await end_told(runtime, told)
     return bool(told)
 
 
 class Reached(msgspec.Struct, frozen=True):
-    """What a cancel has reached: the run it was for, and the threads of all runs that were told."""
+    """What a cancel has reached: the run it was for, and the threads of all cancelled runs."""
 
     run: RunRecord | None
     live: ActiveRun | None
@@ -89,10 +90,10 @@ class Reached(msgspec.Struct, frozen=True):
 
 
 async def tell_to_end(runtime: AgentRuntime, id: str) -> Reached:
-    """Tell a run, by its run or thread id, and all it has started to end; also one that has ended
-    may have left something open. False if there is nothing.
+    """Cancel a run, by its run or thread id, and all it has started. A run that has ended may have
+    left delegates or tasks open. The result is false if nothing is open.
 
-    It is kept for all of them at once: a run whose process dies on the way ends all the same.
+    The store takes the cancel for all of them at once: it holds even if this process dies now.
     """
     live = runtime.active.find(id)
     place = await find(runtime, live.thread_id if live is not None else id)
@@ -101,13 +102,13 @@ async def tell_to_end(runtime: AgentRuntime, id: str) -> Reached:
     if place is not None and not await _has_gone_on(runtime, id, run):
         now = runtime.clock.now_ms()
         threads = await runtime.store.cancel_tree(place.thread_id, at_ms=now)
-    # A run that has not committed anything yet is known here alone.
+    # A run that has made no commit yet is known only to this process.
     runtime.cancel(id)
     return Reached(run, live, threads)
 
 
 async def _has_gone_on(runtime: AgentRuntime, id: str, run: RunRecord | None) -> bool:
-    """Whether a thread has another open run than the one that is named."""
+    """Whether `id` names a run that is over, and its thread has another one open."""
     if run is None or _is_open(run) or id != run.run_id:
         return False
     thread = await runtime.store.load_thread(run.thread_id)
@@ -115,14 +116,14 @@ async def _has_gone_on(runtime: AgentRuntime, id: str, run: RunRecord | None) ->
 
 
 async def end_told(runtime: AgentRuntime, told: Reached) -> None:
-    """End what was told to end and is carried on by nobody."""
+    """End the cancelled runs that have no owner."""
     await end_all(runtime, told.threads)
     if _is_open(told.run):
         await _take_question_back(runtime, told.run)
 
 
 async def _take_question_back(runtime: AgentRuntime, run: RunRecord | None) -> None:
-    """Let whoever waits for a delegate go on, once that is cancelled: nobody has to be asked."""
+    """Answer the questions of a cancelled delegate, so that the run it works for goes on."""
     parent = await parent_of(runtime.store, run)
     if run is None or parent is None:
         return
@@ -134,11 +135,11 @@ async def _take_question_back(runtime: AgentRuntime, run: RunRecord | None) -> N
         try:
             await decide(runtime, parent.run_id, [(ticket.key, no)])
         except InvalidResume as error:
-            log.info("somebody has answered for run %s: %s", run.run_id, error)
+            log.info("a question of run %s was answered meanwhile: %s", run.run_id, error)
 
 
 async def descendants(store: Store, thread_id: str) -> list[Thread]:
-    """The threads of the runs a thread's runs have started, and those beneath them."""
+    """The threads of all runs that the runs of a thread have started, at any depth."""
     found: list[Thread] = []
     query = ThreadQuery(ancestor_thread_id=thread_id, limit=_MANY)
     while True:
@@ -150,9 +151,10 @@ async def descendants(store: Store, thread_id: str) -> list[Thread]:
 
 
 async def send(runtime: AgentRuntime, id: str, messages: Sequence[Message]) -> bool:
-    """Write to a run that somebody carries on; the model reads it at its next step.
+    """Send messages to a run that has an owner; the model reads them at its next step.
 
-    What comes too late for this run is read by the next one of its thread. False if nobody runs.
+    Messages that come too late for this run are read by the next one of its thread. Returns false
+    if no process runs the thread.
     """
     if not messages:
         return False
@@ -167,11 +169,11 @@ async def send(runtime: AgentRuntime, id: str, messages: Sequence[Message]) -> b
 
 
 async def decide(runtime: AgentRuntime, id: str, decisions: Sequence[Decision]) -> Whereabouts:
-    """Answer tickets of a run, all or none; whoever carries the run on is told.
+    """Answer tickets of a run, all or none, and tell the run's owner. Returns where the run is now.
 
     Raises:
-        InvalidResume: no such run, or an answer fits no open ticket: nothing was changed. Or the
-            run works for one that has ended: then it is cancelled.
+        InvalidResume: there is no such run, or an answer fits no open ticket; nothing was changed.
+            Or the run works for a run that has ended; then it is cancelled.
     """
     live = runtime.active.find(id)
     thread_id = live.thread_id if live is not None else id
@@ -190,27 +192,28 @@ async def decide(runtime: AgentRuntime, id: str, decisions: Sequence[Decision]) 
     except (DecisionRefused, NotFound) as error:
         raise InvalidResume(error) from error
     await runtime.deliver(place.thread_id)
-    # Looked up again: an owner that is there now sees the answers before it gives the thread up.
+    # Looked up again: an owner that is there now reads the answers before it releases the thread.
     now = await find(runtime, thread_id) or place
     if asks_through is None or now.owner is not None:
         return now
-    # The task it works in goes on with it.
+    # The owner of the task that the run works in resumes it.
     task = await find(runtime, asks_through.run_id)
     return msgspec.structs.replace(now, owner=task.owner) if task is not None else now
 
 
 def _is_orphan(run: RunRecord) -> bool:
-    """Whether a run that has no parent to carry it on would need one."""
+    """Whether an open run is a delegate: only the run it works for could resume it."""
     return run.is_delegated and _is_open(run)
 
 
 async def _as_its_parent_asks(
     runtime: AgentRuntime, run: RunRecord, parent: RunRecord, decisions: Sequence[Decision]
 ) -> list[Decision]:
-    """Answers to a delegate's tickets, as answers to those its parent has put for it.
+    """Translate answers to a delegate's tickets into answers to the tickets of its parent that ask
+    the same.
 
     Raises:
-        InvalidResume: there are none such.
+        InvalidResume: the parent does not ask the same, or an answer does not fit.
     """
     asked = TicketQuery(run_id=run.run_id, status=TicketStatus.OPEN, limit=_MANY)
     mine = await runtime.store.list_tickets(asked)
@@ -243,7 +246,7 @@ async def _as_its_parent_asks(
 
 
 async def interrupted(runtime: AgentRuntime) -> list[RunRecord]:
-    """Runs, and tasks, that nobody carries on, of agents this runtime has."""
+    """The runs, and background tasks, that have no owner and that this runtime can resume."""
     found: list[RunRecord] = []
     for record in await runtime.store.list_interrupted(now_ms=overdue_at(runtime)):
         try:
@@ -252,21 +255,22 @@ async def interrupted(runtime: AgentRuntime) -> list[RunRecord]:
         except StoreUnavailable:
             raise
         except Exception:
-            # One record nobody can read must not keep the others from being found.
+            # One unreadable record must not hide the others.
             log.exception("run %s cannot be read, and is left alone", record.run_id)
     return found
 
 
 def overdue_at(runtime: AgentRuntime) -> int:
-    """The time before which an answer had to come: one that came in time may be on its way."""
+    """Questions with a deadline before this time are overdue. An answer that was given in time may
+    still be on its way, so it lies a little before now."""
     return runtime.clock.now_ms() - EXPIRY_GRACE_MS
 
 
 async def is_to_go_on(runtime: AgentRuntime, record: RunRecord) -> bool:
-    """Whether a run, or task, that the store has as interrupted is this runtime's to carry on.
+    """Whether this runtime should resume a run, or task, that the store lists as interrupted.
 
-    A delegate is carried on by the run it works for, as long as that is open. What only has to end
-    needs no agent for that, unless it is elsewhere.
+    A delegate is resumed by the run it works for, as long as that is open. A run that only has to
+    end needs no agent for that, unless a backend runs it.
     """
     if runtime.active.find_by_thread(record.thread_id) is not None:
         return False
@@ -291,7 +295,7 @@ async def is_to_go_on(runtime: AgentRuntime, record: RunRecord) -> bool:
 
 
 async def _is_to_end(runtime: AgentRuntime, run: RunRecord) -> bool:
-    """Whether a run that nobody carries on was told to end, or has nobody to work for."""
+    """Whether a run without an owner was cancelled, or is a delegate whose parent has ended."""
     if run.is_delegated and await parent_of(runtime.store, run) is None:
         return True
     return await _is_cancelled(runtime, run)
@@ -305,7 +309,7 @@ async def _is_cancelled(runtime: AgentRuntime, run: RunRecord) -> bool:
 
 
 def agent_of(record: RunRecord) -> str | None:
-    """The agent whose run, or task, it is."""
+    """The id of the agent whose run, or task, a record describes."""
     return KeptTask.of(record).task.parent_context.agent_id if is_task(record) else record.agent_id
 
 
@@ -316,7 +320,7 @@ async def _is_left_to_parent(runtime: AgentRuntime, run: RunRecord) -> bool:
 
 
 async def _is_only_told(runtime: AgentRuntime, run: RunRecord, now_ms: int) -> bool:
-    """Whether a run that waits for answers has got nothing but messages: it reads them later."""
+    """Whether a run that waits for answers got only messages, which it reads when it goes on."""
     tickets = run.waiting.tickets if run.waiting is not None else ()
     if not tickets or any(t.expires_at is not None and t.expires_at <= now_ms for t in tickets):
         return False
@@ -325,30 +329,30 @@ async def _is_only_told(runtime: AgentRuntime, run: RunRecord, now_ms: int) -> b
 
 
 async def take_up_task(runtime: AgentRuntime, record: RunRecord) -> None:
-    """Carry on a task that nobody carries on, or end it."""
+    """Resume a background task that has no owner, or end it if it cannot go on."""
     try:
         await runtime.tasks.take_up(record, runtime.registry.snapshot())
     except (ThreadAlreadyRunning, ThreadOwned):
-        return  # another process was quicker
+        return  # another process has resumed it
     except StoreError:
         raise
     except Exception:
-        # One record nobody can read must not keep the others from being taken up.
+        # One unreadable record must not keep the caller from resuming the others.
         log.exception("task %s could not be taken up", record.run_id)
 
 
 async def go_on(
     runtime: AgentRuntime, run: RunRecord, sink: EventSink | None = None
 ) -> AgentRunResult:
-    """Carry a run on from its last commit, with the agent that spoke last; or end it, if it only
-    has to end and its agent is not here.
+    """Resume a run from its last commit, with the agent that spoke last. A cancelled run whose
+    agent is not here is only ended.
 
     Raises:
-        ThreadAlreadyRunning: somebody else does so by now.
+        ThreadAlreadyRunning: another process has resumed it.
         AgentLoopError: it broke off.
     """
     if run.is_delegated and not await _is_cancelled(runtime, run):
-        # Whoever it works for is gone or has ended: nobody waits for its answer.
+        # The run it works for is gone or has ended: no run waits for its answer.
         now = runtime.clock.now_ms()
         await runtime.store.send(ThreadCommand.cancel(run.thread_id, run.run_id, at_ms=now))
     if not has_agent(runtime, run) and not is_elsewhere(run) and await _is_cancelled(runtime, run):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from awaken.contract.commits import CallEntry, CallPhase, child_id
+from awaken.control.tasks import log_end
 from awaken.domain.lifecycle import CancelledEnd, RunStatus
 from awaken.domain.receipt import CancelItem, CancelOutcome, CancelReceipt
 from awaken.domain.run import RunRecord
@@ -24,24 +25,19 @@ _MAY_HAVE = "it is unknown whether it took effect"
 _TOO_LATE = "it had not ended in time"
 log = logging.getLogger("awaken.runtime")
 
-Spawn = Callable[[Awaitable[None]], asyncio.Task[None]]
-"""Starts a task that somebody owns."""
 
+async def cancel_with_receipt(runtime: AgentRuntime, id: str, deadline: float) -> CancelReceipt:
+    """Cancel a run and all it has started. Returns within `deadline` seconds what became of them.
 
-async def cancel_with_receipt(
-    runtime: AgentRuntime, id: str, deadline: float, spawn: Spawn
-) -> CancelReceipt:
-    """Cancel a run and all it has started, and say within `deadline` seconds what became of it.
-
-    That it is to end is kept first. What takes longer goes on in a task that `spawn` starts,
-    whoever waits for it.
+    The cancel is stored first. If their end takes longer than the deadline, it goes on in a task
+    of the runtime, also when the caller is cancelled.
     """
     since = runtime.clock.now_ms() // 1000
     told = await tell_to_end(runtime, id)
     if not told:
         return CancelReceipt(accepted=False)
     tree = _Tree(runtime, told, since)
-    ending = spawn(end_told(runtime, told))
+    ending = runtime.owned.start(end_told(runtime, told), f"cancel {id}")
     try:
         async with asyncio.timeout(deadline):
             await asyncio.shield(ending)
@@ -50,13 +46,8 @@ async def cancel_with_receipt(
         pass
     finally:
         if not ending.done():
-            ending.add_done_callback(_ended_late)
+            log_end(ending, "a cancel that took longer than its deadline has failed", log)
     return CancelReceipt(accepted=True, items=tuple(await tree.items()))
-
-
-def _ended_late(ending: asyncio.Task[None]) -> None:
-    if not ending.cancelled() and (error := ending.exception()) is not None:
-        log.error("a cancel that took too long has failed", exc_info=error)
 
 
 class _Tree:

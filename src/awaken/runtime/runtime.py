@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import msgspec
@@ -27,6 +27,7 @@ from awaken.contract.store import Store
 from awaken.contract.threads import ThreadContext
 from awaken.contract.tool import traits_of
 from awaken.control.cancel import CancellationToken, interruptible, is_ours
+from awaken.control.tasks import OwnedTasks
 from awaken.domain.identity import RunMode
 from awaken.domain.lifecycle import RunStatus, Suspended
 from awaken.domain.recovery import ToolEffect
@@ -53,7 +54,7 @@ from awaken.runtime.active import ActiveRun, ActiveRuns
 from awaken.runtime.closing import CANCEL_GRACE, cancel_and_wait, wait_or_tear_down
 from awaken.runtime.control import LiveControl
 from awaken.runtime.delegates import Delegates
-from awaken.runtime.listen import Listener
+from awaken.runtime.listen import CommandListener
 from awaken.runtime.messages import Messages
 from awaken.runtime.one_loop import OneLoop
 from awaken.runtime.opening import Opening, local_run, remote_run
@@ -92,8 +93,10 @@ class AgentRuntime(LiveControl):
         ids: Ids = UUID7,
         tool_threads: int = DEFAULT_LIMIT,
     ) -> None:
-        self._listener = Listener(store)
-        super().__init__(store, clock, ActiveRuns(self._listener.stop))
+        super().__init__(store, clock, ActiveRuns())
+        self.commands = CommandListener(store)
+        self.active.changes.subscribe(self._listen_while_live)
+        self.owned = OwnedTasks(log)
         self.registry = registry
         self.profiles = profiles
         self.ids = ids
@@ -101,7 +104,6 @@ class AgentRuntime(LiveControl):
         self.closed = False
         self.one_loop = OneLoop()
         self.left_alone: set[str] = set()
-        self.when_left: Callable[[str], None] = lambda thread_id: None
         self.delegates = Delegates(
             self.run,
             store,
@@ -120,11 +122,11 @@ class AgentRuntime(LiveControl):
             self.deliver,
             self.delegates,
             self.accounts,
-            lambda: self._listener.start(self.hear),
+            self._listen,
             self.tool_threads,
             self.unkept,
         )
-        self.messages = Messages(store, clock, self.deliver, self.run)
+        self.messages = Messages(store, clock, self.deliver, self.run, self.owned)
         self.outboxes = Outboxes(store, clock, self.messages, self.tasks)
         self._leaving = CancellationToken()
         self._leaving_taken_up = CancellationToken()
@@ -152,7 +154,7 @@ class AgentRuntime(LiveControl):
         self.unkept.keep_trying()
         slot = await self._slot(request)
         slot.left_on_close = request.left_on_close
-        self._listener.start(self.hear)
+        self._listen()
         # A task of its own: a caller who is cancelled must not tear the run out of a commit.
         task = slot.task = asyncio.ensure_future(
             self._drive(request, slot, sink or NullEventSink(), inherited or Inherited())
@@ -229,7 +231,7 @@ class AgentRuntime(LiveControl):
         slot.release()
         broke_off = task.cancelled() or task.exception() is not None
         if slot.missed or slot.told_early or (not broke_off and task.result().waits):
-            self.when_left(slot.thread_id)
+            self.unattended.tell(slot.thread_id)
 
     def _leave_of(self, request: RunRequest) -> CancellationToken:
         """What tells a run that it is to be left."""
@@ -297,7 +299,7 @@ class AgentRuntime(LiveControl):
             log.exception("thread %s could not be given up", fence.thread_id)
 
     async def _has_left(self, thread_id: str) -> None:
-        self.when_left(thread_id)
+        self.unattended.tell(thread_id)
 
     async def _run_elsewhere(self, opening: Opening) -> AgentRunResult:
         """Run an agent on its backend, or end a run that is not to be carried on.
@@ -512,12 +514,21 @@ class AgentRuntime(LiveControl):
         await self._close(leave=False, grace=CANCEL_GRACE)
 
     async def _close(self, *, leave: bool, grace: float) -> None:
-        """Wait for what is live, though not for ever; nobody is listened to any more."""
+        """Wait for the live runs and for the runtime's own tasks, each for a limited time."""
         self._leaving_taken_up.cancel()
         await wait_or_tear_down(self.active.all(), grace)
         await self.tasks.close(leave=leave, grace=grace)
         await self.unkept.close(CANCEL_GRACE)
-        self._listener.stop()
+        self.commands.unsubscribe(self.hear)
+        await self.owned.close(CANCEL_GRACE)
+
+    def _listen(self) -> None:
+        """Hear of commands that other processes send to the runs that are live here."""
+        self.commands.subscribe(self.hear)
+
+    def _listen_while_live(self, run: ActiveRun) -> None:
+        if run.has_ended and not self.active:
+            self.commands.unsubscribe(self.hear)
 
 
 class _Interrupted(Exception):

@@ -1,4 +1,8 @@
-"""What runs and tasks here have done that the store, which was away, has not taken yet."""
+"""Commits of runs and background tasks that the store, being unavailable, has not taken yet.
+
+A thread stays claimed by this process until its commits are made. Another process would find calls
+without an outcome there, and report as unknown what is known here.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +16,14 @@ from awaken.control.tasks import log_error, start_logged
 from awaken.errors import CommitUnknown, StoreError, StoreUnavailable
 
 PAUSE = 2.0
-"""Seconds between two tries to make what is held."""
+"""Seconds between two attempts to make the commits."""
 log = logging.getLogger("awaken.runtime")
 
 
 class Held:
-    """The commits of a thread that are still to be made, in their order, and what follows them.
+    """The commits of one thread that are still to be made, in order, and what to call after them.
 
-    They are made by one caller at a time; another one waits for the `lock`.
+    One caller at a time makes them, holding the `lock`.
     """
 
     __slots__ = ("commits", "fence", "lock", "then")
@@ -31,7 +35,7 @@ class Held:
         self.lock = asyncio.Lock()
 
     def lost(self, error: object) -> None:
-        """Say what is lost with these commits."""
+        """Log what is lost with these commits."""
         entries = [entry for commit in self.commits for entry in commit.calls]
         calls = sorted({f"{entry.tool_name} ({entry.key})" for entry in entries})
         what = f"what these calls came to is lost: {', '.join(calls)}"
@@ -43,11 +47,7 @@ _END_LOST = "how it ended is lost"
 
 class Unkept:
     """Commits that are still to be made, by thread. As long as there are any, they are tried again
-    from time to time.
-
-    A thread stays this process's until they are: another one would find calls without an outcome,
-    and report as unknown what is known here.
-    """
+    every `PAUSE` seconds."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -65,8 +65,8 @@ class Unkept:
         commits: Sequence[ThreadCommit],
         then: Callable[[], Awaitable[None]],
     ) -> None:
-        """Keep the commits of a run or a task that is over here; they are made in their order.
-        `then` is called when the thread was given up."""
+        """Hold the commits of a run or background task that has ended here. `then` is called once
+        they are made and the thread is released."""
         held = Held(fence, list(commits), then)
         if self._closed:
             held.lost("the runtime is closed")
@@ -75,17 +75,19 @@ class Unkept:
         self.keep_trying()
 
     def keep_trying(self) -> None:
-        """Try again from time to time, in this event loop, as long as something is held."""
+        """Start the task that tries again, in this event loop, if any commits are held."""
         if not self._held:
             return
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
-            # What tried in an event loop that is over has ended with it.
+            # The task and the locks of an event loop that is closed have ended with it.
             self._loop, self._keeper = loop, None
             for held in self._held.values():
                 held.lock = asyncio.Lock()
         if self._keeper is None or self._keeper.done():
-            self._keeper = start_logged(self._keep_trying(), "what is held is not tried again", log)
+            self._keeper = start_logged(
+                self._keep_trying(), "commits that are held are not tried again", log
+            )
 
     async def _keep_trying(self) -> None:
         while self._held:
@@ -93,8 +95,8 @@ class Unkept:
             await self.try_again()
 
     async def try_again(self, thread_id: str | None = None) -> None:
-        """Try to make the commits of one thread, or of all; what the store does not take is only
-        logged, and stays held."""
+        """Try to make the commits of one thread, or of all. A failure is logged, and the commits
+        stay held."""
         for id in tuple(self._held) if thread_id is None else (thread_id,):
             try:
                 await self.settle(id)
@@ -102,17 +104,17 @@ class Unkept:
                 log_error(error, f"thread {id} is still held, with what is not on record", log)
 
     async def settle(self, thread_id: str) -> None:
-        """Make the commits of a thread, and give it up.
+        """Make the commits that are held for a thread, and release the thread.
 
         Raises:
-            StoreUnavailable, CommitUnknown: the store is still away; nothing is forgotten.
+            StoreUnavailable, CommitUnknown: the store still does not answer; the commits stay held.
         """
         held = self._held.get(thread_id)
         if held is None:
             return
         async with held.lock:
             if self._held.get(thread_id) is not held:
-                return  # the holder of the lock has made them
+                return  # the caller that held the lock has made them
             try:
                 while held.commits:
                     await commit_once(self._store, held.commits[0], is_tried=True)
@@ -127,8 +129,8 @@ class Unkept:
         await held.then()
 
     async def close(self, grace: float) -> None:
-        """Try once more, for so many seconds, and say what was lost if that was in vain. What comes
-        later is lost, too, and said."""
+        """Try once more, for `grace` seconds, and log what is lost. Commits that are held after
+        this are lost, and logged, too."""
         self._closed = True
         if self._keeper is not None:
             self._keeper.cancel()
@@ -146,12 +148,12 @@ class Unkept:
 async def commit_once(
     commits: Commits, commit: ThreadCommit, *, is_tried: bool = False
 ) -> Committed:
-    """Make a commit that has a run record exactly once, though the store's answer may get lost.
+    """Make a commit that has a run record exactly once, even if the store's answer gets lost.
 
-    `is_tried` says that it may have been made before.
+    `is_tried` says that the commit may have been made before.
 
     Raises:
-        StoreError: as `Commits.commit`; after `CommitUnknown` it may have been made.
+        StoreError: as `Commits.commit`; after `CommitUnknown` the commit may have been made.
     """
     if not is_tried:
         try:

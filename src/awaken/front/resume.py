@@ -1,0 +1,61 @@
+"""Resuming runs one by one, for programs that show what each of them does.
+
+A runtime that recovers resumes all of them by itself.
+"""
+
+from __future__ import annotations
+
+from awaken.contract.events import EventSink
+from awaken.domain.identity import RequestOrigin
+from awaken.domain.run import RunRecord
+from awaken.front.result import RunResult
+from awaken.front.runtime import Runtime
+from awaken.front.stream import RunStream
+from awaken.runtime import RunRequest, ending, operations
+
+
+def has_agent(runtime: Runtime, run: RunRecord) -> bool:
+    """Whether the runtime has the agent of a run."""
+    return ending.has_agent(runtime.engine, run)
+
+
+async def list_abandoned(runtime: Runtime) -> list[RunRecord]:
+    """The runs, and background tasks, that no process carries on and this runtime can resume."""
+    return await operations.interrupted(runtime.engine)
+
+
+async def resume_run(runtime: Runtime, run: RunRecord) -> RunResult:
+    """Resume a run from its last commit, and return how it ended. A run that only has to end needs
+    no agent for that.
+
+    Raises:
+        ThreadAlreadyRunning: another process has resumed it.
+        AgentLoopError: it broke off.
+    """
+    return RunResult.of(run.thread_id, await operations.go_on(runtime.engine, run))
+
+
+async def resume_task(runtime: Runtime, task: RunRecord) -> None:
+    """Resume a background task, or end it if it cannot go on. It works on after this returns."""
+    await operations.take_up_task(runtime.engine, task)
+
+
+def stream_resumed(runtime: Runtime, run: RunRecord) -> RunStream:
+    """Resume a run from its last commit as its first request asked for it, and read its events. It
+    waits for the answers to its questions."""
+    engine = runtime.engine
+    request = RunRequest(
+        thread_id=run.thread_id,
+        continue_run_id=run.run_id,
+        wait_for_decisions=True,
+        parent_run_id=run.parent_run_id,
+        dispatch_id=run.dispatch_id,
+        session_id=run.session_id,
+        transport_request_id=run.transport_request_id,
+        origin=run.request.origin if run.request is not None else RequestOrigin.USER,
+    )
+
+    async def start(sink: EventSink) -> RunResult:
+        return RunResult.of(run.thread_id, await engine.run(request, sink))
+
+    return RunStream(engine, start)

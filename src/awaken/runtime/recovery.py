@@ -1,0 +1,362 @@
+"""Resuming runs and background tasks that no process carries on, as long as a runtime is open.
+
+A run is abandoned when its process died or left it, when its questions were answered or it was
+cancelled while it waited, or when the time for an answer has passed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Iterable
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from awaken.contract.commands import ThreadCommand
+from awaken.control.cancel import first_of
+from awaken.control.tasks import OwnedTasks, log_error, or_log
+from awaken.domain.lifecycle import RunStatus
+from awaken.domain.run import RunRecord
+from awaken.errors import (
+    AwakenError,
+    RunLeft,
+    StoreError,
+    StoreUnavailable,
+    ThreadAlreadyRunning,
+    ThreadOwned,
+)
+from awaken.loop import AgentRunResult
+from awaken.runtime import operations
+from awaken.runtime.closing import CANCEL_GRACE
+from awaken.runtime.runtime import AgentRuntime
+from awaken.runtime.suspects import PROBATION, Suspects, is_suspect, most_suspect_first
+from awaken.runtime.task_records import is_task
+
+AT_ONCE = 100
+"""How many resumed runs may be live at the same time; further ones wait."""
+A_FEW = 10
+"""Up to so many threads with news are looked at one by one; for more, the whole store is."""
+ATTEMPTS = 3
+"""How often a run may fail to resume before callers that wait for it are told so."""
+LOOK_AROUND = 5.0
+"""Seconds between two searches of the whole store."""
+LONGEST_PAUSE = 300.0
+_CANNOT_LOOK = "cannot look for runs to resume"
+log = logging.getLogger("awaken.runtime")
+
+V = TypeVar("V")
+
+
+def _unread(thread_id: str) -> str:
+    return f"thread {thread_id} cannot be looked at"
+
+
+class ResumedRun(NamedTuple):
+    """A run as it stood when it was resumed, and the task that carries it on."""
+
+    record: RunRecord
+    task: asyncio.Task[AgentRunResult]
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """How often a run could not be resumed, when the next attempt may begin, and the last error."""
+
+    times: int
+    until: float
+    error: Exception
+
+
+class Recovery:
+    """Resumes abandoned runs, each in one task at a time. Attempts that fail come further and
+    further apart.
+
+    Before `start`, and without it, it resumes only runs that wait for their background tasks, when
+    those have news.
+    """
+
+    def __init__(self, engine: AgentRuntime) -> None:
+        self._engine = engine
+        self._room = asyncio.Semaphore(AT_ONCE)
+        self._suspects = Suspects(engine.store, engine.owned)
+        self._threads: dict[str, str] = {}
+        self.at_work: dict[asyncio.Task[Any], str] = {}
+        """The tasks that resume runs, with their threads."""
+        self._failures: dict[str, Failure] = {}
+        self._watching = OwnedTasks(log)
+        self._look_again_at = 0.0
+        self._sending: asyncio.Task[None] | None = None
+        self._commands: list[ThreadCommand] = []
+        self._unattended: set[str] = set()
+        self._news = asyncio.Event()
+        self._callers_own: set[str] = set()
+        self._unsubscribe = engine.unattended.subscribe(self._look_at)
+
+    async def recover(self) -> list[ResumedRun]:
+        """Resume every abandoned run, also those that failed before. Start runs for messages that
+        agents have sent to threads without one, and send what ended runs have left unsent.
+
+        Returns the runs that were resumed.
+        """
+        self._failures.clear()
+        self._send_left()
+        runs = await self.resume()
+        await self._wake(await self._engine.store.load_commands())
+        return runs
+
+    async def resume(self, thread: str | None = None) -> list[ResumedRun]:
+        """Resume what is abandoned, in one thread or in all. Returns the runs that were resumed.
+
+        Raises:
+            StoreUnavailable: the store does not answer.
+        """
+        engine, runs = self._engine, list[ResumedRun]()
+        await engine.unkept.try_again(thread)
+        if thread is None:
+            await engine.tasks.settle()
+        now_ms = operations.overdue_at(engine)
+        found = await engine.store.list_interrupted(now_ms=now_ms, thread_id=thread)
+        for record in sorted(found, key=most_suspect_first):
+            # A thread that is named has news, which may mend what failed before.
+            if thread is not None or not self._is_put_off(record):
+                runs.extend(await self._try(record))
+        return runs
+
+    async def goes_on(self, thread: str) -> bool:
+        """Resume the run of a thread. Returns whether it is being carried on, by this or before."""
+        return bool(await self.resume(thread)) or thread in self._threads.values()
+
+    async def _try(self, record: RunRecord) -> list[ResumedRun]:
+        """Resume a run or a background task, if it is this runtime's to carry on. Returns the run;
+        nothing for a task.
+
+        An error is noted and logged, so that one unreadable record does not hold up the others.
+        """
+        engine = self._engine
+        try:
+            if record.run_id in self._threads or not await operations.is_to_go_on(engine, record):
+                return []
+            if record.run_id in self._threads:
+                return []  # another call has resumed it during the reads above
+            if not is_task(record):
+                return [self._carry_on(record)]
+            if is_suspect(record):
+                self._hold(record, engine.owned.start(self._take_up_suspect(record)))
+                return []
+            await engine.tasks.take_up(record, engine.registry.snapshot())
+        except (ThreadAlreadyRunning, ThreadOwned):
+            return []  # another process has resumed it
+        except StoreUnavailable:
+            raise
+        except Exception as error:
+            self._note(record, error)
+        else:
+            self._failures.pop(record.run_id, None)
+        return []
+
+    # -- failures -----------------------------------------------------------------------------
+
+    def _note(self, record: RunRecord, error: Exception) -> None:
+        before = self._failures.get(record.run_id)
+        times = 1 if before is None else before.times + 1
+        pause = min(LOOK_AROUND * 2 ** min(times, 10), LONGEST_PAUSE)
+        until = asyncio.get_running_loop().time() + pause
+        self._failures[record.run_id] = Failure(times, until, error)
+        unforeseen = None if isinstance(error, AwakenError) else error
+        log.error("run %s could not be carried on: %s", record.run_id, error, exc_info=unforeseen)
+
+    def _is_put_off(self, record: RunRecord) -> bool:
+        failure = self._failures.get(record.run_id)
+        return failure is not None and asyncio.get_running_loop().time() < failure.until
+
+    def why_not(self, record: RunRecord, needed: Iterable[str]) -> str | None:
+        """Why this runtime will not resume an abandoned run that needs the runs `needed`. Returns
+        `None` if it will."""
+        enough = ATTEMPTS if self._is_started else 1
+        for run_id in (record.run_id, *needed):
+            failure = self._failures.get(run_id)
+            if failure is not None and failure.times >= enough:
+                return f"{run_id!r} fails here ({failure.error}); see to that, and call recover()"
+        agent = operations.agent_of(record)
+        if record.run_id in self._threads:
+            return None
+        if agent not in self._engine.registry.snapshot().agent_ids():
+            return f"this runtime has no agent {agent!r}; open one that has it, and recovers"
+        if not self._is_started:
+            return "this runtime does not recover what others have left; call recover()"
+        return None
+
+    # -- watching -----------------------------------------------------------------------------
+
+    @property
+    def _is_started(self) -> bool:
+        return bool(self._watching)
+
+    def start(self) -> None:
+        """From now on, resume each run that is answered, cancelled or abandoned."""
+        self._look_again_at = asyncio.get_running_loop().time() + LOOK_AROUND
+        self._engine.commands.subscribe(self.hear)
+        self._watching.start_repeating(self._watch, LOOK_AROUND, _CANNOT_LOOK)
+        self._send_left()
+
+    def stop(self) -> None:
+        """Resume nothing more. Runs that were resumed go on."""
+        self._unsubscribe()
+        self._engine.commands.unsubscribe(self.hear)
+        self._watching.cancel()
+
+    async def stopped(self) -> None:
+        """Wait, after `stop`, until nothing of it is under way."""
+        await self._watching.close(CANCEL_GRACE)
+
+    def leave_to_caller(self, thread: str | None) -> None:
+        """Do not resume the run of a thread, or any run if that is `None`, when its background
+        tasks have news: the caller does. This concerns only a recovery that was not started."""
+        if thread is None:
+            self._unsubscribe()
+        else:
+            self._callers_own.add(thread)
+
+    async def hear(self, command: ThreadCommand) -> None:
+        """Look at a command, soon."""
+        self._commands.append(command)
+        self._news.set()
+
+    def _look_at(self, thread_id: str) -> None:
+        """Look, soon, at a thread for which something may wait, and whose run is not live here."""
+        if self._is_started:
+            self._unattended.add(thread_id)
+            self._news.set()
+        elif not self._engine.closed and thread_id not in self._callers_own:
+            self._work_on(thread_id, self._resume_own(thread_id))
+
+    async def _watch(self) -> None:
+        loop, store = asyncio.get_running_loop(), self._engine.store
+        # What was sent before this began, or is lost with an attempt that failed.
+        self._commands = list(await store.load_commands())
+        self._news.set()
+        while True:
+            await self._wait_for_news(self._look_again_at - loop.time())
+            commands, self._commands = self._commands, []
+            threads, self._unattended = self._unattended, set()
+            self._news.clear()
+            unheard = [command for command in commands if not await self._is_heard(command)]
+            for thread_id in threads:
+                reading = store.load_commands(thread_id)
+                unheard.extend(await or_log(reading, _unread(thread_id), log) or ())
+            threads.update(command.thread_id for command in unheard)
+            if loop.time() >= self._look_again_at or len(threads) > A_FEW:
+                self._send_left()
+                await self.resume()
+                self._look_again_at = loop.time() + LOOK_AROUND
+            else:
+                for thread_id in threads:
+                    await or_log(self.resume(thread_id), _unread(thread_id), log)
+            await self._wake(unheard)
+
+    async def _wait_for_news(self, timeout: float) -> None:
+        try:
+            async with asyncio.timeout(timeout):
+                await self._news.wait()
+        except TimeoutError:
+            return
+
+    async def _is_heard(self, command: ThreadCommand) -> bool:
+        """Whether a run of the command's thread is live here: it was told of the command."""
+        heard = await or_log(self._engine.hear(command), _unread(command.thread_id), log)
+        return heard is not False
+
+    async def _wake(self, commands: Iterable[ThreadCommand]) -> None:
+        """Start runs that read what agents have sent to threads without an open run."""
+        engine, waiting = self._engine, dict[str, list[ThreadCommand]]()
+        for command in commands:
+            waiting.setdefault(command.thread_id, []).append(command)
+        agents = engine.registry.snapshot().agent_ids()
+        for thread_id, unread in waiting.items():
+            waking = engine.messages.wake(unread, agents)
+            await or_log(waking, f"thread {thread_id} could not be woken", log)
+
+    def _send_left(self) -> None:
+        """Send what ended runs have left in their outboxes, in a task: that may take long."""
+        if self._sending is None or self._sending.done():
+            sending = self._engine.outboxes.send_all(self._engine.registry.snapshot())
+            owned = self._engine.owned
+            self._sending = owned.start_logged(sending, "cannot look for messages to send")
+
+    def _work_on(self, thread_id: str, work: Coroutine[Any, Any, V]) -> asyncio.Task[V]:
+        """Start a task that resumes the run of a thread; it is in `at_work` until it ends."""
+        task = self._engine.owned.start(work, f"resume {thread_id}")
+        self.at_work[task] = thread_id
+        task.add_done_callback(self.at_work.pop)
+        return task
+
+    async def _resume_own(self, thread_id: str) -> None:
+        """Resume a run of this process that waits for its background tasks."""
+        engine = self._engine
+        while True:
+            try:
+                now_ms = operations.overdue_at(engine)
+                for run in await engine.store.list_interrupted(now_ms=now_ms, thread_id=thread_id):
+                    if run.is_background_task_waiting():
+                        await self._try(run)
+                return
+            except StoreUnavailable as error:
+                log.warning("cannot look for the run of thread %s: %s", thread_id, error)
+                await asyncio.sleep(LOOK_AROUND)
+            except Exception as error:
+                log_error(error, f"the run of thread {thread_id} does not go on", log)
+                return
+
+    # -- runs ---------------------------------------------------------------------------------
+
+    def _carry_on(self, record: RunRecord) -> ResumedRun:
+        task = self._work_on(record.thread_id, self._go_on(record))
+        self._hold(record, task)
+        return ResumedRun(record, task)
+
+    def _hold(self, record: RunRecord, task: asyncio.Task[Any]) -> None:
+        """Know until `task` has ended that it carries on the run, or the task, of a record."""
+        self._threads[record.run_id] = record.thread_id
+
+        def ended(task: asyncio.Task[Any]) -> None:
+            self._threads.pop(record.run_id, None)
+            # The error was logged; asyncio need not report that no caller has awaited it.
+            if not task.cancelled():
+                task.exception()
+
+        task.add_done_callback(ended)
+
+    async def _take_up_suspect(self, record: RunRecord) -> None:
+        """Resume a background task when its turn has come. The next suspect waits for it."""
+        engine = self._engine
+        async with self._suspects.turn(record):
+            try:
+                await engine.tasks.take_up(record, engine.registry.snapshot())
+            except (ThreadAlreadyRunning, ThreadOwned):
+                return  # another process has resumed it
+            except Exception as error:
+                self._note(record, error)
+                return
+            self._failures.pop(record.run_id, None)
+            await first_of(self._suspects.gets_ahead(record), asyncio.sleep(PROBATION))
+
+    async def _go_on(self, record: RunRecord) -> AgentRunResult:
+        async with self._suspects.turn(record), self._room:
+            try:
+                result = await operations.go_on(self._engine, record)
+            except (ThreadAlreadyRunning, RunLeft):
+                raise  # another process has resumed it, or will
+            except Exception as error:
+                if not self._engine.closed and not await self._is_over(record):
+                    self._note(record, error)
+                raise
+        self._failures.pop(record.run_id, None)
+        return result
+
+    async def _is_over(self, record: RunRecord) -> bool:
+        """Whether a run has ended meanwhile, by another process."""
+        try:
+            latest = await self._engine.store.load_run(record.run_id)
+        except StoreError:
+            return False  # it cannot be read now
+        return latest is None or latest.status is RunStatus.DONE

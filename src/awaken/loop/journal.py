@@ -20,6 +20,7 @@ from awaken.contract.commits import (
 from awaken.contract.events import EventSink, NullEventSink
 from awaken.contract.streams import StreamPiece
 from awaken.control.cancel import is_ours
+from awaken.control.tasks import start_task
 from awaken.domain.event import AgentEvent, RunEvent
 from awaken.domain.identity import RunIdentity
 from awaken.domain.message import Message
@@ -250,7 +251,7 @@ class Journal:
         if wait:
             return await self._keep(commits, commit, later)
         self.is_unsettled = True
-        self._under_way = asyncio.ensure_future(self._keep(commits, commit, later))
+        self._under_way = start_task(self._keep(commits, commit, later))
 
     def _with_the_rest(self, commit: ThreadCommit) -> ThreadCommit:
         """A commit with what few of them have."""

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from awaken.contract.streams import StreamPiece
+from awaken.control.tasks import start_task
 from awaken.loop.live import LiveRun
 from awaken.stream.accumulate import StreamAccumulator
 
@@ -54,7 +55,7 @@ class Pieces:
         piece = self._next(heard)
         if piece is not None:
             self._number = piece.number
-            self._writing = asyncio.ensure_future(self._write(piece))
+            self._writing = start_task(self._write(piece))
 
     def start_over(self) -> None:
         """What comes next goes on with something else than what was kept."""

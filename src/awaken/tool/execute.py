@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from awaken.codec import Json, clean_text
 from awaken.contract.tool import Tool, ToolCallContext, ToolOutput, traits_of
 from awaken.control.cancel import is_ours
+from awaken.control.tasks import start_task
 from awaken.domain.message import ToolCall
 from awaken.domain.schema import as_object, check_arguments
 from awaken.domain.tool import ToolError, ToolErrorKind, ToolResult
@@ -102,7 +103,7 @@ async def within(seconds: float, work: Callable[[], Awaitable[T]], ctx: ToolCall
     Raises:
         ToolError: it took longer, or waited so long for a thread that it never began.
     """
-    task = asyncio.get_running_loop().create_task(_settled(work))
+    task = start_task(_settled(work))
     try:
         await asyncio.wait((task,), timeout=seconds)
         in_time = task.done()

@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import IO, Self
 
 from awaken.codec import printable
+from awaken.control.tasks import start_logged
 
 log = logging.getLogger("awaken.backend.subprocess")
 
@@ -113,7 +114,8 @@ class Process:
         assert stdout is not None
         assert stderr is not None
         self._stdout = await self._reader(stdout, self._limit)
-        self._errors = asyncio.ensure_future(self._log(await self._reader(stderr, _PIECE)))
+        printed = self._log(await self._reader(stderr, _PIECE))
+        self._errors = start_logged(printed, "what a process prints to stderr cannot be read", log)
         transport, protocol = await self._loop.connect_write_pipe(
             lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), stdin
         )

@@ -14,6 +14,7 @@ from awaken.contract.background import (
     cut_short,
     terminal_event,
 )
+from awaken.control.tasks import start_task
 from awaken.errors import RunLeft, StateError
 from awaken.ext.background.admit import TaskOptions
 from awaken.ext.background.handles import Ended
@@ -34,7 +35,7 @@ async def launch(handle: TaskHandle, work: Work, options: TaskOptions) -> str:
     begun: asyncio.Future[None] | None = None
     try:
         if handle.journal is not None:
-            begun = asyncio.ensure_future(handle.journal.begin(handle.record, options.resume))
+            begun = start_task(handle.journal.begin(handle.record, options.resume))
             await asyncio.shield(begun)
             handle.begun = True
         handle.home.keep(handle.record)

@@ -12,7 +12,7 @@ from awaken.clock import Clock
 from awaken.contract.background import TaskStatus
 from awaken.contract.tool import CURRENT_CALL
 from awaken.control.cancel import first_of, is_ours
-from awaken.control.tasks import start_logged
+from awaken.control.tasks import start_logged, start_task
 from awaken.errors import Cancelled, RunLeft
 from awaken.ext.background.task import (
     CURRENT_TASK,
@@ -48,7 +48,7 @@ async def supervise(
         CancelledError: whoever supervises was told to leave off.
     """
     overdue = _Overdue()
-    body = asyncio.ensure_future(_in_scope(handle, work))
+    body = start_task(_in_scope(handle, work))
     body.add_done_callback(_seen)
     watch = start_logged(
         _watch(handle, overdue, deadline, grace, clock),

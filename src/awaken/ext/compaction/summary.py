@@ -11,6 +11,7 @@ import msgspec
 
 from awaken.contract.llm import InferenceRequest
 from awaken.control.cancel import is_ours
+from awaken.control.tasks import start_task
 from awaken.domain.inference import InferenceOverride
 from awaken.domain.message import Message, Text
 from awaken.errors import AwakenError, describe
@@ -100,7 +101,7 @@ class Jobs:
         before = self._jobs.pop(thread_id, None)
         if before is not None and not before.is_lost:
             before.future.cancel()
-        self._jobs[thread_id] = Job(task_id, plan, asyncio.ensure_future(work))
+        self._jobs[thread_id] = Job(task_id, plan, start_task(work))
         if len(self._jobs) > REMEMBERED:
             done = [thread for thread, job in self._jobs.items() if job.future.done()]
             for thread in done[: len(self._jobs) - REMEMBERED]:

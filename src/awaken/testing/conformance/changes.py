@@ -6,6 +6,7 @@ import asyncio
 
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.store import Store
+from awaken.control.tasks import start_task
 from awaken.testing.conformance.making import (
     PATIENCE,
     StoreCheck,
@@ -99,8 +100,8 @@ async def a_deed_to_many_threads_is_a_change_of_each(store: Store) -> None:
     """Waiters in the same process are woken by it, as by a commit."""
     for name in ("t", "u"):
         await write(store, name, run=record(f"run of {name}", name))
-    cancelling = asyncio.ensure_future(store.next_commands(0))
-    deleting = asyncio.ensure_future(store.changed("u", await store.changed("u", 0)))
+    cancelling = start_task(store.next_commands(0))
+    deleting = start_task(store.changed("u", await store.changed("u", 0)))
     await asyncio.sleep(0)
     async with asyncio.timeout(PATIENCE):
         await store.cancel_tree("t", at_ms=2)

@@ -27,6 +27,7 @@ from awaken.contract.backend import (
 )
 from awaken.contract.events import CollectingSink
 from awaken.control.cancel import CancellationToken
+from awaken.control.tasks import start_task
 from awaken.domain.identity import RunIdentity
 from awaken.domain.lifecycle import (
     BehaviorRequested,
@@ -245,8 +246,8 @@ async def under_way(
     subject: BackendSubject, way: Way, ask: Ask, backend: ExecutionBackend
 ) -> AsyncIterator[asyncio.Task[BackendRunResult]]:
     """A run of the slow agent, once it is at work; what is left of it is cancelled."""
-    run = asyncio.ensure_future(way(subject, ask, backend))
-    working = asyncio.ensure_future(subject.until_working())
+    run = start_task(way(subject, ask, backend))
+    working = start_task(subject.until_working())
     try:
         await asyncio.wait([run, working], timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
         if run.done():

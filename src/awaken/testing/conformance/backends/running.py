@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from awaken.control.tasks import start_task
 from awaken.domain.message import Message
 from awaken.testing.conformance.backends.asking import (
     Ask,
@@ -75,7 +76,7 @@ async def runs_after_one_another_are_apart(subject: BackendSubject, way: Way) ->
 async def runs_at_once_do_not_mix(subject: BackendSubject, way: Way) -> None:
     backend = subject.backend(ECHO)
     asks = [Ask(text=f"word {number}", run=f"run-{number}") for number in range(CROWD)]
-    runs = [asyncio.ensure_future(way(subject, ask, backend)) for ask in asks]
+    runs = [start_task(way(subject, ask, backend)) for ask in asks]
     _, stuck = await asyncio.wait(runs, timeout=CROWD * PATIENCE)
     for run in stuck:
         run.cancel()

@@ -15,9 +15,8 @@ from awaken.domain.progress import PROGRESS_ACTIVITY
 from awaken.domain.run import RunRecord, RunWaitingTicket
 from awaken.ext.background import TaskProgress, find_live_task
 from awaken.front import Runtime
+from awaken.front.records import descendants, is_task
 from awaken.front.tasks import BackgroundTask
-from awaken.runtime.operations import descendants
-from awaken.runtime.task_records import is_task
 
 GLANCE = 0.3
 """Seconds between two looks at tasks, who wake nobody when they report or ask something."""

@@ -36,10 +36,8 @@ from awaken.domain.lifecycle import RunStatus
 from awaken.domain.run import RunRecord
 from awaken.errors import AwakenError, ResolveError, RuntimeFault
 from awaken.front import Runtime
-from awaken.runtime import operations
-from awaken.runtime.delegates import parent_of
-from awaken.runtime.ending import has_agent
-from awaken.runtime.task_records import is_task
+from awaken.front.records import is_task, parent_of
+from awaken.front.resume import has_agent, list_abandoned, resume_run, resume_task
 
 
 @click.command(short_help="Go on with what a process has left behind.")
@@ -126,7 +124,7 @@ class Resumer:
         left = await desk.store.list_interrupted(now_ms=desk.now_ms())
         owners = await self._take_up_tasks()
         # Delegates are not among them: they go on with the runs they work for.
-        for run in await operations.interrupted(self.runtime.engine):
+        for run in await list_abandoned(self.runtime):
             if self.interrupts.ever_hit:
                 break
             if not is_task(run):
@@ -143,9 +141,9 @@ class Resumer:
 
     async def _try(self, run: RunRecord) -> Exit:
         try:
-            if run.is_delegated or not has_agent(self.runtime.engine, run):
+            if run.is_delegated or not has_agent(self.runtime, run):
                 # It only has to end.
-                ended = await operations.go_on(self.runtime.engine, run)
+                ended = await resume_run(self.runtime, run)
                 complain(f"run {run.run_id} of {run.agent_id}: {ending_words(ended.termination)}")
                 return Exit.DONE
             return await self._take_up(run)
@@ -182,9 +180,9 @@ class Resumer:
     async def _take_up_tasks(self, thread: str | None = None) -> set[str | None]:
         """Carry on the tasks that were left, of one thread or of all; returns whose they are."""
         owners: set[str | None] = set()
-        for run in await operations.interrupted(self.runtime.engine):
+        for run in await list_abandoned(self.runtime):
             if is_task(run) and thread in (None, parent_thread_of(run)):
-                await operations.take_up_task(self.runtime.engine, run)
+                await resume_task(self.runtime, run)
                 owners.add(parent_thread_of(run))
         return owners
 

@@ -37,9 +37,8 @@ from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket
 from awaken.domain.value import Value
 from awaken.ext.handoff.plugin import HANDOFF_TOOL
+from awaken.front.records import is_task, spending_in
 from awaken.front.tasks import BackgroundTask
-from awaken.runtime.delegates import spending_in
-from awaken.runtime.task_records import is_task
 
 MOST_RUNS = 20
 _PHASES = {

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from awaken.contract.store import Store
 from awaken.domain.event import RunEvent, RunStart, StepStart, ToolCallReady
 from awaken.domain.thread import Thread
-from awaken.runtime.operations import descendants
+from awaken.front.records import descendants
 
 GLANCE = 0.3
 """Seconds between two looks for what was written in threads beneath."""

@@ -17,7 +17,7 @@ from awaken.cli.question import line_to_answer, shell_word
 from awaken.cli.tree import TreeEvents
 from awaken.domain.event import RunEvent
 from awaken.domain.lifecycle import TerminationReason
-from awaken.runtime.operations import descendants
+from awaken.front.records import descendants
 
 LOOK_EVERY = 2.0
 """Seconds between two looks whether the process that runs the thread is still there."""

@@ -256,14 +256,15 @@ async def run(
 async def to_its_end(
     engine: AgentRuntime, request: RunRequest, sink: EventSink, token: CancellationToken
 ) -> tuple[AgentRunResult, tuple[str, ...]]:
-    """How the run ends once nothing of it is under way any more, and the tools that wait for
-    somebody if it cannot: what it has started in the background ends with this process, so it is
-    waited for."""
+    """Run to the end. Returns the result, and the tools that need an answer, if any do.
+
+    The run's background tasks end with this process, so the run waits for them.
+    """
     stirred = asyncio.Event()
     engine.unattended.subscribe(lambda _: stirred.set())
     while True:
         under_way = start_task(engine.run(request, sink))
-        await asyncio.sleep(0)  # it has its place now, and can be cancelled by its thread
+        await asyncio.sleep(0)  # now it has its slot, and can be cancelled by its thread
         if token.is_cancelled():
             engine.cancel_by_thread(request.thread_id)
         result = await under_way
@@ -283,8 +284,8 @@ async def to_its_end(
 async def told_or_asking(
     engine: AgentRuntime, thread_id: str, stirred: asyncio.Event
 ) -> tuple[str, ...]:
-    """Wait until a task has something to tell the run of a thread, or an agent in one waits for
-    somebody; returns the tools that do, if so."""
+    """Wait until a background task has news for the run of a thread, or an agent in one needs an
+    answer. Returns the tools that need it; none if there is news."""
     seen = 0
 
     async def changed() -> None:

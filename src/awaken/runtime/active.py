@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import Fence

@@ -1,4 +1,4 @@
-"""Cancelling with a receipt: what became of every run, task and call of a tree."""
+"""Cancelling with a receipt, which says how every run, task and call of a tree has ended."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def cancel_with_receipt(runtime: AgentRuntime, id: str, deadline: float) -
 
 
 class _Tree:
-    """The runs a cancel has to do with, by their ids, and the threads they are in."""
+    """The runs that a cancel concerns, by their ids, and their threads."""
 
     def __init__(self, runtime: AgentRuntime, told: Reached, since: int) -> None:
         self._runtime = runtime
@@ -64,8 +64,8 @@ class _Tree:
         }
 
     async def ended(self) -> None:
-        """Wait until all of them have ended, wherever they run, and what they have begun before
-        they heard of it."""
+        """Wait until all of them have ended, in any process, with the runs that they started before
+        the cancel reached them."""
         if self._live is not None:
             await self._live.wait_ended(None)
             if self._live.run_id is not None:
@@ -89,7 +89,7 @@ class _Tree:
             number = await runtime.store.changed(thread_id, number)
 
     async def _add_begun(self, run_id: str) -> None:
-        """Add what a run's calls have started, if it is open or was cancelled just now."""
+        """Add the runs that a run's calls have started, if they are open or were cancelled now."""
         for name in _started_by(await self._runtime.store.load_calls(run_id)):
             if name in self._runs:
                 continue
@@ -114,8 +114,8 @@ class _Tree:
 
 
 def _started_by(calls: Sequence[CallEntry]) -> Iterator[str]:
-    """The runs that calls may have started: delegates of those that did not succeed, and tasks of
-    the last turn, which are named after them."""
+    """The ids of runs that calls may have started: the delegate of each call that did not succeed,
+    and the background task of each call of the last step, which has the call's key as its id."""
     last = calls[-1].key.rpartition(":")[0] if calls else ""
     for call in calls:
         if call.phase is not CallPhase.SUCCEEDED:
@@ -137,7 +137,7 @@ def _run(runtime: AgentRuntime, record: RunRecord) -> CancelItem:
 
 
 def _name(record: RunRecord) -> str:
-    """The agent whose run it is, or what a task was called by who started it, or does."""
+    """The agent of a run; the name of a task, or else what it does."""
     if not is_task(record):
         return record.agent_id
     task = KeptTask.of(record).task
@@ -148,7 +148,7 @@ def _run_outcome(runtime: AgentRuntime, record: RunRecord) -> tuple[CancelOutcom
     if record.status is not RunStatus.DONE:
         if is_elsewhere(record) and not has_agent(runtime, record):
             return _UNKNOWN, (
-                f"it runs elsewhere, and only its agent can stop it: it ends as soon as a runtime "
+                f"a backend runs it, and only its agent can stop it: it ends as soon as a runtime "
                 f"that has agent '{record.agent_id}' is open, and recovers; if that never comes, "
                 "delete its thread with force=True"
             )

@@ -232,8 +232,9 @@ class Recovery:
 
     async def _watch(self) -> None:
         loop, store = asyncio.get_running_loop(), self._engine.store
-        # What was sent before this began, or is lost with an attempt that failed.
-        self._commands = list(await store.load_commands())
+        # Commands that were sent before this began, or that an attempt that failed has taken.
+        waiting = await store.load_commands()
+        self._commands.extend(waiting)
         self._news.set()
         while True:
             await self._wait_for_news(self._look_again_at - loop.time())

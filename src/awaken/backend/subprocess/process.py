@@ -65,7 +65,7 @@ class Process:
         self._timers: list[asyncio.TimerHandle] = []
         self._transports: list[asyncio.BaseTransport] = []
         self._tail: deque[str] = deque(maxlen=TAIL)
-        self._errors: asyncio.Future[None] | None = None
+        self._errors: asyncio.Task[None] | None = None
         self._lock = threading.Lock()
         self._reaped = False
         self.told_to_stop = False

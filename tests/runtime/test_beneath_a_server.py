@@ -4,16 +4,18 @@ runs, to hear commands, to resume abandoned runs, and to read a run's events."""
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from awaken import Agent, Message, RunRequest, Runtime, tool
+from awaken import Agent, Message, RunRequest, Runtime, ToolCallResume, tool
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.llm import InferenceRequest
 from awaken.domain.event import RunFinish, RunStart, TextDelta
 from awaken.domain.lifecycle import CANCELLED, NATURAL_END, RunStatus
 from awaken.runtime import AgentRuntime
+from awaken.runtime import recovery as recovery_module
 from awaken.runtime.active import ActiveRun
 from awaken.runtime.recovery import Recovery
 from awaken.runtime.streams import stream_run
@@ -161,6 +163,50 @@ async def test_a_run_that_is_answered_is_resumed_by_a_recovery_that_was_started(
     run = await store.load_run(paused.run_id)
     assert run is not None
     assert (run.status, run.termination_reason) == (RunStatus.DONE, NATURAL_END)
+
+
+class SlowToRead(MemoryStore):
+    """A store that answers, the first time it is asked for all commands, only when it may."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reading, self.may_answer = asyncio.Event(), asyncio.Event()
+
+    async def load_commands(
+        self, thread_id: str | None = None, *, after: int = 0
+    ) -> Sequence[ThreadCommand]:
+        found = await super().load_commands(thread_id, after=after)
+        if thread_id is None:
+            self.reading.set()
+            await self.may_answer.wait()
+        return found
+
+
+async def test_an_answer_that_comes_while_recovery_starts_is_not_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(recovery_module, "LOOK_AROUND", 1000)
+    store = SlowToRead()
+    engine = engine_of(store, payer())
+    paused = await engine.run(go())
+    recovery, heard, ended = Recovery(engine), asyncio.Event(), asyncio.Event()
+
+    async def hear(_: ThreadCommand) -> None:
+        heard.set()
+
+    recovery.start()
+    engine.commands.subscribe(hear)
+    engine.active.changes.subscribe(lambda run: ended.set() if run.has_ended else None)
+    async with asyncio.timeout(PATIENCE):
+        await store.reading.wait()
+        await store.decide(T, [(paused.tickets[0].key or "", ToolCallResume.approve())], at_ms=1)
+        await heard.wait()
+        store.may_answer.set()
+        await ended.wait()
+    engine.commands.unsubscribe(hear)
+    recovery.stop()
+    await recovery.stopped()
+    await engine.cancel_all()
 
 
 async def test_a_thread_without_a_live_run_that_gets_a_message_is_told_to_subscribers() -> None:

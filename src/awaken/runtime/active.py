@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
 
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import Fence
 from awaken.control.cancel import CancellationToken
 from awaken.control.inbox import DecisionQueue, InboxSender
-from awaken.domain.result import AgentRunResult
 from awaken.control.subscribers import Subscribers
+from awaken.domain.result import AgentRunResult
 from awaken.errors import ThreadAlreadyRunning
 from awaken.loop.inbox import messages_payload
 from awaken.state.store import StateStore

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable
-from typing import Any
 
 from awaken.control.cancel import is_ours
 from awaken.domain.result import AgentRunResult

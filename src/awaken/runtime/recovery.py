@@ -17,6 +17,7 @@ from awaken.contract.commands import ThreadCommand
 from awaken.control.cancel import first_of
 from awaken.control.tasks import OwnedTasks, log_error, or_log
 from awaken.domain.lifecycle import RunStatus
+from awaken.domain.result import AgentRunResult
 from awaken.domain.run import RunRecord
 from awaken.errors import (
     AwakenError,
@@ -26,7 +27,6 @@ from awaken.errors import (
     ThreadAlreadyRunning,
     ThreadOwned,
 )
-from awaken.loop import AgentRunResult
 from awaken.runtime import operations
 from awaken.runtime.closing import CANCEL_GRACE
 from awaken.runtime.runtime import AgentRuntime

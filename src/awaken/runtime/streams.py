@@ -21,8 +21,8 @@ from awaken.domain.event import (
     ToolCallStart,
     ToolCallStreamDelta,
 )
+from awaken.domain.result import AgentRunResult
 from awaken.errors import ConfigError
-from awaken.loop import AgentRunResult
 from awaken.runtime.closing import CANCEL_GRACE
 from awaken.runtime.request import RunRequest
 from awaken.runtime.runtime import AgentRuntime

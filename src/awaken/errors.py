@@ -10,6 +10,7 @@ AwakenError
 │   ├── HandlerAlreadyRegistered · EffectHandlerAlreadyRegistered · ToolAlreadyRegistered
 │   ├── UnknownScheduledActionHandler · UnknownEffectHandler
 │   ├── PhaseRunLoopExceeded      actions that keep scheduling actions
+│   ├── InvalidTransition         a run cannot go from its status to the one asked for
 │   ├── ReducerFailed · HookFailed     user code raised; nothing was changed
 │   └── Cancelled
 ├── RuntimeFault                  the runtime cannot start or address a run
@@ -199,6 +200,17 @@ class PhaseRunLoopExceeded(StateError):
     def __init__(self, phase: str, max_rounds: int) -> None:
         super().__init__(f"phase '{phase}' did not settle within {max_rounds} rounds of actions")
         self.phase, self.max_rounds = phase, max_rounds
+
+
+class InvalidTransition(StateError):
+    """A run's record cannot go from its status to the one asked for."""
+
+    def __init__(self, run_id: str, status: str, target: str) -> None:
+        super().__init__(
+            f"run {run_id!r} is {status} and cannot become {target}: load its record again, and "
+            "start a new run if this one is over"
+        )
+        self.run_id, self.status, self.target = run_id, status, target
 
 
 class ReducerFailed(StateError):

@@ -1,4 +1,4 @@
-"""How runs stand and how they end."""
+"""The statuses of a run, which may follow which, and how a run can end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from awaken.domain.value import Value
 
 
 class RunStatus(StrEnum):
-    """Only `done` is final."""
+    """Where a run stands; only `done` is final."""
 
     CREATED = "created"
     RUNNING = "running"
@@ -21,6 +21,7 @@ class RunStatus(StrEnum):
         return self is RunStatus.DONE
 
     def can_go_to(self, other: RunStatus) -> bool:
+        """Whether a run of this status may get the other one next."""
         return other in _RUN_MOVES[self]
 
 
@@ -36,7 +37,7 @@ SUSPENDED = "suspended"
 
 
 class StoppedReason(Value, frozen=True, kw_only=True):
-    """The policy that stopped a run, and what it saw."""
+    """The policy that stopped a run, and what made it do so."""
 
     code: str
     detail: str | None = None
@@ -53,7 +54,7 @@ class BehaviorRequested(
 
 
 class CancelledEnd(Value, frozen=True, kw_only=True, tag="cancelled", tag_field="type"):
-    """Somebody cancelled the run."""
+    """The run was cancelled."""
 
 
 class Suspended(Value, frozen=True, kw_only=True, tag="suspended", tag_field="type"):
@@ -73,7 +74,7 @@ class Stopped(Value, frozen=True, kw_only=True, tag="stopped", tag_field="type")
 
 
 class Failed(Value, frozen=True, kw_only=True, tag="error", tag_field="type"):
-    """Something broke."""
+    """The run failed."""
 
     value: str
 

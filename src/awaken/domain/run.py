@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any, Self, TypedDict, Unpack
 
 import msgspec
 
 from awaken.codec import Json
-from awaken.domain.identity import RequestOrigin
+from awaken.domain.identity import RequestOrigin, RunIdentity
 from awaken.domain.lifecycle import RunStatus, TerminationReason
 from awaken.domain.recovery import MOST_TAKEOVERS
 from awaken.domain.suspension import Asker, Decision, ToolCallResumeMode
 from awaken.domain.tool import ToolDescriptor
 from awaken.domain.value import Value, nullable
+from awaken.errors import InvalidTransition
+
+# Bound once: on Python 3.11 reaching a member through its enum costs as much as a call.
+_RUNNING = RunStatus.RUNNING
+_replace = msgspec.structs.replace
 
 LEFT_RUNNING = "left_running"
-"""The key of an error payload that says what a run elsewhere may have left behind."""
+"""The key of an error payload under which a remote run says what may still be working for it."""
 
 
 class MessageSeqRange(Value, frozen=True, kw_only=True):
-    """An inclusive hull of positions in a log; the id list beside it is exact."""
+    """A range of positions in a log, both ends included. It may span messages of other runs; the
+    list of ids beside it is exact."""
 
     from_seq: int
     to_seq: int
@@ -76,11 +82,11 @@ _WAITING = {
 
 
 class RunWaitingTicket(Value, frozen=True, kw_only=True):
-    """A question somebody has to answer before the run goes on, by `expires_at` if that is given.
-    `key` is its unique name; `ticket_id` and `tool_call_id` may repeat in other turns.
+    """A question that an approver has to answer before the run goes on, by `expires_at` if set.
 
-    An answer that names the `digest` is refused if something else is asked by then. With an
-    `asker`, `tool_name` and `arguments` are those of the call of that run.
+    `key` is its unique name; `ticket_id` and `tool_call_id` may repeat in other turns. An answer
+    that names the `digest` is refused if the question has changed since. With an `asker`,
+    `tool_name` and `arguments` are those of the call in that run.
     """
 
     ticket_id: str
@@ -103,7 +109,7 @@ class RunWaitingTicket(Value, frozen=True, kw_only=True):
 
 
 class RunWaitingState(Value, frozen=True, kw_only=True):
-    """Why a run waits, and for whom."""
+    """Why a run waits, and the questions it waits for."""
 
     reason: WaitingReason
     ticket_ids: tuple[str, ...] = ()
@@ -123,8 +129,8 @@ class RunOutcome(Value, frozen=True, kw_only=True):
 class RunRequestSnapshot(Value, frozen=True, kw_only=True):
     """What was asked for, kept with the run.
 
-    `backend` names the kind of backend that carries the run out elsewhere; a run in a process of
-    ours has none.
+    `backend` names the kind of backend that carries the run out remotely; it is `None` for a run
+    that executes in an Awaken process.
     """
 
     origin: RequestOrigin
@@ -141,11 +147,11 @@ class RunRequestSnapshot(Value, frozen=True, kw_only=True):
 
 
 class Takeovers(Value, frozen=True, kw_only=True):
-    """How often in a row a run was taken over from a process that died with it.
+    """How often in a row a run was taken over from a process that died while it owned the run.
 
-    `beneath` is how many messages the threads of its open delegates had at the last one: as long as
-    that grows, the run gets ahead. `levels` is how many delegates are open one beneath the other:
-    each of them is given up before the run it works for.
+    `beneath` is how many messages the threads of the run's open delegates had at the last takeover:
+    while that number grows, the run makes progress. `levels` is how deeply open delegates are
+    nested: each of them is given up before the run that called it.
     """
 
     times: int
@@ -168,13 +174,35 @@ class PersistedState(Value, frozen=True, kw_only=True):
     extensions: dict[str, Any] = msgspec.field(default_factory=_no_extensions)
 
 
+class RunChanges(TypedDict, total=False):
+    """The fields a transition may change besides those that make up the transition itself."""
+
+    agent_id: str
+    agent_fingerprint: str | None
+    request: RunRequestSnapshot | None
+    input: RunMessageInput | None
+    output: RunMessageOutput | None
+    dispatch_id: str | None
+    session_id: str | None
+    transport_request_id: str | None
+    steps: int
+    input_tokens: int
+    output_tokens: int
+    state: PersistedState | None
+
+
 class RunRecord(Value, frozen=True, kw_only=True):
     """Everything worth knowing about a run; timestamps are whole seconds.
 
-    `revision` orders records whose seconds are equal. `agent_changes` says what of the agent was
-    another when the run was taken up again. `takeovers` is there from when a process died with the
-    run until a commit adds a message or the outcome of a call. Stores keep the scalars; `state` and
-    `output.message_ids` are put together when a record is read.
+    A record is made by `begin` and replaced by `advance`, `wait` and `finish`, each of which gives
+    the next revision. A transition that the table in `domain.lifecycle` does not allow raises
+    `InvalidTransition`. An ended run may be finished again, since the commit of its end may have to
+    be repeated.
+
+    `revision` orders records whose seconds are equal. `agent_changes` lists what had changed about
+    the agent when the run was taken up again. `takeovers` is set from the death of a process that
+    owned the run until a commit adds a message or the outcome of a call. Stores keep the scalars;
+    `state` and `output.message_ids` are put together when a record is read.
     """
 
     run_id: str
@@ -210,16 +238,109 @@ class RunRecord(Value, frozen=True, kw_only=True):
     agent_changes: tuple[str, ...] = ()
     takeovers: Takeovers | None = None
 
+    # -- transitions --------------------------------------------------------------------------
+
+    @classmethod
+    def begin(cls, identity: RunIdentity, request: RunRequestSnapshot | None, at: int) -> Self:
+        """The record of a run that starts at `at`."""
+        return cls(
+            run_id=identity.run_id,
+            thread_id=identity.thread_id,
+            agent_id=identity.agent_id,
+            parent_run_id=identity.parent_run_id,
+            request=request,
+            status=_RUNNING,
+            dispatch_id=identity.dispatch_id,
+            session_id=identity.session_id,
+            transport_request_id=identity.transport_request_id,
+            created_at=at,
+            started_at=at,
+            updated_at=at,
+        )
+
+    def advance(self, at: int, **changes: Unpack[RunChanges]) -> Self:
+        """The record of a run that works at `at`, also if it was waiting before."""
+        if self.status is _RUNNING:
+            # The hot path: a running record has no wait and no end to clear.
+            return _replace(self, updated_at=at, revision=self.revision + 1, **changes)
+        return self._moved(_RUNNING, at, None, None, None, None, changes)
+
+    def wait(
+        self,
+        at: int,
+        waiting: RunWaitingState,
+        termination: TerminationReason | None = None,
+        *,
+        final_output: str | None = None,
+        error_payload: Json = None,
+        **changes: Unpack[RunChanges],
+    ) -> Self:
+        """The record of a run that waits from `at` on. `termination` says how this activation of
+        the run ended, if it did; the run itself stays open."""
+        return self._moved(
+            RunStatus.WAITING, at, termination, final_output, error_payload, waiting, changes
+        )
+
+    def finish(
+        self,
+        at: int,
+        termination: TerminationReason,
+        *,
+        final_output: str | None = None,
+        error_payload: Json = None,
+        **changes: Unpack[RunChanges],
+    ) -> Self:
+        """The record of a run that is over at `at`."""
+        return self._moved(
+            RunStatus.DONE, at, termination, final_output, error_payload, None, changes
+        )
+
+    def taken_over(self, takeovers: Takeovers) -> Self:
+        """The record of a run that another process carries on; its status stays as it is."""
+        return _replace(self, takeovers=takeovers, revision=self.revision + 1)
+
+    def _moved(
+        self,
+        status: RunStatus,
+        at: int,
+        termination: TerminationReason | None,
+        final_output: str | None,
+        error_payload: Json,
+        waiting: RunWaitingState | None,
+        changes: RunChanges,
+    ) -> Self:
+        if not self.status.can_go_to(status):
+            raise InvalidTransition(self.run_id, self.status.value, status.value)
+        outcome = termination and RunOutcome(
+            termination_reason=termination, final_output=final_output, error_payload=error_payload
+        )
+        return _replace(
+            self,
+            status=status,
+            termination_reason=termination,
+            final_output=final_output,
+            error_payload=error_payload,
+            outcome=outcome,
+            waiting=waiting,
+            started_at=at if self.started_at is None else self.started_at,
+            finished_at=at if status is RunStatus.DONE else None,
+            updated_at=at,
+            revision=self.revision + 1,
+            **changes,
+        )
+
+    # -- what it says -------------------------------------------------------------------------
+
     @property
     def is_abandoned(self) -> bool:
-        """Whether so many processes died with the run that it is not carried on any more."""
+        """Whether so many processes died while they owned the run that no further one tries."""
         return self.takeovers is not None and self.takeovers.are_too_many
 
     @property
     def own_input(self) -> MessageSeqRange | None:
-        """The messages the run was asked with: the last ones of what it was given to read.
+        """The messages of the run's own request: the last ones of the range it was given to read.
 
-        Earlier versions kept only these in `input.range` where the thread had others before.
+        Earlier versions kept only these in `input.range` if the thread had others before.
         """
         given = self.input.range if self.input is not None else None
         count = self.request.input_message_count if self.request is not None else 0
@@ -237,7 +358,7 @@ class RunRecord(Value, frozen=True, kw_only=True):
 
     @property
     def is_delegated(self) -> bool:
-        """Whether the run was asked for by a call of another run, which waits for it."""
+        """Whether a tool call of another run started this run and waits for it."""
         asked = self.request.parent_tool_call_id if self.request is not None else None
         return asked is not None and self.parent_run_id is not None
 
@@ -246,7 +367,7 @@ class RunRecord(Value, frozen=True, kw_only=True):
 
     @property
     def left_running(self) -> str | None:
-        """What of a run elsewhere may still be at work though the run has ended, and why."""
+        """What may still be working for a remote run that has ended, and why; usually `None`."""
         payload = self.error_payload
         told = payload.get(LEFT_RUNNING) if isinstance(payload, dict) else None
         return told if isinstance(told, str) else None

@@ -22,9 +22,9 @@ from awaken.domain.message import Message, Role
 from awaken.domain.phase import Phase
 from awaken.domain.run import (
     MessageSeqRange,
+    RunChanges,
     RunMessageInput,
     RunMessageOutput,
-    RunOutcome,
     RunRecord,
     RunWaitingState,
     RunWaitingTicket,
@@ -144,77 +144,57 @@ def _next_record(
     termination: TerminationReason | None,
     error_payload: Json,
 ) -> RunRecord:
+    """The record of the run as it stands now."""
     now = (lifecycle.updated_at or run.created_at_ms) // 1000
-    record, status = run.record, lifecycle.status
+    record, status, agent = run.record, lifecycle.status, run.agent
     if termination is None and status is _DONE:
-        # Somebody has said that the run shall end; until it has, it can be cut short.
+        # A hook has asked for the end of the run; until that is committed, the run goes on.
         status = _RUNNING
     if (
         record is not None
         and termination is None
         and status is record.status is _RUNNING
-        and record.agent_id == run.agent.spec.id
+        and record.agent_id == agent.spec.id
     ):
         # A run that simply goes on: most of its record stays as it is.
-        return _replace(
-            record,
+        return record.advance(
+            now,
             output=output,
-            updated_at=now,
             steps=run.steps,
             input_tokens=run.input_tokens,
             output_tokens=run.output_tokens,
-            revision=record.revision + 1,
         )
+    if record is None:
+        record = RunRecord.begin(run.identity, run.request, run.created_at_ms // 1000)
+    elif record.status is _DONE and termination is None:
+        # The commit of the end is held back until the store can take it; what follows it in the
+        # log belongs to the same end.
+        status, termination = _DONE, record.termination_reason
+        error_payload = record.error_payload
+    changes: RunChanges = {
+        "agent_id": agent.spec.id,
+        "agent_fingerprint": agent.fingerprint or record.agent_fingerprint,
+        "input": source,
+        "output": output,
+        "steps": run.steps,
+        "input_tokens": run.input_tokens,
+        "output_tokens": run.output_tokens,
+    }
     final = (run.response or None) if termination is not None else None
-    waiting = status is _WAITING
-    record = record or _first_record(run)
-    return _replace(
-        record,
-        agent_id=run.agent.spec.id,
-        agent_fingerprint=run.agent.fingerprint or record.agent_fingerprint,
-        input=source,
-        output=output,
-        status=status,
-        termination_reason=termination,
-        final_output=final,
-        error_payload=error_payload,
-        outcome=termination
-        and RunOutcome(
-            termination_reason=termination, final_output=final, error_payload=error_payload
-        ),
-        waiting=waiting_state_from_lifecycle(
-            lifecycle.status,
-            lifecycle.status_reason,
-            run.identity.dispatch_id,
-            waiting_tickets_from_store(run.store),
+    if status is _WAITING:
+        tickets = waiting_tickets_from_store(run.store)
+        waiting = waiting_state_from_lifecycle(
+            status, lifecycle.status_reason, run.identity.dispatch_id, tickets
         )
-        if waiting
-        else None,
-        finished_at=now if status is _DONE else None,
-        updated_at=now,
-        steps=run.steps,
-        input_tokens=run.input_tokens,
-        output_tokens=run.output_tokens,
-        revision=record.revision + 1,
-    )
-
-
-def _first_record(run: LiveRun) -> RunRecord:
-    identity = run.identity
-    return RunRecord(
-        run_id=identity.run_id,
-        thread_id=identity.thread_id,
-        agent_id=identity.agent_id,
-        parent_run_id=identity.parent_run_id,
-        request=run.request,
-        status=_RUNNING,
-        dispatch_id=identity.dispatch_id,
-        session_id=identity.session_id,
-        transport_request_id=identity.transport_request_id,
-        created_at=run.created_at_ms // 1000,
-        started_at=run.created_at_ms // 1000,
-        updated_at=run.created_at_ms // 1000,
-    )
+        assert waiting is not None, "a waiting lifecycle gives a waiting state"
+        return record.wait(
+            now, waiting, termination, final_output=final, error_payload=error_payload, **changes
+        )
+    if status is _DONE and termination is not None:
+        return record.finish(
+            now, termination, final_output=final, error_payload=error_payload, **changes
+        )
+    return record.advance(now, **changes)
 
 
 # -- which messages are whose -----------------------------------------------------------------

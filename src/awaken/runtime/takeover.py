@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import msgspec
-
 from awaken.backend import remote
 from awaken.backend.local import LocalBackend
 from awaken.contract.commands import CommandKind
@@ -58,8 +56,7 @@ async def counted(store: Store, run: RunRecord, delegates: Iterable[str]) -> Run
     before, times = run.takeovers, 1
     if before is not None and beneath <= before.beneath:
         times = before.times + 1
-    takeovers = Takeovers(times=times, beneath=beneath, levels=levels)
-    return msgspec.structs.replace(run, takeovers=takeovers, revision=run.revision + 1)
+    return run.taken_over(Takeovers(times=times, beneath=beneath, levels=levels))
 
 
 def _was_carried_on(run: RunRecord, context: ThreadContext, at_ms: int) -> bool:

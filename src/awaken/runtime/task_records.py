@@ -9,9 +9,9 @@ from awaken.contract.background import TASK_AGENT, PersistedTaskMeta, TaskStatus
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import Fence, ThreadCommit
 from awaken.domain.event import RunEvent, RunFinish, RunStart
-from awaken.domain.identity import RequestOrigin
+from awaken.domain.identity import RequestOrigin, RunIdentity
 from awaken.domain.lifecycle import CANCELLED, NATURAL_END, Failed, RunStatus, TerminationReason
-from awaken.domain.run import RunOutcome, RunRecord, RunRequestSnapshot
+from awaken.domain.run import RunRecord, RunRequestSnapshot
 
 INTERRUPTED = "interrupted: the process ended while the task ran"
 
@@ -51,42 +51,29 @@ class KeptTask(msgspec.Struct, frozen=True):
         """The record of a task that is about to start."""
         task, now = self.task, now_ms // 1000
         name = task.description if task.task_type == "tool" else task.task_type
-        return RunRecord(
+        identity = RunIdentity(
             run_id=task.uid,
             thread_id=task.uid,
             agent_id=f"{TASK_AGENT}{name}",
             parent_run_id=task.parent_uid or task.parent_context.run_id,
-            request=RunRequestSnapshot(
-                origin=RequestOrigin.INTERNAL,
-                request_extras=self._extras(),
-                parent_thread_id=task.owner_thread_id or None,
-            ),
-            status=RunStatus.RUNNING,
-            created_at=now,
-            started_at=now,
-            updated_at=now,
         )
+        request = RunRequestSnapshot(
+            origin=RequestOrigin.INTERNAL,
+            request_extras=self._extras(),
+            parent_thread_id=task.owner_thread_id or None,
+        )
+        return RunRecord.begin(identity, request, now)
 
     def ended(self, record: RunRecord, now_ms: int) -> RunRecord:
         """Its record when it is over."""
         task, now = self.task, now_ms // 1000
-        termination = termination_of(task)
-        final = None if task.result is None else _text(task.result)
-        payload = {"message": task.error} if task.error is not None else None
         assert record.request is not None, "a task's record says what it is"
-        return msgspec.structs.replace(
-            record,
+        return record.finish(
+            now,
+            termination_of(task),
+            final_output=None if task.result is None else _text(task.result),
+            error_payload={"message": task.error} if task.error is not None else None,
             request=msgspec.structs.replace(record.request, request_extras=self._extras()),
-            status=RunStatus.DONE,
-            termination_reason=termination,
-            final_output=final,
-            error_payload=payload,
-            outcome=RunOutcome(
-                termination_reason=termination, final_output=final, error_payload=payload
-            ),
-            finished_at=now,
-            updated_at=now,
-            revision=record.revision + 1,
             state=None,
         )
 

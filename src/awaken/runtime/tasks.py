@@ -353,10 +353,10 @@ class Tasks:
 
     async def _taken_over(self, fence: Fence, record: RunRecord) -> RunRecord:
         """The record of a task that goes on here; it counts if a process died with the task."""
-        record = msgspec.structs.replace(record, state=None)
         if fence.taken_from is None:
-            return msgspec.structs.replace(record, revision=record.revision + 1)
+            return record.advance(self._clock.now_ms() // 1000, state=None)
         agent = KeptTask.of(record).agent_key
+        record = msgspec.structs.replace(record, state=None)
         return await counted(self._store, record, [child_id(agent)] if agent is not None else [])
 
     def _manager_of(self, agent: ResolvedAgent) -> background.BackgroundTaskManager:

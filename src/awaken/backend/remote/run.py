@@ -48,7 +48,7 @@ from awaken.domain.result import AgentRunResult
 from awaken.domain.run import (
     LEFT_RUNNING,
     PersistedState,
-    RunOutcome,
+    RunChanges,
     RunRecord,
 )
 from awaken.domain.ticket import Ticket
@@ -366,47 +366,33 @@ class RemoteRun:
         steps: int = 0,
         left: str | None = None,
     ) -> RunRecord:
+        """The record of the run with the given status."""
         identity, now = self.identity, self.clock.now_ms() // 1000
+        before = self.record or RunRecord.begin(
+            identity, self._first.request, self.created_at_ms // 1000
+        )
+        source = before.input or input_of(identity.thread_id, self._input_count)
+        changes: RunChanges = {
+            "agent_id": identity.agent_id,
+            "input": source and _replace(source, trigger_message_ids=self._untold),
+            "dispatch_id": identity.dispatch_id,
+            "session_id": identity.session_id,
+            "transport_request_id": identity.transport_request_id,
+            "steps": steps,
+        }
+        if termination is None:
+            return before.advance(now, **changes)
         final = self._response or None
         payload = {"message": termination.value} if isinstance(termination, Failed) else {}
         if left is not None:
             payload[LEFT_RUNNING] = left
-        before = self.record or self._first_record()
-        source = before.input or input_of(identity.thread_id, self._input_count)
-        return _replace(
-            before,
-            agent_id=identity.agent_id,
-            input=source and _replace(source, trigger_message_ids=self._untold),
-            status=status,
-            termination_reason=termination,
-            final_output=final,
-            error_payload=payload or None,
-            dispatch_id=identity.dispatch_id,
-            session_id=identity.session_id,
-            transport_request_id=identity.transport_request_id,
-            waiting=waiting_state(identity, reason) if status is RunStatus.WAITING else None,
-            outcome=termination
-            and RunOutcome(
-                termination_reason=termination, final_output=final, error_payload=payload or None
-            ),
-            started_at=before.started_at or self.created_at_ms // 1000,
-            finished_at=now if status is RunStatus.DONE else None,
-            updated_at=now,
-            steps=steps,
-            revision=before.revision + 1,
-        )
-
-    def _first_record(self) -> RunRecord:
-        return RunRecord(
-            run_id=self.identity.run_id,
-            thread_id=self.identity.thread_id,
-            agent_id=self.identity.agent_id,
-            parent_run_id=self.identity.parent_run_id,
-            request=self._first.request,
-            status=RunStatus.RUNNING,
-            created_at=self.created_at_ms // 1000,
-            updated_at=self.created_at_ms // 1000,
-        )
+        error = payload or None
+        if status is RunStatus.WAITING:
+            waiting = waiting_state(identity, reason)
+            return before.wait(
+                now, waiting, termination, final_output=final, error_payload=error, **changes
+            )
+        return before.finish(now, termination, final_output=final, error_payload=error, **changes)
 
     async def _commit(
         self,

@@ -30,7 +30,6 @@ from awaken.contract.llm import InferenceRequest
 from awaken.contract.threads import RunQuery
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.thread import Thread
-from awaken.runtime.task_records import is_task
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FunctionModel
 
@@ -67,12 +66,12 @@ class Place:
 
 def _begins(commit: ThreadCommit) -> bool:
     run = commit.run
-    return run is not None and is_task(run) and run.status is RunStatus.RUNNING
+    return run is not None and run.is_task and run.status is RunStatus.RUNNING
 
 
 def _ends(commit: ThreadCommit) -> bool:
     run = commit.run
-    return run is not None and is_task(run) and run.status is RunStatus.DONE
+    return run is not None and run.is_task and run.status is RunStatus.DONE
 
 
 def _is_started(commit: ThreadCommit) -> bool:

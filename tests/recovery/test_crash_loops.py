@@ -19,7 +19,6 @@ from awaken.domain.lifecycle import CANCELLED, NATURAL_END, Failed, Stopped
 from awaken.domain.message import Message, Role
 from awaken.domain.recovery import ABANDONED, MOST_TAKEOVERS
 from awaken.domain.run import RunRecord
-from awaken.runtime.task_records import is_task
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(180)]
 
@@ -178,7 +177,7 @@ async def test_a_background_task_that_kills_is_abandoned_and_its_owner_is_told(
 ) -> None:
     async with played("task", tmp_path) as play:
         assert play.codes == [KILLED] * (1 + MOST_TAKEOVERS) + [0]
-        (task,) = [run for run in await play.all_runs() if is_task(run)]
+        (task,) = [run for run in await play.all_runs() if run.is_task]
         (owner,) = await play.runs()
         log = await play.log()
 

@@ -13,6 +13,7 @@ import pytest
 from office import AGENTS
 
 from awaken import Runtime
+from awaken.contract.threads import RunQuery
 from awaken.domain.lifecycle import NATURAL_END
 from awaken.domain.message import Role
 from awaken.domain.run import RunRecord
@@ -85,6 +86,12 @@ async def test_a_delegate_that_waited_for_an_approval_goes_on_with_it(office: Ru
     (ticket,) = [t for t in await office.list_tickets() if t.thread_id == "team"]
     result = await office.run(thread="team", answers={ticket.key: True})
     assert result.response == "charged / shipped"
+
+
+async def test_background_tasks_are_known_by_their_kind(reader: Runtime) -> None:
+    tasks = [run for run in await reader.list_runs(RunQuery(limit=100)) if run.is_task]
+    assert [run.run_id for run in tasks] == [task.id for task in await reader.tasks()]
+    assert tasks
 
 
 async def test_a_background_task_whose_process_died_is_carried_on(office: Runtime) -> None:

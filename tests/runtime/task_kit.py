@@ -20,7 +20,6 @@ from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message
 from awaken.domain.run import RunRecord
 from awaken.ext.background import BackgroundTaskManager, TaskContext, TaskOptions, TaskResult
-from awaken.runtime.task_records import is_task
 from awaken.testing import FunctionModel, text_response, tool_calls_response
 
 _EVENT = "<background-task-event"
@@ -214,7 +213,7 @@ async def told(runtime: Runtime, thread: str = T) -> list[str]:
 
 async def tasks_in(runtime: Runtime) -> list[RunRecord]:
     """The runs that are tasks, the oldest first."""
-    runs = [run for run in await runtime.list_runs(RunQuery(limit=500)) if is_task(run)]
+    runs = [run for run in await runtime.list_runs(RunQuery(limit=500)) if run.is_task]
     return runs[::-1]
 
 

@@ -21,7 +21,6 @@ from awaken.errors import RunLeft, StorageError, StoreUnavailable
 from awaken.ext.background import ATTEMPTS, live_task_end
 from awaken.runtime import closing, recovery, unkept
 from awaken.runtime import runtime as engine
-from awaken.runtime.task_records import is_task
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock, FunctionModel, text_response, tool_call_response
 
@@ -140,7 +139,7 @@ class Refusing(MemoryStore):
 
 def ends_a_task(commit: ThreadCommit) -> bool:
     run = commit.run
-    return run is not None and is_task(run) and run.status is RunStatus.DONE
+    return run is not None and run.is_task and run.status is RunStatus.DONE
 
 
 def digger() -> Agent:
@@ -169,7 +168,7 @@ async def test_a_runtime_that_closes_tries_once_more_to_keep_how_a_task_ended(
     store = Refusing(ends_a_task)
     async with Runtime([digger()], store=store, clock=FakeClock(auto=True)) as runtime:
         await runtime.run("digger", "Go!", thread=T)
-        (run,) = [run for run in await runtime.list_runs() if is_task(run)]
+        (run,) = [run for run in await runtime.list_runs() if run.is_task]
         if (gone := live_task_end(run.run_id)) is not None:
             await asyncio.wait([gone])
         store.left = 0

@@ -18,7 +18,6 @@ from awaken.domain.lifecycle import CANCELLED, NATURAL_END, RunStatus
 from awaken.errors import CommitUnknown, StoreUnavailable
 from awaken.ext.background import BackgroundTaskPlugin, drop_live_task, live_task_end
 from awaken.runtime import recovery
-from awaken.runtime.task_records import is_task
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock
 from awaken.testing.failing import Failure
@@ -36,7 +35,7 @@ class FailingTasks(MemoryStore):
 
     async def commit(self, commit: ThreadCommit) -> Committed:
         run = commit.run
-        if not self.left or run is None or not is_task(run) or run.status is not self._at:
+        if not self.left or run is None or not run.is_task or run.status is not self._at:
             return await super().commit(commit)
         self.left -= 1
         if self._failure is Failure.REFUSED:

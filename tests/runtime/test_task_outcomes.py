@@ -17,7 +17,7 @@ from awaken.contract.commits import Committed, ThreadCommit, child_id
 from awaken.domain.lifecycle import CANCELLED, RunStatus
 from awaken.domain.receipt import CancelReceipt
 from awaken.ext.background import drop_live_task, find_live_task
-from awaken.runtime.task_records import INTERRUPTED, is_task
+from awaken.runtime.task_records import INTERRUPTED
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, text_response, tool_call_response
 
@@ -136,7 +136,7 @@ class Spoiling(MemoryStore):
 
     async def commit(self, commit: ThreadCommit) -> Committed:
         run = commit.run
-        if run is not None and is_task(run) and run.status is RunStatus.RUNNING:
+        if run is not None and run.is_task and run.status is RunStatus.RUNNING:
             request = run.request
             assert request is not None
             task = {**request.request_extras["task"], "effect": "eternal"}

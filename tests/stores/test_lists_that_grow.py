@@ -245,6 +245,6 @@ async def test_threads_of_the_fourth_version_are_listed_by_their_last_change(pat
 
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-        assert db.execute("PRAGMA user_version").fetchone() == (5,)
+        assert db.execute("PRAGMA user_version").fetchone() == (6,)
     with closing(sqlite3.connect(f"{path}.v4.bak")) as db:
         assert db.execute("PRAGMA user_version").fetchone() == (4,)

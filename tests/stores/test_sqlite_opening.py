@@ -15,6 +15,8 @@ import pytest
 from msgspec.structs import replace
 
 from awaken.contract.commands import CommandKind, ThreadCommand
+from awaken.domain.identity import RequestOrigin
+from awaken.domain.run import RunKind, RunRequestSnapshot
 from awaken.errors import StoreUnavailable
 from awaken.stores.sql.migrations import Migration, load_migrations
 from awaken.stores.sqlite import SqliteStore
@@ -160,6 +162,45 @@ async def test_runs_of_the_first_version_are_listed_by_their_parent(path: Path) 
 
     assert look(path, "PRAGMA integrity_check") == [("ok",)]
     assert path.with_name(f"{path.name}.v1.bak").exists()
+
+
+async def test_tasks_of_the_fifth_version_are_known_by_their_kind(path: Path) -> None:
+    """They were told by their agent's name and by their request, however deep their results are."""
+    store = SqliteStore(path)
+    for run, agent, extras in (
+        ("task", "task:dig", {"task": {"result": 1}}),
+        ("deep", "task:dig", {"task": {"result": "found"}}),
+        ("named so", "task:master", {"tenant": "x"}),
+        ("plain", "agent", {"task": "sweep"}),
+        ("spoilt", "task:dig", {"task": {}}),
+    ):
+        request = RunRequestSnapshot(origin=RequestOrigin.INTERNAL, request_extras=extras)
+        await write(store, run, run=record(run, run, agent_id=agent, request=request))
+    before = await store.load_run("task")
+    await store.close()
+    as_before(path, 5)
+    result = "[" * 3000 + "]" * 3000
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("UPDATE runs SET record = x'ff' WHERE id = 'spoilt'")
+        deep = "CAST(replace(CAST(record AS TEXT), '\"found\"', ?) AS BLOB)"
+        db.execute(f"UPDATE runs SET record = {deep} WHERE id = 'deep'", (result,))
+        db.commit()
+
+    store = SqliteStore(path)
+    assert before is not None
+    assert await store.load_run("task") == replace(before, kind=RunKind.TASK)
+    for agents in ("named so", "plain"):
+        read = await store.load_run(agents)
+        assert read is not None
+        assert read.kind is RunKind.AGENT
+    await store.close()
+
+    assert look(path, "SELECT id FROM runs WHERE kind = 'task'") == [("task",), ("deep",)]
+    ((record_text,),) = look(path, "SELECT CAST(record AS TEXT) FROM runs WHERE id = 'deep'")
+    assert str(record_text).startswith('{"kind":"task","run_id":"deep"')
+    assert result in str(record_text)
+    assert look(path, "PRAGMA integrity_check") == [("ok",)]
+    assert path.with_name(f"{path.name}.v5.bak").exists()
 
 
 async def test_what_was_unread_before_the_fourth_version_is_not_taken_twice(path: Path) -> None:

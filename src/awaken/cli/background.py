@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Container, Sequence
 
-from awaken.cli.started import TASK, task_title
+from awaken.cli.started import task_title
 from awaken.cli.text import one_line
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.background import TaskStatus
@@ -75,7 +75,7 @@ async def _asking(runtime: Runtime, thread: str) -> list[RunRecord]:
         if run is None or run.parent_run_id is None or not tickets_of(run):
             continue
         parent = await runtime.find_run(run.parent_run_id)
-        if parent is not None and is_task(parent):
+        if parent is not None and parent.is_task:
             found.append(run)
     return found
 
@@ -127,7 +127,7 @@ class LiveTasks:
             thread_id=task.id,
             run_id=task.id,
             parent_run_id=self.run.run_id,
-            agent_id=f"{TASK}:{task_title(task)}",
+            agent_id=f"task {task_title(task)}",
         )
         return RunStart(thread_id=task.id, run_id=task.id, identity=identity)
 

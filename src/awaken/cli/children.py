@@ -8,7 +8,6 @@ from typing import NamedTuple
 import msgspec
 
 from awaken.cli.exits import ending_words
-from awaken.cli.started import name_of
 from awaken.cli.tally import failure_in, result_in
 from awaken.cli.text import call_words, one_line, result_words
 from awaken.codec import Json, loads
@@ -42,9 +41,8 @@ class Aside(NamedTuple):
 class Child:
     """A run that another one has started, and the tools it has called, by call."""
 
-    def __init__(self, agent_id: str, level: int) -> None:
-        self.name, self.level = one_line(name_of(agent_id)), level
-        self.is_task = name_of(agent_id) != agent_id
+    def __init__(self, name: str, level: int, is_task: bool) -> None:
+        self.name, self.level, self.is_task = one_line(name), level, is_task
         self.tools: dict[str, str] = {}
 
 
@@ -61,10 +59,13 @@ class Children:
     def __contains__(self, run_id: str) -> bool:
         return run_id in self._known
 
-    def add(self, run_id: str, agent_id: str, parent_run_id: str | None) -> Child:
-        """Know a run, and whose it is."""
+    def add(
+        self, run_id: str, name: str, parent_run_id: str | None, *, is_task: bool = False
+    ) -> Child:
+        """Remember a run by the name of its agent or task."""
         above = self._known.get(parent_run_id or "")
-        child = self._known[run_id] = Child(agent_id, 1 if above is None else above.level + 1)
+        level = 1 if above is None else above.level + 1
+        child = self._known[run_id] = Child(name, level, is_task)
         return child
 
     def tell(self, told: RunEvent, room: Callable[[int], int]) -> Aside | None:

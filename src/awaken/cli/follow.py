@@ -8,6 +8,7 @@ from rich.console import Console
 
 from awaken.cli.address import WayBack
 from awaken.cli.children import Children
+from awaken.cli.started import name_of
 from awaken.cli.tally import awaits_tasks
 from awaken.cli.transcript import Transcript
 from awaken.contract.threads import TicketQuery
@@ -105,7 +106,9 @@ class Reader:
         if event.run_id not in self._children:
             record = await self._runtime.find_run(event.run_id)
             if record is not None:
-                self._children.add(event.run_id, record.agent_id, event.parent_run_id)
+                self._children.add(
+                    event.run_id, name_of(record), event.parent_run_id, is_task=record.is_task
+                )
         self.view.show(event)
 
     async def _learn(self, event: RunEvent, call_id: str) -> None:

@@ -127,7 +127,7 @@ class Resumer:
         for run in await list_abandoned(self.runtime):
             if self.interrupts.ever_hit:
                 break
-            if not is_task(run):
+            if not run.is_task:
                 codes.append(await self._try(run))
         for run in await self._waiting_for_tasks(owners):
             if not self.interrupts.ever_hit:
@@ -181,7 +181,7 @@ class Resumer:
         """Carry on the tasks that were left, of one thread or of all; returns whose they are."""
         owners: set[str | None] = set()
         for run in await list_abandoned(self.runtime):
-            if is_task(run) and thread in (None, parent_thread_of(run)):
+            if run.is_task and thread in (None, parent_thread_of(run)):
                 await resume_task(self.runtime, run)
                 owners.add(parent_thread_of(run))
         return owners

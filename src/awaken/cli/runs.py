@@ -75,7 +75,7 @@ def run_row(run: RunRecord, left_behind: frozenset[str], now_ms: int) -> tuple[s
     parent = parent_thread_of(run)
     return (
         run.run_id,
-        name_of(run.agent_id),
+        name_of(run),
         standing(run, left_behind),
         f"{run.steps:,}",
         f"{run.input_tokens + run.output_tokens:,}",

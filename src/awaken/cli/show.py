@@ -176,7 +176,7 @@ def _thread(console: Console, shown: Shown, left_behind: frozenset[str], now_ms:
 
 def _lone_task(shown: Shown) -> RunRecord | None:
     """The task that is all there is in its thread."""
-    return shown.runs[0] if len(shown.runs) == 1 and is_task(shown.runs[0]) else None
+    return shown.runs[0] if len(shown.runs) == 1 and shown.runs[0].is_task else None
 
 
 async def _spent(desk: Desk, run: RunRecord) -> str:
@@ -196,7 +196,7 @@ def _run(
     console.print(Text(f"run {run.run_id}", "bold"))
     fields = (
         ("thread", run.thread_id),
-        ("task", task_title(BackgroundTask.of(run)) if is_task(run) else ""),
+        ("task", task_title(BackgroundTask.of(run)) if run.is_task else ""),
         ("agent", agent_of(run)),
         ("state", standing(run, left_behind)),
         ("took", f"{count(run.steps, 'step')}, {run.input_tokens + run.output_tokens:,} tokens"),
@@ -206,7 +206,7 @@ def _run(
         ("ended", ago(now_ms, run.finished_at * 1_000) if run.finished_at else ""),
         ("started by", _parent(run)),
         ("changed", _changes(run)),
-        ("result", run.final_output or "" if is_task(run) else ""),
+        ("result", run.final_output or "" if run.is_task else ""),
     )
     print_fields(console, fields)
 
@@ -305,7 +305,7 @@ def _started(
     console.print()
     rows = [
         (
-            Text("  " * (level - 1) + one_line(name_of(run.agent_id))),
+            Text("  " * (level - 1) + one_line(name_of(run))),
             standing(run, left_behind),
             ago(now_ms, run.created_at * 1_000),
             run.run_id,

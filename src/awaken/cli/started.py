@@ -9,9 +9,9 @@ from awaken.contract.threads import RunQuery, Threads
 from awaken.domain.run import RunRecord
 from awaken.front.records import KeptTask, is_task
 from awaken.front.tasks import BackgroundTask
+from awaken.runtime.task_records import TASK_AGENT, KeptTask
 
 MOST_STARTED = 200
-TASK = "task"
 
 
 class Started(NamedTuple):
@@ -21,15 +21,14 @@ class Started(NamedTuple):
     run: RunRecord
 
 
-def name_of(agent_id: str) -> str:
-    """Whose run it is, as people would say it: an agent's, or a task's."""
-    kind, _, name = agent_id.partition(":")
-    return f"{TASK} {name}" if kind == TASK and name else agent_id
+def name_of(run: RunRecord) -> str:
+    """The name of the agent or of the task whose run it is."""
+    return f"task {run.agent_id.removeprefix(TASK_AGENT)}" if run.is_task else run.agent_id
 
 
 def agent_of(run: RunRecord) -> str:
     """The agent whose run, or task, it is."""
-    return KeptTask.of(run).task.parent_context.agent_id or "" if is_task(run) else run.agent_id
+    return KeptTask.of(run).task.parent_context.agent_id or "" if run.is_task else run.agent_id
 
 
 def task_title(task: BackgroundTask) -> str:

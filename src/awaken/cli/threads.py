@@ -110,5 +110,5 @@ class Table:
         if thread.parent_thread_id is None or thread.latest_run_id is None:
             return words
         run = await self._desk.runtime.find_run(thread.latest_run_id)
-        name = name_of(run.agent_id) if run is not None else ""
+        name = name_of(run) if run is not None else ""
         return f"{name}: {words}" if words else name

@@ -16,9 +16,6 @@ from awaken.errors import AwakenError
 
 # -- tasks ------------------------------------------------------------------------------------
 
-TASK_AGENT = "task:"
-"""What the agent's id of a task's run begins with."""
-
 
 class TaskStatus(StrEnum):
     """How a task stands; all but `running` are final. One that waits for its turn is running."""

@@ -14,7 +14,7 @@ from awaken.contract.streams import StreamPiece
 from awaken.domain.event import RunEvent
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message, MessageRecord
-from awaken.domain.run import PersistedState, RunRecord
+from awaken.domain.run import PersistedState, RunKind, RunRecord
 from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.domain.value import Value
@@ -38,14 +38,14 @@ class Page(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 class RunQuery(Value, frozen=True, kw_only=True):
     """Which runs to list, the one created last first.
 
-    With `ancestor_thread_id`, those of all threads beneath that one; `agent_prefix` leaves out runs
-    whose agent's id begins otherwise.
+    With `ancestor_thread_id`, the runs of all threads beneath that one; with `kind`, only those of
+    agents or only those of background tasks.
     """
 
     thread_id: str | None = None
     ancestor_thread_id: str | None = None
     agent_id: str | None = None
-    agent_prefix: str = ""
+    kind: RunKind | None = None
     parent_run_id: str | None = None
     status: RunStatus | None = None
     limit: int = 50

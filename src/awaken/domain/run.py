@@ -24,6 +24,13 @@ LEFT_RUNNING = "left_running"
 """The key of an error payload under which a remote run says what may still be working for it."""
 
 
+class RunKind(StrEnum):
+    """What a run is the work of: an agent, or a background task that has a record of its own."""
+
+    AGENT = "agent"
+    TASK = "task"
+
+
 class MessageSeqRange(Value, frozen=True, kw_only=True):
     """A range of positions in a log, both ends included. It may span messages of other runs; the
     list of ids beside it is exact."""
@@ -199,8 +206,10 @@ class RunRecord(Value, frozen=True, kw_only=True):
     `InvalidTransition`. An ended run may be finished again, since the commit of its end may have to
     be repeated.
 
-    `revision` orders records whose seconds are equal. `agent_changes` lists what had changed about
-    the agent when the run was taken up again. `takeovers` is set from the death of a process that
+    `kind` tells whether an agent works in the run or a background task, whose `agent_id` is made of
+    its name and belongs to no agent. `revision` orders records whose seconds are equal.
+    `agent_changes` lists what had changed about the agent when the run was taken up again.
+    `takeovers` is set from the death of a process that
     owned the run until a commit adds a message or the outcome of a call. Stores keep the scalars;
     `state` and `output.message_ids` are put together when a record is read.
     """
@@ -208,6 +217,7 @@ class RunRecord(Value, frozen=True, kw_only=True):
     run_id: str
     thread_id: str
     agent_id: str
+    kind: RunKind = RunKind.AGENT
     parent_run_id: str | None = nullable()
     request: RunRequestSnapshot | None = None
     input: RunMessageInput | None = None
@@ -241,12 +251,19 @@ class RunRecord(Value, frozen=True, kw_only=True):
     # -- transitions --------------------------------------------------------------------------
 
     @classmethod
-    def begin(cls, identity: RunIdentity, request: RunRequestSnapshot | None, at: int) -> Self:
+    def begin(
+        cls,
+        identity: RunIdentity,
+        request: RunRequestSnapshot | None,
+        at: int,
+        kind: RunKind = RunKind.AGENT,
+    ) -> Self:
         """The record of a run that starts at `at`."""
         return cls(
             run_id=identity.run_id,
             thread_id=identity.thread_id,
             agent_id=identity.agent_id,
+            kind=kind,
             parent_run_id=identity.parent_run_id,
             request=request,
             status=_RUNNING,
@@ -330,6 +347,10 @@ class RunRecord(Value, frozen=True, kw_only=True):
         )
 
     # -- what it says -------------------------------------------------------------------------
+
+    @property
+    def is_task(self) -> bool:
+        return self.kind is RunKind.TASK
 
     @property
     def is_abandoned(self) -> bool:

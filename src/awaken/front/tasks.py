@@ -9,11 +9,11 @@ from typing import Any, Self
 import msgspec
 
 from awaken.codec import Json
-from awaken.contract.background import TASK_AGENT, TaskStatus
+from awaken.contract.background import TaskStatus
 from awaken.contract.store import Store
 from awaken.contract.threads import RunQuery, TicketQuery
 from awaken.domain.lifecycle import RunStatus
-from awaken.domain.run import RunRecord, WaitingReason
+from awaken.domain.run import RunKind, RunRecord, WaitingReason
 from awaken.domain.ticket import TicketStatus
 from awaken.domain.value import Value
 from awaken.errors import NotFound, RunAbandoned
@@ -21,7 +21,7 @@ from awaken.ext.background import TaskProgress, find_live_task
 from awaken.runtime import AgentRuntime, operations
 from awaken.runtime.delegates import parent_of
 from awaken.runtime.messages import root_of
-from awaken.runtime.task_records import KeptTask, is_task
+from awaken.runtime.task_records import KeptTask
 
 PATIENCE = 5.0
 """Seconds without news after which whoever waits for a run looks whether anybody carries it on."""
@@ -81,13 +81,13 @@ async def list_tasks(
     tasks: list[BackgroundTask] = []
     query = RunQuery(
         ancestor_thread_id=thread,
-        agent_prefix=TASK_AGENT,
+        kind=RunKind.TASK,
         status=None if status is None else _run_status(status),
         limit=max(limit, 1),
     )
     while True:
         page = await store.list_runs(query)
-        found = [BackgroundTask.of(run) for run in page if is_task(run)]
+        found = [BackgroundTask.of(run) for run in page]
         tasks.extend(task for task in found if status in (None, task.status))
         if page.cursor is None or len(tasks) >= limit:
             return sorted(tasks, key=_age, reverse=True)[:limit]

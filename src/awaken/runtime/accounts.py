@@ -18,7 +18,6 @@ from awaken.errors import AwakenError
 from awaken.ext.background.state import BACKGROUND_TASK_STATE
 from awaken.runtime.book import TreeBook
 from awaken.runtime.delegates import spending_in
-from awaken.runtime.task_records import is_task
 
 _UNDER_WAY = (CallPhase.INTENT, CallPhase.SUSPENDED)
 
@@ -112,7 +111,7 @@ class Accounts:
             return held
         above = await self.of_run(record.parent_run_id, resolver)
         context = await self._store.load_context(record.thread_id, tail=0)
-        if is_task(record) or context is None:
+        if record.is_task or context is None:
             return above
         own, state = _budget_of(record, resolver), record.state or PersistedState()
         starter = record.parent_run_id

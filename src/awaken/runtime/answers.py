@@ -22,7 +22,6 @@ from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.loop.spending import granted
 from awaken.runtime.delegates import answer_text
 from awaken.runtime.request import RunRequest
-from awaken.runtime.task_records import is_task
 from awaken.state.call_keys import ToolCallState
 
 log = logging.getLogger("awaken.runtime")
@@ -97,7 +96,7 @@ async def asks_itself(store: Store, request: RunRequest) -> bool:
     if request.parent_tool_call_id is None or request.parent_run_id is None:
         return True
     parent = await store.load_run(request.parent_run_id)
-    return parent is None or is_task(parent)
+    return parent is None or parent.is_task
 
 
 def grant(account: Account | None, run_id: str, answers: Answers) -> str | None:

@@ -18,7 +18,7 @@ from awaken.contract.threads import RunQuery
 from awaken.domain.message import Role
 from awaken.domain.recovery import OUTCOME_UNKNOWN, ToolEffect
 from awaken.domain.run import RunRecord
-from awaken.runtime.task_records import KeptTask, is_task
+from awaken.runtime.task_records import KeptTask
 
 LIMIT = 4000
 """About how many characters are told in all; reads are the first that are left out."""
@@ -87,7 +87,7 @@ class WorkBeneath:
             ):
                 deeds.append(deed)
         for task in started.values():
-            if is_task(task):
+            if task.is_task:
                 deeds += await self._of_task(task, KeptTask.of(task).task.description)
         return deeds
 

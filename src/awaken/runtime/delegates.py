@@ -52,7 +52,6 @@ from awaken.loop.resume import EXPIRY_GRACE_MS
 from awaken.runtime.active import ActiveRuns
 from awaken.runtime.beneath import EffectOf, WorkBeneath
 from awaken.runtime.request import Inherited, RunRequest, WhenBusy
-from awaken.runtime.task_records import is_task
 from awaken.state.runtime_keys import SPENDING
 
 log = logging.getLogger("awaken.runtime")
@@ -227,7 +226,7 @@ class Delegates:
         if parent is None:
             await self._store.cancel_tree(thread_id, at_ms=self._clock.now_ms())
             raise orphaned(run)
-        if not is_task(parent):
+        if not parent.is_task:
             raise InvalidResume(
                 f"run '{thread.open_run_id}' works for run '{parent.run_id}', which asks for it: "
                 f"answer in thread '{parent.thread_id}', or by decide"

@@ -26,7 +26,6 @@ from awaken.plugin.agent import ResolvedAgent
 from awaken.registry import RegistryHandle
 from awaken.runtime.request import RunRequest
 from awaken.runtime.runtime import AgentRuntime
-from awaken.runtime.task_records import is_task
 
 AT_ONCE = 16
 log = logging.getLogger("awaken.runtime")
@@ -135,7 +134,7 @@ async def end_cancelled(runtime: AgentRuntime, run: RunRecord) -> None:
     One that is elsewhere is left as it is, cancelled, to a process that has its agent.
     """
     try:
-        if is_task(run):
+        if run.is_task:
             return await runtime.tasks.end_interrupted(run, cancelled=True)
         if has_agent(runtime, run):
             try:

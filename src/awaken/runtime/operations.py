@@ -33,7 +33,7 @@ from awaken.runtime.active import ActiveRun
 from awaken.runtime.delegates import orphaned, parent_of
 from awaken.runtime.ending import carry_on, end_all, end_without_agent, has_agent, is_elsewhere
 from awaken.runtime.runtime import AgentRuntime
-from awaken.runtime.task_records import KeptTask, is_task
+from awaken.runtime.task_records import KeptTask
 
 _MANY = 1000
 log = logging.getLogger("awaken.runtime")
@@ -181,7 +181,7 @@ async def decide(runtime: AgentRuntime, id: str, decisions: Sequence[Decision]) 
     if place is None:
         raise InvalidResume(f"no run or thread has the id '{id}', or more than one")
     asks_through = await parent_of(runtime.store, place.run)
-    if place.run is not None and asks_through is not None and not is_task(asks_through):
+    if place.run is not None and asks_through is not None and not asks_through.is_task:
         above = await _as_its_parent_asks(runtime, place.run, asks_through, decisions)
         return await decide(runtime, asks_through.run_id, above)
     if place.run is not None and asks_through is None and _is_orphan(place.run):
@@ -310,7 +310,7 @@ async def _is_cancelled(runtime: AgentRuntime, run: RunRecord) -> bool:
 
 def agent_of(record: RunRecord) -> str | None:
     """The id of the agent whose run, or task, a record describes."""
-    return KeptTask.of(record).task.parent_context.agent_id if is_task(record) else record.agent_id
+    return KeptTask.of(record).task.parent_context.agent_id if record.is_task else record.agent_id
 
 
 async def _is_left_to_parent(runtime: AgentRuntime, run: RunRecord) -> bool:

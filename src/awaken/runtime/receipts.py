@@ -14,7 +14,7 @@ from awaken.domain.run import RunRecord
 from awaken.runtime.ending import has_agent, is_elsewhere, levels
 from awaken.runtime.operations import Reached, end_told, tell_to_end
 from awaken.runtime.runtime import AgentRuntime
-from awaken.runtime.task_records import KeptTask, is_task
+from awaken.runtime.task_records import KeptTask
 
 _STOPPED, _FINISHED, _UNKNOWN = (
     CancelOutcome.STOPPED,
@@ -127,7 +127,7 @@ def _started_by(calls: Sequence[CallEntry]) -> Iterator[str]:
 def _run(runtime: AgentRuntime, record: RunRecord) -> CancelItem:
     outcome, note = _run_outcome(runtime, record)
     return CancelItem(
-        kind="task" if is_task(record) else "run",
+        kind="task" if record.is_task else "run",
         id=record.run_id,
         name=_name(record),
         run_id=record.run_id,
@@ -138,7 +138,7 @@ def _run(runtime: AgentRuntime, record: RunRecord) -> CancelItem:
 
 def _name(record: RunRecord) -> str:
     """The agent of a run; the name of a task, or else what it does."""
-    if not is_task(record):
+    if not record.is_task:
         return record.agent_id
     task = KeptTask.of(record).task
     return task.name or task.description or task.task_type
@@ -155,7 +155,7 @@ def _run_outcome(runtime: AgentRuntime, record: RunRecord) -> tuple[CancelOutcom
         return _UNKNOWN, _TOO_LATE
     if record.left_running is not None:
         return _UNKNOWN, record.left_running
-    task = KeptTask.of(record).task if is_task(record) else None
+    task = KeptTask.of(record).task if record.is_task else None
     if task is not None and task.outcome_unknown:
         return _STOPPED if task.stoppable else _UNKNOWN, _MAY_HAVE
     stopped = isinstance(record.termination_reason, CancelledEnd)

@@ -5,21 +5,17 @@ from __future__ import annotations
 import msgspec
 
 from awaken.codec import Json, dumps_text, from_json, to_json
-from awaken.contract.background import TASK_AGENT, PersistedTaskMeta, TaskStatus
+from awaken.contract.background import PersistedTaskMeta, TaskStatus
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import Fence, ThreadCommit
 from awaken.domain.event import RunEvent, RunFinish, RunStart
 from awaken.domain.identity import RequestOrigin, RunIdentity
 from awaken.domain.lifecycle import CANCELLED, NATURAL_END, Failed, RunStatus, TerminationReason
-from awaken.domain.run import RunRecord, RunRequestSnapshot
+from awaken.domain.run import RunKind, RunRecord, RunRequestSnapshot
 
+TASK_AGENT = "task:"
+"""What stands before a task's name where the record of another run has the id of its agent."""
 INTERRUPTED = "interrupted: the process ended while the task ran"
-
-
-def is_task(record: RunRecord) -> bool:
-    extras = record.request.request_extras if record.request is not None else None
-    is_ours = isinstance(extras, dict) and "task" in extras
-    return is_ours and record.agent_id.startswith(TASK_AGENT)
 
 
 class KeptTask(msgspec.Struct, frozen=True):
@@ -30,13 +26,14 @@ class KeptTask(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, record: RunRecord) -> KeptTask:
-        extras = record.request.request_extras if record.request is not None else None
-        assert isinstance(extras, dict), "a task's record says what it is"
+        """The task of a record of kind `task`. One that this version cannot read is listed and can
+        be ended, but not taken up."""
+        found = record.request.request_extras if record.request is not None else None
+        extras = found if isinstance(found, dict) else {}
         try:
-            return cls(from_json(extras["task"], PersistedTaskMeta), extras.get("resume"))
+            return cls(from_json(extras.get("task"), PersistedTaskMeta), extras.get("resume"))
         except msgspec.ValidationError as error:
-            # Whatever it was: it is seen and can be ended, though not taken up.
-            return cls(_readable(record, extras["task"], error))
+            return cls(_readable(record, extras.get("task"), error))
 
     @property
     def agent_key(self) -> str | None:
@@ -62,7 +59,7 @@ class KeptTask(msgspec.Struct, frozen=True):
             request_extras=self._extras(),
             parent_thread_id=task.owner_thread_id or None,
         )
-        return RunRecord.begin(identity, request, now)
+        return RunRecord.begin(identity, request, now, RunKind.TASK)
 
     def ended(self, record: RunRecord, now_ms: int) -> RunRecord:
         """Its record when it is over."""

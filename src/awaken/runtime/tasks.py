@@ -34,7 +34,7 @@ from awaken.domain.event import RunStart
 from awaken.domain.lifecycle import CANCELLED, RunStatus
 from awaken.domain.message import Message
 from awaken.domain.recovery import ABANDONED
-from awaken.domain.run import RunRecord
+from awaken.domain.run import RunKind, RunRecord
 from awaken.errors import AwakenError, NotFound, StaleFence, StoreError
 from awaken.ext import background
 from awaken.ext.background import (
@@ -50,7 +50,7 @@ from awaken.runtime.accounts import Accounts
 from awaken.runtime.active import ActiveRun, ActiveRuns
 from awaken.runtime.takeover import counted
 from awaken.runtime.task_mail import TaskMail
-from awaken.runtime.task_records import INTERRUPTED, KeptTask, commit_of, is_task
+from awaken.runtime.task_records import INTERRUPTED, KeptTask, commit_of
 from awaken.runtime.unkept import Unkept, commit_once
 from awaken.state.store import StateStore
 from awaken.tool.threads import TOOL_THREADS, ToolThreads
@@ -127,7 +127,7 @@ class Tasks:
     async def _thread_above(self, task: PersistedTaskMeta) -> str | None:
         """The thread a task's is beneath: its owner's, or that of another task of its owner's."""
         parent = await self._store.load_run(task.parent_uid) if task.parent_uid else None
-        above = KeptTask.of(parent).task if parent is not None and is_task(parent) else None
+        above = KeptTask.of(parent).task if parent is not None and parent.is_task else None
         if above is not None and above.owner_thread_id == task.owner_thread_id:
             return above.uid
         owner = await self._store.load_thread(task.owner_thread_id)
@@ -233,7 +233,7 @@ class Tasks:
     async def write(self, task: PersistedTaskMeta, id: str, event: Json) -> bool:
         """Keep what is written to a task in which an agent works, for that agent."""
         record = await self._store.load_run(task.uid)
-        if record is None or not is_task(record) or record.status is RunStatus.DONE:
+        if record is None or not record.is_task or record.status is RunStatus.DONE:
             return False
         if KeptTask.of(record).agent_key is None:
             return False
@@ -257,10 +257,11 @@ class Tasks:
 
     async def started_by(self, run_id: str) -> Sequence[PersistedTaskMeta]:
         """The tasks that a run has started, as far as they are on record."""
-        query, found = RunQuery(parent_run_id=run_id), list[PersistedTaskMeta]()
+        query = RunQuery(parent_run_id=run_id, kind=RunKind.TASK)
+        found: list[PersistedTaskMeta] = []
         while True:
             page = await self._store.list_runs(query)
-            found.extend(KeptTask.of(record).task for record in page if is_task(record))
+            found.extend(KeptTask.of(record).task for record in page)
             if page.cursor is None:
                 return found
             query = msgspec.structs.replace(query, cursor=page.cursor)
@@ -457,7 +458,7 @@ class Tasks:
 def _parents(run: RunRecord) -> set[str]:
     """What has started a run: another one, and for a task also the task that one runs in."""
     ids = {run.parent_run_id}
-    if is_task(run):
+    if run.is_task:
         ids.add(KeptTask.of(run).task.parent_context.run_id)
     return {id for id in ids if id is not None}
 

@@ -31,7 +31,6 @@ from awaken.front.replay.recording import INFERENCE_FAILED, Recording
 from awaken.front.result import RunResult
 from awaken.loop.infer import CONTINUE
 from awaken.loop.step import MALFORMED, ONLY_MALFORMED
-from awaken.runtime.task_records import is_task
 
 _PAGE = 1_000
 _NO_ANSWER = "the model could not be asked"
@@ -52,7 +51,7 @@ async def read_recording(store: Threads, run_id: str) -> Recording:
             f"run {run_id} is still open ({run.status.value}): it can be replayed once it has "
             "ended; answer what it asks, go on with it, or cancel it"
         )
-    if is_task(run):
+    if run.is_task:
         raise ConfigError(
             f"run {run_id} is a task in the background, which has no conversation of its own: "
             "replay the run that has started it"

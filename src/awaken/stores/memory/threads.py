@@ -7,7 +7,6 @@ from itertools import chain, islice, takewhile
 
 import msgspec
 
-from awaken.contract.background import TASK_AGENT
 from awaken.contract.commits import CallEntry
 from awaken.contract.threads import Page, RunQuery, ThreadContext, ThreadQuery, TicketQuery
 from awaken.domain.event import RunEvent
@@ -185,7 +184,7 @@ class MemoryReads(Tables):
             if query.thread_id in (None, run.record.thread_id)
             and self._is_beneath(query.ancestor_thread_id, self._threads[run.record.thread_id])
             and query.agent_id in (None, run.record.agent_id)
-            and run.record.agent_id.startswith(query.agent_prefix)
+            and query.kind in (None, run.record.kind)
             and query.parent_run_id in (None, run.record.parent_run_id)
             and query.status in (None, run.record.status)
         )
@@ -244,7 +243,7 @@ class MemoryReads(Tables):
         if run is None or not run.record.is_delegated:
             return False
         above = self._runs.get(run.record.parent_run_id or "")
-        return above is not None and not above.record.agent_id.startswith(TASK_AGENT)
+        return above is not None and not above.record.is_task
 
 
 def _place(thread: ThreadRow) -> tuple[Place, ThreadRow]:

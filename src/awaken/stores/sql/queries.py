@@ -44,7 +44,7 @@ SELECT type, name FROM sqlite_schema WHERE NOT coalesce(
 # Always one row: what is not there is null. All that a commit may be refused for is in it.
 HEAD_AND_RUN = """
 SELECT t.pk, t.parent, t.created_at, t.length, t.events, t.position, t.snapshot, t.epoch, t.owner,
-       t.open_run, t.active_run, t.latest_run, r.pk, r.thread, r.status, r.agent, r.parent
+       t.open_run, t.active_run, t.latest_run, r.pk, r.thread, r.status, r.agent, r.parent, r.kind
 FROM (SELECT 1) LEFT JOIN threads AS t ON t.id = ? LEFT JOIN runs AS r ON r.id = ?
 """
 ADD_THREAD = """
@@ -67,13 +67,14 @@ ADD_COMMIT = """
 INSERT INTO commits (id, first_seq, first_event, at_ms, run, delta) VALUES (?, ?, ?, ?, ?, ?)
 """
 ADD_RUN = """
-INSERT INTO runs (id, thread, agent, parent, status, first_position, last_position, record)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO runs (id, thread, first_position, last_position, record, status, agent, parent, kind)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 # The same without and with what is indexed, which most commits leave as it is.
 ADVANCE_RUN = "UPDATE runs SET last_position = ?, record = ? WHERE pk = ?"
 CHANGE_RUN = """
-UPDATE runs SET last_position = ?, record = ?, status = ?, agent = ?, parent = ? WHERE pk = ?
+UPDATE runs SET last_position = ?, record = ?, status = ?, agent = ?, parent = ?, kind = ?
+WHERE pk = ?
 """
 DROP_CANCELS = """
 DELETE FROM commands WHERE thread = ? AND kind = 'cancel' AND (run_id IS NULL OR run_id = ?)
@@ -181,7 +182,7 @@ SELECT pk, status, record FROM tickets WHERE status = 'open' AND thread = ? ORDE
 NOT_ASKED_ABOVE = """
 NOT EXISTS (
     SELECT 1 FROM runs AS r JOIN runs AS p ON p.id = r.parent
-    WHERE r.id = tickets.run_id AND p.agent NOT GLOB ?
+    WHERE r.id = tickets.run_id AND p.kind <> 'task'
       AND CASE WHEN json_valid(CAST(r.record AS TEXT))
                THEN json_extract(CAST(r.record AS TEXT), '$.request.parent_tool_call_id') END
           IS NOT NULL

@@ -46,6 +46,7 @@ class _Head(NamedTuple):
     run_status: str | None
     run_agent: str | None
     run_parent: str | None
+    run_kind: str | None
 
 
 def write_commit(db: sqlite3.Connection, packed: Packed) -> Committed:
@@ -132,23 +133,13 @@ def _write_run(
     thread: int,
     position: int,
 ) -> int:
+    listed = (run.status.value, run.agent_id, run.parent_run_id, run.kind.value)
     if head.run is None:
         added = db.execute(
-            queries.ADD_RUN,
-            (
-                run.run_id,
-                thread,
-                run.agent_id,
-                run.parent_run_id,
-                run.status.value,
-                position,
-                position,
-                packed.record,
-            ),
+            queries.ADD_RUN, (run.run_id, thread, position, position, packed.record, *listed)
         )
         return added.lastrowid or 0
-    listed = (run.status.value, run.agent_id, run.parent_run_id)
-    if (head.run_status, head.run_agent, head.run_parent) == listed:
+    if (head.run_status, head.run_agent, head.run_parent, head.run_kind) == listed:
         db.execute(queries.ADVANCE_RUN, (position, packed.record, head.run))
     else:
         db.execute(queries.CHANGE_RUN, (position, packed.record, *listed, head.run))

@@ -11,9 +11,8 @@ from typing import Any
 import msgspec
 
 from awaken.codec import digest, dumps, loads, to_json
-from awaken.contract.background import TASK_AGENT
 from awaken.contract.threads import Page, RunQuery, ThreadQuery, TicketQuery
-from awaken.domain.run import RunRecord
+from awaken.domain.run import RunKind, RunRecord
 from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.errors import InvalidRecord
@@ -99,9 +98,10 @@ def list_runs(db: sqlite3.Connection, query: RunQuery) -> Page[RunRecord]:
     if query.ancestor_thread_id is not None:
         where.add(f"thread IN ({BENEATH})", query.ancestor_thread_id)
         order = "+pk DESC"
-    if query.agent_prefix:
-        where.add("agent BETWEEN ? AND ? || char(1114111)", query.agent_prefix, query.agent_prefix)
-        order = "+pk DESC"
+    if query.kind is RunKind.TASK:
+        where.add("kind = 'task'")  # as in the index of tasks, which is in the order of the list
+    elif query.kind is not None:
+        where.equals("kind", query.kind.value)
     if query.status is not None:
         where.equals("status", query.status.value)
         if not query.status.is_terminal:
@@ -123,7 +123,7 @@ def list_tickets(db: sqlite3.Connection, query: TicketQuery) -> Page[Ticket]:
         where.add("thread = (SELECT pk FROM threads WHERE id = ?)", query.thread_id)
     where.equals("run_id", query.run_id)
     if query.thread_id is None and query.run_id is None:
-        where.add(NOT_ASKED_ABOVE, f"{TASK_AGENT}*")
+        where.add(NOT_ASKED_ABOVE)
     asked = "asked_at"
     if query.status is TicketStatus.OPEN:
         where.add("status = 'open'")  # as with runs

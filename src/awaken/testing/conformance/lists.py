@@ -8,6 +8,7 @@ from typing import Any
 from awaken.contract.store import Store
 from awaken.contract.threads import Page, RunQuery, ThreadQuery, TicketQuery
 from awaken.domain.lifecycle import RunStatus
+from awaken.domain.run import RunKind
 from awaken.domain.ticket import TicketStatus
 from awaken.errors import InvalidRecord
 from awaken.testing.conformance.making import (
@@ -304,7 +305,7 @@ async def a_cursor_fits_its_own_filter_only(store: Store) -> None:
             {"thread_id": "t0"},
             {"ancestor_thread_id": "t0"},
             {"agent_id": "agent"},
-            {"agent_prefix": "a"},
+            {"kind": RunKind.AGENT},
             {"parent_run_id": "r0"},
             {"status": RUNNING},
         ],

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from awaken.contract.background import TASK_AGENT
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.store import Store
 from awaken.domain.identity import RequestOrigin
-from awaken.domain.run import RunRequestSnapshot
+from awaken.domain.run import RunKind, RunRequestSnapshot
 from awaken.domain.ticket import TicketStatus
 from awaken.testing.conformance.making import (
     DONE,
@@ -76,7 +75,7 @@ async def runs_are_listed_by_what_is_above_their_threads(store: Store) -> None:
         ({"ancestor_thread_id": "a"}, ["next", "run c"]),
         ({"ancestor_thread_id": "r", "status": RUNNING}, ["next", "run d", "run a"]),
         ({"ancestor_thread_id": "r", "status": DONE}, ["run c", "run b"]),
-        ({"ancestor_thread_id": "r", "agent_prefix": "d:"}, ["next", "run d"]),
+        ({"ancestor_thread_id": "r", "agent_id": "d:other"}, ["next"]),
         ({"ancestor_thread_id": "r", "thread_id": "c"}, ["next", "run c"]),
         ({"ancestor_thread_id": "ghost"}, []),
     ]
@@ -86,18 +85,28 @@ async def runs_are_listed_by_what_is_above_their_threads(store: Store) -> None:
 
 
 @check
-async def runs_are_listed_by_how_their_agents_name_begins(store: Store) -> None:
-    """Letter by letter: no pattern, and small letters are not capitals."""
-    listed = ("a", "a%", "a_", "ab", "aB", "ä", "b", "a\U0001f600", "A")
-    for number, agent in enumerate(listed):
-        name = f"t{number}"
-        await write(store, name, run=record(f"r{number}", name, agent_id=agent))
+async def runs_are_listed_by_their_kind(store: Store) -> None:
+    """What a run is called says nothing of its kind, and its kind is read back with it."""
+    kinds = {"r0": RunKind.AGENT, "r1": RunKind.TASK, "r2": RunKind.AGENT, "r3": RunKind.TASK}
+    for run_id, kind in kinds.items():
+        run = record(run_id, f"t-{run_id}", agent_id="task:dig", kind=kind, parent_run_id="root")
+        await write(store, f"t-{run_id}", run=run)
+    await write(store, "t-r1", run=record("r1", "t-r1", kind=RunKind.TASK, status=DONE))
 
-    for prefix in ("", "a", "A", "a%", "a_", "ab", "ä", "a\U0001f600", "%", "abc"):
-        expected = [f"r{n}" for n, agent in enumerate(listed) if agent.startswith(prefix)]
-        for limit in (1, 50):
-            found = await all_runs(store, agent_prefix=prefix, limit=limit)
-            assert found == expected[::-1], prefix
+    for limit in (1, 50):
+        assert await all_runs(store, kind=RunKind.AGENT, limit=limit) == ["r2", "r0"]
+        assert await all_runs(store, kind=RunKind.TASK, limit=limit) == ["r3", "r1"]
+        assert await all_runs(store, kind=RunKind.TASK, status=DONE, limit=limit) == ["r1"]
+        assert await all_runs(store, kind=RunKind.TASK, status=RUNNING, limit=limit) == ["r3"]
+        found = await all_runs(store, kind=RunKind.TASK, parent_run_id="root", limit=limit)
+        assert found == ["r3"]
+        assert await all_runs(store, limit=limit) == ["r3", "r2", "r1", "r0"]
+    for run_id, kind in kinds.items():
+        read = await store.load_run(run_id)
+        assert read is not None
+        assert read.kind is kind
+    listed = await store.list_interrupted(now_ms=0)
+    assert {run.run_id for run in listed if run.is_task} == {"r3"}
 
 
 # -- ending -----------------------------------------------------------------------------------
@@ -175,7 +184,7 @@ async def a_question_is_listed_once_where_it_is_to_be_answered(store: Store) -> 
         ("root", None, {}),
         ("mid", "root", {"request": call}),
         ("leaf", "mid", {"request": call}),
-        ("task", "root", {"agent_id": f"{TASK_AGENT}agent"}),
+        ("task", "root", {"kind": RunKind.TASK}),
         ("beside", "task", {"request": call}),
         ("started", "root", {}),
         ("orphan", "ghost", {"request": call}),

@@ -98,15 +98,15 @@ def list_runs(db: sqlite3.Connection, query: RunQuery) -> Page[RunRecord]:
     if query.ancestor_thread_id is not None:
         where.add(f"thread IN ({BENEATH})", query.ancestor_thread_id)
         order = "+pk DESC"
-    if query.kind is RunKind.TASK:
-        where.add("kind = 'task'")  # as in the index of tasks, which is in the order of the list
-    elif query.kind is not None:
-        where.equals("kind", query.kind.value)
     if query.status is not None:
         where.equals("status", query.status.value)
         if not query.status.is_terminal:
             where.add("status <> 'done'")  # as in the index of open runs
             order = "+pk DESC"
+    if query.kind is RunKind.TASK and _is_wide(query):
+        where.add("kind = 'task'")  # as in the index of tasks, which is in the order of the list
+    elif query.kind is not None:
+        where.equals("+kind", query.kind.value)
     if (last := _place(query, int)) is not None:
         where.add("pk < ?", *last)
     rows = where.rows(db, f"{RUN_COLUMNS} FROM runs", order, query)
@@ -115,6 +115,13 @@ def list_runs(db: sqlite3.Connection, query: RunQuery) -> Page[RunRecord]:
         items=tuple(head.record() for head in heads),
         cursor=_cursor(query, rows, heads[-1].pk) if heads else None,
     )
+
+
+def _is_wide(query: RunQuery) -> bool:
+    """Whether nothing else in the query leaves few runs to look through."""
+    narrowed = (query.thread_id, query.ancestor_thread_id, query.agent_id, query.parent_run_id)
+    is_open = query.status is not None and not query.status.is_terminal
+    return not is_open and all(name is None for name in narrowed)
 
 
 def list_tickets(db: sqlite3.Connection, query: TicketQuery) -> Page[Ticket]:

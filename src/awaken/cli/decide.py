@@ -220,15 +220,7 @@ async def _answer(
 
 async def _ask(ticket: Ticket, console: Console, reason: str | None) -> ToolCallResume | None:
     transcript = Transcript(console)
-    asked = RunWaitingTicket(
-        ticket_id=ticket.ticket_id,
-        tool_call_id=ticket.call_id,
-        tool_name=ticket.tool_name,
-        arguments=ticket.arguments,
-        resume_mode=ticket.resume_mode,
-        updated_at=ticket.asked_at,
-        asker=ticket.asker,
-    )
+    asked = RunWaitingTicket.of(ticket)
     try:
         answer = await AtTerminal(Lines(), lambda: transcript, yes=False).decide(asked)
     except Interrupted:

@@ -18,7 +18,7 @@ from awaken.cli.transcript import Transcript
 from awaken.codec import Json, loads
 from awaken.domain.run import RunWaitingTicket
 from awaken.domain.suspension import ResumeAction, ToolCallResume, ToolCallResumeMode
-from awaken.domain.ticket import Ticket
+from awaken.domain.ticket import AskedCall
 
 SHOW = "show"
 NOBODY_THERE = "nobody was there to approve it"
@@ -49,10 +49,9 @@ def user_name() -> str:
         return f"uid {os.getuid()}"
 
 
-def approval(ticket: RunWaitingTicket | Ticket) -> ToolCallResume:
+def approval(ticket: AskedCall) -> ToolCallResume:
     """A yes to the call as it stands."""
-    mode = ticket.resume_mode if ticket.asker is None else ticket.asker.resume_mode
-    if mode is ToolCallResumeMode.PASS_DECISION_TO_TOOL:
+    if ticket.answer_mode is ToolCallResumeMode.PASS_DECISION_TO_TOOL:
         return ToolCallResume.approve(ticket.arguments)
     return ToolCallResume.approve()
 

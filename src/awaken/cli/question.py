@@ -13,9 +13,8 @@ from collections.abc import Iterable
 from awaken.cli.text import escaped, one_line
 from awaken.codec import Json, dumps_text
 from awaken.domain.recovery import OUTCOME_UNKNOWN
-from awaken.domain.run import RunWaitingTicket
 from awaken.domain.suspension import ToolCallResumeMode
-from awaken.domain.ticket import Ticket
+from awaken.domain.ticket import AskedCall
 
 LONGEST_VALUE = 400
 MOST_ITEMS = 50
@@ -111,7 +110,7 @@ def visible_line(text: str) -> str:
 # -- how it is answered -------------------------------------------------------------------------
 
 
-def asks_outcome(ticket: RunWaitingTicket | Ticket) -> bool:
+def asks_outcome(ticket: AskedCall) -> bool:
     """Whether a person has to say what became of a call that a crash has cut short."""
     asker = ticket.asker
     return ticket.ticket_id.startswith(f"{OUTCOME_UNKNOWN}:") or (
@@ -119,19 +118,19 @@ def asks_outcome(ticket: RunWaitingTicket | Ticket) -> bool:
     )
 
 
-def wants_value(ticket: RunWaitingTicket | Ticket) -> bool:
+def wants_value(ticket: AskedCall) -> bool:
     """Whether the answer itself becomes the call's result, as with tools of a front end, or is a
     message to an agent that waits for one."""
-    mode = ticket.resume_mode if ticket.asker is None else ticket.asker.resume_mode
+    mode = ticket.answer_mode
     return mode is ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT and not asks_outcome(ticket)
 
 
-def line_to_answer(id: str, ticket: RunWaitingTicket | Ticket, *, is_cut: bool = False) -> str:
+def line_to_answer(id: str, ticket: AskedCall, *, is_cut: bool = False) -> str:
     """What to type to say yes to exactly this question: it is named by its key.
 
     A question of which a part was left out is put again, whole, before it is answered.
     """
-    words = f"awaken decide {shell_word(id)} {shell_word(ticket.key or ticket.ticket_id)}"
+    words = f"awaken decide {shell_word(id)} {shell_word(ticket.answered_by)}"
     if wants_value(ticket):
         return f"{words} --value JSON"
     if is_cut or Question(ticket.tool_name, ticket.arguments).is_cut:

@@ -11,7 +11,8 @@ from awaken.codec import Json
 from awaken.domain.identity import RequestOrigin, RunIdentity
 from awaken.domain.lifecycle import RunStatus, TerminationReason
 from awaken.domain.recovery import MOST_TAKEOVERS
-from awaken.domain.suspension import Asker, Decision, ToolCallResumeMode
+from awaken.domain.suspension import Decision, ToolCallResumeMode
+from awaken.domain.ticket import AskedCall, Ticket
 from awaken.domain.tool import ToolDescriptor
 from awaken.domain.value import Value, nullable
 from awaken.errors import InvalidTransition
@@ -88,31 +89,31 @@ _WAITING = {
 }
 
 
-class RunWaitingTicket(Value, frozen=True, kw_only=True):
-    """A question that an approver has to answer before the run goes on, by `expires_at` if set.
+class RunWaitingTicket(AskedCall, frozen=True, kw_only=True):
+    """A question that an approver has to answer before the run goes on, in the run's own record."""
 
-    `key` is its unique name; `ticket_id` and `tool_call_id` may repeat in other turns. An answer
-    that names the `digest` is refused if the question has changed since. With an `asker`,
-    `tool_name` and `arguments` are those of the call in that run.
-    """
-
-    ticket_id: str
     tool_call_id: str
-    tool_name: str
-    arguments: Json = None
     resume_mode: ToolCallResumeMode = msgspec.field(
         default_factory=lambda: ToolCallResumeMode.REPLAY_TOOL_CALL
     )
-    reason: str | None = None
     updated_at: int
-    digest: str | None = None
-    expires_at: int | None = None
-    asker: Asker | None = None
-    key: str | None = None
 
-    def __hash__(self) -> int:
-        """Tickets can be keys of `answers`; their arguments alone could not be hashed."""
-        return hash(self.key)
+    @classmethod
+    def of(cls, ticket: Ticket) -> Self:
+        """The question of a ticket."""
+        return cls(
+            key=ticket.key,
+            ticket_id=ticket.ticket_id,
+            tool_call_id=ticket.call_id,
+            tool_name=ticket.tool_name,
+            arguments=ticket.arguments,
+            resume_mode=ticket.resume_mode,
+            reason=ticket.reason,
+            updated_at=ticket.asked_at,
+            digest=ticket.digest,
+            expires_at=ticket.expires_at,
+            asker=ticket.asker,
+        )
 
 
 class RunWaitingState(Value, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Questions that wait for a person, and how they were answered."""
+"""Questions that wait for an approver, and how they were answered."""
 
 from __future__ import annotations
 
@@ -9,11 +9,46 @@ from awaken.domain.suspension import Asker, ToolCallResume, ToolCallResumeMode
 from awaken.domain.value import Value
 
 _EARLIER_LENGTH = 16
-"""Digests had 64 bits once, and tickets that were put then may still be open."""
+"""How many characters a digest had in earlier versions, whose tickets may still be open."""
+
+
+class AskedCall(Value, frozen=True, kw_only=True):
+    """A suspended call as an approver sees it, whether it is read from a store (`Ticket`) or from
+    the record of the run that waits (`RunWaitingTicket`).
+
+    `key` is unique: the call's key in the ledger and, if the call asks again, the number of the
+    question. `ticket_id` comes from the tool and may repeat in other turns. An answer that names
+    the `digest` is refused if the question has changed since. With an `asker`, `tool_name` and
+    `arguments` are those of the call in that run. `expires_at` is in milliseconds.
+    """
+
+    key: str | None = None
+    ticket_id: str
+    tool_name: str
+    arguments: Json = None
+    resume_mode: ToolCallResumeMode = ToolCallResumeMode.REPLAY_TOOL_CALL
+    reason: str | None = None
+    digest: str | None = None
+    expires_at: int | None = None
+    asker: Asker | None = None
+
+    @property
+    def answered_by(self) -> str:
+        """The name to answer the question by: its key, if it has one."""
+        return self.key or self.ticket_id
+
+    @property
+    def answer_mode(self) -> ToolCallResumeMode:
+        """What becomes of the answer: as the call says, or the call of the run that asks."""
+        return self.resume_mode if self.asker is None else self.asker.resume_mode
+
+    def __hash__(self) -> int:
+        """Tickets can be keys of `answers`; their arguments alone could not be hashed."""
+        return hash(self.key)
 
 
 class TicketStatus(StrEnum):
-    """A ticket is open until it is answered, once, or nobody needs the answer any more."""
+    """A ticket is open until it is answered, once, or until its answer is no longer needed."""
 
     OPEN = "open"
     ANSWERED = "answered"
@@ -21,54 +56,41 @@ class TicketStatus(StrEnum):
     CLOSED = "closed"
 
 
-class Ticket(Value, frozen=True, kw_only=True):
-    """One suspended call, as the approver sees it; instants are milliseconds.
+class Ticket(AskedCall, frozen=True, kw_only=True):
+    """A suspended call as stores keep it, with its place and its answer.
 
-    `key` is unique: the call's key in the ledger and, if the call asks again, which question it is.
-    `ticket_id` and `call_id` come from the tool and the model and may repeat in other turns.
-    `digest` binds the answer to what was asked: `call_digest` of tool, arguments and run. With an
-    `asker`, tool and arguments are those of the call of that run.
+    `call_id` comes from the model and may repeat in other turns. `digest` is the `call_digest` of
+    tool, arguments and run.
     """
 
     key: str
     thread_id: str
     run_id: str
-    ticket_id: str
     call_id: str
-    tool_name: str
     digest: str
     asked_at: int
-    arguments: Json = None
-    resume_mode: ToolCallResumeMode = ToolCallResumeMode.REPLAY_TOOL_CALL
-    reason: str | None = None
     message: str | None = None
-    expires_at: int | None = None
     status: TicketStatus = TicketStatus.OPEN
     decision: ToolCallResume | None = None
-    asker: Asker | None = None
 
     def answers_to(self, target: str) -> bool:
         """Whether `target` is one of the ticket's names."""
         return target in (self.key, self.ticket_id, self.call_id)
 
     def is_bound(self, target: str, answer: ToolCallResume) -> bool:
-        """Whether an answer to `target` can be for no other question.
+        """Whether an answer to `target` can only mean this question.
 
-        A key names one question only. Ticket and call ids come again in other turns, so that they
-        need a digest, which says what the approver has seen.
+        A key names one question. Ticket and call ids may repeat in other turns: an answer to one of
+        them needs a digest, which says what the approver has seen.
         """
         return target == self.key or bool(answer.digest)
 
-    def __hash__(self) -> int:
-        """Tickets can be keys of `answers`; their arguments alone could not be hashed."""
-        return hash(self.key)
-
 
 def is_digest_of(given: str, digest: str) -> bool:
-    """Whether `given` is that digest, or the shorter one the same question had in earlier days."""
+    """Whether `given` is that digest, or the shorter one earlier versions gave the question."""
     return given == digest or (len(given) == _EARLIER_LENGTH and digest.startswith(given))
 
 
 def call_digest(run_id: str, tool_name: str, arguments: Json) -> str:
-    """What an approval is bound to: this tool, with these arguments, in this run."""
+    """The digest that binds an approval to this tool, with these arguments, in this run."""
     return digest([run_id, tool_name, arguments])

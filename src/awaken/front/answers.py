@@ -9,10 +9,10 @@ import msgspec
 
 from awaken.domain.run import RunWaitingTicket
 from awaken.domain.suspension import Decision, ToolCallResume
-from awaken.domain.ticket import Ticket
+from awaken.domain.ticket import AskedCall, Ticket
 from awaken.errors import ConfigError
 
-Target = str | Ticket | RunWaitingTicket
+Target = str | AskedCall
 """A ticket, or its key. Ids of tickets and calls come again with other questions, and are taken
 only with a `ToolCallResume` that has the digest of the question."""
 
@@ -41,13 +41,13 @@ def decisions_of(answers: Answers, by: str | None = None) -> tuple[Decision, ...
 def _decision(target: object, answer: object, by: str | None = None) -> Decision:
     if isinstance(target, str):
         return target, _resume(target, answer, by)
-    if not isinstance(target, Ticket | RunWaitingTicket):
+    if not isinstance(target, AskedCall):
         raise ConfigError(f"answers are given to a ticket or its key, not to {target!r}")
     decision = _resume(target.ticket_id, answer, by)
     if decision.digest is None:
         # It answers what was shown, and nothing else.
         decision = msgspec.structs.replace(decision, digest=target.digest)
-    return target.key or target.ticket_id, decision
+    return target.answered_by, decision
 
 
 def _resume(target: str, answer: object, by: str | None) -> ToolCallResume:

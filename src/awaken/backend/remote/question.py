@@ -86,21 +86,6 @@ def asking(record: RunRecord, question: Ticket) -> RunRecord:
     """The record of a run that waits, with its question."""
     assert record.waiting is not None, "only what waits asks"
     waiting = msgspec.structs.replace(
-        record.waiting, ticket_ids=(question.ticket_id,), tickets=(_as_waited_for(question),)
+        record.waiting, ticket_ids=(question.ticket_id,), tickets=(RunWaitingTicket.of(question),)
     )
     return msgspec.structs.replace(record, waiting=waiting)
-
-
-def _as_waited_for(ticket: Ticket) -> RunWaitingTicket:
-    """The ticket as a run's record has it."""
-    return RunWaitingTicket(
-        ticket_id=ticket.ticket_id,
-        tool_call_id=ticket.call_id,
-        tool_name=ticket.tool_name,
-        arguments=ticket.arguments,
-        resume_mode=ticket.resume_mode,
-        reason=ticket.reason,
-        updated_at=ticket.asked_at,
-        digest=ticket.digest,
-        key=ticket.key,
-    )

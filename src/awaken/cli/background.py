@@ -15,7 +15,7 @@ from awaken.domain.progress import PROGRESS_ACTIVITY
 from awaken.domain.run import RunRecord, RunWaitingTicket
 from awaken.ext.background import TaskProgress, find_live_task
 from awaken.front import Runtime
-from awaken.front.records import descendants, is_task
+from awaken.front.records import descendants
 from awaken.front.tasks import BackgroundTask
 
 GLANCE = 0.3

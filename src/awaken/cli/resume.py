@@ -36,7 +36,7 @@ from awaken.domain.lifecycle import RunStatus
 from awaken.domain.run import RunRecord
 from awaken.errors import AwakenError, ResolveError, RuntimeFault
 from awaken.front import Runtime
-from awaken.front.records import is_task, parent_of
+from awaken.front.records import parent_of
 from awaken.front.resume import has_agent, list_abandoned, resume_run, resume_task
 
 

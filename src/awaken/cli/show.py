@@ -37,7 +37,7 @@ from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket
 from awaken.domain.value import Value
 from awaken.ext.handoff.plugin import HANDOFF_TOOL
-from awaken.front.records import is_task, spending_in
+from awaken.front.records import spending_in
 from awaken.front.tasks import BackgroundTask
 
 MOST_RUNS = 20

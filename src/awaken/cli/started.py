@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 from awaken.contract.threads import RunQuery, Threads
 from awaken.domain.run import RunRecord
-from awaken.front.records import KeptTask, is_task
+from awaken.front.records import TASK_AGENT, KeptTask
 from awaken.front.tasks import BackgroundTask
-from awaken.runtime.task_records import TASK_AGENT, KeptTask
 
 MOST_STARTED = 200
 

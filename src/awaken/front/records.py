@@ -2,6 +2,6 @@
 
 from awaken.runtime.delegates import parent_of, spending_in
 from awaken.runtime.operations import descendants
-from awaken.runtime.task_records import KeptTask, is_task
+from awaken.runtime.task_records import TASK_AGENT, KeptTask
 
-__all__ = ["KeptTask", "descendants", "is_task", "parent_of", "spending_in"]
+__all__ = ["TASK_AGENT", "KeptTask", "descendants", "parent_of", "spending_in"]

@@ -31,7 +31,6 @@ from awaken.runtime import operations
 from awaken.runtime.closing import CANCEL_GRACE
 from awaken.runtime.runtime import AgentRuntime
 from awaken.runtime.suspects import PROBATION, Suspects, is_suspect, most_suspect_first
-from awaken.runtime.task_records import is_task
 
 AT_ONCE = 100
 """How many resumed runs may be live at the same time; further ones wait."""
@@ -138,7 +137,7 @@ class Recovery:
                 return []
             if record.run_id in self._threads:
                 return []  # another call has resumed it during the reads above
-            if not is_task(record):
+            if not record.is_task:
                 return [self._carry_on(record)]
             if is_suspect(record):
                 self._hold(record, engine.owned.start(self._take_up_suspect(record)))

@@ -27,7 +27,7 @@ from awaken.domain.inference import StopReason, TokenUsage
 from awaken.domain.lifecycle import CANCELLED
 from awaken.errors import StoreUnavailable
 from awaken.llm.output import OUTPUT_TOOL
-from awaken.loop import pieces
+from awaken.loop import stream_log
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FakeClock, FunctionModel, ScriptedModel
 
@@ -263,7 +263,7 @@ class Forgetful(SqliteStore):
 async def test_a_piece_that_was_not_kept_leaves_no_hole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pieces, "KEPT_AT_LOOK", 1)
+    monkeypatch.setattr(stream_log, "KEPT_AT_LOOK", 1)
     store = Forgetful.from_address(f"sqlite:///{tmp_path}/a.db")
     store.begin()
     await store.open()

@@ -17,7 +17,7 @@ from awaken.domain.inference import TokenUsage
 from awaken.domain.message import ToolCall
 from awaken.domain.spec import AgentSpec
 from awaken.errors import BudgetExhausted, Cancelled
-from awaken.loop.purse import LEAST_OUTPUT, MOST_OUTPUT, Purse, estimate
+from awaken.loop.reservation import LEAST_OUTPUT, MOST_OUTPUT, StepReservation, estimate
 from awaken.plugin.agent import ResolvedAgent
 from awaken.state.runtime_keys import SPENDING
 from awaken.state.snapshot import Snapshot
@@ -37,10 +37,10 @@ def usage(prompt: int, output: int = 0) -> TokenUsage:
     return TokenUsage(prompt_tokens=prompt, completion_tokens=output)
 
 
-async def reserve(purse: Purse, *texts: str, asked: int | None = None) -> int:
+async def reserve(reservation: StepReservation, *texts: str, asked: int | None = None) -> int:
     """Set aside what a question takes; how much of it is for the prompt."""
-    await purse.reserve(agent(), [Message.user(text) for text in texts], asked, None, None)
-    return purse.account.reserved.tokens - (purse.max_output or asked or MOST_OUTPUT)
+    await reservation.reserve(agent(), [Message.user(text) for text in texts], asked, None, None)
+    return reservation.account.reserved.tokens - (reservation.max_output or asked or MOST_OUTPUT)
 
 
 # -- before -----------------------------------------------------------------------------------
@@ -48,66 +48,66 @@ async def reserve(purse: Purse, *texts: str, asked: int | None = None) -> int:
 
 async def test_the_prompt_and_the_longest_answer_are_set_aside() -> None:
     account = Account(Budget(tokens=100_000))
-    purse = Purse(account, "r")
+    reservation = StepReservation(account, "r")
 
-    prompt = await reserve(purse, "word " * 300)
+    prompt = await reserve(reservation, "word " * 300)
 
-    assert purse.max_output == MOST_OUTPUT
+    assert reservation.max_output == MOST_OUTPUT
     assert 500 <= prompt <= 550
     assert account.reserved.steps == 1
 
 
 async def test_without_a_limit_of_tokens_or_money_answers_may_be_as_long_as_they_like() -> None:
     account = Account(Budget(steps=1))
-    purse = Purse(account, "r")
+    reservation = StepReservation(account, "r")
 
-    await reserve(purse, "hi")
+    await reserve(reservation, "hi")
 
-    assert purse.max_output is None
+    assert reservation.max_output is None
 
 
 async def test_an_answer_that_would_be_too_short_to_be_of_use_is_not_asked_for() -> None:
     for short, fits in ((LEAST_OUTPUT - 1, False), (LEAST_OUTPUT, True)):
-        prompt = await reserve(Purse(Account(Budget()), "r"), "hi")
+        prompt = await reserve(StepReservation(Account(Budget()), "r"), "hi")
         account = Account(Budget(tokens=prompt + short))
         if fits:
-            await reserve(Purse(account, "r"), "hi")
+            await reserve(StepReservation(account, "r"), "hi")
             assert account.left().tokens == 0
         else:
             with pytest.raises(BudgetExhausted):
-                await reserve(Purse(account, "r"), "hi")
+                await reserve(StepReservation(account, "r"), "hi")
             assert account.reserved == Amount()
 
 
 async def test_whoever_wants_only_a_few_words_gets_them() -> None:
-    prompt = await reserve(Purse(Account(Budget()), "r"), "hi")
+    prompt = await reserve(StepReservation(Account(Budget()), "r"), "hi")
     account = Account(Budget(tokens=prompt + 5))
-    purse = Purse(account, "r")
+    reservation = StepReservation(account, "r")
 
-    await reserve(purse, "hi", asked=5)
+    await reserve(reservation, "hi", asked=5)
 
-    assert purse.max_output == 5
+    assert reservation.max_output == 5
 
 
 async def test_money_limits_an_answer_by_what_it_buys() -> None:
     account = Account(Budget(money=2.0))
-    purse = Purse(account, "r")
+    reservation = StepReservation(account, "r")
 
-    await purse.reserve(agent(price=CHEAP), [Message.user("hi")], None, None, None)
+    await reservation.reserve(agent(price=CHEAP), [Message.user("hi")], None, None, None)
 
-    assert purse.max_output is not None
-    assert 190 <= purse.max_output <= 200
+    assert reservation.max_output is not None
+    assert 190 <= reservation.max_output <= 200
     assert account.reserved.money <= 2.0
 
 
 async def test_a_model_that_costs_nothing_is_not_limited_by_money() -> None:
     account = Account(Budget(money=0.5))
-    purse = Purse(account, "r")
+    reservation = StepReservation(account, "r")
 
     free = agent(price=Price(input=0, output=0))
-    await purse.reserve(free, [Message.user("hi")], None, None, None)
+    await reservation.reserve(free, [Message.user("hi")], None, None, None)
 
-    assert purse.max_output == MOST_OUTPUT
+    assert reservation.max_output == MOST_OUTPUT
 
 
 # -- estimates --------------------------------------------------------------------------------
@@ -115,13 +115,13 @@ async def test_a_model_that_costs_nothing_is_not_limited_by_money() -> None:
 
 async def test_an_estimate_that_was_too_low_is_raised_for_good() -> None:
     account = Account(Budget(tokens=1_000_000))
-    purse = Purse(account, "r")
-    first = await reserve(purse, "word " * 30)
-    purse.settle(None, usage(first * 4), 0)
+    reservation = StepReservation(account, "r")
+    first = await reserve(reservation, "word " * 30)
+    reservation.settle(None, usage(first * 4), 0)
 
-    second = await reserve(purse, "word " * 30)
-    purse.settle(None, usage(first), 0)
-    third = await reserve(purse, "word " * 30)
+    second = await reserve(reservation, "word " * 30)
+    reservation.settle(None, usage(first), 0)
+    third = await reserve(reservation, "word " * 30)
 
     assert second == pytest.approx(first * 4, rel=0.1)
     assert third == second, "one that was too high is kept: it only costs patience"
@@ -129,14 +129,14 @@ async def test_an_estimate_that_was_too_low_is_raised_for_good() -> None:
 
 async def test_a_conversation_that_has_changed_is_estimated_anew() -> None:
     """Results that come late are put beside their calls, and others may have cut what was said."""
-    purse = Purse(Account(Budget(tokens=1_000_000)), "r")
+    reservation = StepReservation(Account(Budget(tokens=1_000_000)), "r")
     long, short = Message.user("word " * 300), Message.user("hi")
     speaker = agent()
     sizes = []
     for messages in ([long, short], [short, long, short], [short], []):
-        await purse.reserve(speaker, messages, None, None, None)
-        sizes.append(purse.account.reserved.tokens - MOST_OUTPUT)
-        purse.drop()
+        await reservation.reserve(speaker, messages, None, None, None)
+        sizes.append(reservation.account.reserved.tokens - MOST_OUTPUT)
+        reservation.drop()
 
     assert sizes[1] == sizes[0] + estimate(short)
     assert sizes[2] == sizes[0] - estimate(long)
@@ -144,12 +144,12 @@ async def test_a_conversation_that_has_changed_is_estimated_anew() -> None:
 
 
 async def test_another_agent_has_another_prompt() -> None:
-    purse = Purse(Account(Budget(tokens=1_000_000)), "r")
+    reservation = StepReservation(Account(Budget(tokens=1_000_000)), "r")
     sizes = []
     for speaker in (agent(), agent("word " * 600), agent().with_tools({"echo": EchoTool()})):
-        await purse.reserve(speaker, [Message.user("hi")], None, None, None)
-        sizes.append(purse.account.reserved.tokens)
-        purse.drop()
+        await reservation.reserve(speaker, [Message.user("hi")], None, None, None)
+        sizes.append(reservation.account.reserved.tokens)
+        reservation.drop()
 
     assert sizes[1] == pytest.approx(sizes[0] + 1_000, abs=10)
     assert sizes[0] < sizes[2] < sizes[1]
@@ -169,12 +169,12 @@ def test_everything_in_a_message_takes_something() -> None:
 
 async def test_settling_twice_counts_once_and_dropping_after_it_changes_nothing() -> None:
     account = Account(Budget(tokens=10_000), clock=FakeClock())
-    purse = Purse(account, "r")
-    await reserve(purse, "hi")
+    reservation = StepReservation(account, "r")
+    await reserve(reservation, "hi")
 
-    assert purse.settle(None, usage(10, 5), 0) == Amount(tokens=15, steps=1)
-    assert purse.settle(None, usage(10, 5), 0) == Amount()
-    purse.drop()
+    assert reservation.settle(None, usage(10, 5), 0) == Amount(tokens=15, steps=1)
+    assert reservation.settle(None, usage(10, 5), 0) == Amount()
+    reservation.drop()
 
     assert account.spent == Amount(tokens=15, steps=1)
     assert account.spending_of("r") == Spending(spent=account.spent)
@@ -182,10 +182,10 @@ async def test_settling_twice_counts_once_and_dropping_after_it_changes_nothing(
 
 async def test_what_came_to_nothing_is_free_again() -> None:
     account = Account(Budget(tokens=10_000))
-    purse = Purse(account, "r")
-    await reserve(purse, "hi")
+    reservation = StepReservation(account, "r")
+    await reserve(reservation, "hi")
 
-    purse.drop()
+    reservation.drop()
 
     assert (account.spent, account.reserved) == (Amount(), Amount())
 
@@ -195,7 +195,7 @@ async def test_what_came_to_nothing_is_free_again() -> None:
 
 async def test_a_run_waits_while_what_others_hold_may_come_back() -> None:
     root = Account(Budget(tokens=2_000))
-    first, second = Purse(root.child(), "a"), Purse(root.child(), "b")
+    first, second = StepReservation(root.child(), "a"), StepReservation(root.child(), "b")
     await reserve(first, "hi")
     async with asyncio.timeout(5), asyncio.TaskGroup() as group:
         waiting = group.create_task(reserve(second, "hi"))
@@ -209,7 +209,7 @@ async def test_a_run_waits_while_what_others_hold_may_come_back() -> None:
 
 async def test_a_run_that_waits_in_vain_is_told() -> None:
     root = Account(Budget(tokens=2_000))
-    first, second = Purse(root.child(), "a"), Purse(root.child(), "b")
+    first, second = StepReservation(root.child(), "a"), StepReservation(root.child(), "b")
     await reserve(first, "hi")
     async with asyncio.timeout(5):
         waiting = asyncio.ensure_future(reserve(second, "hi"))
@@ -221,11 +221,11 @@ async def test_a_run_that_waits_in_vain_is_told() -> None:
 
 async def test_a_run_that_waits_can_be_cancelled() -> None:
     root, token = Account(Budget(tokens=2_000)), CancellationToken()
-    await reserve(Purse(root.child(), "a"), "hi")
-    purse = Purse(root.child(), "b")
+    await reserve(StepReservation(root.child(), "a"), "hi")
+    reservation = StepReservation(root.child(), "b")
     async with asyncio.timeout(5):
         waiting = asyncio.ensure_future(
-            purse.reserve(agent(), [Message.user("hi")], None, token, None)
+            reservation.reserve(agent(), [Message.user("hi")], None, token, None)
         )
         await asyncio.sleep(0)
         token.cancel()
@@ -239,12 +239,12 @@ async def test_whoever_waited_goes_before_whoever_has_just_had_its_turn() -> Non
     turns: list[str] = []
 
     async def work(name: str) -> None:
-        purse = Purse(root.child(), name)
+        reservation = StepReservation(root.child(), name)
         for _ in range(4):
-            await reserve(purse, "hi", asked=59_000)
+            await reserve(reservation, "hi", asked=59_000)
             turns.append(name)
             await asyncio.sleep(0)
-            purse.settle(None, usage(100, 100), 0)
+            reservation.settle(None, usage(100, 100), 0)
 
     async with asyncio.timeout(5), asyncio.TaskGroup() as group:
         for name in "abc":

@@ -22,13 +22,13 @@ from cut_stage import QUESTION
 
 from awaken import Runtime
 from awaken.llm import idle
-from awaken.loop import pieces
+from awaken.loop import stream_log
 from awaken.stream.accumulate import StreamAccumulator
 
 SDKS = ("openai", "anthropic", "google.genai", "awaken.stores.sqlite")
 
 
-class Telling(pieces.Pieces):
+class Telling(stream_log.StreamLog):
     """Says so when nothing has come since the last piece was kept."""
 
     def look(self, heard: StreamAccumulator) -> None:
@@ -64,7 +64,7 @@ def fork(dialect: str, url: str, folder: str) -> None:
 if __name__ == "__main__":
     for sdk in SDKS:
         import_module(sdk)
-    idle.LOOK_EVERY, pieces.KEPT_AT_LOOK = 0.05, 1
-    import_module("awaken.loop.hearing").Pieces = Telling  # type: ignore[attr-defined]
+    idle.LOOK_EVERY, stream_log.KEPT_AT_LOOK = 0.05, 1
+    import_module("awaken.loop.answer_listener").StreamLog = Telling  # type: ignore[attr-defined]
     for line in sys.stdin:
         fork(**json.loads(line))

@@ -15,7 +15,7 @@ from awaken.contract.commits import Fence
 from awaken.contract.llm import InferenceRequest, LlmStreamEvent
 from awaken.contract.streams import StreamPiece
 from awaken.domain.event import TextDelta, ToolCallDelta, ToolCallStart
-from awaken.loop import pieces
+from awaken.loop import stream_log
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FunctionModel
 
@@ -58,7 +58,7 @@ async def _speak(plan: str) -> AsyncIterator[LlmStreamEvent]:
 
 
 async def main(database: str, plan: str) -> None:
-    pieces.KEPT_AT_LOOK = 1  # at the first look, a quarter of a second after it began
+    stream_log.KEPT_AT_LOOK = 1  # at the first look, a quarter of a second after it began
 
     def speak(_: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
         return _speak(plan)

@@ -29,7 +29,7 @@ from awaken.domain.lifecycle import RunStatus, Stopped
 from awaken.domain.message import Role
 from awaken.domain.phase import Phase
 from awaken.domain.run import RunRecord
-from awaken.loop.purse import estimate
+from awaken.loop.reservation import estimate
 from awaken.plugin.context import PhaseContext
 from awaken.plugin.registrar import Registrar
 from awaken.runtime.book import LOOK_AGAIN

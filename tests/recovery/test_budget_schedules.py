@@ -26,7 +26,7 @@ from awaken.domain.lifecycle import RunStatus, Stopped, Suspended
 from awaken.domain.message import Role
 from awaken.domain.run import RunRecord, RunWaitingTicket
 from awaken.errors import AwakenError, StoreError
-from awaken.loop.purse import estimate
+from awaken.loop.reservation import estimate
 from awaken.runtime.delegates import spending_in
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, text_response, tool_calls_response

@@ -21,8 +21,8 @@ from awaken.domain.tool import ToolDescriptor
 from awaken.domain.transcript import MessageView
 from awaken.domain.window import Window, clamped, truncate
 from awaken.ids import Ids
-from awaken.loop.aside import ask_aside
 from awaken.loop.live import LiveRun
+from awaken.loop.side_request import make_side_request
 from awaken.plugin.agent import ResolvedAgent
 from awaken.plugin.compactor import Compactor, Folded
 from awaken.state.context_keys import CONTEXT_WINDOW, ContextWindowState
@@ -188,7 +188,7 @@ class Context:
         self._run.journal.note_transient(event)
 
     async def ask(self, request: InferenceRequest, model_id: str | None = None) -> StreamResult:
-        return await ask_aside(self._run, self.agent, request, model_id)
+        return await make_side_request(self._run, self.agent, request, model_id)
 
 
 def context_of(run: LiveRun) -> Context | None:
@@ -204,9 +204,9 @@ def context_of(run: LiveRun) -> Context | None:
     return context
 
 
-def tend(run: LiveRun) -> None:
+def run_compactor(run: LiveRun) -> None:
     """Let the agent's compactor, if it has one, do what is to be done before the next step."""
     context = context_of(run)
     compactor: Compactor | None = run.agent.env.services.get(Compactor)  # type: ignore[assignment]  # services are erased
     if context is not None and compactor is not None:
-        compactor.tend(context)
+        compactor.before_step(context)

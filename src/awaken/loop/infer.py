@@ -15,8 +15,8 @@ from awaken.domain.message import Message, Role, Text
 from awaken.domain.phase import Phase
 from awaken.domain.tool import ToolDescriptor
 from awaken.errors import BudgetExhausted, Cancelled, HookFailed, InferenceFailed, StorageError
+from awaken.loop.answer_listener import AnswerListener
 from awaken.loop.context import Context, context_of
-from awaken.loop.hearing import Hearing
 from awaken.loop.live import LiveRun
 from awaken.loop.spending import at_most, set_aside
 from awaken.state.step_keys import (
@@ -91,8 +91,8 @@ async def ask_model(run: LiveRun) -> Answer:
         usage = total_usage(usage, answer.result.usage)
         if answer.cost is not None:
             cost = answer.cost + (cost or 0.0)
-    if run.purse is not None:
-        await run.purse.tell()
+    if run.reservation is not None:
+        await run.reservation.tell()
     answer.told = InferenceComplete(
         model=answer.model or request.upstream_model,
         usage=usage,
@@ -161,7 +161,7 @@ def build_request(run: LiveRun) -> InferenceRequest:
         output=agent.spec.output,
         routing_key=run.routing_key,
     )
-    return request if run.purse is None else at_most(run, request)
+    return request if run.reservation is None else at_most(run, request)
 
 
 def _overrides(run: LiveRun) -> tuple[str, InferenceOverride | None]:
@@ -196,9 +196,9 @@ def _offered_tools(run: LiveRun) -> tuple[ToolDescriptor, ...]:
 
 
 async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
-    heard = Hearing(run)
+    heard = AnswerListener(run)
     try:
-        if run.stream or run.journal.keeps_pieces:
+        if run.stream or run.journal.keeps_streams:
             await heard.take_up(_question(run, request))
         with run.until_cancelled:
             await drive_of(run.agent.llm_executor)(request, heard)
@@ -211,8 +211,8 @@ async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
         return _broken_off(heard, Cancelled() if not heard.is_wanted else error)
     finally:
         run.streamed = heard.started_calls()
-        if heard.pieces is not None:
-            await heard.pieces.settled()
+        if heard.stream_log is not None:
+            await heard.stream_log.settled()
     heard.count(whole=True)
     return Answer(
         heard.finish(),
@@ -233,7 +233,7 @@ async def drop_streamed(run: LiveRun, reason: str, kept: Collection[str] = ()) -
                 await run.journal.send(event)
 
 
-def _broken_off(heard: Hearing, error: BaseException) -> Answer:
+def _broken_off(heard: AnswerListener, error: BaseException) -> Answer:
     """What was heard, and why it was not more."""
     answer = Answer(heard.cancelled(), cost=heard.cost)  # what the user saw, and no calls
     match error:

@@ -272,7 +272,7 @@ class Journal:
         return commit
 
     @property
-    def keeps_pieces(self) -> bool:
+    def keeps_streams(self) -> bool:
         """Whether pieces of an answer can be kept, and would outlive this process."""
         return self._commits is not None and not self._immediate and self.fence is not None
 

@@ -20,7 +20,7 @@ from awaken.domain.phase import Phase
 from awaken.domain.run import RunRecord
 from awaken.errors import Cancelled
 from awaken.loop.journal import Journal
-from awaken.loop.purse import Purse
+from awaken.loop.reservation import StepReservation
 from awaken.loop.transcript import Transcript
 from awaken.phase.engine import PhaseRuntime
 from awaken.plugin.agent import ResolvedAgent, changes_since
@@ -83,9 +83,9 @@ class LiveRun:
         "overrides",
         "phases",
         "profile",
-        "purse",
         "record",
         "request",
+        "reservation",
         "routing_key",
         "services",
         "steps",
@@ -126,7 +126,9 @@ class LiveRun:
         self.overrides = request.overrides
         self.frontend_tools = tuple(request.frontend_tools)
         self.budget = controls.budget
-        self.purse = Purse(controls.budget, identity.run_id) if controls.budget else None
+        self.reservation = (
+            StepReservation(controls.budget, identity.run_id) if controls.budget else None
+        )
         self.created_at_ms = self.clock.now_ms()
         previous = thread.previous
         self.record = _taken_up(previous, agent)

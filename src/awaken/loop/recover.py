@@ -91,9 +91,14 @@ def count_unanswered(run: LiveRun, last: Message | None) -> None:
     It may have died just before it asked; what may be spent is counted as spent.
     """
     fence = run.journal.fence
-    if run.purse is None or fence is None or fence.taken_from is None or not _was_asking(run, last):
+    if (
+        run.reservation is None
+        or fence is None
+        or fence.taken_from is None
+        or not _was_asking(run, last)
+    ):
         return
-    note(run, run.purse.count_unanswered(run.agent, run.transcript.view()))
+    note(run, run.reservation.count_unanswered(run.agent, run.transcript.view()))
 
 
 def _was_asking(run: LiveRun, last: Message | None) -> bool:

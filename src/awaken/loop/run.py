@@ -145,7 +145,7 @@ def _open_state(run: LiveRun, start: PreparedRun, is_continuation: bool) -> None
     env.activate(run.store, run.agent.spec)
     if start.first.state_seed is not None:
         run.store.apply_seed(start.first.state_seed, UnknownKeyPolicy.ERROR)
-    if run.purse is not None:
+    if run.reservation is not None:
         log = start.thread.log
         count_unanswered(run, log[-1] if log else None)
 

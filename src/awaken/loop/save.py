@@ -83,10 +83,10 @@ async def persist_checkpoint(
     """
     if run.journal.is_unsettled:
         await run.journal.settled()
-    if run.purse is not None:
+    if run.reservation is not None:
         count_time(run)
         if release:
-            await run.purse.tell(leaves=True)
+            await run.reservation.tell(leaves=True)
     run_state, thread_state = run.store.take_unsaved()
     lifecycle = run.store.read(RUN_LIFECYCLE) or RunLifecycleState()
     messages, source, output = _own_messages(run, lifecycle)

@@ -27,7 +27,7 @@ from awaken.domain.suspension import (
 from awaken.errors import BudgetExhausted, ModelPriceUnknown, StorageError, StoreError
 from awaken.loop.complete import ask
 from awaken.loop.live import LiveRun
-from awaken.loop.purse import estimate
+from awaken.loop.reservation import estimate
 from awaken.state.call_keys import TOOL_CALL_STATES, PutCall, ToolCallState
 from awaken.state.runtime_keys import RUN_LIFECYCLE, SPENDING, Done
 from awaken.stream.accumulate import StreamAccumulator
@@ -45,21 +45,23 @@ async def set_aside(run: LiveRun, *more: Message, goes_on: bool = False) -> None
         Cancelled: somebody cancelled the run.
         StorageError: nobody knows what other processes have used up.
     """
-    if run.purse is not None:
+    if run.reservation is not None:
         asked = run.overrides.max_tokens if run.overrides is not None else None
         messages: Sequence[Message] = run.transcript.view()
         if more:
             messages = [*messages, *more]
         try:
             steps = 0 if goes_on else 1
-            await run.purse.reserve(run.agent, messages, asked, run.token, run.task, steps=steps)
+            await run.reservation.reserve(
+                run.agent, messages, asked, run.token, run.task, steps=steps
+            )
         except StoreError as error:
             raise StorageError(error) from error
 
 
 def at_most(run: LiveRun, request: InferenceRequest) -> InferenceRequest:
     """The same request, for an answer no longer than what was set aside for it."""
-    most = run.purse.max_output if run.purse is not None else None
+    most = run.reservation.max_output if run.reservation is not None else None
     if most is None:
         return request
     overrides = request.overrides or InferenceOverride()
@@ -72,12 +74,12 @@ def at_most(run: LiveRun, request: InferenceRequest) -> InferenceRequest:
 
 def count(run: LiveRun, heard: StreamAccumulator, model_id: str | None) -> None:
     """Count what an answer took, as far as it was heard, if the run has a budget."""
-    if run.purse is not None:
+    if run.reservation is not None:
         answer = heard.this_stream()
         said = Message(role=Role.ASSISTANT, content=answer.content)
         size = estimate(said, more=heard.size_of_calls)
         price = price_of(run, model_id)
-        note(run, run.purse.settle(price, answer.usage, size))
+        note(run, run.reservation.settle(price, answer.usage, size))
 
 
 def add_costs(run: LiveRun, usage: TokenUsage, price: Price | None) -> float | None:
@@ -116,8 +118,8 @@ def note(run: LiveRun, used: Amount) -> None:
 
 def count_time(run: LiveRun) -> None:
     """Count the time that has passed, if the run has a budget."""
-    if run.purse is not None:
-        note(run, run.purse.lap())
+    if run.reservation is not None:
+        note(run, run.reservation.lap())
 
 
 def take_all(run: LiveRun) -> None:
@@ -141,7 +143,7 @@ def check_price(run: LiveRun) -> None:
 @contextmanager
 def not_counted(run: LiveRun) -> Iterator[None]:
     """Let time pass that a run waits for somebody, and does not use up."""
-    if run.budget is None or run.purse is None:
+    if run.budget is None or run.reservation is None:
         yield
         return
     count_time(run)

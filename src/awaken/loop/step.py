@@ -17,7 +17,7 @@ from awaken.domain.spec import ConsecutiveErrors
 from awaken.errors import AwakenError, BudgetExhausted, Cancelled, InferenceFailed
 from awaken.loop.calls import carry_out
 from awaken.loop.complete import Turn
-from awaken.loop.context import tend
+from awaken.loop.context import run_compactor
 from awaken.loop.infer import Answer, ask_model, drop_streamed
 from awaken.loop.live import LiveRun
 from awaken.loop.save import check_termination
@@ -57,9 +57,9 @@ async def step(run: LiveRun) -> Outcome | TerminationReason:
     if refusal := switch_agent(run):
         return refusal
     if run.agent.spec.context_policy is not None:
-        tend(run)
+        run_compactor(run)
     try:
-        if run.purse is not None and (short := await _affords(run)):
+        if run.reservation is not None and (short := await _affords(run)):
             return short
         run.enter_step()
         begun = run.journal.begin(StepStart(message_id=run.message_id))
@@ -79,8 +79,8 @@ async def step(run: LiveRun) -> Outcome | TerminationReason:
     except Cancelled:
         return CANCELLED
     finally:
-        if run.purse is not None:
-            run.purse.drop()
+        if run.reservation is not None:
+            run.reservation.drop()
 
 
 async def _affords(run: LiveRun) -> Outcome | TerminationReason | None:

@@ -83,6 +83,6 @@ class Talk(Protocol):
 class Compactor(Protocol):
     """A plugin's service that is called before each step of agents that have it."""
 
-    def tend(self, talk: Talk) -> None:
+    def before_step(self, talk: Talk) -> None:
         """Do what is to be done; what takes time is done beside the run."""
         ...

@@ -58,7 +58,7 @@ from awaken.errors import (
     StorageError,
 )
 from awaken.loop.journal import Journal
-from awaken.loop.purse import Purse
+from awaken.loop.reservation import StepReservation
 from awaken.plugin.agent import ResolvedBackendAgent
 from awaken.state.runtime_keys import SPENDING
 
@@ -103,7 +103,9 @@ class RemoteRun:
             thread.previous is not None and thread.previous.status is RunStatus.RUNNING
         )
         account = start.controls.budget
-        self._purse = Purse(account, self.identity.run_id) if account is not None else None
+        self._reservation = (
+            StepReservation(account, self.identity.run_id) if account is not None else None
+        )
         self.message_id = ""
         self._input_count = thread.log_length + len(first.messages)
         self._response = ""
@@ -335,8 +337,8 @@ class RemoteRun:
             )
         )
         release = self.journal.fence is not None
-        if self._purse is not None:
-            await self._purse.tell(leaves=release)
+        if self._reservation is not None:
+            await self._reservation.tell(leaves=release)
         await self._commit(said, record, kept, release=release)
         return AgentRunResult(
             run_id=self.identity.run_id,

@@ -60,7 +60,7 @@ class CompactionPlugin:
         """Give up what is under way: the next run of each thread begins anew."""
         await self._jobs.close()
 
-    def tend(self, talk: Talk) -> None:
+    def before_step(self, talk: Talk) -> None:
         """Swap in a summary that is there, or have one made if it is time."""
         state = talk.store.read(COMPACTION)
         if state is not None and state.in_flight is not None:

@@ -30,7 +30,7 @@ _BYTES_A_TOKEN = 3
 _OTHER_BLOCK = 1600
 
 
-class Purse:
+class StepReservation:
     """Sets aside what the next inference may take, and counts what it took.
 
     Prompts are estimated, on the high side, and the estimate is raised by what the provider reports
@@ -49,7 +49,7 @@ class Purse:
         self._factor = 1.0
         self._prompt = 0
         self._steps = 1
-        self._reservation: Reservation | None = None
+        self._held: Reservation | None = None
 
     # -- before -------------------------------------------------------------------------------
 
@@ -77,8 +77,8 @@ class Purse:
         await self.account.let_others_go_first()
         while True:
             try:
-                self._reservation = await self._try(agent, asked)
-                if self._reservation is not None:
+                self._held = await self._try(agent, asked)
+                if self._held is not None:
                     return
                 continue
             except BudgetExhausted as error:
@@ -129,7 +129,7 @@ class Purse:
 
     def settle(self, price: Price | None, usage: TokenUsage | None, heard: int) -> Amount:
         """Count what an inference took; where nothing is reported, what was sent and `heard`."""
-        reservation, self._reservation = self._reservation, None
+        reservation, self._held = self._held, None
         if reservation is None:
             return Amount()
         prompt, output = self._prompt, heard
@@ -160,7 +160,7 @@ class Purse:
 
     def drop(self) -> None:
         """Nothing came of an inference."""
-        reservation, self._reservation = self._reservation, None
+        reservation, self._held = self._held, None
         if reservation is not None:
             reservation.settle(Amount())
 

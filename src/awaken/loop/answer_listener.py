@@ -11,29 +11,29 @@ from awaken.contract.llm import InferenceRequest, LlmStreamEvent
 from awaken.domain.event import AgentEvent, ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.domain.message import Message
 from awaken.loop.live import LiveRun
-from awaken.loop.pieces import Pieces
 from awaken.loop.spending import add_costs, at_most, count, price_of, set_aside
+from awaken.loop.stream_log import StreamLog
 from awaken.stream.listener import StreamListener, check_stream, close
 
 _SAID = frozenset({TextDelta, ReasoningDelta})
 
 
-class Hearing(StreamListener):
+class AnswerListener(StreamListener):
     """What is heard of an answer; pieces a client wants to see are passed on as they come."""
 
-    __slots__ = ("_passing_on", "_run", "cost", "pieces")
+    __slots__ = ("_passing_on", "_run", "cost", "stream_log")
 
     def __init__(self, run: LiveRun) -> None:
         super().__init__(run.task)
         self._run = run
         self._passing_on = False
         self.cost: float | None = None
-        self.pieces: Pieces | None = None
+        self.stream_log: StreamLog | None = None
 
     async def take_up(self, asked: str) -> None:
         """Begin an answer to a question; with what has come of it, if it was asked before."""
-        self.pieces = Pieces(self._run, asked)
-        if text := self.pieces.restore(self):
+        self.stream_log = StreamLog(self._run, asked)
+        if text := self.stream_log.restore(self):
             # Whoever listens now has heard nothing yet.
             await self.tell(TextDelta(delta=text))
 
@@ -77,21 +77,21 @@ class Hearing(StreamListener):
 
     def look(self) -> bool:
         """Called every now and then while a stream lasts; whether a client is waited for."""
-        if self.pieces is not None:
-            self.pieces.look(self)
+        if self.stream_log is not None:
+            self.stream_log.look(self)
         return self._passing_on
 
     # -- when a stream has broken off ---------------------------------------------------------
 
     async def go_on(self, cause: str) -> None:
         await super().go_on(cause)
-        if self.pieces is not None:
-            self.pieces.start_over()
+        if self.stream_log is not None:
+            self.stream_log.start_over()
 
     async def start_over(self, cause: str) -> None:
         await super().start_over(cause)
-        if self.pieces is not None:
-            self.pieces.start_over()
+        if self.stream_log is not None:
+            self.stream_log.start_over()
 
     @property
     def is_wanted(self) -> bool:
@@ -108,7 +108,7 @@ class Hearing(StreamListener):
             cost = add_costs(run, usage, price)
             if cost is not None:
                 self.cost = cost + (self.cost or 0.0)
-        if run.purse is not None and (whole or not self.is_silent):
+        if run.reservation is not None and (whole or not self.is_silent):
             count(run, self, self.model_id)
 
     async def afford(self, request: InferenceRequest, more: Sequence[Message]) -> InferenceRequest:

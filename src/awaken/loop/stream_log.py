@@ -15,7 +15,7 @@ KEPT_AT_LOOK = 4
 _NOTHING_KEPT: tuple[int, Mapping[str, int]] = (0, {})
 
 
-class Pieces:
+class StreamLog:
     """What is kept of one answer, and what was kept of it by another process."""
 
     def __init__(self, run: LiveRun, asked: str) -> None:
@@ -48,7 +48,7 @@ class Pieces:
     def look(self, heard: StreamAccumulator) -> None:
         """Have what has come since the last time kept, unless that is still under way."""
         self._looks += 1
-        if self._looks % KEPT_AT_LOOK or not self._journal.keeps_pieces:
+        if self._looks % KEPT_AT_LOOK or not self._journal.keeps_streams:
             return
         if self._writing is not None and not self._writing.done():
             return

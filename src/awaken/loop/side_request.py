@@ -15,7 +15,7 @@ from awaken.domain.inference import StreamResult, TokenUsage
 from awaken.domain.message import Message, Role
 from awaken.errors import BudgetExhausted, ModelPriceUnknown, ResolveFailed
 from awaken.loop.live import LiveRun
-from awaken.loop.purse import MOST_OUTPUT, estimate
+from awaken.loop.reservation import MOST_OUTPUT, estimate
 from awaken.loop.spending import add_costs, note
 from awaken.plugin.agent import ResolvedAgent
 from awaken.stream.listener import StreamListener, drive_of
@@ -24,7 +24,7 @@ _HALF = 2
 """What is asked aside may take half of what is left at most: the run itself goes first."""
 
 
-async def ask_aside(
+async def make_side_request(
     run: LiveRun, agent: ResolvedAgent, request: InferenceRequest, model_id: str | None
 ) -> StreamResult:
     """The answer of the agent's model, or of another one; what it takes is the run's spending.
@@ -36,7 +36,7 @@ async def ask_aside(
     """
     model = _model(run, agent, model_id)
     asked = msgspec.structs.replace(request, upstream_model=model.upstream_model)
-    heard = _Aside(run, agent, model)
+    heard = _SideListener(run, agent, model)
     try:
         await drive_of(model.executor)(await heard.afford(asked, ()), heard)
         return heard.finish()
@@ -44,7 +44,7 @@ async def ask_aside(
         heard.count()
 
 
-class _Aside(StreamListener):
+class _SideListener(StreamListener):
     """Pays for what it hears, and tells nobody of it."""
 
     __slots__ = ("_agent", "_price", "_prices", "_prompt", "_reservation", "_run")

@@ -31,6 +31,7 @@ _BROKEN = object()
 # What it takes to hold a piece of text, a block or a call, besides what is written in it: without
 # it, a model could fill the memory with pieces that are empty.
 _PIECE, _BLOCK, _CALL = 16, 256, 4096
+_BYTES_A_CHARACTER = 4
 
 
 class _Call(msgspec.Struct, gc=False):
@@ -70,6 +71,7 @@ class StreamAccumulator:
         "_carried",
         "_counted",
         "_ended",
+        "_max_bytes",
         "_open",
         "_past",
         "_renamed",
@@ -81,7 +83,6 @@ class StreamAccumulator:
         "_thinking",
         "_usage",
         "_used",
-        "max_bytes",
         "restored",
     )
 
@@ -100,10 +101,19 @@ class StreamAccumulator:
         # Of the streams before this one: how long a text, and how many blocks.
         self._said_before = self._blocks_before = 0
         self._ended = self.restored = False
-        self.max_bytes, self._size = MAX_ANSWER_BYTES, 0
+        self._max_bytes, self._size = MAX_ANSWER_BYTES, 0
         # How many pieces of the text `_size` counts, and how many characters may come before the
-        # next count: most answers are so small that they are never counted again.
-        self._counted = self._room = 0
+        # next count: most answers are so small that they are never counted.
+        self._counted, self._room = 0, MAX_ANSWER_BYTES // _BYTES_A_CHARACTER
+
+    @property
+    def max_bytes(self) -> int:
+        return self._max_bytes
+
+    @max_bytes.setter
+    def max_bytes(self, value: int) -> None:
+        if value != self._max_bytes:
+            self._max_bytes, self._room = value, 0  # the next piece is counted against it
 
     @property
     def progress(self) -> int:
@@ -302,13 +312,13 @@ class StreamAccumulator:
         text = [*self._text[self._counted :], *coming]
         self._size += sum(_PIECE + _utf8(piece) for piece in text)
         self._counted += len(text)
-        if self._size > self.max_bytes:
+        if self._size > self._max_bytes:
             raise self._too_large()
-        self._room = (self.max_bytes - self._size) // 4  # bytes a character can take
+        self._room = (self._max_bytes - self._size) // _BYTES_A_CHARACTER
 
     def _too_large(self) -> AnswerTooLarge:
         change = "raise max_answer_bytes in the agent's section retry if that is as it should be"
-        return AnswerTooLarge(self.max_bytes, change=change)
+        return AnswerTooLarge(self._max_bytes, change=change)
 
     def _think(self, event: ReasoningDelta) -> None:
         self._hold(_PIECE + _utf8(event.delta))
@@ -321,10 +331,10 @@ class StreamAccumulator:
         self._stop, self._ended = event.reason or self._stop, True
 
     def _start_call(self, event: ToolCallStart) -> None:
-        self._hold(_CALL + _utf8(event.id) + _utf8(event.name))
-        taken = event.id in self._open or event.id in self._renamed
-        id = self._unused(event.id) if taken else event.id
-        call = self._open[event.id] = _Call(id, event.name)
+        id = event.id
+        self._hold(_CALL + _utf8(id + event.name))
+        taken = id in self._open or id in self._renamed
+        call = self._open[id] = _Call(self._unused(id) if taken else id, event.name)
         self._calls.append(call)
 
     def _continue_call(self, event: ToolCallDelta) -> None:
@@ -436,11 +446,5 @@ def total_usage(one: TokenUsage | None, other: TokenUsage | None) -> TokenUsage 
 
 
 def _has_negative(usage: TokenUsage) -> bool:
-    return (
-        (usage.prompt_tokens or 0) < 0
-        or (usage.completion_tokens or 0) < 0
-        or (usage.total_tokens or 0) < 0
-        or (usage.cache_read_tokens or 0) < 0
-        or (usage.cache_creation_tokens or 0) < 0
-        or (usage.thinking_tokens or 0) < 0
-    )
+    counts = filter(None, msgspec.structs.astuple(usage))
+    return min(counts, default=0) < 0

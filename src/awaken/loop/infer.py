@@ -29,6 +29,9 @@ from awaken.state.step_keys import (
 from awaken.stream.accumulate import total_usage
 from awaken.stream.listener import drive_of
 
+_STEP_KEYS = frozenset(key.name for key in (CONTEXT_MESSAGES, INFERENCE_OVERRIDE, TOOL_FILTER))
+_NO_CONTEXT: Sequence[ContextMessage] = ()
+
 CONTINUE = (
     "Your answer was cut off because it reached the output limit. Go on exactly where it stopped, "
     "without repeating anything, and in smaller pieces."
@@ -134,13 +137,15 @@ def build_request(run: LiveRun) -> InferenceRequest:
     Raises:
         InferenceFailed: an override names no model.
     """
-    agent = run.agent
-    model, overrides = _overrides(run)
-    tools = _offered_tools(run)
-    chosen: Sequence[ContextMessage] = ()
-    if context := run.store.read(CONTEXT_MESSAGES):
-        chosen = sorted(context.values(), key=lambda entry: entry.sort_key)
-        run.store.update(CONTEXT_MESSAGES, AfterEmit())
+    agent, chosen = run.agent, _NO_CONTEXT
+    model, overrides, tools = agent.upstream_model, run.overrides, agent.descriptors
+    if (
+        overrides is not None
+        or agent.spec.reasoning_effort is not None
+        or run.store.has_any(_STEP_KEYS)
+    ):
+        model, overrides = _overrides(run)
+        tools, chosen = _offered_tools(run), _context_messages(run)
     policy = agent.spec.context_policy
     window = context_of(run) if policy is not None else None
     history = run.transcript.view() if window is None else window.shown(model, tools, chosen)
@@ -182,6 +187,14 @@ def _overrides(run: LiveRun) -> tuple[str, InferenceOverride | None]:
     if not model.strip():
         raise InferenceFailed("inference override upstream_model cannot be empty")
     return model, msgspec.structs.replace(merged, upstream_model=None)
+
+
+def _context_messages(run: LiveRun) -> Sequence[ContextMessage]:
+    context = run.store.read(CONTEXT_MESSAGES)
+    if not context:
+        return ()
+    run.store.update(CONTEXT_MESSAGES, AfterEmit())
+    return sorted(context.values(), key=lambda entry: entry.sort_key)
 
 
 def _offered_tools(run: LiveRun) -> tuple[ToolDescriptor, ...]:

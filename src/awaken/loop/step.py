@@ -28,6 +28,7 @@ from awaken.state.runtime_keys import ACTIVE_AGENT, AGENT_OVERLAYS, PutOverlay
 _STEP_START, _BEFORE_INFERENCE = Phase.STEP_START, Phase.BEFORE_INFERENCE
 _AFTER_INFERENCE = Phase.AFTER_INFERENCE
 _ASSISTANT = Role.ASSISTANT
+_AGENT_KEYS = frozenset((ACTIVE_AGENT.name, AGENT_OVERLAYS.name))
 
 MALFORMED = (
     "Some tool calls in your last answer were not valid JSON and were not executed. "
@@ -230,6 +231,8 @@ async def _after_failure(run: LiveRun, error: InferenceFailed) -> Outcome | Term
 def switch_agent(run: LiveRun) -> Blocked | None:
     """Hand the run to the agent the state names, as the state wants it, if that is another."""
     old, mine = run.agent, run.agent.spec.id
+    if old.overlay is None and not run.store.has_any(_AGENT_KEYS):
+        return None
     wanted = run.store.read(ACTIVE_AGENT) or mine
     overlays = run.store.read(AGENT_OVERLAYS)
     overlay = overlays.get(wanted) if overlays else None

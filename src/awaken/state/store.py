@@ -66,6 +66,7 @@ class StateStore:
         "_changed_at",
         "_hooks",
         "_keys",
+        "_latest",
         "_lock",
         "_owners",
         "_parked",
@@ -85,6 +86,9 @@ class StateStore:
         self._hooks: tuple[CommitHook, ...] = ()
         self._changed_at: dict[str, int] = {}
         self._snapshot = Snapshot.of(0, {})
+        # The values of `_snapshot` in one dictionary, which is never handed out: a step reads a
+        # dozen keys, most of them absent, and takes a snapshot twice.
+        self._latest: dict[str, Any] = {}
         self._unsaved: set[str] = set()
         # Keys with a durable part that commits may have kept before: they are written even if
         # nothing is left of it.
@@ -101,9 +105,11 @@ class StateStore:
         return self._snapshot
 
     def read(self, key: StateKey[V, Any]) -> V | None:
-        name, snapshot = key.name, self._snapshot
-        value = snapshot.top.get(name, MISSING)
-        return snapshot.base.get(name) if value is MISSING else value
+        return self._latest.get(key.name)
+
+    def has_any(self, names: frozenset[str]) -> bool:
+        """Whether one of the keys of these names was ever written."""
+        return not names.isdisjoint(self._latest)
 
     def merge_strategy(self, name: str) -> Merge:
         """The rule of a key; one nobody registered counts as exclusive."""
@@ -123,14 +129,12 @@ class StateStore:
         with self._lock:
             if name not in self._keys:
                 raise UnknownKey(name)
-            snapshot = self._snapshot
-            old = snapshot.top.get(name, MISSING)
-            if old is MISSING:
-                old = snapshot.base.get(name, MISSING)
+            old = self._latest.get(name, MISSING)
             new = _reduced(key, old, update)
-            self._snapshot = snapshot.after({name: new})
-            revision = snapshot.revision + 1
+            snapshot = self._snapshot = self._snapshot.after({name: new})
+            revision = snapshot.revision
             if new is not old:
+                self._latest[name] = new
                 self._changed_at[name] = revision
                 self._unsaved.add(name)
         if new is old and isinstance(new, msgspec.Struct):
@@ -155,6 +159,7 @@ class StateStore:
             for name in changes:
                 self._changed_at[name] = revision
             self._unsaved.update(changes)
+            self._latest.update(changes)
             snapshot = self._snapshot = self._snapshot.after(changes)
         if skipped:
             log.warning("updates of %s were refused by their keys", ", ".join(sorted(skipped)))
@@ -181,7 +186,7 @@ class StateStore:
 
     def _apply(self, batch: MutationBatch) -> tuple[dict[str, Any], list[str]]:
         """The values the batch changes, and the names of those that refused it."""
-        base, keys, snapshot = batch.base_revision, self._keys, self._snapshot
+        base, keys, latest = batch.base_revision, self._keys, self._latest
         changes: dict[str, Any] = {}
         skipped: list[str] = []
         for key, update in batch.ops:
@@ -192,7 +197,7 @@ class StateStore:
                 changed_at = self._changed_at.get(name, 0)
                 if changed_at > base:
                     raise RevisionConflict(expected=base, actual=changed_at, key=name)
-            old = changes[name] if name in changes else snapshot.find(name, MISSING)
+            old = changes[name] if name in changes else latest.get(name, MISSING)
             new = _reduced(key, old, update)
             if new is not old:
                 changes[name] = new
@@ -235,11 +240,10 @@ class StateStore:
             if owner not in self._owners:
                 raise PluginNotInstalled(owner)
             names = self._owners.pop(owner)
-            written = self._snapshot.names()
             gone = {
                 name
                 for name in names
-                if name in written and not self._keys[name].retain_on_uninstall
+                if name in self._latest and not self._keys[name].retain_on_uninstall
             }
             previous = self.revision
             if gone:
@@ -291,6 +295,7 @@ class StateStore:
         revision = self.revision + 1
         for name in names:
             self._changed_at[name] = revision
+            self._latest.pop(name, None)
         self._unsaved -= names
         self._snapshot = self._snapshot.without(names)
 
@@ -353,10 +358,9 @@ class StateStore:
             return run, thread
         # Commits may come from other threads: what they change is taken here, or stays unsaved.
         with self._lock:
-            snapshot = self._snapshot
             for name in sorted(self._unsaved) if len(self._unsaved) > 1 else tuple(self._unsaved):
                 registration = self._keys.get(name)
-                value = snapshot.find(name, MISSING)
+                value = self._latest.get(name, MISSING)
                 if registration is None or not registration.persistent or value is MISSING:
                     continue
                 key, target = registration.key, run if registration.scope is _RUN else thread
@@ -388,6 +392,7 @@ class StateStore:
                 revision = max(revision, self.revision + 1)
             self._changed_at = dict.fromkeys({*self._changed_at, *loaded}, revision)
             self._unsaved.clear()
+            self._latest = dict(loaded)
             self._snapshot = Snapshot.of(revision, loaded)
 
     def restore_thread_scoped(self, state: PersistedState, policy: UnknownKeyPolicy) -> None:
@@ -434,6 +439,7 @@ class StateStore:
         with self._lock:
             revision = self.revision + 1
             self._changed_at.update(dict.fromkeys(loaded, revision))
+            self._latest.update(loaded)
             self._snapshot = self._snapshot.after(loaded)
 
     def clear_run_scoped(self) -> None:
@@ -441,7 +447,7 @@ class StateStore:
         with self._lock:
             names = {
                 name
-                for name in self._snapshot.names()
+                for name in self._latest
                 if name in self._keys and self._keys[name].scope is Scope.RUN
             }
             if names:

@@ -34,6 +34,7 @@ from awaken.domain.suspension import (
 from awaken.domain.tool import ToolResult
 from awaken.errors import Cancelled, HookFailed, RunLeft, StateError, StorageError
 from awaken.loop.beneath import done_beneath, with_done
+from awaken.loop.commit_state import SETTLED
 from awaken.loop.complete import (
     REJECTED,
     Turn,
@@ -294,7 +295,7 @@ def _will_act(tool: Tool | None, call: ToolCall, resumed: ToolCallState | None) 
 
 async def _may_start(run: LiveRun, tool_name: str) -> bool:
     """Wait until a call may start; false if its intent could not be kept."""
-    if run.journal.is_unsettled and must_wait(run.agent.tools.get(tool_name)):
+    if run.journal.state is not SETTLED and must_wait(run.agent.tools.get(tool_name)):
         try:
             await run.journal.settled()
         except StorageError:

@@ -205,6 +205,6 @@ async def _hold_what_is_known(run: LiveRun) -> None:
 
 async def _tell_lost(run: LiveRun, failure: StorageError) -> None:
     """Nothing durable can be said any more: listeners are told, recovery closes the record."""
-    if run.in_step or run.journal.holds(StepEnd):
+    if run.in_step or run.journal.has_noted(StepEnd):
         await run.journal.tell(StepEnd())
     await run.journal.tell(Error(message=str(failure), code="storage"))

@@ -1,4 +1,4 @@
-"""What a run tells: events out, in one order, the durable ones with the commit they belong to."""
+"""A run's events and commits: listeners get events in order, durable ones after their commit."""
 
 from __future__ import annotations
 
@@ -33,11 +33,21 @@ from awaken.errors import (
     StorageError,
     StoreUnavailable,
 )
+from awaken.loop.commit_state import (
+    HELD,
+    SETTLED,
+    CommitState,
+    Later,
+    Lost,
+    Refused,
+    UnderWay,
+    may_follow,
+)
 
 _ATTEMPTS = 3
 PATIENCE = 10.0
-"""For how many seconds a commit with the outcome of a call is tried again while the store is away;
-what it has not taken by then is kept in memory."""
+"""For how many seconds a commit with the outcome of a call is retried while the store is away.
+After that it is kept in memory."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
 log = logging.getLogger("awaken.loop")
 _replace = msgspec.structs.replace
@@ -46,37 +56,32 @@ _replace = msgspec.structs.replace
 class Journal:
     """The only place a run's events and commits come from.
 
-    `calls`, `tickets`, `acks` and `sends` collect what goes with the next commit. A run that does
-    not begin here, but goes on, has its thread's place among others settled. `unkept` are the
-    commits of a run that broke off because the store was away, in their order, if they tell how
-    calls ended: they are still to be made.
+    `calls`, `tickets`, `acks`, `sends` and `ends_stream` collect what goes with the next commit.
+    `live` says whether a listener still gets events, `state` what became of the last commit.
+    `unkept` has the commits of a run that broke off while the store was away, in their order, if
+    they tell how calls ended: the caller has to make them later. Without `begins` the run goes on
+    from an earlier activation, so its thread has its parent already.
     """
 
     __slots__ = (
         "_clock",
         "_commits",
         "_durable",
-        "_failure",
-        "_holds",
-        "_immediate",
         "_later",
-        "_lost",
         "_now",
         "_parent_run",
         "_parent_thread",
-        "_refused",
         "_run",
         "_thread",
-        "_under_way",
         "acks",
         "calls",
         "ends_stream",
         "fence",
-        "is_unsettled",
         "length",
         "live",
         "sends",
         "sink",
+        "state",
         "tickets",
         "unkept",
     )
@@ -93,8 +98,8 @@ class Journal:
         begins: bool = True,
         unkept: list[ThreadCommit] | None = None,
     ) -> None:
+        self.state: CommitState = SETTLED
         self.unkept = [] if unkept is None else unkept
-        self._holds = False
         self.sink = sink
         self.live = not isinstance(sink, NullEventSink)
         self.length = length
@@ -105,27 +110,25 @@ class Journal:
         self.sends: list[ThreadCommand] = []
         self.ends_stream = False
         self._commits = commits
-        self._immediate = commits is not None and commits.immediate
         self._clock = clock
         self._now = 0
         self._thread, self._run = identity.thread_id, identity.run_id
         self._parent_run = identity.parent_run_id
         self._parent_thread = identity.parent_thread_id if begins else None
-        # What the next commit keeps, and what is sent after it: a place in the former, or an
-        # event nobody keeps.
+        # The events the next commit stores, and what listeners are sent after it.
         self._durable: list[RunEvent] = []
-        self._later: list[int | RunEvent] = []
-        self._under_way: asyncio.Future[None] | None = None
-        self._failure: StorageError | None = None
-        self._refused: ThreadCommit | None = None
-        self._lost: tuple[ThreadCommit, list[int | RunEvent]] | None = None
-        # Whether a commit is under way, or nobody knows what became of it, or it failed.
-        self.is_unsettled = False
+        self._later: Later = []
+
+    def _turn(self, state: CommitState) -> None:
+        """Go to another state; the only place where `state` changes."""
+        assert may_follow(self.state, state), f"{type(state)} after {type(self.state)}"
+        self.state = state
 
     # -- events -------------------------------------------------------------------------------
 
-    def envelope(self, event: AgentEvent) -> RunEvent:
-        now = self._clock.now_ms()
+    def envelope(self, event: AgentEvent, at_ms: int | None = None) -> RunEvent:
+        """The event with the run's ids and the time, which is `at_ms` if the caller knows it."""
+        now = self._clock.now_ms() if at_ms is None else at_ms
         if now != self._now:
             # Events of one instant share one number: a busy process keeps very many of them.
             self._now = now
@@ -138,7 +141,7 @@ class Journal:
         )
 
     async def send(self, event: RunEvent) -> None:
-        """Give an event to the sink. One that fails is not asked again; the run goes on."""
+        """Give an event to the sink. A sink that fails is not used again; the run goes on."""
         try:
             await self.sink.emit(event)
         except BaseException as error:
@@ -148,38 +151,39 @@ class Journal:
             log.exception("the event sink of run %s failed and is not used any more", self._run)
 
     async def pass_on(self, event: RunEvent) -> None:
-        """Send an event of another run, if anybody listens."""
+        """Send an event of another run, if there is a listener."""
         if self.live:
             await self.send(event)
 
     async def tell(self, event: AgentEvent) -> None:
-        """Send a transient event, if anybody listens."""
+        """Send a transient event, if there is a listener."""
         if self.live:
             await self.send(self.envelope(event))
 
-    def begin(self, event: AgentEvent) -> RunEvent:
-        """Keep a durable event that tells of a beginning: whoever listens is sent it at once."""
-        envelope = self.envelope(event)
+    def begin(self, event: AgentEvent, at_ms: int | None = None) -> RunEvent:
+        """Store an event with the next commit; the caller sends it to listeners at once."""
+        envelope = self.envelope(event, at_ms)
         self._durable.append(envelope)
         return envelope
 
-    def note(self, event: AgentEvent) -> None:
-        """Send a durable event once the next commit has made it true."""
+    def note(self, event: AgentEvent, at_ms: int | None = None) -> None:
+        """Store an event with the next commit, and send it to listeners once that is made."""
         if self.live:
             self._later.append(len(self._durable))
-        self._durable.append(self.envelope(event))
+        self._durable.append(self.envelope(event, at_ms))
 
     def note_transient(self, event: AgentEvent) -> None:
-        """Send an event nobody keeps in its place among those of the next commit."""
+        """Send an event that is not stored in its place among those of the next commit."""
         if self.live:
             self._later.append(self.envelope(event))
 
-    def holds(self, kind: type[AgentEvent]) -> bool:
+    def has_noted(self, kind: type[AgentEvent]) -> bool:
         """Whether an event of that kind waits for a commit."""
         return any(isinstance(entry.event, kind) for entry in self._durable)
 
     @property
     def has_pending(self) -> bool:
+        """Whether something waits for a commit; lines of the call ledger alone do not count."""
         return bool(self._durable or self.tickets or self.acks or self.sends)
 
     # -- commits ------------------------------------------------------------------------------
@@ -194,7 +198,7 @@ class Journal:
         release: bool = False,
         wait: bool = True,
     ) -> None:
-        """Make everything since the last commit true, then send what was noted.
+        """Commit everything since the last commit, then send what was noted.
 
         Without `wait` it may still be under way on return; whatever depends on it, and the next
         commit, calls `settled` first.
@@ -202,17 +206,18 @@ class Journal:
         Raises:
             StorageError: the store refused or failed; nothing is claimed.
         """
-        if self.is_unsettled:
+        if self.state is not SETTLED:
             await self.settled()
-        durable, later = tuple(self._durable), self._later
+        events, later = tuple(self._durable), self._later
         self._durable.clear()
-        self._later = []
+        if later:
+            self._later = []
         commits = self._commits
         if commits is None:
             self.calls.clear()
             for item in later:
                 if self.live:
-                    await self.send(durable[item] if isinstance(item, int) else item)
+                    await self.send(events[item] if isinstance(item, int) else item)
             return
         commit = ThreadCommit(
             thread_id=self._thread,
@@ -221,9 +226,9 @@ class Journal:
             run=record,
             run_state=run_state,
             thread_state=thread_state,
-            events=durable,
+            events=events,
             calls=tuple(self.calls),
-            at_ms=self._now if durable else self._clock.now_ms(),
+            at_ms=self._now if events else self._clock.now_ms(),
             fence=self.fence,
             release=release,
         )
@@ -236,25 +241,17 @@ class Journal:
             or self._parent_thread is not None
         ):
             commit = self._with_the_rest(commit)
-        if self._holds:
+        if self.state is HELD:
             self._hold(commit)
-            return
-        if self._immediate:
-            try:
-                committed = await commits.commit(commit)
-            except BaseException as error:
-                if is_ours(error):
-                    raise
-                committed = await self._after_error(commits, commit, later, error)
-            self.length = committed.length
-            return await self._kept(commit, later, committed) if later else None
-        if wait:
-            return await self._keep(commits, commit, later)
-        self.is_unsettled = True
-        self._under_way = start_task(self._keep(commits, commit, later))
+        elif wait or commits.immediate:
+            await self._make(commits, commit, later)
+        else:
+            # The state owns the task: `settled` and `stop` wait for its end.
+            making = self._make_beside(commits, commit, later)
+            self._turn(UnderWay(start_task(making)))
 
     def _with_the_rest(self, commit: ThreadCommit) -> ThreadCommit:
-        """A commit with what few of them have."""
+        """The commit with what only few commits have."""
         commit = _replace(
             commit,
             tickets=tuple(self.tickets),
@@ -264,86 +261,34 @@ class Journal:
             ends_stream=self.ends_stream,
         )
         self.ends_stream = False
-        # A thread takes its parent with the first commit; by the next one that may be deleted.
+        # A thread gets its parent with its first commit; by the next one the parent may be deleted.
         self._parent_thread = None
         self.tickets.clear()
         self.acks.clear()
         self.sends.clear()
         return commit
 
-    @property
-    def keeps_streams(self) -> bool:
-        """Whether pieces of an answer can be kept, and would outlive this process."""
-        return self._commits is not None and not self._immediate and self.fence is not None
-
-    async def keep_piece(self, piece: StreamPiece) -> bool:
-        """Keep a piece of an answer that is still being written; the next commit drops them all.
-
-        That it fails is only worth a warning: more of the answer is asked for again then.
-        """
-        if self._commits is None or self.fence is None:
-            return False
-        self.ends_stream = True
-        try:
-            await self._commits.keep_piece(self.fence, piece)
-        except BaseException as error:
-            if is_ours(error):
-                raise
-            log.warning("a piece of run %s could not be kept: %s", self._run, error)
-            return False
-        return True
-
-    async def settled(self) -> None:
-        """Wait for the commit that is under way, if there is one.
-
-        Raises:
-            StorageError: the store refused or failed; nothing is claimed.
-        """
-        under_way = self._under_way
-        if under_way is not None:
-            await asyncio.wait([under_way])
-            if not under_way.cancelled():
-                under_way.exception()  # it is kept as the journal's failure
-            if self._under_way is under_way:
-                self._under_way = None
-        if self._lost is not None and self._commits is not None:
-            (commit, later), self._lost = self._lost, None
-            lost = CommitUnknown("whoever waited for it was cancelled")
-            # Who was torn down is not waited for: what the store does not take now is held.
-            committed = await self._after_error(self._commits, commit, later, lost, patience=0)
-            await self._kept(commit, later, committed)
-        if self._failure is not None:
-            raise self._failure
-        self.is_unsettled = self._under_way is not None
-
-    def forgive(self, failure: StorageError) -> ThreadCommit | None:
-        """Go on after a commit no store could write, and return it: what it held is dropped."""
-        refused = self._refused
-        if refused is None or not isinstance(failure.cause, Serialization | InvalidRecord):
-            return None
-        self._refused = self._failure = self._lost = None
-        self._durable.clear()
-        self._later.clear()
-        self.is_unsettled = self._under_way is not None
-        return refused
-
-    async def _keep(
-        self, commits: Commits, commit: ThreadCommit, later: list[int | RunEvent]
-    ) -> None:
+    async def _make(self, commits: Commits, commit: ThreadCommit, later: Later) -> None:
+        """Make a commit and send its events; the errors of `commit`."""
         try:
             committed = await commits.commit(commit)
         except BaseException as error:
             if is_ours(error):
-                # It may happen all the same; the run that goes on finds out first.
-                self._lost, self.is_unsettled = (commit, later), True
+                self._turn(Lost(commit, later))
                 raise
             committed = await self._after_error(commits, commit, later, error)
-        await self._kept(commit, later, committed)
-
-    async def _kept(
-        self, commit: ThreadCommit, later: list[int | RunEvent], committed: Committed
-    ) -> None:
         self.length = committed.length
+        if later:
+            await self._send_noted(commit, later, committed)
+
+    async def _make_beside(self, commits: Commits, commit: ThreadCommit, later: Later) -> None:
+        try:
+            await self._make(commits, commit, later)
+        except StorageError:
+            return  # the state is `Refused`: `settled` raises it
+        self._turn(SETTLED)
+
+    async def _send_noted(self, commit: ThreadCommit, later: Later, committed: Committed) -> None:
         for item in later:
             if not self.live:
                 return
@@ -353,20 +298,42 @@ class Journal:
             else:
                 await self.send(item)
 
+    async def settled(self) -> None:
+        """Wait until the last commit is made, and find out what became of one that was lost.
+
+        Raises:
+            StorageError: the store refused or failed; nothing is claimed.
+        """
+        while isinstance(state := self.state, UnderWay):
+            await asyncio.wait([state.task])
+            if self.state is state:
+                self._turn(SETTLED)  # only the sending of its events was cut short
+        if isinstance(state, Lost) and self._commits is not None:
+            unknown = CommitUnknown("the task that waited for it was cancelled")
+            # A run that was cancelled has no time to wait: what the store does not take is held.
+            committed = await self._after_error(
+                self._commits, state.commit, state.later, unknown, patience=0
+            )
+            self._turn(SETTLED)
+            self.length = committed.length
+            await self._send_noted(state.commit, state.later, committed)
+        elif isinstance(state, Refused):
+            raise state.error
+
     async def _after_error(
         self,
         commits: Commits,
         commit: ThreadCommit,
-        later: list[int | RunEvent],
+        later: Later,
         error: BaseException,
         *,
         patience: float | None = None,
     ) -> Committed:
-        """What a commit comes to in the end: where the answer was lost, find out; where the store
-        is away and calls have ended, wait for it, though not for ever.
+        """The store's answer in the end. If the answer was lost, the store is asked what became of
+        the commit; if the store is away and calls have ended, the commit is retried for a while.
 
         Raises:
-            StorageError: nothing can be kept from here on; whoever asks later is told, too.
+            StorageError: the commit was not made; the journal has failed.
         """
         lost, pause, began = 0, _FIRST_PAUSE, self._clock.monotonic()
         patience = PATIENCE if patience is None else patience
@@ -391,41 +358,81 @@ class Journal:
                         raise
                     error = next_error
         except asyncio.CancelledError:
-            self._lost, self.is_unsettled = (commit, later), True
+            self._turn(Lost(commit, later))
             raise
         self._durable = [*commit.events, *self._durable]
-        self._refused, self._failure = commit, StorageError(error)
-        self.is_unsettled = True
-        raise self._failure from error
+        failure = StorageError(error)
+        self._turn(Refused(commit, failure))
+        raise failure from error
 
-    # -- while the store is away --------------------------------------------------------------
+    # -- after a failure ----------------------------------------------------------------------
+
+    def forgive(self, failure: StorageError) -> ThreadCommit | None:
+        """Go on after a commit that cannot be written at all. Returns that commit, whose contents
+        are dropped, or `None` if another try could succeed."""
+        state = self.state
+        if not isinstance(state, Refused) or not isinstance(
+            failure.cause, Serialization | InvalidRecord
+        ):
+            return None
+        self._turn(SETTLED)
+        self._durable.clear()
+        self._later.clear()
+        return state.commit
 
     async def stop(self) -> None:
-        """Stop waiting for the commit that is under way, if there is one; it can be held."""
-        under_way, self._under_way = self._under_way, None
-        if under_way is not None:
-            under_way.cancel()
-            await asyncio.wait([under_way])
+        """Stop waiting for the commit that is under way, if there is one; it can be held then."""
+        state = self.state
+        if isinstance(state, UnderWay):
+            state.task.cancel()
+            await asyncio.wait([state.task])
+            if self.state is state:
+                self._turn(SETTLED)  # only the sending of its events was cut short
 
     def hold(self) -> bool:
-        """Keep the commit that failed, or whose caller was cancelled, and those that follow, in
-        `unkept`, so that they can be made later; false if nothing is lost by forgetting it."""
-        refused, failure = self._refused, self._failure
-        if self._lost is not None and has_outcomes(self._lost[0].calls):
-            refused = self._lost[0]
-        elif refused is None or failure is None or not _is_worth_waiting(refused, failure.cause):
-            return False
+        """Keep the commit that failed or was lost, and those that follow, in `unkept`, so that they
+        can be made later. Returns false if nothing is lost by forgetting it."""
+        state = self.state
+        if isinstance(state, Lost) and has_outcomes(state.commit.calls):
+            pass
+        elif isinstance(state, Refused) and _is_worth_waiting(state.commit, state.error.cause):
+            self._durable = self._durable[len(state.commit.events) :]
         else:
-            self._durable = self._durable[len(refused.events) :]
+            return False
         self._later.clear()
-        self._refused = self._failure = self._lost = None
-        self._holds, self.is_unsettled = True, False
-        self._hold(refused)
+        self._turn(HELD)
+        self._hold(state.commit)
         return True
 
     def _hold(self, commit: ThreadCommit) -> None:
         self.unkept.append(commit)
         self.length += len(commit.messages)
+
+    # -- streams ------------------------------------------------------------------------------
+
+    @property
+    def keeps_streams(self) -> bool:
+        """Whether pieces of an answer can be stored, and would outlive this process."""
+        commits = self._commits
+        return commits is not None and not commits.immediate and self.fence is not None
+
+    async def keep_piece(self, piece: StreamPiece) -> bool:
+        """Store a piece of an answer while it is streamed; the next commit drops all pieces.
+
+        Returns false if it could not be stored: a process that takes over then asks the model for
+        more of the answer again.
+        """
+        if self._commits is None or self.fence is None:
+            return False
+        self.ends_stream = True
+        try:
+            await self._commits.keep_piece(self.fence, piece)
+        except BaseException as error:
+            if is_ours(error):
+                raise
+            log.warning("a piece of run %s could not be kept: %s", self._run, error)
+            return False
+        return True
 
 
 def _is_worth_waiting(commit: ThreadCommit, error: object) -> bool:

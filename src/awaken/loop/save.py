@@ -32,6 +32,7 @@ from awaken.domain.run import (
 )
 from awaken.domain.suspension import ToolCallStatus
 from awaken.errors import KeyEncode
+from awaken.loop.commit_state import SETTLED
 from awaken.loop.live import LiveRun
 from awaken.loop.spending import count_time
 from awaken.state.call_keys import TOOL_CALL_STATES
@@ -81,7 +82,7 @@ async def persist_checkpoint(
         StorageError: the store refused; nothing is claimed.
         KeyEncode: a state value cannot be written.
     """
-    if run.journal.is_unsettled:
+    if run.journal.state is not SETTLED:
         await run.journal.settled()
     if run.reservation is not None:
         count_time(run)

@@ -176,11 +176,11 @@ async def complete(
         output = _checked(run, turn, index, output)
     result = output.result
     hooked = hooks and run.is_busy(_AFTER)
-    if not hooked and not output.command:
-        run.store.update(TOOL_CALL_STATES, _put(run, turn, index, result))
-        _record(run, turn, index, result)
-        return
     put = _put(run, turn, index, result)
+    if not hooked and not output.command:
+        run.store.update(TOOL_CALL_STATES, put)
+        _record(run, turn, index, result, at_ms=put.call.updated_at)
+        return
     command = Command().update(TOOL_CALL_STATES, put)
     if output.command:
         command.extend(output.command)
@@ -317,15 +317,25 @@ def ticket_of(
 
 
 def _record(
-    run: LiveRun, turn: Turn, index: int, result: ToolResult, *, stopped: bool | None = None
+    run: LiveRun,
+    turn: Turn,
+    index: int,
+    result: ToolResult,
+    *,
+    stopped: bool | None = None,
+    at_ms: int | None = None,
 ) -> None:
-    """Log, ledger and event of a call that ended or waits; `stopped` is given for one that was
-    cancelled, and says whether that has ended it."""
-    call = turn.calls[index]
+    """Write the message, the ledger's line and the event of a call that ended or waits.
+
+    `stopped` is given for a call that was cancelled, and says whether that has ended its work.
+    `at_ms` is the time, if the caller knows it.
+    """
+    call, message_id = turn.calls[index], ""
     message: Message | None = None
     if result.status is not _PENDING:
+        message_id = run.ids.new()
         message = Message(
-            id=run.ids.new(),
+            id=message_id,
             role=_TOOL,
             content=(Text(text=result.model_text()),),
             tool_call_id=call.id,
@@ -348,18 +358,10 @@ def _record(
     outcome = _OUTCOME[result.status]
     if index in turn.resumed and outcome is not _SUSPENDED:
         event = _resumed(turn, index, result, is_cancelled=stopped is not None)
-        if message is not None:
-            event = msgspec.structs.replace(event, message_id=message.id or "")
-        run.journal.note(event)
+        run.journal.note(msgspec.structs.replace(event, message_id=message_id), at_ms)
     else:
-        run.journal.note(
-            ToolCallDone(
-                id=call.id,
-                message_id=message.id or "" if message else "",
-                result=result,
-                outcome=outcome,
-            )
-        )
+        done = ToolCallDone(id=call.id, message_id=message_id, result=result, outcome=outcome)
+        run.journal.note(done, at_ms)
 
 
 def _resumed(turn: Turn, index: int, result: ToolResult, *, is_cancelled: bool) -> ToolCallResumed:

@@ -271,7 +271,9 @@ class LiveRun:
         if self.phases.has_actions:
             return True
         env = self.agent.env
-        return bool(env.hooks[phase]) and env.is_busy(phase, self.store.snapshot())
+        if not env.hooks[phase]:
+            return False
+        return env.is_busy(phase, self.store.snapshot())
 
     async def phase(
         self, phase: Phase, *, seed: Command | None = None, final: bool = False, **extra: Any

@@ -44,6 +44,7 @@ _RUNNING = RunStatus.RUNNING
 _WAITING = RunStatus.WAITING
 _DONE = RunStatus.DONE
 _STEP_END = Phase.STEP_END
+_STEP_ENDED = StepEnd()
 
 log = logging.getLogger("awaken.loop")
 _replace = msgspec.structs.replace
@@ -53,15 +54,17 @@ async def complete_step(run: LiveRun) -> None:
     """Count the step, run its last phase, and note its end for the next commit."""
     run.in_step = False
     run.steps += 1
-    lifecycle = run.store.read(RUN_LIFECYCLE)
+    lifecycle, now = run.store.read(RUN_LIFECYCLE), run.clock.now_ms()
     if lifecycle is None or lifecycle.status is not _DONE:
-        run.store.update(RUN_LIFECYCLE, StepCompleted(updated_at=run.clock.now_ms()))
+        run.store.update(RUN_LIFECYCLE, StepCompleted(updated_at=now))
     try:
         if run.is_busy(_STEP_END):
             await run.phase(_STEP_END, final=True)
+            now = run.clock.now_ms()
     finally:
-        emit_state_snapshot(run)
-        run.journal.note(StepEnd())
+        if run.journal.live:
+            emit_state_snapshot(run)
+        run.journal.note(_STEP_ENDED, now)
 
 
 async def persist_checkpoint(
@@ -116,17 +119,19 @@ def _own_messages(
             fresh, record, run.identity, lifecycle.step_count, run.input_count, base_seq=before
         )
         return fresh, source or _persisted_input(run), output and _replace(output, message_ids=())
-    # From here on every message says who made it, so only the hull has to grow.
-    mine, output = run.identity.run_id, record.output
-    low, high, seq = output.range.from_seq if output and output.range else 0, 0, before
-    for message in fresh:
-        seq += 1
-        if message.metadata is not None and message.metadata.run_id == mine:
-            low, high = low or seq, seq
-    if high:
-        hull = MessageSeqRange(from_seq=low, to_seq=high)
-        output = RunMessageOutput(thread_id=run.identity.thread_id, range=hull)
-    return fresh, record.input, output
+    # From here on every message names the run that made it, so only the range has to grow.
+    mine, output, last = run.identity.run_id, record.output, before + len(fresh)
+    for message in reversed(fresh):
+        metadata = message.metadata
+        if metadata is not None and metadata.run_id == mine:
+            break
+        last -= 1
+    else:
+        return fresh, record.input, output
+    known = output.range if output is not None else None
+    first = first_existing_produced_seq(fresh, mine, before) if known is None else known.from_seq
+    grown = MessageSeqRange(from_seq=first or last, to_seq=last)
+    return fresh, record.input, RunMessageOutput(thread_id=run.identity.thread_id, range=grown)
 
 
 def _persisted_input(run: LiveRun) -> RunMessageInput | None:
@@ -337,9 +342,7 @@ def waiting_tickets_from_store(store: StateStore) -> list[RunWaitingTicket]:
 
 
 def emit_state_snapshot(run: LiveRun) -> None:
-    """Note the run's state for whoever listens."""
-    if not run.journal.live:
-        return
+    """Note the run's state for the listener."""
     try:
         revision, state = run.store.show()
     except KeyEncode as error:

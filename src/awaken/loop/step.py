@@ -158,12 +158,13 @@ async def _act(run: LiveRun, answer: Answer) -> Outcome | TerminationReason:
     if result.has_incomplete_tool_calls and run.streamed:
         kept = {call.id for call in result.tool_calls}
         await drop_streamed(run, "it was not valid JSON", kept)
-    run.streamed = ()
+    run.streamed, now = (), run.clock.now_ms()
     for call in result.tool_calls:
-        ready = journal.begin(ToolCallReady(id=call.id, name=call.name, arguments=call.arguments))
+        event = ToolCallReady(id=call.id, name=call.name, arguments=call.arguments)
+        ready = journal.begin(event, now)
         if journal.live:
             await journal.send(ready)
-    _say(run, answer, calls=True)
+    _say(run, answer, calls=True, at_ms=now)
     garbled = result.has_incomplete_tool_calls and result.stop_reason is not StopReason.MAX_TOKENS
     if not result.tool_calls:
         if not garbled:
@@ -182,7 +183,7 @@ async def _act(run: LiveRun, answer: Answer) -> Outcome | TerminationReason:
     return Outcome.SUSPENDED if turn.suspended else Outcome.CONTINUE
 
 
-def _say(run: LiveRun, answer: Answer, *, calls: bool) -> None:
+def _say(run: LiveRun, answer: Answer, *, calls: bool, at_ms: int | None = None) -> None:
     """Put the model's answer into the log, with or without its calls, and tell of it.
 
     What the user saw is never lost, however the step goes on.
@@ -193,7 +194,7 @@ def _say(run: LiveRun, answer: Answer, *, calls: bool) -> None:
     if calls and result.has_incomplete_tool_calls and not (content or wanted):
         content = (Text(text=ONLY_MALFORMED),)
     if answer.told is not None and answer.failure is None:
-        journal.note(answer.told)
+        journal.note(answer.told, at_ms)
     if answer.before:
         _say_before(run, answer.before, goes_on=bool(content or wanted))
     if content or wanted is not None:

@@ -88,15 +88,16 @@ class ExecutionEnv(msgspec.Struct, kw_only=True, gc=False):
 
     def is_busy(self, phase: Phase, snapshot: Snapshot) -> bool:
         """Whether a hook of the phase has anything to do; its guard may fail where it is run."""
-        if not self.hooks[phase]:
-            return False
         guards = self.guards.get(phase)
         if guards is None:
-            return True
+            return bool(self.hooks[phase])
         try:
-            return any(guard(snapshot) for guard in guards)
+            for guard in guards:
+                if guard(snapshot):
+                    return True
         except BaseException:
             return True
+        return False
 
     def bind(self, store: StateStore, owner_inbox: InboxSender | None) -> None:
         """Register the plugins' keys in a run's store and tell them of it."""

@@ -31,22 +31,21 @@ class MemoryWrites(Tables):
     # -- commits ------------------------------------------------------------------------------
 
     async def commit(self, commit: ThreadCommit) -> Committed:
-        thread = self._checked(commit)
-        events, messages, state = thread.events, thread.messages, commit.thread_state
+        thread, record = self._checked(commit), commit.run
+        events, messages = thread.events, thread.messages
         first_seq = len(events) + 1
-        messages.extend(commit.messages)
-        events.extend(commit.events)
+        messages += commit.messages
+        events += commit.events
         length = len(messages)
         thread.event_ends.append(len(events))
         thread.message_ends.append(length)
-        if state:
-            self._change_state(thread, state)
+        if commit.thread_state:
+            self._change_state(thread, commit.thread_state)
         thread.updated_at = commit.at_ms
         if commit.tickets:
             self._write_tickets(thread, commit.tickets)
         if commit.acks:
             self._drop_commands(thread, commit.acks)
-        record = commit.run
         if record is not None:
             run_id = thread.latest_run_id = record.run_id
             run = self._runs.get(run_id) or self._new_run(thread, record)

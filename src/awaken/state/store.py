@@ -32,6 +32,7 @@ U = TypeVar("U")
 CommitHook = Callable[[CommitEvent], None]
 log = logging.getLogger("awaken.state")
 _RUN = Scope.RUN  # looked at for every key of every commit
+_NONE: dict[str, Any] = {}
 
 
 def _reduced(key: StateKey[Any, Any], old: Any, update: Any) -> Any:
@@ -80,9 +81,10 @@ class StateStore:
         self._lock = threading.Lock()
         # Runs of one agent share one table of keys; it is copied when a run brings more.
         self._keys: Mapping[str, KeyRegistration] = keys if keys is not None else {}
-        self._owners: dict[str, list[str]] = {}
+        # What most runs never change is shared: an empty set of their own would take 216 bytes.
+        self._owners: Mapping[str, list[str]] = _NONE
         # Stored values whose keys nobody registered yet: an agent that takes over later may.
-        self._parked: dict[str, Any] = {}
+        self._parked: Mapping[str, Any] = _NONE
         self._hooks: tuple[CommitHook, ...] = ()
         self._changed_at: dict[str, int] = {}
         self._snapshot = Snapshot.of(0, {})
@@ -92,7 +94,7 @@ class StateStore:
         self._unsaved: set[str] = set()
         # Keys with a durable part that commits may have kept before: they are written even if
         # nothing is left of it.
-        self._stored: set[str] = set()
+        self._stored: frozenset[str] = frozenset()
         self._shown: Shown | None = None
 
     # -- reading ------------------------------------------------------------------------------
@@ -228,7 +230,7 @@ class StateStore:
                     raise KeyAlreadyRegistered(name)
                 added[name] = registration
             self._keys = {**self._keys, **added}
-            self._owners[owner] = list(added)
+            self._owners = {**self._owners, owner: list(added)}
 
     def uninstall(self, owner: str) -> None:
         """Drop a plugin's keys, and, in one commit, their values unless retained.
@@ -239,7 +241,8 @@ class StateStore:
         with self._lock:
             if owner not in self._owners:
                 raise PluginNotInstalled(owner)
-            names = self._owners.pop(owner)
+            names = self._owners[owner]
+            self._owners = {name: keys for name, keys in self._owners.items() if name != owner}
             gone = {
                 name
                 for name in names
@@ -369,7 +372,7 @@ class StateStore:
                         value = key.durable_part(value)
                         if value is None and name not in self._stored:
                             continue
-                        self._stored.add(name)
+                        self._stored |= {name}
                         value = key.initial() if value is None else value
                     target[name] = key.dump(value)
                 except KeyEncode:
@@ -417,20 +420,23 @@ class StateStore:
         self, state: PersistedState, policy: UnknownKeyPolicy, scope: Scope | None
     ) -> dict[str, Any]:
         loaded: dict[str, Any] = {}
+        parked: dict[str, Json] = {}
         for name, json in state.extensions.items():
             registration = self._keys.get(name)
             if registration is None:
                 if policy is UnknownKeyPolicy.ERROR:
                     raise UnknownKey(name)
-                self._parked[name] = json
+                parked[name] = json
             elif scope is None or registration.scope is scope:
                 loaded[name] = self._loaded(registration.key, json)
+        if parked:
+            self._parked = {**self._parked, **parked}
         return loaded
 
     def _loaded(self, key: StateKey[V, Any], json: Json) -> V:
         value = key.load(json)
         if key.durable is not None and value != key.initial():
-            self._stored.add(key.name)
+            self._stored |= {key.name}
         return value
 
     def _merge(self, loaded: dict[str, Any]) -> None:

@@ -93,7 +93,7 @@ class StreamAccumulator:
         self._calls: list[_Call] = []
         self._open: dict[str, _Call] = {}
         # Ids that calls were given here because the model's own were taken.
-        self._renamed: set[str] = set()
+        self._renamed: frozenset[str] = frozenset()
         self._usage: TokenUsage | None = None
         self._used: TokenUsage | None = None
         self._stop: StopReason | None = None
@@ -352,7 +352,7 @@ class StreamAccumulator:
         while unused in taken:
             count += 1
             unused = f"{id}#{count}"
-        self._renamed.add(unused)
+        self._renamed |= {unused}
         return unused
 
     def _sign_call(self, event: ToolCallSigned) -> None:

@@ -63,7 +63,7 @@ class MemoryWrites(Tables):
         if commit.release:
             self._owners.pop(thread.id, None)
         if commit.ends_stream:
-            thread.stream.clear()
+            thread.stream = ()
         if self._changes.waiting:
             self._changes.tell(thread.id)
         return Committed(length, first_seq)
@@ -202,9 +202,8 @@ class MemoryWrites(Tables):
         thread = self._threads.get(fence.thread_id)
         if thread is None:
             return  # a thread begins with its first commit
-        if piece.number == 1:
-            thread.stream.clear()
-        thread.stream.append(piece)
+        kept = () if piece.number == 1 else thread.stream
+        thread.stream = (*kept, piece)
 
     async def release(self, fence: Fence) -> None:
         if self._owners.get(fence.thread_id) == fence:

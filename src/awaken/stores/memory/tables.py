@@ -72,7 +72,7 @@ class ThreadRow:
         self.messages: list[Message] = []
         self.events: list[RunEvent] = []
         self.state: State = {}
-        self.stream: list[StreamPiece] = []
+        self.stream: tuple[StreamPiece, ...] = ()
         self.message_ends: list[int] = []
         self.event_ends: list[int] = []
         self.state_changes: list[tuple[int, State]] = []

@@ -359,7 +359,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
     "a first value that cannot be made": (
         lambda: StateKey("k", initial=0),  # type: ignore[arg-type]
         ConfigError,
-        "state key 'k': initial makes the first value.*0 cannot be called",
+        "state key 'k': initial is 0, which cannot be called: pass a function",
     ),
     "an id that is no text": (lambda: Agent(5, model="demo"), ConfigError, "not 5"),  # type: ignore[arg-type]
     "an agent instead of agents": (

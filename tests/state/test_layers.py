@@ -124,7 +124,7 @@ class ManyKeys(RuleBasedStateMachine):
 
     @rule()
     def show(self) -> None:
-        revision, json = self.store.show()
+        revision, json = self.store.as_json()
         exported = self.store.export_persisted()
         assert revision == exported.revision
         assert list(json.items()) == list(exported.extensions.items())
@@ -185,7 +185,7 @@ def test_a_value_of_none_hides_the_one_before() -> None:
 
     assert store.read(note) is None
     assert store.snapshot().get(note) is None
-    assert store.show()[1]["note"] is None
+    assert store.as_json()[1]["note"] is None
 
 
 def test_only_what_changed_is_shown_anew() -> None:
@@ -203,11 +203,11 @@ def test_only_what_changed_is_shown_anew() -> None:
     store.register_keys(registered(keys))
     for one in keys:
         store.update(one, 1)
-    _, first = store.show()
+    _, first = store.as_json()
     made.clear()
 
     store.update(keys[7], 1)
-    _, second = store.show()
+    _, second = store.as_json()
 
     assert made == ["k7"]
     assert second == {**first, "k7": {"value": 2}}
@@ -219,12 +219,12 @@ def test_a_retained_value_is_shown_while_its_key_is_there() -> None:
     store = StateStore()
     store.install("plugin", registered([count]))
     store.update(count, 1)
-    assert store.show()[1] == {"count": 1}
+    assert store.as_json()[1] == {"count": 1}
 
     store.uninstall("plugin")
-    assert store.show()[1] == {}
+    assert store.as_json()[1] == {}
     store.install("plugin", registered([count]))
-    assert store.show()[1] == {"count": 1}
+    assert store.as_json()[1] == {"count": 1}
 
 
 def test_a_value_that_cannot_be_shown_is_told_each_time_until_it_can() -> None:
@@ -233,13 +233,13 @@ def test_a_value_that_cannot_be_shown_is_told_each_time_until_it_can() -> None:
     store = StateStore()
     store.register_keys(registered([note, count]))
     store.update(count, 1)
-    store.show()
+    store.as_json()
 
     store.update(note, object())
     for _ in range(2):
         with pytest.raises(KeyEncode):
-            store.show()
+            store.as_json()
         store.update(count, 1)
     store.update(note, "here")
 
-    assert store.show()[1] == {"count": 3, "note": "here"}
+    assert store.as_json()[1] == {"count": 3, "note": "here"}

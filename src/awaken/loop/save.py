@@ -344,7 +344,7 @@ def waiting_tickets_from_store(store: StateStore) -> list[RunWaitingTicket]:
 def emit_state_snapshot(run: LiveRun) -> None:
     """Note the run's state for the listener."""
     try:
-        revision, state = run.store.show()
+        revision, state = run.store.as_json()
     except KeyEncode as error:
         log.warning("failed to export state snapshot: %s", error)
         return

@@ -1,1 +1,1 @@
-"""Typed state: keys that carry their own law, snapshots, commands and the store. Pure."""
+"""Typed state: keys with their reducers and merge rules, snapshots, commands, the store. No I/O."""

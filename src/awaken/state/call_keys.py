@@ -1,4 +1,4 @@
-"""How far the tool calls of a thread are."""
+"""The state key that holds the status of each tool call."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ _REPLAY = ToolCallResumeMode.REPLAY_TOOL_CALL
 
 
 class ToolCallState(Value, frozen=True, kw_only=True):
-    """Where one call stands.
+    """The status of one call.
 
-    `key` is its line in the ledger, `asked` how many questions it has put; `digest` and
-    `expires_at` are those of the last one, `asker` the run it was put for.
+    `key` is its key in the call ledger. `asked` counts the questions (tickets) it has asked;
+    `digest`, `expires_at` and `asker` belong to the last one. `asker` is set if the question comes
+    from a run beneath this call.
     """
 
     call_id: str
@@ -46,12 +47,12 @@ class ToolCallState(Value, frozen=True, kw_only=True):
 
     @property
     def question_key(self) -> str:
-        """The unique name of the last question the call has put."""
+        """The unique key of the last question this call asked."""
         return self.key if self.asked <= 1 else f"{self.key}#{self.asked}"
 
     @property
     def asks_about(self) -> tuple[str, Json]:
-        """The tool and the arguments that somebody is to decide about."""
+        """The tool name and arguments that an approver decides about."""
         if self.asker is not None:
             return self.asker.tool_name, self.asker.arguments
         return self.tool_name, self.arguments
@@ -60,7 +61,7 @@ class ToolCallState(Value, frozen=True, kw_only=True):
         return _replace(self, resume_mode=mode)
 
     def with_suspension(self, id: str | None, reason: str | None) -> ToolCallState:
-        """The call as it waits; an id is kept as it is given, unless it is blank."""
+        """The call with this suspension; a blank id counts as `None`, the reason is trimmed."""
         known = id if id is not None and id.strip() else None
         return _replace(self, suspension_id=known, suspension_reason=_trim(reason))
 
@@ -74,9 +75,10 @@ def _no_calls() -> dict[str, ToolCallState]:
 
 
 class ToolCallStatesValue(Value, frozen=True, kw_only=True):
-    """The calls of the latest step that made some, by id.
+    """The calls of the latest step that made any, by call id.
 
-    Those that have ended stay while the process goes on with the run; commits leave them out.
+    `turn` is the id of the assistant message that made them. Calls that have ended stay here as
+    long as this process carries on the run; commits leave them out.
     """
 
     calls: dict[str, ToolCallState] = msgspec.field(default_factory=_no_calls)
@@ -84,9 +86,10 @@ class ToolCallStatesValue(Value, frozen=True, kw_only=True):
 
 
 class PutCall(Value, frozen=True, kw_only=True):
-    """Set one call, if its old status may go there; the first of a new turn forgets the old ones.
+    """Set the state of one call, unless its old status may not change to the new one.
 
-    A turn is named by its assistant message; without one the call belongs to those already there.
+    `turn` is the id of the assistant message that made the call. A new id removes the calls of the
+    message before it; with `None` the call joins those already there.
     """
 
     call: ToolCallState
@@ -94,7 +97,7 @@ class PutCall(Value, frozen=True, kw_only=True):
 
 
 class ClearCalls(Value, frozen=True, kw_only=True):
-    """Forget all calls: a new step begins."""
+    """Remove all calls: a new step begins."""
 
 
 ToolCallUpdate = PutCall | ClearCalls
@@ -113,9 +116,10 @@ def _tool_calls(state: ToolCallStatesValue, update: ToolCallUpdate) -> ToolCallS
 
 
 def _unsettled(state: ToolCallStatesValue) -> ToolCallStatesValue | None:
-    """The calls a restarted process has to know: log and ledger tell it of those that ended.
+    """The calls a restarted process needs from the state, or `None` if there are none.
 
-    An answer that was not carried out yet counts, and so does a question that neither of them has.
+    It reads about ended calls in the message log and the call ledger. A call that ended is kept
+    only if it has an answer that was not carried out, or a question that neither of them records.
     """
     kept = {
         id: call

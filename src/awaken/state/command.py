@@ -1,4 +1,4 @@
-"""Changes, before they are made: updates of keys, scheduled actions, effects."""
+"""Commands: the state updates, scheduled actions and effects that a hook or tool asks for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ U = TypeVar("U")
 
 
 class _PayloadSpec(Generic[P]):
-    """A name and a payload type."""
+    """The name and the payload type of an action or effect."""
 
     def __init__(self, key: str, type: type[P] | Any = Any) -> None:
         self.key = key
@@ -42,7 +42,7 @@ class _PayloadSpec(Generic[P]):
 
 
 class ScheduledActionSpec(_PayloadSpec[P]):
-    """One-shot work tied to a phase."""
+    """A kind of scheduled action: its handler runs once, in the given phase."""
 
     def __init__(self, key: str, phase: Phase, type: type[P] | Any = Any) -> None:
         super().__init__(key, type)
@@ -50,7 +50,7 @@ class ScheduledActionSpec(_PayloadSpec[P]):
 
 
 class EffectSpec(_PayloadSpec[P]):
-    """Fire and forget, after the commit."""
+    """A kind of effect: its handler runs after the commit, and the run does not wait for it."""
 
 
 class ScheduledAction(Value, frozen=True, kw_only=True):
@@ -69,7 +69,7 @@ class TypedEffect(Value, frozen=True, kw_only=True):
 
 
 class MutationBatch:
-    """Updates to apply together, and the revision they were made from."""
+    """Updates to apply together, and the revision of the snapshot they were made from."""
 
     __slots__ = ("base_revision", "ops")
 
@@ -86,7 +86,7 @@ class MutationBatch:
         return self
 
     def extend(self, other: MutationBatch) -> Self:
-        """Join `other` behind this one.
+        """Append the updates of `other`.
 
         Raises:
             MutationBaseRevisionMismatch: the two were made from different revisions.
@@ -103,7 +103,7 @@ class MutationBatch:
 
 
 class Command:
-    """What a hook, handler or tool wants done: nothing happens until it is submitted."""
+    """The changes a hook, handler or tool asks for. They take effect when it is submitted."""
 
     __slots__ = ("actions", "batch", "effects")
 
@@ -113,12 +113,12 @@ class Command:
         self.effects: list[TypedEffect] = []
 
     def update(self, key: StateKey[Any, U], update: U) -> Self:
-        """Change `key` by `update`; several updates of one key apply in order."""
+        """Add an update of `key`; several updates of one key apply in order."""
         self.batch.ops.append((key, update))
         return self
 
     def schedule_action(self, spec: ScheduledActionSpec[P], payload: P) -> Self:
-        """Have a handler work on `payload` when the action's phase comes.
+        """Schedule an action: its handler gets `payload` when the action's phase runs.
 
         Raises:
             KeyEncode: the payload is not JSON-able.
@@ -129,7 +129,7 @@ class Command:
         return self
 
     def emit(self, spec: EffectSpec[P], payload: P) -> Self:
-        """Have a handler see `payload` after the commit; nothing waits for it.
+        """Add an effect: its handler gets `payload` after the commit; the run does not wait.
 
         Raises:
             KeyEncode: the payload is not JSON-able.
@@ -138,7 +138,7 @@ class Command:
         return self
 
     def extend(self, other: Command) -> Self:
-        """Join `other` behind this one."""
+        """Append everything that `other` asks for."""
         self.batch.extend(other.batch)
         self.actions.extend(other.actions)
         self.effects.extend(other.effects)
@@ -162,7 +162,7 @@ class Command:
 
 
 class QueuedAction(Value, frozen=True, kw_only=True):
-    """A scheduled action in the queue."""
+    """A scheduled action in the queue, under an id of its own."""
 
     id: int
     action: ScheduledAction
@@ -177,7 +177,10 @@ class FailedAction(Value, frozen=True, kw_only=True):
 
 
 class CommitEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """What a commit hook is told; `skipped` names keys whose updates were refused or moot."""
+    """The argument of a commit hook.
+
+    `skipped` names the keys whose updates had no effect: the reducer returned the old value.
+    """
 
     previous_revision: int
     new_revision: int

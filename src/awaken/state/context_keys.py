@@ -1,4 +1,4 @@
-"""What is kept of how a thread is shown to a model."""
+"""The state key for fitting a thread into a model's context window."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from awaken.state.key import Scope, StateKey
 
 
 class ContextWindowState(Value, frozen=True, kw_only=True):
-    """Where the conversation was cut, and how many tokens the model counts where we guess one.
+    """Where the conversation was cut, and how far our token estimates are off.
 
-    It changes when something has to be left out, or when our guesses turn out to be wrong.
+    `factor` is the model's own token count divided by our estimate. The value changes when more
+    messages have to be left out, or when an answer's usage corrects the factor.
     """
 
     cut: Cut = Cut()

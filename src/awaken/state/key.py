@@ -1,4 +1,4 @@
-"""State keys: each names its value, how updates apply, and how parallel writers get along."""
+"""State keys: a key has a name, a value type, a reducer, a merge rule and a scope."""
 
 from __future__ import annotations
 
@@ -19,40 +19,45 @@ _CLASS = type
 
 
 class Merge(StrEnum):
-    """Whether writers of one snapshot may both write. `commutative` updates may, in any order."""
+    """Whether two writers that read the same snapshot may both write a key.
+
+    Updates of an `exclusive` key conflict; those of a `commutative` key apply in any order.
+    """
 
     EXCLUSIVE = "exclusive"
     COMMUTATIVE = "commutative"
 
 
 class Scope(StrEnum):
-    """How long a value lives: for one run, or for the thread."""
+    """How long a value is kept: for one run, or for the whole thread."""
 
     RUN = "run"
     THREAD = "thread"
 
 
 def replace(_value: Any, update: Any) -> Any:
-    """The simplest law: the update is the new value."""
+    """The default reducer: the update is the new value."""
     return update
 
 
 class StateKey(Generic[V, U]):
-    """A typed place in the state.
+    """A named, typed value in the state.
 
     Args:
         name: unique; plugins prefix it with their own id.
-        initial: makes the value the first update is applied to.
+        initial: makes the value that the first update is applied to.
         apply: the reducer; returns a new value and never changes the old one.
-        merge: whether two writers of one snapshot may both write; by default only one may.
-        scope: how long a value lives: for one run, which is the default, or for the thread.
-        persistent: whether it is stored at all.
-        retain_on_uninstall: whether it outlives the plugin that brought it.
-        type: what a value is, and a stored one is decoded as; taken from `initial` when that is a
-            class. A value of another class is refused when it is written.
-        encode, decode: to JSON and back, where the type alone does not say how.
-        durable: returns the part of a value that a commit keeps, or `None` if it needs none of it;
-            by default a commit keeps the whole value.
+        merge: whether two writers that read the same snapshot may both write; by default only
+            one may.
+        scope: how long a value is kept: for one run, which is the default, or for the thread.
+        persistent: whether the value is stored.
+        retain_on_uninstall: whether the value stays when the plugin that registered the key is
+            uninstalled.
+        type: the type of the values, used to decode stored ones; taken from `initial` if that is
+            a class. An update that makes a value of another class is refused.
+        encode, decode: convert a value to JSON and back, where the type alone is not enough.
+        durable: returns the part of a value that a commit stores, or `None` if it need not store
+            any of it; by default a commit stores the whole value.
 
     Raises:
         ConfigError: `initial` cannot be called.
@@ -97,8 +102,8 @@ class StateKey(Generic[V, U]):
         self.retain_on_uninstall = retain_on_uninstall
         if not callable(initial):
             raise ConfigError(
-                f"state key {name!r}: initial makes the first value, such as int or list or "
-                f"lambda: {initial!r}; {initial!r} cannot be called"
+                f"state key {name!r}: initial is {initial!r}, which cannot be called: pass a "
+                f"function that makes the first value, such as int, list or lambda: {initial!r}"
             )
         self.type = type or (initial if isinstance(initial, _CLASS) else Any)
         self.holds = _holds(self.type)
@@ -110,7 +115,7 @@ class StateKey(Generic[V, U]):
         """The value as JSON text.
 
         Raises:
-            KeyEncode: it is not JSON-able.
+            KeyEncode: the value is not JSON-able.
         """
         try:
             return msgspec.Raw(dumps_state(value if self._encode is None else self._encode(value)))
@@ -118,7 +123,7 @@ class StateKey(Generic[V, U]):
             raise KeyEncode(self.name, error) from error
 
     def durable_part(self, value: Any) -> Any:
-        """What a commit keeps of a value; `None` if the key's `durable` says that it needs none.
+        """The part of a value that a commit stores, or `None` if it need not store any.
 
         Raises:
             KeyEncode: `durable` failed.
@@ -131,10 +136,10 @@ class StateKey(Generic[V, U]):
             raise KeyEncode(self.name, error) from error
 
     def load(self, stored: Json) -> V:
-        """The value of stored JSON, given as text or already parsed.
+        """Decode a stored value, given as JSON text or already parsed.
 
         Raises:
-            KeyDecode: it does not fit the key's type.
+            KeyDecode: the JSON does not fit the key's type.
         """
         try:
             json = loads(stored) if isinstance(stored, msgspec.Raw) else stored
@@ -150,7 +155,7 @@ class StateKey(Generic[V, U]):
 
 
 def _holds(type_: Any) -> tuple[type, ...] | None:
-    """The classes a value of a type belongs to, as far as a quick look can tell."""
+    """The classes to check new values against, or `None` if the type cannot be checked so."""
     if type_ is Any:
         return None
     origin = get_origin(type_)
@@ -166,7 +171,7 @@ def _holds(type_: Any) -> tuple[type, ...] | None:
 
 
 class StateKeyOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How a plugin registers a key; what is left out follows the key itself."""
+    """The options a plugin may override when it registers a key; `None` keeps the key's own."""
 
     persistent: bool | None = None
     retain_on_uninstall: bool | None = None
@@ -174,7 +179,7 @@ class StateKeyOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KeyRegistration(msgspec.Struct, frozen=True):
-    """A key and the options that count for it."""
+    """A registered key with the options that apply to it."""
 
     key: StateKey[Any, Any]
     persistent: bool

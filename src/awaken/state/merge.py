@@ -1,6 +1,6 @@
-"""Joining commands that were made side by side.
+"""Joining commands that parallel hooks or tools made from one snapshot.
 
-Pure: no store, no clock. A conflict is raised here and settled in `awaken.phase.gather`.
+No store, no clock. A conflict is raised here and resolved in `awaken.phase.gather`.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ def conflicting_key(batches: Sequence[MutationBatch], strategy: Strategy) -> str
 
 
 def merge_parallel(commands: Sequence[Command], strategy: Strategy) -> Command:
-    """All commands as one, the first ones' updates first.
+    """One command with the updates of all, in the given order.
 
     Raises:
-        ParallelMergeConflict: two of them touch one exclusive key.
-        MutationBaseRevisionMismatch: they were made from different revisions.
+        ParallelMergeConflict: two commands touch the same exclusive key.
+        MutationBaseRevisionMismatch: the commands were made from different revisions.
     """
     if len(commands) > 1:
         key = conflicting_key([command.batch for command in commands], strategy)

@@ -1,4 +1,4 @@
-"""Actions every agent understands: schedule them from a hook, a handler or a tool."""
+"""The scheduled actions that every agent handles; a hook, a handler or a tool may schedule them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from awaken.state.command import ScheduledActionSpec
 ADD_CONTEXT_MESSAGE: ScheduledActionSpec[ContextMessage] = ScheduledActionSpec(
     "runtime.add_context_message", Phase.BEFORE_INFERENCE, ContextMessage
 )
-"""Slip a message into the next request."""
+"""Add a context message to the next request."""
 
 SET_INFERENCE_OVERRIDE: ScheduledActionSpec[InferenceOverride] = ScheduledActionSpec(
     "runtime.set_inference_override", Phase.BEFORE_INFERENCE, InferenceOverride
 )
-"""Change parameters of the next request; the last one wins, field by field."""
+"""Change parameters of the next request; of several overrides, the last wins field by field."""
 
 EXCLUDE_TOOL: ScheduledActionSpec[str] = ScheduledActionSpec(
     "runtime.exclude_tool", Phase.BEFORE_INFERENCE, str
@@ -25,4 +25,4 @@ EXCLUDE_TOOL: ScheduledActionSpec[str] = ScheduledActionSpec(
 INCLUDE_ONLY_TOOLS: ScheduledActionSpec[tuple[str, ...]] = ScheduledActionSpec(
     "runtime.include_only_tools", Phase.BEFORE_INFERENCE, tuple[str, ...]
 )
-"""Offer only these tools in the next request; several lists are united."""
+"""Offer only these tools in the next request; several such lists are joined."""

@@ -1,4 +1,4 @@
-"""The keys the runtime itself keeps, their values and their updates."""
+"""The state keys of the runtime itself, with their values and updates."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ _replace = msgspec.structs.replace
 
 
 class RunLifecycleState(Value, frozen=True, kw_only=True):
-    """Where the run stands. `termination` keeps what the reason string loses."""
+    """The status of the run.
+
+    `status_reason` is a short text; `termination` is the same reason as a full value.
+    """
 
     run_id: str = msgspec.field(default_factory=str)
     status: RunStatus = msgspec.field(default_factory=lambda: RunStatus.RUNNING)
@@ -32,27 +35,27 @@ class RunLifecycleState(Value, frozen=True, kw_only=True):
 
 
 class Start(Value, frozen=True, kw_only=True):
-    """A new run."""
+    """A new run starts: its id is set and its step count goes back to 0."""
 
     run_id: str
     updated_at: int = 0
 
 
 class StepCompleted(Value, frozen=True, kw_only=True):
-    """One more step; the status stays."""
+    """The run has completed one more step; its status stays."""
 
     updated_at: int = 0
 
 
 class SetWaiting(Value, frozen=True, kw_only=True):
-    """The run waits."""
+    """The run now waits, for an answer or for background work."""
 
     reason: str
     updated_at: int = 0
 
 
 class SetRunning(Value, frozen=True, kw_only=True):
-    """The run goes on."""
+    """The run continues."""
 
     updated_at: int = 0
 
@@ -110,21 +113,24 @@ RUN_LIFECYCLE: StateKey[RunLifecycleState, LifecycleUpdate] = StateKey(
     apply=_lifecycle,
     decode=_read_lifecycle,
 )
-"""How the run stands. A hook ends the run by updating it with `Done`."""
+"""The status of the run. A hook ends the run by updating this key with `Done`."""
 
 
 # -- pending work -----------------------------------------------------------------------------
 
 
 class PendingWork(Value, frozen=True, kw_only=True):
-    """Who still has something running: the set of owners, so that two can wait at once."""
+    """The plugins that still have work running.
+
+    A set of owners, not one flag, so that two plugins can have pending work at the same time.
+    """
 
     has_pending: bool = msgspec.field(default_factory=bool)
     owners: tuple[str, ...] = ()
 
 
 class SetPending(Value, frozen=True, kw_only=True):
-    """An owner's work is, or is no longer, under way."""
+    """Say whether the plugin `owner` has work running."""
 
     pending: bool
     owner: str = ""
@@ -152,7 +158,7 @@ SPENDING: StateKey[Spending, Spending] = StateKey(
 )
 
 
-# -- answers of a given shape -----------------------------------------------------------------
+# -- structured output ------------------------------------------------------------------------
 
 OUTPUT_TRIES: StateKey[int, int] = StateKey(
     "__runtime.output_tries", initial=int, apply=lambda _, tries: tries
@@ -188,7 +194,7 @@ PENDING_ACTIONS: StateKey[tuple[QueuedAction, ...], PushAction | RemoveAction] =
     "__runtime.pending_scheduled_actions",
     initial=tuple,
     apply=_queue,
-    # Pushes carry their own ids and removals name one, so writers may come in any order.
+    # Each push carries its own id and each removal names one, so their order does not matter.
     merge=Merge.COMMUTATIVE,
     type=tuple[QueuedAction, ...],
 )
@@ -202,7 +208,7 @@ FAILED_ACTIONS: StateKey[tuple[FailedAction, ...], FailedAction] = StateKey(
 )
 
 
-# -- who is speaking --------------------------------------------------------------------------
+# -- the active agent -------------------------------------------------------------------------
 
 ACTIVE_AGENT: StateKey[str | None, str | None] = StateKey(
     "__runtime.active_agent", initial=lambda: None, scope=Scope.THREAD, type=str | None
@@ -210,7 +216,7 @@ ACTIVE_AGENT: StateKey[str | None, str | None] = StateKey(
 
 
 class PutOverlay(Value, frozen=True, kw_only=True):
-    """Lay something over an agent, or nothing any more."""
+    """Set the overlay of an agent; `None` removes it."""
 
     agent: str
     overlay: AgentOverlay | None = None
@@ -228,7 +234,7 @@ AGENT_OVERLAYS: StateKey[dict[str, AgentOverlay], PutOverlay] = StateKey(
     scope=Scope.THREAD,
     type=dict[str, AgentOverlay],
 )
-"""What is laid over agents, by their names, while they speak."""
+"""The overlays by agent name; each applies while its agent is the active one."""
 
 
 # -- stop policies ----------------------------------------------------------------------------
@@ -237,7 +243,7 @@ RECENT_TEXTS = 64
 
 
 class StopConditionStats(Value, frozen=True, kw_only=True):
-    """What stop policies look at."""
+    """The figures that stop policies decide by."""
 
     step_count: int = msgspec.field(default_factory=int)
     total_input_tokens: int = msgspec.field(default_factory=int)
@@ -251,7 +257,7 @@ class StopConditionStats(Value, frozen=True, kw_only=True):
 
 
 def _stored_stats(stats: StopConditionStats) -> StopConditionStats:
-    # The last answer is in the log already: writing it again would double every commit.
+    # The message log has the last answer already: storing it here too would double every commit.
     return _replace(stats, last_response_text="")
 
 

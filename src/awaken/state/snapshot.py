@@ -1,4 +1,4 @@
-"""What readers see: one revision of the state, which never changes."""
+"""Snapshots: what readers see of the state at one revision."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ V = TypeVar("V")
 
 MISSING: Any = object()
 TOP = 16
-"""How many changed values a snapshot carries itself; more go into a new base (ADR 12)."""
+"""How many values the top layer may hold before both layers become a new base (ADR 12)."""
 _NO_VALUES: dict[str, Any] = {}
 
 
 class Snapshot(msgspec.Struct, frozen=True, eq=False):
-    """An immutable view; later commits do not show in it.
+    """One revision of the state. Later commits do not change it.
 
-    Its values lie in two layers. `top` has what was written lately, and hides what `base` has of
-    the same names. A change copies `top` alone, so it costs the same however many keys there are.
+    Its values lie in two layers: `top` holds recent writes and hides values of the same name in
+    `base`. A change copies only `top`, so its cost does not grow with the number of keys.
     """
 
     revision: int
@@ -49,20 +49,20 @@ class Snapshot(msgspec.Struct, frozen=True, eq=False):
         return frozenset(chain(self.base, self.top))
 
     def after(self, changes: dict[str, Any]) -> Snapshot:
-        """The state of the next revision, with these values changed."""
+        """The snapshot of the next revision, with these values changed."""
         revision, top, base = self.revision + 1, {**self.top, **changes}, self.base
-        # Many keys allow for a larger top: both layers are then copied equally seldom.
+        # With many keys the top may grow larger, so that the base is copied less often.
         if len(top) > TOP and len(top) ** 2 > len(base):
             return self.of(revision, {**base, **top})
         return Snapshot(revision, top, base)
 
     @classmethod
     def of(cls, revision: int, values: dict[str, Any]) -> Self:
-        """A state of just these values."""
+        """A snapshot with exactly these values."""
         return cls(revision, _NO_VALUES, values)
 
     def without(self, names: Iterable[str]) -> Snapshot:
-        """The state of the next revision, in which these keys were never written."""
+        """The snapshot of the next revision, without values for these keys."""
         kept = {**self.base, **self.top}
         for name in names:
             kept.pop(name, None)

@@ -1,4 +1,4 @@
-"""What hooks want of the next question to the model: messages, tools, parameters."""
+"""The state keys by which hooks shape the next model request: messages, tools, parameters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _replace = msgspec.structs.replace
 
 
 class NoteThrottle(Value, frozen=True, kw_only=True):
-    """A context message was accepted in a step."""
+    """Record the step in which a context message was last accepted."""
 
     key: str
     entry: ThrottleEntry
@@ -30,24 +30,24 @@ CONTEXT_THROTTLE: StateKey[dict[str, ThrottleEntry], NoteThrottle] = StateKey(
 
 
 class UpsertContext(Value, frozen=True, kw_only=True):
-    """Put a message, replacing one of the same key."""
+    """Add a message, or replace the one with the same key."""
 
     message: ContextMessage
 
 
 class RemoveContext(Value, frozen=True, kw_only=True):
-    """Take out the messages whose key is `key`, or starts with it."""
+    """Remove the message with this key; with `prefix`, all whose key starts with it."""
 
     key: str
     prefix: bool = False
 
 
 class AfterEmit(Value, frozen=True, kw_only=True):
-    """Take out what is not meant to be sent again."""
+    """Remove the messages that were meant for one request only: the request was sent."""
 
 
 class ClearContext(Value, frozen=True, kw_only=True):
-    """Take out everything."""
+    """Remove all messages."""
 
 
 ContextUpdate = UpsertContext | RemoveContext | AfterEmit | ClearContext
@@ -76,11 +76,14 @@ CONTEXT_MESSAGES: StateKey[dict[str, ContextMessage], ContextUpdate] = StateKey(
 )
 
 
-# -- accumulators of one step -----------------------------------------------------------------
+# -- tools and parameters of one step ---------------------------------------------------------
 
 
 class ToolFilter(Value, frozen=True, kw_only=True):
-    """Which tools this step may offer: the union of the include lists, less the exclusions."""
+    """The tools this step may offer: those on any include list, minus the excluded ones.
+
+    Without include lists every tool is offered, minus the excluded ones.
+    """
 
     excluded: tuple[str, ...] = msgspec.field(default_factory=lambda: ())
     include_only: tuple[tuple[str, ...], ...] = msgspec.field(default_factory=lambda: ())
@@ -92,19 +95,19 @@ class ToolFilter(Value, frozen=True, kw_only=True):
 
 
 class ExcludeTool(Value, frozen=True, kw_only=True):
-    """Do not offer one tool."""
+    """Exclude one tool from this step."""
 
     tool_id: str
 
 
 class IncludeOnly(Value, frozen=True, kw_only=True):
-    """Offer only these (and what other lists name)."""
+    """Add an include list: the step offers these tools and those of the other lists."""
 
     tool_ids: tuple[str, ...]
 
 
 class ClearFilter(Value, frozen=True, kw_only=True):
-    """Offer everything again."""
+    """Remove all lists: every tool is offered again."""
 
 
 def _filter(value: ToolFilter, update: ExcludeTool | IncludeOnly | ClearFilter) -> ToolFilter:

@@ -22,8 +22,8 @@ from awaken.errors import (
     UnknownKey,
 )
 from awaken.state.command import CommitEvent, MutationBatch
+from awaken.state.json_view import JsonView, json_view
 from awaken.state.key import KeyRegistration, Merge, Scope, StateKey
-from awaken.state.shown import Shown, show
 from awaken.state.snapshot import MISSING, Snapshot
 
 V = TypeVar("V")
@@ -31,7 +31,7 @@ U = TypeVar("U")
 
 CommitHook = Callable[[CommitEvent], None]
 log = logging.getLogger("awaken.state")
-_RUN = Scope.RUN  # looked at for every key of every commit
+_RUN = Scope.RUN  # bound once: read for every key of every commit
 _NONE: dict[str, Any] = {}
 
 
@@ -50,28 +50,29 @@ def _reduced(key: StateKey[Any, Any], old: Any, update: Any) -> Any:
 
 
 class UnknownKeyPolicy(StrEnum):
-    """What to do with stored keys nobody registered."""
+    """What to do with a stored value whose key is not registered."""
 
     ERROR = "error"
     SKIP = "skip"
 
 
 class StateStore:
-    """Holds one state. A commit touches the keys it names; snapshots taken before stay as they are.
+    """The current state of one run. A commit makes a new snapshot; earlier snapshots do not change.
 
-    Commits may come from any thread. A batch with a base revision is refused only if an exclusive
-    key it touches was changed since; writers of other keys never disturb each other.
+    Any operating-system thread may commit. A batch with a base revision is refused only if an
+    exclusive key it touches has changed since that revision; writers of different keys never
+    conflict.
     """
 
     __slots__ = (
         "_changed_at",
         "_hooks",
+        "_json_view",
         "_keys",
         "_latest",
         "_lock",
         "_owners",
         "_parked",
-        "_shown",
         "_snapshot",
         "_stored",
         "_unsaved",
@@ -83,7 +84,7 @@ class StateStore:
         self._keys: Mapping[str, KeyRegistration] = keys if keys is not None else {}
         # What most runs never change is shared: an empty set of their own would take 216 bytes.
         self._owners: Mapping[str, list[str]] = _NONE
-        # Stored values whose keys nobody registered yet: an agent that takes over later may.
+        # Stored values whose keys are not registered yet: a later agent of this run may do so.
         self._parked: Mapping[str, Any] = _NONE
         self._hooks: tuple[CommitHook, ...] = ()
         self._changed_at: dict[str, int] = {}
@@ -92,10 +93,10 @@ class StateStore:
         # dozen keys, most of them absent, and takes a snapshot twice.
         self._latest: dict[str, Any] = {}
         self._unsaved: set[str] = set()
-        # Keys with a durable part that commits may have kept before: they are written even if
-        # nothing is left of it.
+        # Keys with a durable part that an earlier commit may have stored: they are written even
+        # when that part is empty now, so that the stored one does not stay.
         self._stored: frozenset[str] = frozenset()
-        self._shown: Shown | None = None
+        self._json_view: JsonView | None = None
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -114,7 +115,7 @@ class StateStore:
         return not names.isdisjoint(self._latest)
 
     def merge_strategy(self, name: str) -> Merge:
-        """The rule of a key; one nobody registered counts as exclusive."""
+        """The merge rule of a key; an unregistered key counts as exclusive."""
         registration = self._keys.get(name)
         return registration.key.merge if registration else Merge.EXCLUSIVE
 
@@ -124,7 +125,12 @@ class StateStore:
     # -- writing ------------------------------------------------------------------------------
 
     def update(self, key: StateKey[Any, U], update: U) -> int:
-        """Commit a single update; the same as a batch of one, and what a step does most."""
+        """Commit one update and return the revision: `commit` for a batch of one, but faster.
+
+        Raises:
+            UnknownKey: the key is not registered.
+            ReducerFailed: the key's `apply` raised.
+        """
         if self._hooks:
             return self.commit(MutationBatch().update(key, update))
         name = key.name
@@ -178,7 +184,7 @@ class StateStore:
         return revision
 
     def check(self, batch: MutationBatch) -> None:
-        """Raise what committing the batch, and keeping it, would raise now; change nothing."""
+        """Raise the error that committing and storing the batch would raise now; change nothing."""
         with self._lock:
             changes, _ = self._apply(batch)
             for name, value in changes.items():
@@ -187,7 +193,7 @@ class StateStore:
                     registration.key.dump(value)
 
     def _apply(self, batch: MutationBatch) -> tuple[dict[str, Any], list[str]]:
-        """The values the batch changes, and the names of those that refused it."""
+        """The changed values by name, and the names of keys whose reducers refused the update."""
         base, keys, latest = batch.base_revision, self._keys, self._latest
         changes: dict[str, Any] = {}
         skipped: list[str] = []
@@ -204,7 +210,8 @@ class StateStore:
             if new is not old:
                 changes[name] = new
             elif isinstance(new, msgspec.Struct):
-                # A record handed back untouched is a refusal; an int set to itself is not.
+                # A reducer that returns the old record refuses the update; an int that is set to
+                # the same number is no refusal.
                 skipped.append(name)
         return changes, skipped
 
@@ -214,10 +221,10 @@ class StateStore:
     # -- keys ---------------------------------------------------------------------------------
 
     def install(self, owner: str, keys: Iterable[KeyRegistration]) -> None:
-        """Register the keys of a plugin, all or none.
+        """Register all keys of the plugin `owner`, or none of them.
 
         Raises:
-            PluginAlreadyInstalled: `owner` is there already.
+            PluginAlreadyInstalled: `owner` is installed already.
             KeyAlreadyRegistered: one of the names is taken.
         """
         with self._lock:
@@ -233,10 +240,10 @@ class StateStore:
             self._owners = {**self._owners, owner: list(added)}
 
     def uninstall(self, owner: str) -> None:
-        """Drop a plugin's keys, and, in one commit, their values unless retained.
+        """Remove a plugin's keys and, in one commit, the values that are not to be retained.
 
         Raises:
-            PluginNotInstalled: `owner` is not there.
+            PluginNotInstalled: `owner` is not installed.
         """
         with self._lock:
             if owner not in self._owners:
@@ -263,14 +270,13 @@ class StateStore:
                 hook(event)
 
     def shares(self, keys: Mapping[str, KeyRegistration]) -> bool:
-        """Whether this very table is the store's own."""
+        """Whether `keys` is the very table of keys this store uses."""
         return keys is self._keys
 
     def register_keys(self, keys: Iterable[KeyRegistration]) -> None:
-        """Register keys of plugins resolved per agent; a key already there is left as it is.
+        """Register the keys of an agent's plugins; keys that are registered already stay.
 
-        A value that was stored under such a key, and skipped when the state was restored, is
-        there again.
+        If the state was restored before its key was registered, the stored value appears now.
 
         Raises:
             KeyAlreadyRegistered: a *different* key has that name.
@@ -305,7 +311,7 @@ class StateStore:
     # -- persistence --------------------------------------------------------------------------
 
     def export_persisted(self) -> PersistedState:
-        """All persistent keys that have a value, as JSON.
+        """The values of all persistent keys that were ever written, as JSON.
 
         Raises:
             KeyEncode: a value is not JSON-able.
@@ -332,34 +338,35 @@ class StateStore:
             },
         )
 
-    def show(self) -> tuple[int, dict[str, Json]]:
-        """The revision, and what `export_persisted` gives; for a reader who asks again and again.
+    def as_json(self) -> tuple[int, dict[str, Json]]:
+        """The revision and the same JSON as `export_persisted`, made for repeated calls.
 
-        Only values that changed since the last call are made anew. The others are the same
-        objects as then, so none of them may be changed.
+        Only values that changed since the last call are encoded again. The others are the same
+        objects as last time, so the caller must not change any of them.
 
         Raises:
             KeyEncode: a value is not JSON-able.
         """
         with self._lock:
             keys, snapshot = self._keys, self._snapshot
-        shown = self._shown = show(keys, snapshot, self._shown)
-        return snapshot.revision, shown.json
+        view = self._json_view = json_view(keys, snapshot, self._json_view)
+        return snapshot.revision, view.json
 
     def take_unsaved(self) -> tuple[dict[str, msgspec.Raw], dict[str, msgspec.Raw]]:
         """The persistent keys changed since the last call, as (run-scoped, thread-scoped) JSON.
 
-        Of a key that says what of it is durable, that part; a key that has none, and had none
-        before, is left out.
+        A key with a `durable` function gives only the part that function returns. It is left out
+        if that part is `None` and no earlier commit stored one.
 
         Raises:
-            KeyEncode: a value is not JSON-able; that key is given up, the others stay to be taken.
+            KeyEncode: a value is not JSON-able. Its change is dropped; the others stay for the
+                next call.
         """
         run: dict[str, msgspec.Raw] = {}
         thread: dict[str, msgspec.Raw] = {}
         if not self._unsaved:
             return run, thread
-        # Commits may come from other threads: what they change is taken here, or stays unsaved.
+        # Other threads may commit: with the lock, their change is taken here or stays unsaved.
         with self._lock:
             for name in sorted(self._unsaved) if len(self._unsaved) > 1 else tuple(self._unsaved):
                 registration = self._keys.get(name)
@@ -382,11 +389,11 @@ class StateStore:
         return run, thread
 
     def restore_persisted(self, state: PersistedState, policy: UnknownKeyPolicy) -> None:
-        """Replace everything by `state`, its revision included.
+        """Replace the whole state by `state`. The revision never goes back.
 
         Raises:
-            UnknownKey: a name is not registered, and `policy` says so.
-            KeyDecode: a value does not fit; nothing was changed.
+            UnknownKey: a key is not registered and `policy` is `ERROR`.
+            KeyDecode: a value does not fit its key; nothing was changed.
         """
         loaded = self._load(state, policy, None)
         with self._lock:
@@ -399,17 +406,17 @@ class StateStore:
             self._snapshot = Snapshot.of(revision, loaded)
 
     def restore_thread_scoped(self, state: PersistedState, policy: UnknownKeyPolicy) -> None:
-        """Merge the thread-scoped keys of `state` into the current one, all or nothing."""
+        """Set all thread-scoped keys from `state`, or none of them if one cannot be decoded."""
         self._merge(self._load(state, policy, Scope.THREAD))
 
     def restore_run_scoped(self, state: PersistedState, policy: UnknownKeyPolicy) -> None:
-        """Merge the run-scoped keys of `state` into the current one, all or nothing."""
+        """Set all run-scoped keys from `state`, or none of them if one cannot be decoded."""
         self._merge(self._load(state, policy, Scope.RUN))
 
     def apply_seed(self, state: PersistedState, policy: UnknownKeyPolicy) -> None:
-        """Merge all keys of `state` into the current one, all or nothing.
+        """Set all keys from `state`, or none of them if one cannot be decoded.
 
-        A seed comes from another thread's state, so here it counts as unsaved.
+        The values count as unsaved: they come from another thread's state.
         """
         loaded = self._load(state, policy, None)
         self._merge(loaded)
@@ -449,7 +456,7 @@ class StateStore:
             self._snapshot = self._snapshot.after(loaded)
 
     def clear_run_scoped(self) -> None:
-        """Forget what belongs to the run that ended."""
+        """Remove the values that belong to the run that ended."""
         with self._lock:
             names = {
                 name

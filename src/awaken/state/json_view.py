@@ -1,4 +1,4 @@
-"""The state as JSON, for readers who follow it: only what changed is made anew."""
+"""The state as JSON for clients that follow it: only values that changed are encoded again."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from awaken.state.key import KeyRegistration
 from awaken.state.snapshot import MISSING, Snapshot
 
 
-class Shown(NamedTuple):
-    """The JSON of a snapshot's persistent keys, sorted by name, and what it was made of.
+class JsonView(NamedTuple):
+    """The JSON of a snapshot's persistent keys, sorted by name, with the snapshot and its keys.
 
-    The JSON of one snapshot is in part that of the next, so it must not be changed.
+    The next snapshot's JSON shares objects with this one, so neither may be changed.
     """
 
     keys: Mapping[str, KeyRegistration]
@@ -21,16 +21,18 @@ class Shown(NamedTuple):
     json: dict[str, Json]
 
 
-def show(keys: Mapping[str, KeyRegistration], snapshot: Snapshot, earlier: Shown | None) -> Shown:
-    """The JSON of a snapshot; of values that an `earlier` one had, the same objects.
+def json_view(
+    keys: Mapping[str, KeyRegistration], snapshot: Snapshot, earlier: JsonView | None
+) -> JsonView:
+    """The snapshot as JSON. Values unchanged since `earlier` are the same objects as there.
 
     Raises:
         KeyEncode: a value is not JSON-able.
     """
     if earlier is None or earlier.keys is not keys:
-        earlier = Shown(keys, Snapshot.of(0, {}), {})
+        earlier = JsonView(keys, Snapshot.of(0, {}), {})
     before, known = earlier.snapshot, earlier.json
-    # Over the same base, only what lies on top of it can have changed.
+    # With the same base, only values in the top layer can have changed.
     same_base = before.base is snapshot.base
     json = {**known} if same_base else {}
     values = snapshot.top if same_base else {**snapshot.base, **snapshot.top}
@@ -41,4 +43,4 @@ def show(keys: Mapping[str, KeyRegistration], snapshot: Snapshot, earlier: Shown
             json[name] = loads(keys[name].key.dump(value))
     if not same_base or len(json) > len(known):
         json = dict(sorted(json.items()))
-    return Shown(keys, snapshot, json)
+    return JsonView(keys, snapshot, json)

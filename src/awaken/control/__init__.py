@@ -1,1 +1,1 @@
-"""Steering work from outside: cancelling it, writing to it, owning its tasks."""
+"""Control of running work: cancellation, inboxes, and asyncio tasks with an owner."""

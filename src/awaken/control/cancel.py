@@ -1,4 +1,4 @@
-"""Cancelling work: tokens, scopes that end with one, and which errors must pass."""
+"""Cancellation: tokens, blocks that a token interrupts, and which errors must not be caught."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from awaken.errors import Cancelled
 
 
 class CancellationToken:
-    """Tells everyone who holds it to stop. Cancelling twice is cancelling once.
+    """A flag that asks running work to stop. Cancelling it a second time has no effect.
 
-    Belongs to one event loop; cancel it from other threads by `loop.call_soon_threadsafe`.
+    A token belongs to one event loop; from other threads, cancel it with
+    `loop.call_soon_threadsafe`.
     """
 
     __slots__ = ("_cancelled", "_handles", "_listeners")
@@ -35,7 +36,7 @@ class CancellationToken:
         return self._cancelled
 
     async def cancelled(self) -> None:
-        """Wait until the token is cancelled; at once if it already is."""
+        """Wait until the token is cancelled; return at once if it already is."""
         if self._cancelled:
             return
         done = asyncio.Event()
@@ -46,7 +47,10 @@ class CancellationToken:
             self.forget(handle)
 
     def on_cancel(self, listener: Callable[[], object]) -> int:
-        """Call `listener` when cancelled, at once if that is past; returns a handle to forget."""
+        """Call `listener` when the token is cancelled, at once if it already is.
+
+        Returns a handle for `forget`.
+        """
         if self._cancelled:
             listener()
             return 0
@@ -59,13 +63,13 @@ class CancellationToken:
 
     @classmethod
     def new_pair(cls) -> tuple[CancellationHandle, CancellationToken]:
-        """A handle that can only cancel, and the token; dropping the handle cancels nothing."""
+        """A new token, and a handle that can only cancel it. Dropping the handle has no effect."""
         token = cls()
         return CancellationHandle(token), token
 
 
 class CancellationHandle:
-    """The cancelling side of a token, alone."""
+    """Can cancel a token, and cannot wait for it."""
 
     __slots__ = ("_token",)
 
@@ -77,11 +81,11 @@ class CancellationHandle:
 
 
 class interruptible:
-    """Run the block until it ends or the token is cancelled, whichever comes first.
+    """A context manager: its block runs until it ends or the token is cancelled.
 
-    A cancelled token interrupts whatever the block awaits. No task is made for it: the current
-    one (`task`, for a caller who knows it) is cancelled and, here, told to go on. It may be used
-    for one block of that task after another.
+    Cancelling the token interrupts what the block awaits. No task is created for this: the current
+    task (`task`, for a caller that knows it) is cancelled, and this class takes the cancellation
+    back. One instance may be used for several blocks of that task, one after another.
 
     Raises:
         Cancelled: the token was cancelled.
@@ -125,8 +129,8 @@ class interruptible:
         self._scheduled: asyncio.Handle | None = None
         loop = self._task.get_loop()
         if asyncio.current_task(loop) is self._task:
-            # The block itself is running. Cancelled now, and ending without another await, it
-            # would leave the cancellation to whatever the task awaits next.
+            # The block's own code is cancelling the token. If the task were cancelled now and the
+            # block ended without another await, a later await would get the cancellation.
             self._scheduled = loop.call_soon(self._deliver)
         else:
             self._deliver()
@@ -148,14 +152,14 @@ class interruptible:
         if not self._begun:
             return
         if kind is None or issubclass(kind, asyncio.CancelledError):
-            # The block was cut short, or ended just before the interruption reached it.
+            # The block was interrupted, or ended just before the interruption reached it.
             if self._withdraw():
                 raise Cancelled from None
             raise asyncio.CancelledError
         self._withdraw()
 
     def _withdraw(self) -> bool:
-        """Take the cancellation back; false if somebody else cancelled the task as well."""
+        """Take our cancellation back. Returns `False` if other code cancelled the task as well."""
         if self._delivered:
             left: int = self._task.uncancel()
             return left <= self._before
@@ -165,24 +169,23 @@ class interruptible:
 
 
 def is_ours(error: BaseException) -> bool:
-    """Whether an error that came out of user code must pass: it ends the task around that code.
+    """Whether an error raised in user code must be raised again, because it ends our own task.
 
-    True if the task itself was cancelled, or its coroutine is being closed. Everything else that
-    user code raises, of whatever class, is that code's own failure; so is a `CancelledError` of
-    something it awaited. A `KeyboardInterrupt` is not ours either: asyncio tells of Ctrl-C by
-    cancelling the main task.
+    True if the task itself was cancelled, or its coroutine is being closed. Every other error is a
+    failure of the user code, whatever its class; also a `CancelledError` from something that code
+    awaited, and a `KeyboardInterrupt`: asyncio reports Ctrl-C by cancelling the main task.
     """
     if not isinstance(error, asyncio.CancelledError | GeneratorExit):
         return False
     try:
         task = asyncio.current_task()
     except RuntimeError:
-        task = None  # no loop runs: the coroutine is closed by the garbage collector
+        task = None  # no loop runs: the garbage collector is closing the coroutine
     return task is None or (isinstance(error, asyncio.CancelledError) and task.cancelling() > 0)
 
 
 async def first_of(*waits: Awaitable[None]) -> None:
-    """Return when one of the waits is over; the others are given up."""
+    """Return when the first of the awaitables ends; the others are cancelled."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

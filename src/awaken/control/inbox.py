@@ -1,4 +1,4 @@
-"""Queues into a live run: what it is told, and how its questions are answered."""
+"""Queues into a live run: messages for it, and answers to its questions."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from awaken.domain.suspension import Decision
 from awaken.errors import Cancelled
 
 QUEUE_LIMIT = 10_000
-"""How much a run that does not read may be sent before it is refused."""
+"""How many unread entries a queue holds; further ones are refused."""
 
 log = logging.getLogger("awaken.control")
 
 
 class InboxClosed(Exception):
-    """Nobody can write to the inbox any more."""
+    """All senders are closed and the inbox is empty: no payload can come any more."""
 
 
 class _Channel:
@@ -27,7 +27,7 @@ class _Channel:
     __slots__ = ("items", "receiver_gone", "senders", "waiter")
 
     def __init__(self) -> None:
-        # A list, for most inboxes stay empty and an empty deque takes ten times its place.
+        # A list, because most inboxes stay empty and an empty deque takes ten times the memory.
         self.items: list[Json] = []
         self.waiter: asyncio.Future[None] | None = None
         self.senders = 1
@@ -39,7 +39,7 @@ class _Channel:
 
 
 class InboxSender:
-    """The writing end. `send` answers whether somebody may still read it."""
+    """The writing end of an inbox."""
 
     __slots__ = ("_channel", "_closed", "_on_closed")
 
@@ -49,15 +49,22 @@ class InboxSender:
         self._on_closed = on_closed
 
     def send(self, payload: Json) -> bool:
+        """Queue a payload. Returns `False` if the reader is gone or the inbox is full.
+
+        If the reader is gone, `on_closed` gets the payload.
+        """
         if self.try_send(payload):
             return True
         if not self._channel.receiver_gone:
-            log.warning("an inbox with %d unread payloads takes no more", QUEUE_LIMIT)
+            log.warning(
+                "an inbox is full with %d unread payloads: another was refused", QUEUE_LIMIT
+            )
         elif self._on_closed is not None:
             self._on_closed(payload)
         return False
 
     def try_send(self, payload: Json) -> bool:
+        """Queue a payload. Returns `False` if the reader is gone or the inbox is full."""
         if self._channel.receiver_gone or len(self._channel.items) >= QUEUE_LIMIT:
             return False
         self._channel.items.append(payload)
@@ -66,12 +73,12 @@ class InboxSender:
 
     @property
     def is_closed(self) -> bool:
-        """Whether nobody will read it any more."""
+        """Whether the reader is gone."""
         return self._channel.receiver_gone
 
     @property
     def hands_over(self) -> bool:
-        """Whether somebody is told of what is sent after the reader is gone."""
+        """Whether a payload sent after the reader is gone goes to an `on_closed` function."""
         return self._on_closed is not None
 
     def clone(self) -> InboxSender:
@@ -86,7 +93,7 @@ class InboxSender:
 
 
 class InboxReceiver:
-    """The reading end, in the order of sending."""
+    """The reading end of an inbox; payloads come in the order they were sent."""
 
     __slots__ = ("_channel",)
 
@@ -94,7 +101,7 @@ class InboxReceiver:
         self._channel = channel
 
     def drain(self) -> list[Json]:
-        """Everything there is now."""
+        """Remove and return all payloads that are queued now."""
         if not self._channel.items:
             return []
         items, self._channel.items = self._channel.items, []
@@ -104,19 +111,19 @@ class InboxReceiver:
         return len(self._channel.items)
 
     async def recv(self) -> Json:
-        """The next payload.
+        """Wait for the next payload, and return it.
 
         Raises:
-            InboxClosed: all senders are gone and nothing is left.
+            InboxClosed: all senders are closed and the inbox is empty.
         """
         await self.ready()
         return self._channel.items.pop(0)
 
     async def ready(self) -> None:
-        """Wait until there is something to read.
+        """Wait until there is a payload to read.
 
         Raises:
-            InboxClosed: all senders are gone and nothing is left.
+            InboxClosed: all senders are closed and the inbox is empty.
         """
         channel = self._channel
         while not channel.items:
@@ -129,7 +136,7 @@ class InboxReceiver:
                 channel.waiter = None
 
     async def recv_or_cancel(self, token: CancellationToken | None) -> Json | None:
-        """The next payload, or `None` on cancel or when all senders are gone."""
+        """The next payload, or `None` if the token is cancelled or all senders are closed."""
         try:
             with interruptible(token):
                 return await self.recv()
@@ -144,17 +151,23 @@ class InboxReceiver:
 def inbox_channel(
     on_closed: Callable[[Json], None] | None = None,
 ) -> tuple[InboxSender, InboxReceiver]:
-    """A queue of JSON payloads into a run; it holds `QUEUE_LIMIT` of them at most."""
+    """Both ends of a queue of JSON payloads; it holds at most `QUEUE_LIMIT` of them.
+
+    `on_closed` gets what is sent after the reader is gone.
+    """
     channel = _Channel()
     return InboxSender(channel, on_closed), InboxReceiver(channel)
 
 
 DecisionBatch = tuple[tuple[Decision, ...], int | None]
-"""Answers that count together, and the command that brought them."""
+"""Answers that are applied together, and the sequence number of the command they came with."""
 
 
 class DecisionQueue:
-    """Answers on their way to a run, in batches; one that `waits` stays for those still to come."""
+    """The queue of answers for a run, in batches.
+
+    With `waits`, the run waits for answers still to come; else it ends suspended when it needs one.
+    """
 
     __slots__ = ("_batches", "_waiter", "closed", "waits")
 
@@ -165,6 +178,7 @@ class DecisionQueue:
         self.closed = False
 
     def send(self, decisions: Sequence[Decision], command: int | None = None) -> bool:
+        """Queue a batch of answers. Returns `False` if the queue is closed or full."""
         if self.closed or len(self._batches) >= QUEUE_LIMIT:
             return False
         self._batches.append((tuple(decisions), command))
@@ -172,7 +186,7 @@ class DecisionQueue:
         return True
 
     def drain(self) -> list[DecisionBatch]:
-        """All answers that are there."""
+        """Remove and return all batches that are queued now."""
         batches, self._batches = self._batches, []
         return batches
 
@@ -188,7 +202,7 @@ class DecisionQueue:
             self._waiter.set_result(None)
 
     async def ready(self) -> None:
-        """Wait until there is an answer, or there will never be one."""
+        """Wait until there is a batch to read, or the queue is closed."""
         while not self._batches and not self.closed:
             self._waiter = asyncio.get_running_loop().create_future()
             try:

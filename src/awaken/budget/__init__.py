@@ -1,1 +1,1 @@
-"""What runs may use up: accounts and reservations."""
+"""Budgets at run time: accounts and reservations."""

@@ -1,4 +1,7 @@
-"""The account of a run tree: what is reserved before each call, and what it came to."""
+"""Accounts of a run tree: reserve a call's budget before it, count its real cost after it.
+
+The limits themselves (`Budget`) and the figures (`Amount`, `Spending`) are in `domain.budget`.
+"""
 
 from __future__ import annotations
 
@@ -14,54 +17,57 @@ from awaken.domain.budget import LIMITS, Amount, Budget, Spending
 from awaken.errors import BudgetExhausted
 
 _NOTHING = Amount()
-# What adding and taking away floats leaves behind is no spending.
-_CRUMBS = 1e-9
+# Differences below this are float rounding, not spending.
+_ROUNDING = 1e-9
 
 
 def book_key(root: str) -> str:
-    """The name of a tree's book in the store; it goes with the run at the root."""
+    """The key of a tree's book in the store; deleting the root run deletes the book too."""
     return f"budget:{root}"
 
 
 class Book(Protocol):
-    """Where the processes that carry on parts of one run tree tell each other what they use up."""
+    """Where processes that run parts of one run tree publish what they reserve and spend."""
 
     async def agree(self, account: Account) -> bool:
-        """Tell the others what is set aside here; false if that is too much for an account, or one
-        above it, by what they have told meanwhile.
+        """Publish what this process has reserved.
+
+        Returns `False`, and publishes nothing, if other processes have reserved so much meanwhile
+        that `account` or one above it is overdrawn.
 
         Raises:
-            StoreError: it could not be told.
+            StoreError: the book could not be written.
         """
         ...
 
     async def tell(self) -> None:
-        """Tell the others what was used up here.
+        """Publish what this process has spent.
 
         Raises:
-            StoreError: it could not be told.
+            StoreError: the book could not be written.
         """
         ...
 
     async def news(self) -> None:
-        """Wait a little, and read what the others have told.
+        """Wait a little, then read what other processes have published.
 
         Raises:
-            StoreError: it could not be read.
+            StoreError: the book could not be read.
         """
         ...
 
 
 class Account:
-    """What one run may use up, within what the runs above it may.
+    """The budget of one run, within the budgets of the runs above it.
 
-    Nothing is used up that was not reserved first, so calls made side by side never overdraw it
-    together. What each run has spent is known by its id: one that is taken up again, here or in
-    another process, is not counted twice. Time is each run's own; those beneath it pass the same.
+    Every call reserves what it may cost before it starts, so parallel calls cannot overdraw the
+    account together. Spending is counted by run id: a run that is resumed, here or in another
+    process, is not counted twice. Each run counts its own time; a parent's time includes its
+    children's, so their time is not added to it.
 
-    An agent in the background, with the delegates it waits for, is a part of the tree that another
-    process may carry on. Accounts above it know it as a whole, by its `name`. A tree with such
-    parts has a `book` at its root.
+    A background agent, with the delegates it waits for, is a *part* of the tree, because another
+    process may run it. Accounts above a part count it as a whole, under its `name`. A tree that
+    has parts has a `book` at its root.
     """
 
     def __init__(
@@ -79,12 +85,12 @@ class Account:
         self.book: Book | None = None
         self._part: Account = self if parent is None or is_part else parent._part
         self._clock = clock
-        # What is known of each run of this part, and of each part beneath, as seen from here: its
-        # grants begin with those of this account.
+        # The spending of each run of this part, and of each part beneath it, by run id. Their
+        # grants are counted from this account: the first one belongs to it.
         self._runs: dict[str, Spending] = {}
         self._parts: set[str] = set()
-        self._elsewhere: dict[str, Amount] = {}
-        self._under_way: set[Reservation] = set()
+        self._reserved_elsewhere: dict[str, Amount] = {}
+        self._reservations: set[Reservation] = set()
         self._spent = self._reserved = self._granted = _NOTHING
         self._open = 0
         self._began: float | None = None
@@ -98,13 +104,15 @@ class Account:
     def child(
         self, budget: Budget | None = None, *, name: str = "", is_part: bool = False
     ) -> Account:
-        """An account for a run that this one's starts, with limits of its own if it has some."""
+        """An account for a run started by this account's run, with its own limits if given."""
         own = budget or Budget(at_limit=self.budget.at_limit)
         return Account(own, self, name=name, is_part=is_part, clock=self._clock)
 
     def share(self, own: Budget | None = None) -> Budget | None:
-        """The limits of a run that is about to be started: its own, and its share of what is left
-        now. They are the run's from then on, whatever happens to what is left."""
+        """The limits for a run about to start: the tighter of its own and its share of the rest.
+
+        They are computed once: later spending by other runs does not change them.
+        """
         share, left = self.budget.share, self.left()
         if share == 1:
             return own
@@ -118,9 +126,9 @@ class Account:
         return msgspec.structs.replace(
             own,
             tokens=None if tokens is None else int(tokens),
-            money=part("money", _CRUMBS),
+            money=part("money", _ROUNDING),
             steps=None if steps is None else int(steps),
-            seconds=part("seconds", _CRUMBS),
+            seconds=part("seconds", _ROUNDING),
         )
 
     def chain(self) -> Iterator[Account]:
@@ -136,28 +144,31 @@ class Account:
         return list(self.chain())[-1]
 
     def _known_as(self, run_id: str) -> Iterator[tuple[Account, str]]:
-        """This account and those above it, and how each knows the run: above its part, as that."""
+        """This account and those above it, each with the name under which it counts the run.
+
+        Accounts above the run's part count it under the name of that part.
+        """
         for account in self.chain():
             yield account, run_id
             if account is self._part:
                 run_id = account.name
 
-    # -- looking ------------------------------------------------------------------------------
+    # -- reading ------------------------------------------------------------------------------
 
     @property
     def spent(self) -> Amount:
-        """What this run and those beneath it have used up by now."""
+        """What this run and those beneath it have spent, with the time since it began."""
         return self._spent + Amount(seconds=self._running())
 
     @property
     def counted(self) -> Amount:
-        """The same as of the last time it was counted, which is what records say."""
+        """What this run and those beneath it had spent when it was last counted, as on record."""
         return self._spent
 
     @property
     def reserved(self) -> Amount:
-        """What is set aside for calls that are under way, here and elsewhere."""
-        return sum(self._elsewhere.values(), self._reserved)
+        """What calls under way have reserved, in this process and in others."""
+        return sum(self._reserved_elsewhere.values(), self._reserved)
 
     @property
     def counts_money(self) -> bool:
@@ -165,17 +176,17 @@ class Account:
         return any(account.budget.money is not None for account in self.chain())
 
     def limit(self, name: str) -> float | None:
-        """A limit, with what was granted beyond it."""
+        """A limit plus what approvers granted beyond it, or `None` if there is no such limit."""
         limit = getattr(self.budget, name)
         total: float | None = None if limit is None else limit + getattr(self._granted, name)
         return total
 
     def spending_of(self, run_id: str) -> Spending:
-        """What is known of one run, as seen from here."""
+        """What one run has spent and was granted, counted from this account."""
         return self._runs.get(run_id, Spending())
 
     def left(self) -> Left:
-        """What may still be reserved; of each limit the tightest, here or above."""
+        """What may still be reserved: for each limit, the least of this account and those above."""
         accounts = list(self.chain())
         return Left(*[_least([account._left(name) for account in accounts]) for name in LIMITS])
 
@@ -188,9 +199,9 @@ class Account:
 
     @property
     def is_overdrawn(self) -> bool:
-        """Whether more is used up and set aside than may be, here or above."""
+        """Whether more is spent and reserved than allowed, by this account or one above it."""
         amounts = [account._left(name) for account in self.chain() for name in LIMITS]
-        return any(left is not None and left < -_CRUMBS for left in amounts)
+        return any(left is not None and left < -_ROUNDING for left in amounts)
 
     def _running(self) -> float:
         return 0.0 if self._began is None else self._clock.monotonic() - self._began
@@ -198,10 +209,10 @@ class Account:
     # -- spending -----------------------------------------------------------------------------
 
     def reserve(self, run_id: str, wanted: Amount) -> Reservation:
-        """Set aside what a call may use up at most.
+        """Reserve the most that a call may cost.
 
         Raises:
-            BudgetExhausted: there is not so much left; nothing was set aside.
+            BudgetExhausted: too little is left; nothing was reserved.
         """
         for level, account in enumerate(self.chain()):
             account._check(wanted, level)
@@ -209,16 +220,18 @@ class Account:
             account._reserved += wanted
             account._open += 1
         reservation = Reservation(self, run_id, wanted)
-        self._part._under_way.add(reservation)
+        self._part._reservations.add(reservation)
         return reservation
 
     async def set_aside(self, run_id: str, wanted: Amount) -> Reservation | None:
-        """The same, once all processes know of it; nothing if others have set aside more meanwhile:
-        look again at what is left.
+        """Reserve like `reserve`, and publish it to the other processes of the tree first.
+
+        Returns `None`, with nothing reserved, if other processes have reserved too much meanwhile:
+        the caller looks again at what is left.
 
         Raises:
-            BudgetExhausted: there is not so much left; nothing was set aside.
-            StoreError: the others cannot be told.
+            BudgetExhausted: too little is left; nothing was reserved.
+            StoreError: the tree's book could not be written.
         """
         reservation, book = self.reserve(run_id, wanted), self.root.book
         if book is None:
@@ -237,8 +250,8 @@ class Account:
         for name in LIMITS:
             left, want = self._left(name), getattr(wanted, name)
             if name == "steps" and not want:
-                continue  # it belongs to a step that was counted
-            if left is not None and (want > left + _CRUMBS or left <= _CRUMBS):
+                continue  # the call belongs to a step that was counted already
+            if left is not None and (want > left + _ROUNDING or left <= _ROUNDING):
                 raise BudgetExhausted(
                     name,
                     limit=self.limit(name) or 0,
@@ -250,8 +263,10 @@ class Account:
                 )
 
     async def something_is_freed(self) -> None:
-        """Wait until a call of the tree has ended, or somebody was granted more, here or in another
-        process; that may be late, or not be so."""
+        """Wait until budget may be free again: a call of the tree ended, or more was granted.
+
+        For other processes this is a guess: it may return late, or without anything freed.
+        """
         book = self.root.book
         if book is None:
             await self._freed()
@@ -271,16 +286,16 @@ class Account:
                 root._waiting.remove(freed)
 
     async def let_others_go_first(self) -> None:
-        """Give those of the tree who were woken the time to take what they waited for."""
+        """Let runs of the tree that wait for budget reserve before this one does."""
         if self.root._waiters:
             await asyncio.sleep(0)
 
     def release(self, reservation: Reservation) -> None:
-        """Free what was set aside."""
-        self._part._under_way.discard(reservation)
+        """Free a reservation."""
+        self._part._reservations.discard(reservation)
         for account in self.chain():
             account._open -= 1
-            # Floats that are taken away again may leave a crumb, which nobody would ever free.
+            # Subtracting floats may leave a rest that no later release would remove.
             rest = account._reserved - reservation.amount
             account._reserved = rest if account._open else _NOTHING
             account._wake()
@@ -292,12 +307,14 @@ class Account:
                 freed.set_result(None)
 
     def use(self, run_id: str, amount: Amount) -> None:
-        """Count what was used up."""
+        """Count what a run has spent."""
         self._count_up(run_id, Spending(spent=amount))
 
     def grant(self, run_id: str, more: Amount, level: int) -> Spending:
-        """Raise the limit of the account so many levels above, on behalf of a run that asked;
-        returns what that run's record has to say of it."""
+        """Raise the limit of the account `level` levels above, on behalf of a run that asked.
+
+        Returns the grant as the run's record has to keep it.
+        """
         note = Spending.grant(more, level)
         self._count_up(run_id, note)
         for account in self.chain():
@@ -305,14 +322,16 @@ class Account:
         return note
 
     def restore(self, run_id: str, known: Spending) -> None:
-        """Take over what a run is on record with; what is counted already is not counted again."""
+        """Count what a run's record says it has spent, unless it is counted already."""
         for account, name in self._known_as(run_id):
             account._count(name, known.beyond(account.spending_of(name)))
             known = (account.own() if account is self._part else known).as_parents()
 
     def fold(self, run_id: str, into: str) -> Spending:
-        """Count a finished run as part of the one it worked for, whose account this is; returns
-        what that one's record has to say of it."""
+        """Count the spending of a finished run under `into`, the run that started it.
+
+        Returns the spending that the record of `into` has to add.
+        """
         folded = self.spending_of(run_id)
         for account, name in self._known_as(into):
             known = account._runs.pop(run_id, None)
@@ -321,9 +340,10 @@ class Account:
         return folded
 
     def fold_all(self, into: str) -> Spending:
-        """The same for all runs beneath that one: it is over, and so are they.
+        """Count the spending of all runs beneath `into` under it: they have all ended.
 
-        Parts of the tree may go on: they count for themselves, and are in the record of the root.
+        Parts of the tree may still be running. They keep their own counts, and only the record of
+        the root includes them.
         """
         folded = Spending()
         for name in [name for name in self._runs if name != into]:
@@ -348,35 +368,38 @@ class Account:
 
     @property
     def is_part(self) -> bool:
-        """Whether this is the account of a part of the tree, or of all of it."""
+        """Whether this is the account at the top of a part, or the root of the tree."""
         return self._part is self
 
     def own(self) -> Spending:
-        """What the runs of this part have used up, without the parts beneath it."""
+        """What the runs of this part have spent, without the parts beneath it."""
         mine = [known for name, known in self._runs.items() if name not in self._parts]
         return sum(mine, Spending())
 
     def aside(self) -> Amount:
-        """What is set aside for calls of this part that are under way here."""
-        return sum([each.amount for each in self._under_way], _NOTHING)
+        """What this process has reserved for calls of this part."""
+        return sum([each.amount for each in self._reservations], _NOTHING)
 
     def hear(self, name: str, known: Spending, aside: Amount) -> None:
-        """Take over what is said of a part that others carry on: of this one, or of one beneath it,
-        as seen from here."""
+        """Count what another process published about a part that it runs.
+
+        The part is this account's own or one beneath it; `known` is counted from this account.
+        """
         for account in self.chain():
             counted = account.own() if account.name == name else account.spending_of(name)
             account._count(name, known.beyond(counted))
-            account._elsewhere[name] = aside
+            account._reserved_elsewhere[name] = aside
             if account.name != name:
                 account._parts.add(name)
             known = known.as_parents()
 
     async def tell(self, *, leaves: bool = False) -> None:
-        """Let other processes of the tree know what was used up; one that leaves the run to them
-        says no more of it.
+        """Publish what was spent to the other processes of the tree.
+
+        With `leaves`, this process stops running the run and publishes no more about it.
 
         Raises:
-            StoreError: it could not be told.
+            StoreError: the tree's book could not be written.
         """
         book = self.root.book
         if book is not None:
@@ -387,15 +410,15 @@ class Account:
     # -- time ---------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """The run is carried on from now on, and here."""
+        """Start the run's time: this process runs it from now on."""
         self._began = self._clock.monotonic()
         self.is_here = True
-        if self.is_part and self.name in self._elsewhere:
+        if self.is_part and self.name in self._reserved_elsewhere:
             for account in self.chain():
-                account._elsewhere.pop(self.name, None)
+                account._reserved_elsewhere.pop(self.name, None)
 
     def lap(self, run_id: str) -> float:
-        """Count the time since the run began or this was called last; returns it."""
+        """Count the seconds since `begin` or the last call, and return them."""
         passed = self._running()
         if self._began is not None:
             self._began += passed
@@ -403,13 +426,13 @@ class Account:
         return passed
 
     def pause(self) -> None:
-        """The run is not carried on for now."""
+        """Stop the run's time: it is paused or has ended."""
         self._began = None
         self.is_here = False
 
 
 class Left(msgspec.Struct, frozen=True):
-    """What is left of each limit; nothing where there is none."""
+    """What is left of each limit; `None` where there is no limit."""
 
     tokens: float | None = None
     money: float | None = None
@@ -422,7 +445,7 @@ def _least(amounts: list[float | None]) -> float | None:
 
 
 class Reservation:
-    """What was set aside for one call, until it is known what the call used up."""
+    """What one call has reserved, until its real cost is known."""
 
     __slots__ = ("_account", "_run_id", "amount")
 
@@ -432,7 +455,7 @@ class Reservation:
         self.amount = amount
 
     def settle(self, used: Amount) -> None:
-        """The call used up so much; what is over is free again. Only the first answer counts."""
+        """Count what the call really cost and free the reservation. Only the first call counts."""
         account, self._account = self._account, None
         if account is None:
             return

@@ -143,7 +143,7 @@ class Trees(RuleBasedStateMachine):
         if data.draw(st.booleans()):
             # Its parent reads its record once more, as after a crash.
             run.parent.account.restore(run.id, run.record.as_parents())
-        folded = run.parent.account.fold(run.id, run.parent.id)
+        folded = run.parent.account.merge_run(run.id, run.parent.id)
         assert folded == run.record.as_parents()
         run.parent.record += folded
         self.runs.remove(run)
@@ -361,7 +361,7 @@ def test_time_is_each_runs_own() -> None:
     child.begin()
     clock.advance(3)
 
-    assert child.lap("child") == 3
+    assert child.count_time("child") == 3
     child.pause()
     clock.advance(1)
 
@@ -369,7 +369,7 @@ def test_time_is_each_runs_own() -> None:
     assert root.spent.seconds == 6
     assert child.left().seconds == 4, "of the root's, which go on"
     root.restore("child", child.spending_of("child").as_parents())
-    assert root.fold("child", "root") == Spending()
+    assert root.merge_run("child", "root") == Spending()
     assert root.spent.seconds == 6, "not those of the child beside them"
 
 
@@ -378,11 +378,11 @@ def test_time_stands_still_while_a_run_is_paused() -> None:
     account = Account(Budget(seconds=10), clock=clock)
     account.begin()
     clock.advance(4)
-    account.lap("a")
+    account.count_time("a")
     account.pause()
     clock.advance(100)
 
-    assert account.lap("a") == 0
+    assert account.count_time("a") == 0
     assert account.left().seconds == 6
     account.begin()
     clock.advance(6)
@@ -411,8 +411,8 @@ async def test_what_is_freed_anywhere_wakes_whoever_waits_anywhere() -> None:
     first, second = root.child(), root.child().child()
     held = first.reserve("a", Amount(tokens=100))
     async with asyncio.timeout(5), asyncio.TaskGroup() as group:
-        waiting = group.create_task(second.something_is_freed())
-        beside = group.create_task(root.something_is_freed())
+        waiting = group.create_task(second.wait_for_budget())
+        beside = group.create_task(root.wait_for_budget())
         await asyncio.sleep(0)
         assert not waiting.done()
         held.settle(Amount(tokens=99))
@@ -427,7 +427,7 @@ async def test_a_grant_wakes_whoever_waits() -> None:
     child = root.child()
     child.reserve("a", Amount(tokens=10))
     async with asyncio.timeout(5), asyncio.TaskGroup() as group:
-        group.create_task(root.something_is_freed())
+        group.create_task(root.wait_for_budget())
         await asyncio.sleep(0)
         child.grant("a", Amount(tokens=5), 1)
 
@@ -438,7 +438,7 @@ async def test_a_grant_wakes_whoever_waits() -> None:
 async def test_who_stops_waiting_is_forgotten() -> None:
     root = Account(Budget(tokens=10))
     held = root.reserve("a", Amount(tokens=10))
-    waiting = asyncio.ensure_future(root.child().something_is_freed())
+    waiting = asyncio.ensure_future(root.child().wait_for_budget())
     await asyncio.sleep(0)
 
     waiting.cancel()
@@ -463,7 +463,7 @@ def test_grants_of_a_run_that_is_read_again_raise_the_limits_they_were_given_for
     child = root.child(Budget(tokens=1))
     child.restore("child", record)
     assert (child.limit("tokens"), root.limit("tokens")) == (6, 17)
-    assert root.fold("child", "root").granted == (Amount(tokens=7),)
+    assert root.merge_run("child", "root").granted == (Amount(tokens=7),)
 
 
 def test_what_was_spent_and_not_kept_is_not_forgotten_by_reading_the_record() -> None:
@@ -473,7 +473,7 @@ def test_what_was_spent_and_not_kept_is_not_forgotten_by_reading_the_record() ->
     root.restore("child", Spending(spent=Amount(tokens=10)))
 
     assert root.spent.tokens == 30
-    assert root.fold("child", "root") == Spending(spent=Amount(tokens=30))
+    assert root.merge_run("child", "root") == Spending(spent=Amount(tokens=30))
 
 
 def test_a_run_that_is_over_takes_all_beneath_it() -> None:
@@ -483,8 +483,8 @@ def test_a_run_that_is_over_takes_all_beneath_it() -> None:
     child.child().use("grandchild", Amount(tokens=2))
     root.use("root", Amount(tokens=4))
 
-    assert root.fold_all("root") == Spending(spent=Amount(tokens=3))
-    assert root.fold_all("root") == Spending()
+    assert root.merge_all_runs("root") == Spending(spent=Amount(tokens=3))
+    assert root.merge_all_runs("root") == Spending()
     assert root.spending_of("root").spent.tokens == 7
     assert root.spent.tokens == 7
 

@@ -17,10 +17,10 @@ class LostBook:
     async def agree(self, account: Account) -> bool:
         raise StoreUnavailable("the disk is gone")
 
-    async def tell(self) -> None:
+    async def publish(self) -> None:
         raise StoreUnavailable("the disk is gone")
 
-    async def news(self) -> None:
+    async def refresh(self) -> None:
         raise StoreUnavailable("the disk is gone")
 
 
@@ -29,7 +29,7 @@ async def test_what_the_others_cannot_be_told_of_is_not_set_aside() -> None:
     account.book = LostBook()
     for _ in range(5):
         with pytest.raises(StoreUnavailable, match="the disk is gone"):
-            await account.set_aside("root", Amount(steps=1))
+            await account.reserve_shared("root", Amount(steps=1))
     assert account.left().steps == 3
     assert account.reserved == Amount()
 
@@ -37,7 +37,7 @@ async def test_what_the_others_cannot_be_told_of_is_not_set_aside() -> None:
 def test_what_a_part_had_set_aside_elsewhere_is_free_once_it_goes_on_here() -> None:
     root = Account(Budget(steps=10), name="root")
     part = root.child(name="part", is_part=True)
-    part.hear("part", Spending(spent=Amount(steps=1)), Amount(steps=4))
+    part.update_part("part", Spending(spent=Amount(steps=1)), Amount(steps=4))
     assert (root.left().steps, part.reserved.steps) == (5, 4)
     part.begin()
     assert (root.left().steps, part.reserved.steps) == (9, 0)
@@ -48,6 +48,6 @@ def test_what_a_part_had_set_aside_elsewhere_is_free_once_it_goes_on_here() -> N
 def test_what_others_have_set_aside_stays_so_when_a_part_goes_on_here() -> None:
     root = Account(Budget(steps=10), name="root")
     part = root.child(name="part", is_part=True)
-    root.child(name="other", is_part=True).hear("other", Spending(), Amount(steps=4))
+    root.child(name="other", is_part=True).update_part("other", Spending(), Amount(steps=4))
     part.begin()
     assert root.left().steps == 6

@@ -84,7 +84,7 @@ class Tree:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self.random.randint(1, 2)):
                     group.create_task(self.work(name, account))
-            await account.tell(leaves=True)
+            await account.publish(leaves=True)
             account.pause()
             if name != "root" and self.random.random() < self.ends:
                 self.ended += 1  # those beneath it may go on
@@ -94,7 +94,7 @@ class Tree:
     async def work(self, name: str, account: Account) -> None:
         for _ in range(self.random.randrange(6)):
             try:
-                aside = await account.set_aside(name, Amount(steps=1))
+                aside = await account.reserve_shared(name, Amount(steps=1))
             except BudgetExhausted:
                 return
             if aside is None:
@@ -104,7 +104,7 @@ class Tree:
             self.used[name] += used.steps
             self.check()
             aside.settle(used)
-            await account.tell()
+            await account.publish()
             self.kept[name] += Spending(spent=used)
 
     def check(self) -> None:
@@ -185,10 +185,10 @@ async def test_a_book_that_was_deleted_with_its_root_is_not_begun_again() -> Non
 
     for process in (here, there):
         account = process.accounts["worker"]
-        aside = await account.set_aside("worker", Amount(steps=1))
+        aside = await account.reserve_shared("worker", Amount(steps=1))
         assert aside is not None
         aside.settle(Amount(steps=1))
-        await account.tell()
+        await account.publish()
         await process.take("digger")
         assert account.counted.steps == 1
 

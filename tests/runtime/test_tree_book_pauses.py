@@ -29,10 +29,10 @@ class Process:
         self.part.begin()
 
     async def use(self, steps: int) -> None:
-        reserved = await self.part.set_aside("part", Amount(steps=steps))
+        reserved = await self.part.reserve_shared("part", Amount(steps=steps))
         assert reserved is not None
         reserved.settle(Amount(steps=steps))
-        await self.part.tell()
+        await self.part.publish()
 
 
 async def test_what_a_part_uses_up_elsewhere_after_a_pause_here_is_counted_here() -> None:
@@ -47,6 +47,6 @@ async def test_what_a_part_uses_up_elsewhere_after_a_pause_here_is_counted_here(
     await here.book.open(here.root, begin=True)
 
     assert here.root.left().steps == 1
-    await here.root.tell()
+    await here.root.publish()
     await there.book.open(there.root, begin=True)
     assert there.root.left().steps == 1, "what was told of it there is not taken back"

@@ -249,7 +249,7 @@ def _spending(result: BackendRunResult, ctx: ToolCallContext) -> Command | None:
         return None
     if result.spending is not None:
         ctx.budget.restore(result.run_id, result.spending.as_parents())
-    spent = ctx.budget.fold(result.run_id, ctx.run_identity.run_id)
+    spent = ctx.budget.merge_run(result.run_id, ctx.run_identity.run_id)
     return Command().update(SPENDING, spent) if spent != Spending() else None
 
 

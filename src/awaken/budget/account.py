@@ -40,7 +40,7 @@ class Book(Protocol):
         """
         ...
 
-    async def tell(self) -> None:
+    async def publish(self) -> None:
         """Publish what this process has spent.
 
         Raises:
@@ -48,7 +48,7 @@ class Book(Protocol):
         """
         ...
 
-    async def news(self) -> None:
+    async def refresh(self) -> None:
         """Wait a little, then read what other processes have published.
 
         Raises:
@@ -223,7 +223,7 @@ class Account:
         self._part._reservations.add(reservation)
         return reservation
 
-    async def set_aside(self, run_id: str, wanted: Amount) -> Reservation | None:
+    async def reserve_shared(self, run_id: str, wanted: Amount) -> Reservation | None:
         """Reserve like `reserve`, and publish it to the other processes of the tree first.
 
         Returns `None`, with nothing reserved, if other processes have reserved too much meanwhile:
@@ -262,7 +262,7 @@ class Account:
                     may_come_back=getattr(self.reserved, name) > 0,
                 )
 
-    async def something_is_freed(self) -> None:
+    async def wait_for_budget(self) -> None:
         """Wait until budget may be free again: a call of the tree ended, or more was granted.
 
         For other processes this is a guess: it may return late, or without anything freed.
@@ -271,7 +271,7 @@ class Account:
         if book is None:
             await self._freed()
         else:
-            await first_of(self._freed(), book.news())
+            await first_of(self._freed(), book.refresh())
 
     async def _freed(self) -> None:
         root = self.root
@@ -285,7 +285,7 @@ class Account:
             if freed in root._waiting:
                 root._waiting.remove(freed)
 
-    async def let_others_go_first(self) -> None:
+    async def yield_to_waiting(self) -> None:
         """Let runs of the tree that wait for budget reserve before this one does."""
         if self.root._waiters:
             await asyncio.sleep(0)
@@ -325,33 +325,33 @@ class Account:
         """Count what a run's record says it has spent, unless it is counted already."""
         for account, name in self._known_as(run_id):
             account._count(name, known.beyond(account.spending_of(name)))
-            known = (account.own() if account is self._part else known).as_parents()
+            known = (account.own_spending() if account is self._part else known).as_parents()
 
-    def fold(self, run_id: str, into: str) -> Spending:
+    def merge_run(self, run_id: str, into: str) -> Spending:
         """Count the spending of a finished run under `into`, the run that started it.
 
         Returns the spending that the record of `into` has to add.
         """
-        folded = self.spending_of(run_id)
+        merged = self.spending_of(run_id)
         for account, name in self._known_as(into):
             known = account._runs.pop(run_id, None)
             if known is not None:
                 account._runs[name] = account.spending_of(name) + known
-        return folded
+        return merged
 
-    def fold_all(self, into: str) -> Spending:
+    def merge_all_runs(self, into: str) -> Spending:
         """Count the spending of all runs beneath `into` under it: they have all ended.
 
         Parts of the tree may still be running. They keep their own counts, and only the record of
         the root includes them.
         """
-        folded = Spending()
+        merged = Spending()
         for name in [name for name in self._runs if name != into]:
             if name not in self._parts:
-                folded += self.fold(name, into)
+                merged += self.merge_run(name, into)
             elif self.parent is None:
-                folded += self._runs[name]
-        return folded
+                merged += self._runs[name]
+        return merged
 
     def _count_up(self, run_id: str, more: Spending) -> None:
         for account, name in self._known_as(run_id):
@@ -371,29 +371,29 @@ class Account:
         """Whether this is the account at the top of a part, or the root of the tree."""
         return self._part is self
 
-    def own(self) -> Spending:
+    def own_spending(self) -> Spending:
         """What the runs of this part have spent, without the parts beneath it."""
         mine = [known for name, known in self._runs.items() if name not in self._parts]
         return sum(mine, Spending())
 
-    def aside(self) -> Amount:
+    def reserved_here(self) -> Amount:
         """What this process has reserved for calls of this part."""
         return sum([each.amount for each in self._reservations], _NOTHING)
 
-    def hear(self, name: str, known: Spending, aside: Amount) -> None:
+    def update_part(self, name: str, known: Spending, reserved: Amount) -> None:
         """Count what another process published about a part that it runs.
 
         The part is this account's own or one beneath it; `known` is counted from this account.
         """
         for account in self.chain():
-            counted = account.own() if account.name == name else account.spending_of(name)
+            counted = account.own_spending() if account.name == name else account.spending_of(name)
             account._count(name, known.beyond(counted))
-            account._reserved_elsewhere[name] = aside
+            account._reserved_elsewhere[name] = reserved
             if account.name != name:
                 account._parts.add(name)
             known = known.as_parents()
 
-    async def tell(self, *, leaves: bool = False) -> None:
+    async def publish(self, *, leaves: bool = False) -> None:
         """Publish what was spent to the other processes of the tree.
 
         With `leaves`, this process stops running the run and publishes no more about it.
@@ -403,7 +403,7 @@ class Account:
         """
         book = self.root.book
         if book is not None:
-            await book.tell()
+            await book.publish()
         if leaves:
             self.is_here = False
 
@@ -417,7 +417,7 @@ class Account:
             for account in self.chain():
                 account._reserved_elsewhere.pop(self.name, None)
 
-    def lap(self, run_id: str) -> float:
+    def count_time(self, run_id: str) -> float:
         """Count the seconds since `begin` or the last call, and return them."""
         passed = self._running()
         if self._began is not None:

@@ -74,7 +74,7 @@ class StepReservation:
         """
         self.drop()  # of a stream of which nothing came
         self._prompt, self._steps = self._estimate(agent, messages), steps
-        await self.account.let_others_go_first()
+        await self.account.yield_to_waiting()
         while True:
             try:
                 self._held = await self._try(agent, asked)
@@ -85,7 +85,7 @@ class StepReservation:
                 if not error.may_come_back:
                     raise
             with interruptible(token, task):
-                await self.account.something_is_freed()
+                await self.account.wait_for_budget()
 
     async def _try(self, agent: ResolvedAgent, asked: int | None) -> Reservation | None:
         price, left = agent.price, self.account.left()
@@ -96,7 +96,7 @@ class StepReservation:
             spare = left.money - price.of(self._prompt, 0)
             output = min(output, int(spare / price.output * 1_000_000))
         output = max(output, min(LEAST_OUTPUT, asked or LEAST_OUTPUT))
-        reservation = await self.account.set_aside(
+        reservation = await self.account.reserve_shared(
             self._run_id,
             Amount(
                 tokens=self._prompt + output,
@@ -166,7 +166,7 @@ class StepReservation:
 
     def lap(self) -> Amount:
         """Count the time that has passed."""
-        return Amount(seconds=self.account.lap(self._run_id))
+        return Amount(seconds=self.account.count_time(self._run_id))
 
     # -- with others --------------------------------------------------------------------------
 
@@ -174,7 +174,7 @@ class StepReservation:
         """Let other processes of the tree know what was used up; one that leaves the run to them
         says no more of it."""
         try:
-            await self.account.tell(leaves=leaves)
+            await self.account.publish(leaves=leaves)
         except StoreError as error:
             log.warning("run %s: what it used up is told later: %s", self._run_id, error)
 

@@ -111,7 +111,7 @@ async def _set_aside(
         amount, rest = getattr(wanted, name), getattr(left, name)
         if rest is not None and amount * _HALF > rest:
             raise BudgetExhausted(name, limit=rest, left=rest / _HALF, wanted=amount, level=0)
-    while (reservation := await account.set_aside(run.identity.run_id, wanted)) is None:
+    while (reservation := await account.reserve_shared(run.identity.run_id, wanted)) is None:
         pass  # others have set something aside meanwhile: there may be enough all the same
     return reservation
 

@@ -125,7 +125,7 @@ def count_time(run: LiveRun) -> None:
 def take_all(run: LiveRun) -> None:
     """Count what runs beneath have used up that nobody will tell of: the run is over."""
     if run.budget is not None:
-        rest = run.budget.fold_all(run.identity.run_id)
+        rest = run.budget.merge_all_runs(run.identity.run_id)
         if rest != Spending():
             run.store.update(SPENDING, rest)
 

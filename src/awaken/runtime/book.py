@@ -76,7 +76,7 @@ class TreeBook:
                 if await self._write(self._now()):
                     return True
 
-    async def tell(self) -> None:
+    async def publish(self) -> None:
         """Tell the others what was used up here."""
         async with self._writing:
             while True:
@@ -84,7 +84,7 @@ class TreeBook:
                 if await self._write(self._now()):
                     return
 
-    async def news(self) -> None:
+    async def refresh(self) -> None:
         """Wait a little, and read what the others have told; what those had set aside who are gone
         is free."""
         await self._clock.sleep(LOOK_AGAIN)
@@ -124,7 +124,7 @@ class TreeBook:
         for run_id in told.runs:
             account = self._accounts.get(run_id)
             if account is not None:
-                return account.hear(name, known, told.aside)
+                return account.update_part(name, known, told.aside)
             known = known.as_parents()
 
     def _is_here(self, told: Entry) -> bool:
@@ -148,9 +148,9 @@ class TreeBook:
         entries = dict(self._entries)
         for part in list(self._parts.values()):
             if part.is_here:
-                runs, own = tuple(account.name for account in part.chain()), part.own()
+                runs, own = tuple(account.name for account in part.chain()), part.own_spending()
                 known = Spending(spent=own.spent.without_time(), granted=own.granted)
-                entries[part.name] = Entry(runs=runs, known=known, aside=part.aside())
+                entries[part.name] = Entry(runs=runs, known=known, aside=part.reserved_here())
         return entries
 
     async def _write(self, entries: dict[str, Entry]) -> bool:

@@ -205,7 +205,7 @@ async def _take_a_step(account: Account, run_id: str, steps: int) -> None:
         StorageError: nobody knows what other processes have used up.
     """
     try:
-        while (reserved := await account.set_aside(run_id, Amount(steps=steps))) is None:
+        while (reserved := await account.reserve_shared(run_id, Amount(steps=steps))) is None:
             pass  # others have set something aside meanwhile
     except StoreError as error:
         raise StorageError(error) from error

@@ -268,7 +268,7 @@ class RemoteRun:
         account = self.controls.budget
         if account is None:
             return state
-        account.lap(self.identity.run_id)
+        account.count_time(self.identity.run_id)
         spent = to_json(account.spending_of(self.identity.run_id))
         state = state or PersistedState()
         return _replace(state, extensions={**state.extensions, SPENDING.name: spent})

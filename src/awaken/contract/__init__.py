@@ -1,1 +1,1 @@
-"""Protocols others implement, and the values they exchange."""
+"""The Protocols that stores, models, tools and backends implement, and the values they exchange."""

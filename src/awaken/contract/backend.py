@@ -1,4 +1,4 @@
-"""Where an agent runs: what a backend is asked, what it can do, what it answers."""
+"""Backends, where agents run: their capabilities, requests, results and errors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ BACKEND_OUTPUT_STATE_KEY = "__runtime_backend_output"
 
 
 class BackendCancellationCapability(StrEnum):
-    """How a run can be interrupted once it started."""
+    """How a run can be cancelled once it has started."""
 
     NONE = "none"
     COOPERATIVE_TOKEN = "cooperative_token"
@@ -58,7 +58,7 @@ class BackendCancellationCapability(StrEnum):
 
 
 class BackendContinuationCapability(StrEnum):
-    """Where state lives between turns."""
+    """Where the state of a run is kept between turns."""
 
     NONE = "none"
     IN_PROCESS_STATE = "in_process_state"
@@ -66,12 +66,12 @@ class BackendContinuationCapability(StrEnum):
 
     @property
     def is_possible(self) -> bool:
-        """Whether a run can be gone on with at all."""
+        """Whether a run can be continued at all."""
         return self is not BackendContinuationCapability.NONE
 
 
 class BackendWaitCapability(StrEnum):
-    """Which waits the backend can tell apart from errors."""
+    """Which kinds of waiting the backend reports as waiting, and not as errors."""
 
     NONE = "none"
     INPUT = "input"
@@ -80,7 +80,7 @@ class BackendWaitCapability(StrEnum):
 
 
 class BackendTranscriptCapability(StrEnum):
-    """What the backend wants to read."""
+    """How much of the conversation the backend wants in a request."""
 
     FULL_TRANSCRIPT = "full_transcript"
     INCREMENTAL_USER_MESSAGES_WITH_REMOTE_STATE = "incremental_user_messages_with_remote_state"
@@ -88,14 +88,14 @@ class BackendTranscriptCapability(StrEnum):
 
 
 class BackendOutputCapability(StrEnum):
-    """What survives of the agent's output."""
+    """What the backend returns of the agent's output."""
 
     TEXT = "text"
     TEXT_AND_ARTIFACTS = "text_and_artifacts"
 
 
 class BackendCapabilities(Value, frozen=True, kw_only=True):
-    """What a backend can do; by default everything."""
+    """What a backend supports; by default everything."""
 
     cancellation: BackendCancellationCapability = BackendCancellationCapability.COOPERATIVE_TOKEN
     decisions: bool = True
@@ -124,7 +124,7 @@ class BackendCapabilities(Value, frozen=True, kw_only=True):
         )
 
     def unsupported_root_features(self, request: BackendRootRunRequest) -> list[str]:
-        """What the request asks for and the backend cannot do, in a fixed order."""
+        """The features that the request needs and the backend lacks, in a fixed order."""
         asked = {
             "decisions": (bool(request.decisions) or request.control.decision_rx is not None)
             and not self.decisions,
@@ -138,7 +138,10 @@ class BackendCapabilities(Value, frozen=True, kw_only=True):
     def unsupported_delegate_features(
         self, request: BackendDelegateRunRequest, *, is_local: bool = False
     ) -> list[str]:
-        """The same for a delegate's request; only a run in this process can be given state."""
+        """The features that a delegate's request needs and the backend lacks.
+
+        Only a local backend supports a state seed.
+        """
         asked = {
             "delegate_persistence": request.policy.persistence
             is not BackendDelegatePersistence.EPHEMERAL,
@@ -149,11 +152,11 @@ class BackendCapabilities(Value, frozen=True, kw_only=True):
         return [name for name, missing in asked.items() if missing]
 
 
-# -- what a backend is asked ------------------------------------------------------------------
+# -- requests to a backend --------------------------------------------------------------------
 
 
 class BackendParentContext(Value, frozen=True, kw_only=True):
-    """The run, thread and call a delegate belongs to."""
+    """The run, thread and tool call that started a delegate."""
 
     parent_run_id: str | None = None
     parent_thread_id: str | None = None
@@ -161,14 +164,14 @@ class BackendParentContext(Value, frozen=True, kw_only=True):
 
 
 class BackendControl(msgspec.Struct, kw_only=True, gc=False):
-    """How the run can be steered while it goes on."""
+    """How a run is controlled from outside: a token to cancel it, a queue of answers for it."""
 
     cancellation_token: CancellationToken | None = None
     decision_rx: DecisionQueue | None = None
 
 
 class BackendLocalRootContext(msgspec.Struct, frozen=True, gc=False):
-    """What only a local backend may see.
+    """What only a local backend gets.
 
     `phase_runtime` is an `awaken.phase.engine.PhaseRuntime`. A caller that has prepared the run
     gives its `awaken.plugin.agent.ResolvedAgent` and its `awaken.contract.start.PreparedRun`.
@@ -180,13 +183,13 @@ class BackendLocalRootContext(msgspec.Struct, frozen=True, gc=False):
 
 
 class BackendDelegatePersistence(StrEnum):
-    """What is kept of a delegate."""
+    """How much of a delegate's run is stored."""
 
     EPHEMERAL = "ephemeral"
 
 
 class BackendDelegateContinuation(StrEnum):
-    """Whether a delegate can be taken up again."""
+    """Whether a delegate's run can be continued later."""
 
     DISABLED = "disabled"
 
@@ -199,16 +202,16 @@ class BackendDelegatePolicy(Value, frozen=True, kw_only=True):
 
 
 SaveState = Callable[[Mapping[str, Json]], Awaitable[None]]
-"""Keeps values by name in the run's state, and returns once they are durable."""
+"""Stores values by name in the run's state, and returns once they are durable."""
 
 
 class BackendRootRunRequest(msgspec.Struct, kw_only=True, gc=False):
-    """A run of its own. `messages` is the conversation, `new_messages` this turn's input.
+    """A request to run an agent. `messages` is the conversation, `new_messages` this turn's input.
 
-    The run is on record before a backend is asked. `persisted_state` is what is known of it, or
-    for a new run of the thread's run before it; `save_state` keeps what a crash must not lose, such
-    as the name of the work on the other side, and is awaited before anything depends on it. A run
-    that is cut short before anything was saved is begun again, as a new one.
+    The run is on record before the backend gets this. `persisted_state` is the stored state of
+    the run; for a new run, that of the thread's previous run. `save_state` stores what a crash
+    must not lose, such as the id of a remote task; await it before anything depends on the value.
+    A run that is interrupted before anything was saved is started again, as a new one.
     """
 
     agent_id: str
@@ -230,46 +233,48 @@ class BackendRootRunRequest(msgspec.Struct, kw_only=True, gc=False):
 
 
 class DurableDelegates(Protocol):
-    """Runs delegates as runs of their own, which survive a crash with their parent."""
+    """Runs delegates as durable runs, which are recovered after a crash like their parent."""
 
     async def run_delegate(self, request: BackendDelegateRunRequest) -> BackendRunResult:
-        """Run the delegate of `request.key`, go on with it, or say how it ended if it has.
+        """Start the delegate of `request.key`, continue it, or return its result if it has ended.
 
         Raises:
-            ExecutionBackendError: it could not be run.
-            RunLeft: the runtime closes; somebody else will go on with it.
+            ExecutionBackendError: the delegate could not be run.
+            RunLeft: the runtime is closing; another worker will continue the delegate.
         """
         ...
 
     async def answered(self, run_id: str) -> None:
-        """Wait until somebody has answered a delegate that waits, or it waits no more, or it is
-        too late for an answer."""
+        """Wait until a waiting delegate has an answer, its question has expired, or it no longer
+        waits."""
         ...
 
     async def tell(self, key: str, event: Json) -> None:
-        """Write an event to the delegate of `key`, as soon as its run has begun; its model reads it
-        at the next step, whoever carries it on."""
+        """Send an event to the delegate of `key`, once its run has started.
+
+        Its model reads the event at the next step, whichever process runs the delegate.
+        """
         ...
 
     async def done_by(self, key: str) -> str | None:
-        """What the delegate of `key`, and those beneath it, have done, for the model whose call
-        ends without their answer: `before that it had done: …`.
+        """What the delegate of `key`, and those beneath it, have done: `before that it had done: …`
 
-        Returns `None` if no call of theirs has ended, and none may have taken effect.
+        The text is for the model whose call ends without the delegate's answer. Returns `None` if
+        none of their calls has ended or may have taken effect.
 
         Raises:
-            StoreError: it cannot be read.
+            StoreError: the delegate's thread cannot be read.
         """
         ...
 
 
 class BackendDelegateRunRequest(msgspec.Struct, kw_only=True):
-    """A run on behalf of another.
+    """A request to run an agent as a delegate of another run.
 
-    With `durable` it is kept, under a name made of `key`: the same key is the same run, also in
-    another process, and `resume` answers the question that `asker` put. `depth` counts the agents
-    above, `budget` is what the run it works for may still use up. `state_seed` is what the run's
-    state begins with, as soon as its plugins are active.
+    With `durable` the run is stored under an id made from `key`: the same key is the same run,
+    also in another process. `resume` is the answer to the question described by `asker`. `depth`
+    counts the agents above it, `budget` is the account of the run that started it. `state_seed` is
+    the initial state, applied once the run's plugins are active.
     """
 
     agent_id: str
@@ -290,7 +295,7 @@ class BackendDelegateRunRequest(msgspec.Struct, kw_only=True):
 
 
 class BackendAbortRequest(msgspec.Struct, kw_only=True):
-    """Stop a run elsewhere, as well as can be."""
+    """A request to stop a remote run; the backend does its best."""
 
     agent_id: str
     run_identity: RunIdentity
@@ -299,11 +304,11 @@ class BackendAbortRequest(msgspec.Struct, kw_only=True):
     is_continuation: bool = False
 
 
-# -- what a backend answers -------------------------------------------------------------------
+# -- results of a backend ---------------------------------------------------------------------
 
 
 class BackendOutputArtifact(Value, frozen=True, kw_only=True):
-    """Something made, besides text."""
+    """An output other than the text, such as a file."""
 
     id: str | None = None
     name: str | None = None
@@ -312,7 +317,7 @@ class BackendOutputArtifact(Value, frozen=True, kw_only=True):
 
 
 class BackendRunOutput(Value, frozen=True, kw_only=True):
-    """What came out."""
+    """The output of a run: text, artifacts, and the backend's raw answer."""
 
     text: str | None = None
     artifacts: tuple[BackendOutputArtifact, ...] = ()
@@ -323,12 +328,12 @@ class BackendRunOutput(Value, frozen=True, kw_only=True):
         return cls(text=text)
 
     def text_or(self, fallback: str | None) -> str | None:
-        """The text, empty or not, else the fallback."""
+        """The text if there is one, even an empty one, else the fallback."""
         return self.text if self.text is not None else fallback
 
 
 class BackendStatusKind(StrEnum):
-    """The seven ways a backend run can stand."""
+    """The seven statuses of a backend run."""
 
     COMPLETED = "completed"
     WAITING_INPUT = "waiting_input"
@@ -357,7 +362,10 @@ _REASONS = {
 
 
 class BackendRunStatus(Value, frozen=True, kw_only=True):
-    """How the run stands; only `completed` asks the termination what that means."""
+    """The status of a backend run.
+
+    What `completed` means for the run record depends on the termination; no other kind does.
+    """
 
     kind: BackendStatusKind
     message: str | None = None
@@ -392,7 +400,7 @@ class BackendRunStatus(Value, frozen=True, kw_only=True):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether somebody has to do something before the run goes on."""
+        """Whether the run needs input, authorization or an answer before it can continue."""
         return self.kind in _WAITING
 
     def __str__(self) -> str:
@@ -415,11 +423,13 @@ class BackendRunStatus(Value, frozen=True, kw_only=True):
 
 
 class BackendRunResult(msgspec.Struct, kw_only=True):
-    """A backend's whole answer. `state` and `thread_state` are what a delegate leaves in its
-    persistent keys, of run and thread scope; `tickets` are the questions of a run that waits,
-    `spending` what it has used up. `left_running` says what may go on elsewhere though the run is
-    over, and why; `done` what a delegate that broke off had done before. `run` is how a run in this
-    process ended."""
+    """The result of a backend run.
+
+    `state` and `thread_state` are a delegate's persistent keys, of run and thread scope. `tickets`
+    are the questions of a waiting run, `spending` is what the run has spent. `left_running` says
+    what may still be running remotely although the run has ended, and why. `done` says what a
+    delegate that broke off had done before. `run` is how a run in this process ended.
+    """
 
     agent_id: str
     status: BackendRunStatus
@@ -443,8 +453,10 @@ class BackendRunResult(msgspec.Struct, kw_only=True):
 
 
 class ExecutionBackendError(AwakenError):
-    """A backend could not run the agent; `is_over` says that surely nothing of the run goes on
-    elsewhere."""
+    """A backend could not run the agent.
+
+    `is_over` means that no part of the run can still be running remotely.
+    """
 
     prefix = "execution failed"
     is_over = False
@@ -455,17 +467,17 @@ class ExecutionBackendError(AwakenError):
 
 
 class BackendAgentNotFound(ExecutionBackendError):
-    """The backend knows no such agent."""
+    """The backend has no agent with this id."""
 
     prefix = "agent not found"
 
 
 class ExecutionFailed(ExecutionBackendError):
-    """The run could not be started or carried through."""
+    """The run could not be started or finished."""
 
 
 class RemoteError(ExecutionBackendError):
-    """The other side failed."""
+    """The remote side failed."""
 
     prefix = "remote error"
 
@@ -475,8 +487,10 @@ class RemoteError(ExecutionBackendError):
 
 
 class BackendLoopError(ExecutionBackendError):
-    """The agent loop failed; reads exactly as its error. `result` is how the run ended, where the
-    backend can tell."""
+    """The agent loop failed; has the same text as its error.
+
+    `result` is the result of the run, if the backend knows it.
+    """
 
     def __init__(self, error: AgentLoopError, result: BackendRunResult | None = None) -> None:
         super().__init__(str(error))
@@ -486,14 +500,14 @@ class BackendLoopError(ExecutionBackendError):
 
 
 class ExecutionBackendFactoryError(AwakenError):
-    """An endpoint a backend cannot be built from."""
+    """A backend cannot be built from this endpoint."""
 
 
 # -- backends ---------------------------------------------------------------------------------
 
 
 class ExecutionBackend:
-    """A place agents run. By default it can do little and runs nothing: say what yours does."""
+    """The base class of backends. By default it supports little and refuses to run agents."""
 
     def capabilities(self) -> BackendCapabilities:
         return BackendCapabilities.remote_stateless_text()
@@ -514,10 +528,10 @@ class ExecutionBackendFactory(Protocol):
     def backend(self) -> str: ...
 
     def validate(self, endpoint: RemoteEndpoint) -> None:
-        """Build and discard, unless a factory knows a quicker way.
+        """Check an endpoint. By default this builds a backend and discards it.
 
         Raises:
-            ExecutionBackendFactoryError: the endpoint cannot work.
+            ExecutionBackendFactoryError: no backend can be built from the endpoint.
         """
         self.build(endpoint)
 

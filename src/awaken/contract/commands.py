@@ -1,4 +1,4 @@
-"""What other processes ask of a thread's owner, kept until it is done."""
+"""Commands to a thread's owner, stored until the owner has carried them out."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from awaken.domain.thread import Thread
 from awaken.domain.value import Value
 
 OUTBOX_KEY = "background_message_outbox"
-"""The state key under which a thread keeps messages that are still to be sent, as `pending`."""
+"""The state key of a thread's unsent messages; its field `pending` lists them."""
 
 
 class CommandKind(StrEnum):
-    """Stop, read this, or go on with these answers."""
+    """Cancel a run, give it messages, or give it answers to its questions."""
 
     CANCEL = "cancel"
     MESSAGES = "messages"
@@ -26,10 +26,11 @@ class CommandKind(StrEnum):
 
 
 class ThreadCommand(Value, frozen=True, kw_only=True):
-    """Something to be done by whoever runs the thread. Ids grow in the order of sending.
+    """A command for the owner of a thread. Ids grow in the order of sending.
 
-    It is there until a commit acknowledges it; a cancel goes with the end of its run. With a `key`,
-    a thread takes it once: another one of that key is dropped, whatever has become of the first.
+    It is stored until a commit acknowledges it; a cancel is also dropped when its run ends. A
+    thread accepts a `key` once: a later command with the same key is dropped, whatever happened to
+    the first.
     """
 
     id: int = msgspec.field(default_factory=int)
@@ -43,69 +44,72 @@ class ThreadCommand(Value, frozen=True, kw_only=True):
 
     @classmethod
     def cancel(cls, thread_id: str, run_id: str, *, at_ms: int) -> Self:
-        """A run is to end."""
+        """A command to cancel a run."""
         return cls(thread_id=thread_id, kind=CommandKind.CANCEL, run_id=run_id, at_ms=at_ms)
 
 
 class Commands(Protocol):
-    """Commands and answers, from any process to the one that owns the thread."""
+    """Sends commands and answers from any process to the owner of a thread."""
 
     async def send(self, command: ThreadCommand) -> int:
-        """Keep a command, and return the id it got (that of the argument is not looked at).
+        """Store a command and return its new id (the id in the argument is ignored).
 
-        One whose key the thread knows is not kept again: returns the id of the first if that is
-        still to be done, else 0. A cancel for a run that has ended is not kept: returns 0. What
-        this costs does not depend on how many others there are.
+        If the thread has seen the command's key, nothing is stored: returns the id of the first
+        command if that is still pending, else 0. A cancel for a run that has ended is not stored
+        either: returns 0. The cost does not depend on how many other commands there are.
 
         Raises:
             NotFound: no such thread.
-            InvalidRecord: decisions are not sent but decided.
+            InvalidRecord: the command is of kind `DECISIONS`; use `decide`.
         """
         ...
 
     async def decide(
         self, thread_id: str, decisions: Sequence[Decision], *, at_ms: int
     ) -> int | None:
-        """Answer tickets of a thread, all or none, and keep the command that says so.
+        """Answer tickets of a thread, all or none, and store the command with the answers.
 
-        A target is a ticket's key; or its ticket id or call id, which may come again with another
-        question, and are taken with the digest of the question only. Each decision is stamped
-        with the time and with its ticket's digest, and names its ticket by key in the command. A
-        decision that was taken before (same non-empty `decision_id`, same answer) is left out;
-        returns `None` if none is left.
+        Returns the id of the command, or `None` if all decisions were taken before (same non-empty
+        `decision_id`, same answer); such decisions are left out.
+
+        A decision's target is the ticket's key, or its ticket id or call id. The ids may be used
+        again by a later question, so they are accepted only with the digest of the question. The
+        command names each ticket by its key, and each decision gets the time and its ticket's
+        digest.
 
         Raises:
-            DecisionRefused: no open ticket fits, it was answered or expired, the digest given is
-                not the ticket's, or there is none where there must be. Nothing was changed.
+            DecisionRefused: no ticket matches a target; the ticket is answered or expired; the
+                digest differs from the ticket's, or is missing where it is needed. Nothing was
+                changed.
         """
         ...
 
     async def cancel_tree(self, thread_id: str, *, at_ms: int) -> Sequence[Thread]:
-        """Tell the open run of a thread, and every open run beneath it, to end, all at once.
+        """Send a cancel to the open run of a thread and to every open run beneath it, atomically.
 
-        Returns their threads, the oldest first; none if nothing is open there. A run that was told
-        before is not told again. What it costs depends on what is open, not on what has ended.
+        Returns the threads of those runs, oldest first. A run that has a pending cancel gets no
+        second one. The cost depends on the number of open runs, not of ended ones.
         """
         ...
 
     async def load_commands(
         self, thread_id: str | None = None, *, after: int = 0
     ) -> Sequence[ThreadCommand]:
-        """What is still to be done in a thread, or in all of them, oldest first; only commands
-        with ids above `after`."""
+        """The pending commands of a thread, or of all threads, with ids above `after`, oldest
+        first."""
         ...
 
     async def is_pending(self, id: int) -> bool:
-        """Whether a command is still to be done."""
+        """Whether a command is stored and not acknowledged yet."""
         ...
 
     async def list_outboxes(self) -> Sequence[str]:
-        """The threads that nobody owns, and that have something to send (see `OUTBOX_KEY`).
+        """The threads without an owner that have unsent messages (see `OUTBOX_KEY`).
 
-        What it costs depends on how many have, not on how many threads there are.
+        The cost depends on the number of such threads, not of all threads.
         """
         ...
 
     async def next_commands(self, after: int) -> Sequence[ThreadCommand]:
-        """Wait for commands, of any thread, with ids above `after`; at least one."""
+        """Wait until there are commands with ids above `after`, of any thread; return them."""
         ...

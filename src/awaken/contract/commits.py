@@ -1,4 +1,4 @@
-"""The one door to durable state."""
+"""Commits: the only way to write a thread."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ from awaken.domain.value import Value
 
 
 class CallPhase(StrEnum):
-    """What the ledger knows of a call.
+    """The state of a tool call in the call ledger.
 
-    `intent` may have started, and has no outcome yet; `cancelled` was stopped because its run was.
+    `intent`: the call may have started and has no outcome yet. `cancelled`: the call was stopped
+    because its run was cancelled.
     """
 
     INTENT = "intent"
@@ -33,11 +34,11 @@ class CallPhase(StrEnum):
 
 
 class CallEntry(Value, frozen=True, kw_only=True):
-    """A line of the call ledger: keyed by the assistant message and the call's index in it.
+    """An entry of the call ledger; its key is the assistant message's id and the call's index.
 
-    A call without a line never started. `held` is the result of a call that ended before an
-    earlier one of its message did: it enters the log behind that one. `stopped` says of a call
-    whose outcome is unknown that at least it does not go on.
+    A call without an entry never started. `held` is the result of a call that ended before an
+    earlier call of the same message; it enters the message log after that one's result. `stopped`
+    means that a call with an unknown outcome is at least no longer running.
     """
 
     key: str
@@ -51,25 +52,25 @@ class CallEntry(Value, frozen=True, kw_only=True):
 
 
 def has_outcomes(calls: Iterable[CallEntry]) -> bool:
-    """Whether one of these lines tells how a call ended, or that it waits."""
+    """Whether one of the entries records an outcome or a suspension."""
     return any(entry.phase is not CallPhase.INTENT for entry in calls)
 
 
 def call_key(message_id: str, index: int) -> str:
-    """The stable name of a call; provider call ids repeat, this does not."""
+    """The unique key of a tool call. Providers may repeat their call ids; this never repeats."""
     return f"{message_id}:{index}"
 
 
 def child_id(key: str) -> str:
-    """The run, and thread, of the delegate that a call of that key has asked for."""
+    """The id of the run, and of the thread, of the delegate that the call `key` starts."""
     return f"child-{key}"
 
 
 class Fence(Value, frozen=True, kw_only=True):
-    """Who may write the thread now: the owner that took it last.
+    """The right to write a thread, held by the owner that claimed it last.
 
-    `taken_from` names the owner before it if that one died with the thread; it is `None` for a
-    thread that was free, because its last owner gave it up or it never had one.
+    `taken_from` is the owner before it, if that one died while it owned the thread. It is `None`
+    if the thread was free: never owned, or released by its last owner.
     """
 
     thread_id: str
@@ -79,15 +80,19 @@ class Fence(Value, frozen=True, kw_only=True):
 
 
 class ThreadCommit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Everything that becomes true at once.
+    """One atomic write to a thread.
 
-    `messages` follow the `expected_length` messages already there. State is given as JSON text of
-    the keys that changed. Events get their `seq` when the commit is made. `tickets` are those that
-    opened or closed; `acks` the ids of commands that were carried out; `sends` are new commands,
-    kept as `send` would: to other threads or to this one, which may begin with this commit (one
-    whose thread does not exist is dropped). With `release` the writer gives the thread up; a commit
-    whose run is done also drops what was to cancel that run, and closes its tickets that are still
-    open. With `ends_stream` the pieces that were kept of an answer are dropped.
+    - `messages` are appended to the `expected_length` messages the log already has.
+    - `run_state` and `thread_state` hold the keys that changed, as JSON text.
+    - `events` get their `seq` from the store.
+    - `tickets` are those that opened or closed.
+    - `acks` are the ids of commands that were carried out.
+    - `sends` are new commands, stored as `Commands.send` does: to other threads or to this one,
+      which this commit may create. A command to a thread that does not exist is dropped.
+    - `release` gives up the ownership of the thread.
+    - `ends_stream` deletes the thread's stream log.
+
+    A commit whose run is done also drops that run's pending cancels and closes its open tickets.
     """
 
     thread_id: str
@@ -109,58 +114,60 @@ class ThreadCommit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Committed(msgspec.Struct, frozen=True, gc=False):
-    """The answer: how long the log is now, and the `seq` of the commit's first event."""
+    """The result of a commit: the length of the log, and the `seq` of the commit's first event."""
 
     length: int
     first_event_seq: int
 
 
 class Commits(Protocol):
-    """The only way to write a thread, and the right to do so."""
+    """Writes threads, and grants the right to write them."""
 
     @property
     def immediate(self) -> bool:
-        """Whether a commit never waits for anything, so that nothing is gained beside it."""
+        """Whether a commit never waits, so that running other work beside it gains nothing."""
         ...
 
     async def commit(self, commit: ThreadCommit) -> Committed:
-        """Write all of `commit` or none of it. One without a fence needs a thread nobody owns.
+        """Write all of `commit` or none of it. Without a fence, the thread must have no owner.
 
         Raises:
             VersionConflict: the log is not `expected_length` long; read again.
-            StaleFence: another owner took the thread over.
-            InvalidRecord: it breaks a rule: a run of another thread, a message without an id or
-                with another's of the same commit, a parent that does not exist, decisions among
-                its `sends`.
-            Serialization: a value in it cannot be written.
-            CommitUnknown: the answer was lost; ask `settle`.
+            StaleFence: another owner has claimed the thread.
+            InvalidRecord: the commit breaks a rule: its run belongs to another thread, a message
+                has no id or the id of another one in the commit, the parent thread does not exist,
+                or `sends` contains decisions.
+            Serialization: a value in it cannot be encoded.
+            CommitUnknown: the answer was lost; call `settle`.
         """
         ...
 
     async def settle(self, commit: ThreadCommit) -> Committed | None:
-        """What became of a commit whose answer was lost; nothing if it did not happen.
+        """The result of a commit whose answer was lost, or `None` if it was not written.
 
-        Told by the run's revision, so only for commits with a run, and before the next one.
+        It is found by the run's revision: only for commits with a run, and before the next commit.
         """
         ...
 
     async def keep_piece(self, fence: Fence, piece: StreamPiece) -> None:
-        """Keep a piece of an answer that is still being written, until a commit ends it.
+        """Append to the log of an unfinished answer; a commit with `ends_stream` deletes it.
 
         Raises:
-            StaleFence: another owner took the thread over.
+            StaleFence: another owner has claimed the thread.
         """
         ...
 
     async def claim(self, thread_id: str, *, at_ms: int) -> Fence:
-        """Take a thread, which need not exist yet; whoever wrote it before is refused from now on.
-        The fence says whether its last owner died with it.
+        """Become the owner of a thread, which need not exist yet.
+
+        Writes with an earlier fence are refused from now on. The returned fence says whether the
+        last owner died while it owned the thread.
 
         Raises:
-            ThreadOwned: its owner is alive.
+            ThreadOwned: the thread's owner is alive.
         """
         ...
 
     async def release(self, fence: Fence) -> None:
-        """Give a thread up; nothing if another owner has it by now."""
+        """Give up a thread; does nothing if another owner has claimed it."""
         ...

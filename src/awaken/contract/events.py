@@ -1,4 +1,4 @@
-"""Where events go."""
+"""Event sinks: where a run sends its events."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from awaken.domain.event import RunEvent
 
 
 class EventSink(Protocol):
-    """Takes a run's events, in order. Awaiting is how a slow reader slows the model."""
+    """Receives a run's events in order. The run awaits `emit`, so a slow sink slows the model."""
 
     async def emit(self, event: RunEvent) -> None: ...
 
@@ -16,7 +16,7 @@ class EventSink(Protocol):
 
 
 class NullEventSink:
-    """Nobody listens; the loop then does not even make the events only listeners want."""
+    """Discards all events. With this sink, the loop does not make transient events at all."""
 
     async def emit(self, event: RunEvent) -> None:
         return
@@ -26,7 +26,7 @@ class NullEventSink:
 
 
 class CollectingSink:
-    """Keeps everything."""
+    """Collects all events in a list."""
 
     def __init__(self) -> None:
         self._events: list[RunEvent] = []

@@ -1,4 +1,4 @@
-"""Asking a model."""
+"""Calling a model: the request, the events of its stream, executors, and their errors."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from awaken.errors import AwakenError
 
 
 class RoutingKey(Value, frozen=True, kw_only=True):
-    """Whose question it is; what goes with it stays with one model, or with one cache."""
+    """The thread and run of a request; a router keeps equal keys on one model or prompt cache."""
 
     thread_id: str | None = None
     run_id: str | None = None
 
 
 class InferenceRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One question to a model. `messages` is a view: copy it to keep it."""
+    """One request to a model. `messages` is a view that changes later: copy it to keep it."""
 
     upstream_model: str
     messages: Sequence[Message]
@@ -38,17 +38,18 @@ class InferenceRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024
-"""The most an answer may have, unless the agent's section `retry` says otherwise."""
+"""The size limit of an answer, unless the agent's section `retry` sets another."""
 
 
 class ContentBlockStop(Value, frozen=True, kw_only=True):
-    """A block of text is over; what follows is a new one."""
+    """A block of text has ended; later text belongs to a new block."""
 
 
 class ReasoningDone(Value, frozen=True, kw_only=True):
-    """A block of reasoning is over; what its provider, the `origin`, wants to see again of it.
+    """A block of reasoning has ended; its text came in the deltas before.
 
-    The text of the block is that of the deltas before.
+    `origin` is the provider. The other fields are what that provider wants back with the block in
+    later requests.
     """
 
     origin: str
@@ -58,20 +59,20 @@ class ReasoningDone(Value, frozen=True, kw_only=True):
 
 
 class ToolCallSigned(Value, frozen=True, kw_only=True):
-    """What the provider wants to see again of a call that was started."""
+    """The signature that the provider wants back with a tool call in later requests."""
 
     id: str
     signature: str
 
 
 class Usage(Value, frozen=True, kw_only=True):
-    """What the call cost. Later ones replace what earlier ones said, field by field."""
+    """The token usage of the request. A later event replaces an earlier one field by field."""
 
     usage: TokenUsage
 
 
 class Stop(Value, frozen=True, kw_only=True):
-    """The model is done."""
+    """The answer is complete."""
 
     reason: StopReason | None = None
 
@@ -90,10 +91,10 @@ LlmStreamEvent = (
 
 
 class ModelAbilities(Value, frozen=True, kw_only=True):
-    """What is known of a model; `None` where nobody knows.
+    """What is known about a model; `None` means unknown.
 
-    `native_output`: it keeps to a request's `output` by itself. `input`: the kinds of content it
-    reads besides text, of `image`, `audio`, `video` and `document`.
+    `native_output`: the provider enforces a request's `output` format (structured output).
+    `input`: the kinds of content it reads besides text: `image`, `audio`, `video`, `document`.
     """
 
     native_output: bool = False
@@ -103,23 +104,25 @@ class ModelAbilities(Value, frozen=True, kw_only=True):
 
 
 class LlmExecutor(Protocol):
-    """A model that answers in pieces."""
+    """A model that streams its answers."""
 
     @property
     def name(self) -> str: ...
 
     def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
-        """The answer, piece by piece.
+        """The events of the answer's stream.
 
         Raises:
-            InferenceExecutionError: while iterating; its class says whether asking again may help.
+            InferenceExecutionError: while iterating; its class says whether a retry may help.
         """
         ...
 
 
 class StreamSnapshot(Value, frozen=True, kw_only=True):
-    """What has arrived of an answer: its text, calls that are whole, and one that is not; whether
-    the model has said that this is all."""
+    """What has arrived of an answer: its text, the complete tool calls, and an incomplete one.
+
+    A call is its id, name and arguments as text. `ended` means that the model has sent its stop.
+    """
 
     text: str = ""
     completed_calls: tuple[tuple[str, str, str], ...] = ()
@@ -128,7 +131,7 @@ class StreamSnapshot(Value, frozen=True, kw_only=True):
 
 
 def abilities_of(executor: object, upstream_model: str) -> ModelAbilities:
-    """What an executor says a model can do, if it has `abilities(upstream_model)` to say it."""
+    """The abilities an executor declares for a model by its method `abilities`, if it has one."""
     says: Callable[[str], ModelAbilities] | None = getattr(executor, "abilities", None)
     return says(upstream_model) if says is not None else ModelAbilities()
 
@@ -139,7 +142,9 @@ def abilities_of(executor: object, upstream_model: str) -> ModelAbilities:
 class AnswerListener(Protocol):
     """The reader of a model's answer, as a `StreamDriver` sees it.
 
-    It reads every stream the driver opens, and holds what has come of the answer so far.
+    It reads every stream the driver opens, and holds what has arrived of the answer so far.
+    `seen` belongs to the driver's idle timer: the progress at its last check, the time since which
+    there was no more, and the task's `cancelling()` count then.
     """
 
     max_bytes: int
@@ -148,69 +153,71 @@ class AnswerListener(Protocol):
 
     @property
     def task(self) -> asyncio.Task[Any] | None:
-        """The task that reads, if it may be cancelled to stop a stream."""
+        """The task that reads the stream, if the driver may cancel it to stop the stream."""
 
     @property
     def restored(self) -> bool:
-        """Whether it began with what another process had read of the answer."""
+        """Whether the answer begins with what another process had received of it."""
 
     @property
     def progress(self) -> int:
-        """A number that grows with everything that comes."""
+        """A number that grows with every event received."""
 
     @property
     def is_silent(self) -> bool:
-        """Whether nothing has come of the current stream."""
+        """Whether the current stream has sent no event yet."""
 
     @property
     def is_wanted(self) -> bool:
-        """Whether it is worth asking again for an answer that broke off."""
+        """Whether an answer whose stream broke off should be requested again."""
 
     def snapshot(self) -> StreamSnapshot: ...
 
     def look(self) -> bool:
-        """Return whether something other than the model is waited for."""
+        """Whether the reader waits for something other than the model, such as a slow sink."""
 
     async def listen(self, stream: AsyncIterator[LlmStreamEvent]) -> None:
         """Read a stream to its end, or close it."""
 
     async def settle(self, cause: str) -> None:
-        """Take the calls that are whole as the answer: no more will come."""
+        """End the answer with the complete tool calls; no further stream will be opened."""
 
     async def go_on(self, cause: str) -> None:
-        """Expect a stream that continues the text; drop a call that is not whole."""
+        """Expect a stream that continues the text; an incomplete tool call is dropped."""
 
     async def start_over(self, cause: str) -> None:
-        """Expect a stream that is the whole answer."""
+        """Drop everything received; expect a stream with the whole answer."""
 
     async def afford(self, request: InferenceRequest, more: Sequence[Message]) -> InferenceRequest:
-        """The next request, which has `more` messages than the first, within the budget.
+        """Reserve budget for the next request, which has `more` messages than the first.
+
+        Returns the request, with its output limit lowered to what the budget allows.
 
         Raises:
-            BudgetExhausted: there is not enough left for it.
+            BudgetExhausted: too little is left for the request.
         """
 
 
 class StreamDriver(Protocol):
-    """Opens the streams of a model, again if one breaks off, and leaves the reading to a listener.
+    """Opens the streams of a model, again if one breaks off, and lets a listener read them.
 
-    No wrapper then handles each event between a model and its reader.
+    So retries and pools need no wrapper that passes on every single event.
     """
 
     @property
     def name(self) -> str: ...
 
     async def drive(self, request: InferenceRequest, listener: AnswerListener) -> None:
-        """Have an answer listened to, asking as often as that takes.
+        """Request an answer, as often as needed, and have the listener read its streams.
 
         Raises:
-            InferenceExecutionError: the answer could not be had.
-            BudgetExhausted: there is not enough left to ask again.
+            InferenceExecutionError: no attempt gave an answer.
+            BudgetExhausted: too little is left for another request.
         """
 
 
 Asked = LlmExecutor | StreamDriver
-"""What an agent asks for its answers: a model, or a wrapper that asks one or several models."""
+"""What an agent calls for its answers: a model, or a driver that calls one or several models."""
 
 
 class InferenceExecutionError(AwakenError):
@@ -227,13 +234,13 @@ class InferenceExecutionError(AwakenError):
 
 
 class ProviderError(InferenceExecutionError):
-    """The provider failed; asking again may help."""
+    """The provider failed; a retry may help."""
 
     retryable = True
 
 
 class RateLimited(InferenceExecutionError):
-    """Too many requests."""
+    """The provider refused the request because there were too many."""
 
     prefix, retryable = "rate limited", True
 
@@ -245,13 +252,13 @@ class Overloaded(InferenceExecutionError):
 
 
 class InferenceTimeout(InferenceExecutionError):
-    """No answer in time."""
+    """The answer, or its next part, did not come in time."""
 
     prefix, retryable = "timeout", True
 
 
 class StreamInterrupted(InferenceExecutionError):
-    """The stream broke off in the middle."""
+    """The stream broke off before its end; `snapshot` is what had arrived."""
 
     retryable = True
 
@@ -263,19 +270,19 @@ class StreamInterrupted(InferenceExecutionError):
 
 
 class ContextOverflow(InferenceExecutionError):
-    """The conversation does not fit the model."""
+    """The request is larger than the model's context window."""
 
     prefix = "context overflow"
 
 
 class InvalidRequest(InferenceExecutionError):
-    """The provider does not understand the request."""
+    """The provider refused the request as malformed."""
 
     prefix = "invalid request"
 
 
 class Unauthorized(InferenceExecutionError):
-    """The key is missing, wrong, or not allowed to."""
+    """The API key is missing, wrong, or not allowed to do this."""
 
     prefix = "unauthorized"
 
@@ -287,13 +294,13 @@ class ModelMissing(InferenceExecutionError):
 
 
 class ContentFiltered(InferenceExecutionError):
-    """The provider refuses the content."""
+    """The provider refused the content of the request or of the answer."""
 
     prefix = "content filtered"
 
 
 class AnswerTooLarge(InferenceExecutionError):
-    """A model's answer is larger than it may be; `limit` is the most, in bytes."""
+    """A model's answer is larger than `limit` bytes."""
 
     prefix = "answer too large"
 
@@ -303,18 +310,18 @@ class AnswerTooLarge(InferenceExecutionError):
 
 
 class AllModelsUnavailable(InferenceExecutionError):
-    """No member of a pool can be asked."""
+    """No model of a pool can be called now."""
 
     prefix = "all models unavailable"
 
 
 class PoolAttemptsExhausted(InferenceExecutionError):
-    """Every member of a pool was asked."""
+    """Every model of a pool was called, and every call failed."""
 
     prefix = "pool attempts exhausted"
 
 
 class InferenceCancelled(InferenceExecutionError):
-    """The run was cancelled while the model was asked."""
+    """The run was cancelled during the model call."""
 
     prefix = "cancelled"

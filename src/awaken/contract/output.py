@@ -1,4 +1,4 @@
-"""Holding an answer against the shape it has to have."""
+"""Checking an agent's final answer (structured output)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ ProblemOf = Callable[[str], str | None]
 
 
 class AnswerCheck:
-    """A service of an agent whose answers are more than text: says what is wrong with one.
+    """A service that checks final answers: `problem` returns what is wrong with one, or `None`.
 
-    Without it, they are held against the schema of the agent's `output` alone.
+    Without it, an answer is checked against the schema of the agent's `output` only.
     """
 
     __slots__ = ("problem",)

@@ -15,7 +15,7 @@ V = TypeVar("V")
 
 
 class ProfileOwner(Value, frozen=True, kw_only=True):
-    """Whose entry it is; prints `agent:<name>` or `system`."""
+    """The owner of profile entries: an agent, or the system; prints `agent:<name>` or `system`."""
 
     agent: str | None = None
 
@@ -40,10 +40,10 @@ class ProfileStore(Protocol):
     async def set(
         self, owner: ProfileOwner, key: str, value: Json, *, expected_version: int | None = None
     ) -> ProfileEntry:
-        """Write; with an expected version (0: must be new) only if it still is that one.
+        """Write an entry. With `expected_version`, only if that is still its version (0: no entry).
 
         Raises:
-            VersionConflict: somebody else wrote.
+            VersionConflict: the entry has another version by now.
         """
         ...
 
@@ -55,7 +55,7 @@ class ProfileStore(Protocol):
 
 
 class ProfileKey(Generic[V]):
-    """A namespace of entries with one type and a default."""
+    """A namespace whose entries share one type and one default value."""
 
     def __init__(self, namespace: str, *, initial: Callable[[], V], type: Any = None) -> None:
         self.namespace = namespace
@@ -67,7 +67,7 @@ _CLASS = type
 
 
 class StateScope:
-    """Instance names by how widely an entry is shared."""
+    """The instance names of an entry, by how widely it is shared."""
 
     GLOBAL = "global"
 
@@ -94,12 +94,12 @@ class ProfileAccess:
     def _address(self, key: ProfileKey[Any], instance: str) -> tuple[ProfileOwner, str]:
         if key.namespace not in self._namespaces:
             raise NotFound("profile namespace", key.namespace)
-        # A slash in the namespace is escaped: ("a", "b/c") and ("a/b", "c") are two entries.
+        # The namespace's slashes are escaped, so that ("a", "b/c") and ("a/b", "c") differ.
         namespace = key.namespace.replace("~", "~0").replace("/", "~1")
         return ProfileOwner(), f"{namespace}/{instance}"
 
     async def read(self, key: ProfileKey[V], instance: str = StateScope.GLOBAL) -> V:
-        """The entry, or the key's default."""
+        """The entry's value, or the key's default if there is no entry."""
         return (await self._load(key, instance))[0]
 
     async def _load(self, key: ProfileKey[V], instance: str) -> tuple[V, int]:
@@ -113,7 +113,7 @@ class ProfileAccess:
         return value, entry.version
 
     async def write(self, key: ProfileKey[V], value: V, instance: str = StateScope.GLOBAL) -> None:
-        """Set the entry, whatever it was."""
+        """Set the entry, whatever its value was."""
         owner, name = self._address(key, instance)
         await self._store.set(owner, name, to_json(value))
 
@@ -125,7 +125,13 @@ class ProfileAccess:
         *,
         attempts: int = 8,
     ) -> V:
-        """Change the entry by a function of its value; concurrent changes are not lost."""
+        """Change the entry by a function of its value, and return the new value.
+
+        Concurrent changes are not lost: `change` is called again if another writer came first.
+
+        Raises:
+            VersionConflict: other writers came first `attempts` times.
+        """
         owner, name = self._address(key, instance)
         for attempt in range(attempts):
             value, version = await self._load(key, instance)

@@ -1,4 +1,4 @@
-"""Finding agents."""
+"""Finding agents and their models by id."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from awaken.domain.spec import AgentSpec
 
 
 class AgentResolver(Protocol):
-    """Makes agents ready to run; each answer is an `awaken.plugin.agent.ResolvedAgent`."""
+    """Builds an agent that is ready to run from its id."""
 
     def resolve(self, agent_id: str) -> Any:
-        """
+        """Returns an `awaken.plugin.agent.ResolvedAgent`.
+
         Raises:
             AgentNotFound: no such agent.
-            ResolveError: it cannot be made ready.
+            ResolveError: the agent's parts do not fit together.
         """
         ...
 
@@ -27,16 +28,18 @@ class AgentResolver(Protocol):
 
 
 class ExecutionResolver(AgentResolver, Protocol):
-    """Also says where an agent runs; an `awaken.plugin.agent.ResolvedExecution`."""
+    """A resolver that also knows the backend an agent runs on."""
 
-    def resolve_execution(self, agent_id: str) -> Any: ...
+    def resolve_execution(self, agent_id: str) -> Any:
+        """Returns an `awaken.plugin.agent.ResolvedExecution`."""
+        ...
 
 
 class ResolvedModel(msgspec.Struct, frozen=True, kw_only=True):
-    """What an agent's model is called upstream, who asks it, and what it costs if that is known.
+    """An agent's model: its name at the provider, the executor that calls it, its price if known.
 
-    A pool's models have their prices by their ids. The limits are those that were declared for the
-    model, the least of several.
+    `prices` are by model id, as a pool has several models. The limits are the declared ones; of
+    several models, the smallest.
     """
 
     upstream_model: str
@@ -48,11 +51,11 @@ class ResolvedModel(msgspec.Struct, frozen=True, kw_only=True):
 
 @runtime_checkable
 class ModelResolver(Protocol):
-    """Also finds models, for agents whose model somebody changes."""
+    """A resolver that also finds models, for agents whose model changes while they run."""
 
     def resolve_model(self, spec: AgentSpec) -> ResolvedModel:
         """
         Raises:
-            ResolveError: there is no such model, or nobody who can ask it.
+            ResolveError: there is no such model, or no provider for it.
         """
         ...

@@ -1,4 +1,4 @@
-"""What a technology has to bring to keep threads."""
+"""The whole contract of a store, put together from its parts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from awaken.contract.threads import Threads
 
 
 class Store(Commits, Threads, Commands, Protocol):
-    """Threads, runs, tickets, commands and profiles behind one address."""
+    """A store of threads, runs, tickets, commands and profiles."""
 
     @property
     def owner(self) -> str:
@@ -22,13 +22,13 @@ class Store(Commits, Threads, Commands, Protocol):
     def profiles(self) -> ProfileStore: ...
 
     async def open(self) -> None:
-        """Be ready: files are there, readable and of a version this code knows. May be repeated.
+        """Connect, and check that the data is readable and of a known version. May be repeated.
 
         Raises:
-            StoreUnavailable: they are not; the text says what is wrong and what to do.
+            StoreUnavailable: it cannot be used; the text says what is wrong and what to do.
         """
         ...
 
     async def close(self) -> None:
-        """Finish what was begun, and give up every thread this store owns. May be repeated."""
+        """Finish the writes under way and release every thread this store owns. May be repeated."""
         ...

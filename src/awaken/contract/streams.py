@@ -1,4 +1,4 @@
-"""Answers that are still being written, kept so that another process can go on with them."""
+"""The stream log: unfinished model answers, stored so that another process can continue them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from awaken.domain.value import Value
 
 
 class StreamPiece(Value, frozen=True, kw_only=True):
-    """What has come of an answer since the piece before; number 1 begins anew.
+    """What arrived of an answer since the entry before; entry number 1 replaces all earlier ones.
 
-    `asked` says which question it answers: an answer to another one is of no use. `calls` are ids,
-    names, and what was written since of their arguments.
+    `asked` is the digest of the model request: the log is used only to continue the same request.
+    `calls` are ids, names, and the new text of their arguments.
     """
 
     run_id: str

@@ -1,4 +1,4 @@
-"""Reading threads and runs back, and looking after them."""
+"""Reading, listing, forking and deleting threads and runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
-    """Some of a list, and where the rest begins: give `cursor` to get it, if there is one."""
+    """One page of a list. Pass `cursor` to get the next page; `None` means this is the last."""
 
     items: tuple[T, ...]
     cursor: str | None = None
@@ -36,10 +36,10 @@ class Page(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 
 
 class RunQuery(Value, frozen=True, kw_only=True):
-    """Which runs to list, the one created last first.
+    """Which runs to list, newest first.
 
-    With `ancestor_thread_id`, the runs of all threads beneath that one; with `kind`, only those of
-    agents or only those of background tasks.
+    `ancestor_thread_id` selects the runs of all threads beneath that one; `kind` selects those of
+    agents, or those of background tasks.
     """
 
     thread_id: str | None = None
@@ -53,12 +53,13 @@ class RunQuery(Value, frozen=True, kw_only=True):
 
 
 class ThreadQuery(Value, frozen=True, kw_only=True):
-    """Which threads to list, the one whose `active_at` is the latest first, then by id.
+    """Which threads to list: the latest `active_at` first, then by id.
 
-    A page costs the same however many threads there are, but for `ancestor_thread_id`, which costs
-    by how many are beneath that one.
-    `ancestor_thread_id` has all threads beneath one, on every level; `root` leaves out threads that
-    have a parent; `prefix` those whose id begins otherwise.
+    `ancestor_thread_id` selects all threads beneath that one, on every level; `root` selects
+    threads without a parent; `prefix` selects threads whose id starts with it.
+
+    The cost of a page does not depend on how many threads there are. With `ancestor_thread_id` it
+    grows with the number of threads beneath that one.
     """
 
     parent_thread_id: str | None = None
@@ -70,10 +71,10 @@ class ThreadQuery(Value, frozen=True, kw_only=True):
 
 
 class TicketQuery(Value, frozen=True, kw_only=True):
-    """Which tickets to list, the oldest first.
+    """Which tickets to list, oldest first.
 
-    What a delegate asks is asked by the run it works for as well, up to the root, where it is to be
-    answered: only that one is listed, unless a thread or run is named.
+    A delegate's question also opens a ticket in each run above it, up to the root, and is answered
+    there. Without `thread_id` or `run_id` only the root's ticket is listed.
     """
 
     thread_id: str | None = None
@@ -84,13 +85,13 @@ class TicketQuery(Value, frozen=True, kw_only=True):
 
 
 class ThreadContext(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """All that a run of the thread starts from, read at one instant.
+    """Everything a run of the thread starts from, read at one instant.
 
-    `messages` are the last ones of the log, behind the first `skipped`; `leading` is what a reader
-    wants to have of those (a store gives nothing). `open_run` is the run that
-    runs or waits, else the latest, with `output.message_ids` left out. `calls` is the ledger of
-    the last assistant message with calls, `stream` what has come of an answer `open_run` had asked
-    for.
+    `messages` is the end of the log, without its first `skipped` messages; `leading` holds those
+    of the skipped ones that a caller adds itself (a store leaves it empty). `open_run` is the run
+    that runs or waits, else the latest run, without `output.message_ids`. `calls` are the ledger
+    entries of the last assistant message with tool calls. `stream` is the log of an unfinished
+    model answer that `open_run` had requested.
     """
 
     thread: Thread
@@ -106,7 +107,7 @@ class ThreadContext(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ChildStrategy(StrEnum):
-    """What becomes of a deleted thread's children."""
+    """What happens to the child threads of a deleted thread."""
 
     REJECT = "reject"
     DETACH = "detach"
@@ -114,7 +115,7 @@ class ChildStrategy(StrEnum):
 
 
 class Freed(Value, frozen=True, kw_only=True):
-    """What was deleted; `bytes` is the size of the commits, as far as the store can tell."""
+    """What was deleted; `bytes` is the size of the commits, if the store knows it."""
 
     threads: int = msgspec.field(default_factory=int)
     runs: int = msgspec.field(default_factory=int)
@@ -123,30 +124,33 @@ class Freed(Value, frozen=True, kw_only=True):
 
 
 class Threads(Protocol):
-    """Everything that was committed. Unknown ids give nothing, not an error, when loaded."""
+    """Reads everything that was committed.
+
+    Loading an unknown id returns `None` or an empty result; it does not raise.
+    """
 
     async def load_thread(self, thread_id: str) -> Thread | None: ...
 
     async def list_threads(self, query: ThreadQuery) -> Page[Thread]:
         """
         Raises:
-            InvalidRecord: the cursor belongs to another list, or to none.
+            InvalidRecord: the cursor is not one of this list.
         """
         ...
 
     async def load_context(
         self, thread_id: str, *, tail: int | None = None
     ) -> ThreadContext | None:
-        """What a run starts from, with the last `tail` messages only if that is given.
+        """What a run starts from, with all messages or with the last `tail` of them.
 
-        What it costs depends on `tail` and not on the thread's length.
+        The cost depends on `tail` and not on the thread's length.
         """
         ...
 
     async def load_messages(
         self, thread_id: str, *, after: int = 0, limit: int | None = None
     ) -> Sequence[Message]:
-        """Messages in order, from position `after` + 1."""
+        """The messages in order, from position `after` + 1 on."""
         ...
 
     async def load_records(
@@ -156,40 +160,41 @@ class Threads(Protocol):
     async def load_events(
         self, thread_id: str, *, after: int = 0, limit: int | None = None
     ) -> Sequence[RunEvent]:
-        """Durable events in order, from `seq` `after` + 1."""
+        """The durable events in order, from `seq` = `after` + 1 on."""
         ...
 
     async def changed(self, thread_id: str, since: int) -> int:
-        """Wait until the thread was written, by anybody, since a call answered `since` (0: ever).
+        """Wait until any process has written to the thread, and return a number for the next call.
 
-        Whoever reads after a call has answered sees what was written before it answered. It may
-        answer early, never late by more than a fraction of a second.
+        `since` is the number an earlier call returned, or 0 for "since the thread began". A caller
+        that reads after this returned sees everything written before. It may return without a
+        write, and returns at most a fraction of a second after one.
         """
         ...
 
     async def load_run(self, run_id: str) -> RunRecord | None:
-        """The record, with the ids of the messages it wrote and with its run-scoped and the
-        thread's state put together."""
+        """The record with the ids of the run's messages and with its state: its run-scoped keys
+        and the thread's."""
         ...
 
     async def latest_run(self, thread_id: str) -> RunRecord | None: ...
 
     async def list_runs(self, query: RunQuery) -> Page[RunRecord]:
-        """Records without their state and message ids.
+        """One page of records, without their state and message ids.
 
         Raises:
-            InvalidRecord: the cursor belongs to another list, or to none.
+            InvalidRecord: the cursor is not one of this list.
         """
         ...
 
     async def list_interrupted(
         self, *, now_ms: int, thread_id: str | None = None
     ) -> Sequence[RunRecord]:
-        """Runs nobody carries on though somebody should, of one thread or of all, oldest first.
+        """The runs that a worker should take over, of one thread or of all, oldest first.
 
-        Their owner is gone and they run, or they wait, nobody owns their thread, and a command is
-        there for them or one of their tickets is past its time. One that cannot be read is logged
-        and left out. What it costs for one thread does not depend on how many others there are.
+        Either the run is running and its owner is gone; or it waits, its thread has no owner, and
+        a command has arrived for it or one of its tickets has expired. A run that cannot be read
+        is logged and left out. For one thread, the cost does not depend on the number of others.
         """
         ...
 
@@ -198,8 +203,10 @@ class Threads(Protocol):
     async def load_run_state(self, run_id: str) -> PersistedState: ...
 
     async def load_calls(self, run_id: str) -> Sequence[CallEntry]:
-        """The ledger of a run in order of appearance, the latest line of each call; arguments are
-        those of the line that had some."""
+        """The latest ledger entry of each call of a run, in the order the calls first appeared.
+
+        The arguments are those of the entry that recorded them.
+        """
         ...
 
     async def list_tickets(self, query: TicketQuery) -> Page[Ticket]: ...
@@ -207,8 +214,10 @@ class Threads(Protocol):
     async def fork(
         self, thread_id: str, new_id: str, *, at: int | None = None, at_ms: int
     ) -> Thread:
-        """A new thread with the log, events and thread state as they were after the commit that
-        holds event `at`; as they are now without it. Runs and tickets are not copied.
+        """Copy a thread into a new one: message log, events and thread state.
+
+        With `at`, they are copied as they were after the commit that holds that event; else as
+        they are now. Runs and tickets are not copied.
 
         Raises:
             NotFound: no such thread, or no such event in it.
@@ -224,20 +233,23 @@ class Threads(Protocol):
         force: bool = False,
         at_ms: int,
     ) -> Freed:
-        """Delete a thread with its runs, their books, tickets and commands, all in one go.
+        """Delete a thread with its runs, budget books, tickets and commands, in one transaction.
 
-        With `force`, also open runs go that nobody carries on, as if they had never been.
+        With `force`, open runs that have no owner are deleted too.
 
         Raises:
             NotFound: no such thread.
-            ThreadOwned: it, or a child that would go with it, has a live owner.
-            RunOpen: a run is open in it or in a child that would go with it, without `force`; or
-                one is open above it.
-            InvalidRecord: it has children, and `children` says reject.
+            ThreadOwned: the thread, or a child to be deleted with it, has a live owner.
+            RunOpen: the thread, or a child to be deleted with it, has an open run and `force` is
+                not set; or a thread above it has an open run.
+            InvalidRecord: the thread has children and `children` is `REJECT`.
         """
         ...
 
     async def prune(self, *, before_ms: int) -> Freed:
-        """Delete threads last changed before then that have no open run, no live owner, and no
-        children that stay. What is beneath an open run stays: that may ask for it once more."""
+        """Delete the threads that were last changed before `before_ms`.
+
+        Kept are threads with an open run, a live owner or children that are kept, and threads
+        beneath an open run, which may read them again.
+        """
         ...

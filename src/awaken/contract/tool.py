@@ -1,4 +1,4 @@
-"""What a tool is, and what it may see while it runs."""
+"""The Protocol of a tool, its traits, and the context it runs in."""
 
 from __future__ import annotations
 
@@ -41,19 +41,21 @@ _NO_SERVICES: Services = {}
 
 
 class ToolOutput(msgspec.Struct, frozen=True):
-    """A tool's answer, a `ToolResult` or any JSON-able value, and the state changes with it."""
+    """A tool's result (a `ToolResult` or any JSON-able value) and the state changes it asks for."""
 
     result: Any
     command: Command | None = None
 
 
 class ToolCallContext(msgspec.Struct, kw_only=True, gc=False):
-    """What a running tool may see; reporting does nothing when nobody listens.
+    """What a running tool may read and use. Without a sink, the reporting methods do nothing.
 
-    `forward` passes on the events of runs the tool starts; `services` are what the agent's plugins
-    offer to tools, `delegates` runs other agents so that they survive a crash, `asker` the run the
-    call has put a question for, `budget` what the run may still use up, `depth` how many agents are
-    above it. A call that goes on `in_background` is over for its run, whose state it cannot change.
+    - `forward` passes on events of runs that the tool starts.
+    - `services` are the objects that the agent's plugins offer to tools.
+    - `delegates` runs other agents as durable runs.
+    - `asker` is the run beneath this call whose question the call has passed on.
+    - `budget` is the account of the run; `depth` counts the agents above it.
+    - `in_background` means that the call has ended for its run, so it cannot change the state.
     """
 
     call_id: str
@@ -78,10 +80,10 @@ class ToolCallContext(msgspec.Struct, kw_only=True, gc=False):
     in_background: bool = False
 
     def service(self, kind: type[S]) -> S:
-        """What a plugin of the agent offers under that class.
+        """The service of that class that a plugin of the agent offers.
 
         Raises:
-            ConfigError: no plugin does.
+            ConfigError: no plugin offers it.
         """
         found = self.services.get(kind)
         if not isinstance(found, kind):
@@ -97,7 +99,7 @@ class ToolCallContext(msgspec.Struct, kw_only=True, gc=False):
         return self.snapshot.get(key)
 
     async def report_activity(self, activity_type: str, text: str) -> None:
-        """Say what the tool is doing, replacing what it said before."""
+        """Report what the tool is doing; replaces the report before."""
         if self.activity_sink is not None:
             await self.activity_sink(
                 ActivitySnapshot(
@@ -109,7 +111,7 @@ class ToolCallContext(msgspec.Struct, kw_only=True, gc=False):
             )
 
     async def report_activity_delta(self, activity_type: str, patch: Json) -> None:
-        """Say what changed, as a JSON patch."""
+        """Report a change of the activity, as a JSON patch."""
         if self.activity_sink is not None:
             await self.activity_sink(
                 ActivityDelta(
@@ -125,15 +127,16 @@ class ToolCallContext(msgspec.Struct, kw_only=True, gc=False):
         message: str | None = None,
         progress: float | None = None,
     ) -> None:
-        """Say how far the tool is, from 0 to 1.
+        """Report how far the tool is, from 0 to 1.
 
         Raises:
-            TypeError: the status is none; `message` and `progress` are given by name.
+            TypeError: `status` is not a `ProgressStatus`.
         """
         given: Any = status
         if not isinstance(given, ProgressStatus):
             raise TypeError(
-                f"{status!r} is no ProgressStatus: write report_progress(message=…, progress=0.5)"
+                f"{status!r} is not a ProgressStatus: write "
+                "report_progress(message=…, progress=0.5)"
             )
         if self.activity_sink is not None:
             report = ToolCallProgress.of(
@@ -154,7 +157,7 @@ class ToolCallContext(msgspec.Struct, kw_only=True, gc=False):
             )
 
     async def stream_output(self, delta: str) -> None:
-        """Pass on a piece of the tool's own output."""
+        """Stream a part of the tool's output to clients."""
         if self.activity_sink is not None:
             await self.activity_sink(
                 ToolCallStreamDelta(id=self.call_id, name=self.tool_name, delta=delta)
@@ -162,19 +165,19 @@ class ToolCallContext(msgspec.Struct, kw_only=True, gc=False):
 
 
 CURRENT_CALL: ContextVar[ToolCallContext | None] = ContextVar("awaken_tool_call", default=None)
-"""The call the running code belongs to; tasks a tool starts inherit it."""
+"""The tool call that the running code belongs to; tasks that a tool starts inherit it."""
 
 
 class Tool(Protocol):
-    """Something a model may call."""
+    """A tool that a model may call."""
 
     def descriptor(self) -> ToolDescriptor: ...
 
     def validate_args(self, args: Json) -> Json:
-        """The arguments as `execute` wants them.
+        """Check the arguments, and return them as `execute` takes them.
 
         Raises:
-            ToolError: they do not fit; the model reads the text.
+            ToolError: the arguments are invalid; the model reads the text.
         """
         ...
 
@@ -182,19 +185,20 @@ class Tool(Protocol):
 
 
 class AsksFirst(Protocol):
-    """A tool some of whose calls only ask whether they may run."""
+    """A tool whose calls may first ask for approval."""
 
     def only_asks(self, args: Json, decision: ToolCallResume | None) -> bool:
-        """Whether the call, with what was decided about it so far, will do nothing but ask."""
+        """Whether the call, with the decision it has so far, will only ask and have no effect."""
         ...
 
 
 class ToolTraits(msgspec.Struct, frozen=True, kw_only=True):
-    """How a tool wants to be run, and what to do about a call a crash left without an outcome.
+    """How a tool is run, and what happens to a call that a crash left without an outcome.
 
-    Without a `recover` of its own, a tool that must run once is reported, any other is run again.
-    A tool that says `verify` has an async method `verify(ctx)` that answers `True` (it happened),
-    `False` (it did not, run it), `None` (nobody can tell: report it), or what it returned.
+    `recover` is that choice. By default a call of a tool that must run once is reported to the
+    model, and a call of any other tool is run again. A tool with `Recover.VERIFY` has an async
+    method `verify(ctx)` that returns `True` (it happened), `False` (it did not: run it), `None`
+    (unknown: report it), or the result of the call.
     A tool is `stoppable` if cancelling a call ends its work, and not only the wait for it.
     """
 
@@ -212,13 +216,13 @@ class ToolTraits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def only_asks(tool: Tool | None, args: Json, decision: ToolCallResume | None) -> bool:
-    """Whether a call of the tool will do nothing but ask; see `AsksFirst`."""
+    """Whether a call of the tool will only ask for approval; see `AsksFirst`."""
     asks: AsksFirst | None = tool if hasattr(tool, "only_asks") else None  # type: ignore[assignment]
     return asks is not None and asks.only_asks(args, decision)
 
 
 def traits_of(tool: Tool) -> ToolTraits:
-    """The tool's own traits, or the defaults."""
+    """The traits a tool declares, or the defaults."""
     traits: ToolTraits = getattr(tool, "traits", _PLAIN)
     return traits
 

@@ -98,7 +98,7 @@ async def test_an_answer_of_more_than_sixteen_mebibytes_is_refused(flood: Flood)
     assert (error.limit, error.retryable) == (16 * MIB, False)
     assert str(error) == (
         "answer too large: the answer has more than 16777216 bytes: raise max_answer_bytes in the "
-        "agent's section retry if that is as it should be"
+        "agent's section retry to allow such answers"
     )
     assert hose.closed
     assert hose.model.calls == 1, "asking again would bring the same"

@@ -1,1 +1,1 @@
-"""Putting a model's answer together."""
+"""From a model's stream of events to its answer, and back."""

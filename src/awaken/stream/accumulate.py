@@ -1,6 +1,6 @@
-"""Putting a streamed answer back together.
+"""Building an answer from the events of its stream.
 
-Pure and synchronous: it runs once for every piece a model sends.
+Synchronous and without I/O: it runs for every event a model sends, so it has to be fast.
 """
 
 from __future__ import annotations
@@ -28,26 +28,27 @@ from awaken.domain.message import ContentBlock, Text, Thinking, ToolCall
 
 _BROKEN = object()
 
-# What it takes to hold a piece of text, a block or a call, besides what is written in it: without
-# it, a model could fill the memory with pieces that are empty.
-_PIECE, _BLOCK, _CALL = 16, 256, 4096
+# The memory counted for each delta, block and call besides its text: without it, a model could
+# fill the memory with empty ones.
+_DELTA, _BLOCK, _CALL = 16, 256, 4096
 _BYTES_A_CHARACTER = 4
 
 
 class _Call(msgspec.Struct, gc=False):
-    """A call while it is written; without a name it was never properly started."""
+    """A tool call while its deltas arrive; a call without a name has no start event."""
 
     id: str
     name: str
-    pieces: list[str] = msgspec.field(default_factory=list)
+    deltas: list[str] = msgspec.field(default_factory=list)
     signature: str | None = None
 
     def written(self) -> str:
-        return "".join(self.pieces)
+        """The arguments as text, as far as they have arrived."""
+        return "".join(self.deltas)
 
     def arguments(self) -> Json:
-        """What the pieces say; nothing at all is an empty object, half of something is broken."""
-        written = self.pieces[0] if len(self.pieces) == 1 else "".join(self.pieces)
+        """The parsed arguments: `{}` for empty text, `_BROKEN` if the text does not parse."""
+        written = self.deltas[0] if len(self.deltas) == 1 else "".join(self.deltas)
         if not written or written.isspace():
             return {}
         try:
@@ -57,10 +58,10 @@ class _Call(msgspec.Struct, gc=False):
 
 
 class StreamAccumulator:
-    """Collects the events of a stream; ask it for the whole whenever the stream ends.
+    """Collects the events of an answer; `finish` returns the answer.
 
-    Where a stream breaks off, the next one goes on with what is kept of it. An answer of more than
-    `max_bytes` is refused, whatever it consists of: text, reasoning, calls.
+    If a stream breaks off, `next_stream` prepares for another one that continues the answer. An
+    answer of more than `max_bytes` is refused; text, reasoning and tool calls all count.
     """
 
     __slots__ = (
@@ -92,17 +93,17 @@ class StreamAccumulator:
         self._thinking: list[str] = []
         self._calls: list[_Call] = []
         self._open: dict[str, _Call] = {}
-        # Ids that calls were given here because the model's own were taken.
+        # New ids for calls whose own id another call of the answer has already.
         self._renamed: frozenset[str] = frozenset()
         self._usage: TokenUsage | None = None
         self._used: TokenUsage | None = None
         self._stop: StopReason | None = None
         self._past = self._carried = self._begun_at = 0
-        # Of the streams before this one: how long a text, and how many blocks.
+        # The length of the text and the number of blocks that earlier streams brought.
         self._said_before = self._blocks_before = 0
         self._ended = self.restored = False
         self._max_bytes, self._size = MAX_ANSWER_BYTES, 0
-        # How many pieces of the text `_size` counts, and how many characters may come before the
+        # How many text deltas `_size` includes, and how many characters may arrive before the
         # next count: most answers are so small that they are never counted.
         self._counted, self._room = 0, MAX_ANSWER_BYTES // _BYTES_A_CHARACTER
 
@@ -113,40 +114,40 @@ class StreamAccumulator:
     @max_bytes.setter
     def max_bytes(self, value: int) -> None:
         if value != self._max_bytes:
-            self._max_bytes, self._room = value, 0  # the next piece is counted against it
+            self._max_bytes, self._room = value, 0  # the next delta is counted against it
 
     @property
     def progress(self) -> int:
-        """Grows with whatever comes."""
+        """A number that grows with every event."""
         progress = self._past + len(self._text) + len(self._thinking)
         if self._usage is not None:
             progress += 1
         if self._ended:
             progress += 1
         for call in self._calls:
-            progress += 1 + len(call.pieces)
+            progress += 1 + len(call.deltas)
         return progress
 
     @property
     def is_silent(self) -> bool:
-        """Whether nothing has come of the stream that is heard now."""
+        """Whether the current stream has brought no event yet."""
         return self.progress == self._begun_at
 
     @property
     def size_of_calls(self) -> int:
-        """How many bytes were written of calls, whole or not."""
-        pieces = [piece for call in self._calls for piece in (call.name, *call.pieces)]
-        return sum(len(piece.encode("utf-8", "replace")) for piece in pieces)
+        """The bytes of all tool calls so far, complete or not."""
+        texts = [text for call in self._calls for text in (call.name, *call.deltas)]
+        return sum(len(text.encode("utf-8", "replace")) for text in texts)
 
     def push(self, event: LlmStreamEvent) -> None:
-        """Take the next event, in the order of the stream.
+        """Add the next event of the stream.
 
         Raises:
-            AnswerTooLarge: with it, the answer has more than `max_bytes`; it is not taken.
+            AnswerTooLarge: the answer would have more than `max_bytes`; the event is not added.
         """
-        if type(event) is TextDelta:  # most of a stream is
+        if type(event) is TextDelta:  # first, because most events of a stream are
             delta = event.delta
-            self._room -= _PIECE + len(delta)
+            self._room -= _DELTA + len(delta)
             if self._room < 0:
                 self._count(delta)
             self._text.append(delta)
@@ -160,7 +161,7 @@ class StreamAccumulator:
         take(self, event)
 
     def finish(self) -> StreamResult:
-        """The whole answer. Calls whose arguments do not parse are left out, and it says so."""
+        """The answer. Calls whose arguments do not parse are left out, and a field says so."""
         calls: list[ToolCall] = []
         for call in self._calls:
             arguments = call.arguments()
@@ -179,7 +180,7 @@ class StreamAccumulator:
         )
 
     def cancelled(self) -> StreamResult:
-        """What the user saw before the run was cancelled: the text, and no calls."""
+        """The answer of a cancelled run: the text the user saw, without tool calls."""
         return StreamResult(
             content=self._content(),
             usage=total_usage(self._used, self._usage),
@@ -188,11 +189,11 @@ class StreamAccumulator:
 
     @property
     def is_mended(self) -> bool:
-        """Whether more than one stream was heard, of which the earlier ones took something."""
+        """Whether earlier streams of this answer broke off after they had reported usage."""
         return self._used is not None
 
     def this_stream(self) -> StreamResult:
-        """What the stream that is heard now took, and what came of it, half-written calls too."""
+        """Content and usage of the current stream only, with incomplete tool calls as text."""
         calls = [ToolCall(id=c.id, name=c.name, arguments=c.written()) for c in self._calls]
         content: tuple[ContentBlock, ...] = (
             *[b for b in self._blocks[self._blocks_before :] if not isinstance(b, Text)],
@@ -202,10 +203,10 @@ class StreamAccumulator:
         return StreamResult(content=content, tool_calls=tuple(calls), usage=self._usage)
 
     def snapshot(self) -> StreamSnapshot:
-        """What has arrived so far, for whoever mends a broken stream.
+        """What has arrived so far, for the code that continues a broken stream.
 
-        A call counts as completed only once something was written and it parses; of the others
-        the last one is in flight.
+        A call is completed once its arguments have arrived and parse. The last of the others is
+        the one in flight.
         """
         completed: list[tuple[str, str, str]] = []
         in_flight: tuple[str, str, str] | None = None
@@ -229,7 +230,7 @@ class StreamAccumulator:
     # -- when a stream has broken off ---------------------------------------------------------
 
     def restore(self, text: str, calls: Iterable[tuple[str, str, str]]) -> None:
-        """Begin with what somebody else had heard."""
+        """Begin with what another process had received of the answer."""
         self.restored = True
         if text:
             self._text = [text]
@@ -239,20 +240,20 @@ class StreamAccumulator:
             self._calls.append(call)
 
     def written_calls(self) -> list[tuple[str, str, str]]:
-        """All calls, whole or not: their ids, names, and what was written of their arguments."""
+        """All tool calls, complete or not: id, name, and the arguments as text so far."""
         return [(call.id, call.name, call.written()) for call in self._calls]
 
     def started_calls(self) -> list[tuple[str, str]]:
-        """The ids and names of all calls that were begun, whole or not."""
+        """The ids and names of all tool calls that have a start event, complete or not."""
         return [(call.id, call.name) for call in self._calls if call.name]
 
     def id_of(self, id: str) -> str:
-        """The id of the call that the model writes under `id`: another one if that was taken."""
+        """The id of the call that the model calls `id`: a new one if another call had it."""
         call = self._open.get(id)
         return id if call is None else call.id
 
     def drop_unfinished(self) -> list[tuple[str, str]]:
-        """Forget calls that are not whole: their ids and names."""
+        """Remove the incomplete tool calls; returns their ids and names."""
         before = self.progress
         dropped = [call for call in self._calls if not self._is_whole(call)]
         self._calls = [call for call in self._calls if call not in dropped]
@@ -261,11 +262,14 @@ class StreamAccumulator:
         return [(call.id, call.name) for call in dropped]
 
     def end_with_calls(self) -> None:
-        """What has come is all: the model wanted these calls."""
+        """End the answer here: the model wanted the tool calls that have arrived."""
         self._stop, self._ended = StopReason.TOOL_USE, True
 
     def next_stream(self) -> None:
-        """The stream after this one takes up where it broke off; half a thought is no use to it."""
+        """Prepare for a stream that continues where this one broke off.
+
+        Unfinished reasoning is dropped: a model cannot continue it.
+        """
         before = self.progress
         self._used, self._usage = total_usage(self._used, self._usage), None
         self._stop, self._ended, self._thinking = None, False, []
@@ -275,7 +279,7 @@ class StreamAccumulator:
         self._begun_at = before
 
     def forget(self) -> None:
-        """Nothing of it is kept, but what it took."""
+        """Drop everything received, except for the usage."""
         before = self.progress
         self._text, self._blocks, self._calls, self._open = [], [], [], {}
         self._size = self._counted = 0
@@ -284,19 +288,19 @@ class StreamAccumulator:
         self._begun_at = before
 
     def _is_whole(self, call: _Call) -> bool:
-        """Whether all of a call has come: what opened is closed, or something came after it."""
+        """Whether a call is complete: its JSON is closed, or another call came after it."""
         written, is_last = call.written().strip(), call is self._calls[-1]
         if not call.name or (is_last and not written.endswith(("}", "]"))):
             return False
         return call.arguments() is not _BROKEN
 
-    # -- pieces -------------------------------------------------------------------------------
+    # -- one event ----------------------------------------------------------------------------
 
     def _hold(self, size: int) -> None:
-        """Count `size` bytes that are about to be kept.
+        """Count `size` bytes that are about to be added.
 
         Raises:
-            AnswerTooLarge: it is more than `max_bytes` with what is kept already.
+            AnswerTooLarge: the answer would have more than `max_bytes`.
         """
         self._size += size
         self._room -= size
@@ -304,24 +308,24 @@ class StreamAccumulator:
             self._count()
 
     def _count(self, *coming: str) -> None:
-        """Count the text that has come since the last count, and that which is about to be kept.
+        """Count the text that arrived since the last count, and the text about to be added.
 
         Raises:
-            AnswerTooLarge: it is more than `max_bytes` with what is kept already.
+            AnswerTooLarge: the answer would have more than `max_bytes`.
         """
         text = [*self._text[self._counted :], *coming]
-        self._size += sum(_PIECE + _utf8(piece) for piece in text)
+        self._size += sum(_DELTA + _utf8(delta) for delta in text)
         self._counted += len(text)
         if self._size > self._max_bytes:
             raise self._too_large()
         self._room = (self._max_bytes - self._size) // _BYTES_A_CHARACTER
 
     def _too_large(self) -> AnswerTooLarge:
-        change = "raise max_answer_bytes in the agent's section retry if that is as it should be"
+        change = "raise max_answer_bytes in the agent's section retry to allow such answers"
         return AnswerTooLarge(self._max_bytes, change=change)
 
     def _think(self, event: ReasoningDelta) -> None:
-        self._hold(_PIECE + _utf8(event.delta))
+        self._hold(_DELTA + _utf8(event.delta))
         self._thinking.append(event.delta)
 
     def _use(self, event: Usage) -> None:
@@ -343,11 +347,11 @@ class StreamAccumulator:
             self._hold(_CALL + _utf8(event.id))
             call = self._open[event.id] = _Call(event.id, "")
             self._calls.append(call)
-        self._hold(_PIECE + _utf8(event.args_delta))
-        call.pieces.append(event.args_delta)
+        self._hold(_DELTA + _utf8(event.args_delta))
+        call.deltas.append(event.args_delta)
 
     def _unused(self, id: str) -> str:
-        # Some providers give every call of an answer the same id; results must find their own.
+        # Some providers give all calls of an answer the same id, but each result names one call.
         taken, unused, count = {call.id for call in self._calls}, id, 1
         while unused in taken:
             count += 1
@@ -369,7 +373,7 @@ class StreamAccumulator:
         self._text, self._carried, self._counted = [], 0, 0
 
     def _close_reasoning(self, event: ReasoningDone) -> None:
-        # A text that broke off stays one, though the model thinks before it goes on with it.
+        # Text that broke off stays one block, even if the model reasons before it continues it.
         if len(self._text) > self._carried:
             self._close_block()
         self._hold(
@@ -416,7 +420,7 @@ def _utf8(text: str) -> int:
 
 
 def _merged(old: TokenUsage | None, new: TokenUsage) -> TokenUsage:
-    """`new` over `old`; a field nobody filled stays unknown, a negative one adds nothing."""
+    """`old` updated by `new`: a field without a count, or with a negative one, keeps the old."""
     if old is None and not _has_negative(new):
         return new
     fields: dict[str, int] = {}
@@ -433,7 +437,7 @@ def _merged(old: TokenUsage | None, new: TokenUsage) -> TokenUsage:
 
 
 def total_usage(one: TokenUsage | None, other: TokenUsage | None) -> TokenUsage | None:
-    """What two streams took together, as far as they say."""
+    """The sum of two usages; a count that neither reports stays unknown."""
     if one is None or other is None:
         return one or other
     return TokenUsage(

@@ -1,4 +1,4 @@
-"""Listening to an answer, however many streams it takes."""
+"""Reading one answer from one or several streams of a model."""
 
 from __future__ import annotations
 
@@ -16,17 +16,15 @@ GO_ON = (
     "Your answer was interrupted mid-stream; what you see above is all that arrived of it. Go on "
     "exactly where it stops, without repeating any of it and without a word about the interruption."
 )
-"""What a model is told whose answer broke off."""
+"""The message to a model whose answer broke off."""
 UNSEEN: tuple[int, float, int] = (-1, 0.0, 0)
 
 
 class StreamListener(StreamAccumulator):
-    """Hears one answer out: usually one stream, more where one broke off.
+    """Reads one answer: usually from one stream, from several if one breaks off.
 
-    `task` is the one that listens, and `model_id` the model that speaks, if it is one of a pool;
-    `seen` is how much had come when somebody last looked, since when that was all, and how often
-    the task had been cancelled before. Whoever has to tell somebody of it, or to pay for it,
-    inherits.
+    `task` is the task that reads, `model_id` the model that answers if it belongs to a pool. `seen`
+    is for the idle timer: see `AnswerListener`. Subclasses emit events and count the cost.
     """
 
     __slots__ = ("model_id", "seen", "task")
@@ -52,25 +50,27 @@ class StreamListener(StreamAccumulator):
                 await close(stream)
 
     def look(self) -> bool:
-        """Called every now and then while a stream lasts; whether it is not the model that is
-        waited for."""
+        """Whether the reader waits for something other than the model.
+
+        Called at intervals while a stream is open; subclasses may do small work here.
+        """
         return False
 
     # -- when a stream has broken off ---------------------------------------------------------
 
     async def settle(self, cause: str) -> None:
-        """No more will come: the calls that are whole are the answer."""
+        """End the answer with the complete tool calls; no further stream will be opened."""
         await self._drop_calls(cause)
         self.end_with_calls()
 
     async def go_on(self, cause: str) -> None:
-        """The next stream goes on after the text; a call that is not whole is dropped."""
+        """Expect a stream that continues the text; an incomplete tool call is dropped."""
         self.count()
         await self._drop_calls(cause)
         self.next_stream()
 
     async def start_over(self, cause: str) -> None:
-        """The next stream is the whole answer."""
+        """Drop everything received; expect a stream with the whole answer."""
         await self.tell(StreamReset(reason=cause))
         self.count()
         self.forget()
@@ -79,25 +79,21 @@ class StreamListener(StreamAccumulator):
         for id, name in self.drop_unfinished():
             await self.tell(ToolCallCancel(id=id, name=name, reason=cause))
 
-    # -- for those who inherit ----------------------------------------------------------------
+    # -- for subclasses -----------------------------------------------------------------------
 
     @property
     def is_wanted(self) -> bool:
-        """Whether it is worth asking again for an answer that was not had."""
+        """Whether an answer whose stream broke off should be requested again."""
         return True
 
     async def tell(self, event: AgentEvent) -> None:
-        """What was heard before is to be heard otherwise."""
+        """Tell clients that a part of the answer they have seen is void."""
 
     def count(self, *, whole: bool = False) -> None:
-        """Count what this stream took; one that is not whole broke off."""
+        """Count the cost of the current stream; unless it is `whole`, it broke off."""
 
     async def afford(self, request: InferenceRequest, more: Sequence[Message]) -> InferenceRequest:
-        """One more request, with so much more in it than the first, as long as it may be.
-
-        Raises:
-            BudgetExhausted: there is not enough left for it.
-        """
+        """Reserve budget for the next request; see `AnswerListener.afford`."""
         return request
 
 
@@ -105,32 +101,33 @@ Drive = Callable[[InferenceRequest, StreamListener], Awaitable[None]]
 
 
 def drive_of(asked: Asked) -> Drive:
-    """How to have an answer listened to."""
-    # Looked up once a step: whether it fits a protocol would take longer than all the rest.
+    """The function that requests an answer and has a listener read it."""
+    # By attribute: an `isinstance` check against a Protocol would cost more than all the rest.
     drive: Drive | None = getattr(asked, "drive", None)
     return drive if drive is not None else partial(_listen, asked)
 
 
 async def _listen(model: Any, request: InferenceRequest, listener: StreamListener) -> None:
     if listener.restored:
-        await listener.start_over("nobody goes on with it")
+        await listener.start_over("this model cannot continue an answer")
     await listener.listen(model.execute_stream(request))
 
 
 def check_stream(stream: object) -> None:
-    """
+    """Check that a model returned a stream; an `async def` without `yield` returns none.
+
     Raises:
-        TypeError: it is none; what was written as `async def` and has no `yield` gives no stream.
+        TypeError: `stream` is not an async iterator.
     """
     if not hasattr(stream, "__aiter__"):
         raise TypeError(
-            f"execute_stream of a model gave a {type(stream).__name__}: write it as an async "
+            f"execute_stream of a model returned a {type(stream).__name__}: write it as an async "
             "generator, with yield"
         )
 
 
 async def close(stream: object) -> None:
-    """Release what a stream holds now; plain iterators hold nothing."""
+    """Close a stream at once, so that its connection is freed; plain iterators need no closing."""
     closing: Callable[[], Awaitable[None]] | None = getattr(stream, "aclose", None)
     if closing is not None:
         await closing()

@@ -1,4 +1,4 @@
-"""Taking a whole answer apart again: the events of the stream it could have come in."""
+"""Turning a whole answer into the events of a stream."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def stream_of(result: StreamResult, chunk: int | None = None) -> list[LlmStreamE
     """The events a provider would send for `result`; accumulated, they are `result` again.
 
     Args:
-        chunk: characters per text delta; without it a block is one delta.
+        chunk: characters per text delta; by default each block is one delta.
     """
     events: list[LlmStreamEvent] = []
     for block in result.content:
         if isinstance(block, Thinking):
-            events += [ReasoningDelta(delta=piece) for piece in _pieces(block.thinking, chunk)]
+            events += [ReasoningDelta(delta=part) for part in _chunks(block.thinking, chunk)]
             if block.origin is not None:
                 events.append(
                     ReasoningDone(
@@ -38,7 +38,7 @@ def stream_of(result: StreamResult, chunk: int | None = None) -> list[LlmStreamE
         elif isinstance(block, Text):
             if events and isinstance(events[-1], TextDelta):
                 events.append(ContentBlockStop())
-            events += [TextDelta(delta=piece) for piece in _pieces(block.text, chunk)]
+            events += [TextDelta(delta=part) for part in _chunks(block.text, chunk)]
     for call in result.tool_calls:
         events.append(ToolCallStart(id=call.id, name=call.name))
         events.append(ToolCallDelta(id=call.id, args_delta=dumps_text(call.arguments)))
@@ -53,6 +53,6 @@ def stream_of(result: StreamResult, chunk: int | None = None) -> list[LlmStreamE
     return events
 
 
-def _pieces(text: str, chunk: int | None) -> list[str]:
+def _chunks(text: str, chunk: int | None) -> list[str]:
     size = chunk or len(text) or 1
     return [text[at : at + size] for at in range(0, len(text), size)]

@@ -61,7 +61,7 @@ async def test_an_answer_that_was_lost_can_be_settled(failure: Failure, written:
         await store.commit(step(2))
 
     assert await texts(store) == written
-    assert (await store.settle(step(2)) is not None) == (failure is Failure.LANDED)
+    assert (await store.find_commit(step(2)) is not None) == (failure is Failure.LANDED)
 
 
 async def test_a_store_can_stay_broken() -> None:

@@ -103,7 +103,7 @@ async def test_a_stream_that_cannot_be_looked_after_is_alone_with_that() -> None
     request = InferenceRequest(upstream_model="m", messages=())
 
     class Blind(StreamListener):
-        def look(self) -> bool:
+        def poll(self) -> bool:
             raise ValueError("blind")
 
     async def drive(kind: type[StreamListener]) -> None:

@@ -21,7 +21,7 @@ from awaken.contract.llm import (
     StreamInterrupted,
     Usage,
 )
-from awaken.contract.streams import StreamPiece
+from awaken.contract.stream_log import StreamLogEntry
 from awaken.domain.event import TextDelta, ToolCallDelta, ToolCallStart
 from awaken.domain.inference import StopReason, TokenUsage
 from awaken.domain.lifecycle import CANCELLED
@@ -247,15 +247,15 @@ class Forgetful(SqliteStore):
     """Refuses the second piece it is given, and tells of each."""
 
     def begin(self) -> None:
-        self.given: list[StreamPiece] = []
+        self.given: list[StreamLogEntry] = []
         self.told: asyncio.Queue[None] = asyncio.Queue()
 
-    async def keep_piece(self, fence: Fence, piece: StreamPiece) -> None:
-        self.given.append(piece)
+    async def append_stream(self, fence: Fence, entry: StreamLogEntry) -> None:
+        self.given.append(entry)
         try:
             if len(self.given) == 2:
                 raise StoreUnavailable("no")
-            await super().keep_piece(fence, piece)
+            await super().append_stream(fence, entry)
         finally:
             self.told.put_nowait(None)
 

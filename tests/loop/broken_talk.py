@@ -22,7 +22,7 @@ from awaken import Agent, Message, Runtime, tool
 from awaken.codec import dumps, loads
 from awaken.contract.commits import Fence
 from awaken.contract.llm import InferenceRequest, LlmStreamEvent, ProviderError, Stop
-from awaken.contract.streams import StreamPiece
+from awaken.contract.stream_log import StreamLogEntry
 from awaken.domain.event import TextDelta, ToolCallDelta, ToolCallStart
 from awaken.domain.inference import CompactionMode, ContextWindowPolicy, StopReason
 from awaken.domain.message import Role
@@ -111,10 +111,10 @@ class DiskStore(SqliteStore):
 
     _written: asyncio.Event | None = None
 
-    async def keep_piece(self, fence: Fence, piece: StreamPiece) -> None:
+    async def append_stream(self, fence: Fence, entry: StreamLogEntry) -> None:
         self._written = written = asyncio.Event()
         try:
-            await super().keep_piece(fence, piece)
+            await super().append_stream(fence, entry)
         finally:
             written.set()
 
@@ -251,10 +251,10 @@ class Talk:
             self.open()
             (run,) = await self.runtime.recover()
 
-    async def _pieces(self) -> Sequence[StreamPiece]:
+    async def _pieces(self) -> Sequence[StreamLogEntry]:
         context = await self.store.load_context("t")
         assert context is not None
-        return context.stream
+        return context.stream_log
 
     async def _keep(self) -> None:
         """Let a few seconds pass: by then all that has come is kept."""
@@ -289,7 +289,7 @@ async def _result(run: Awaitable[object]) -> object:
     return await run
 
 
-def _whole(pieces: Sequence[StreamPiece]) -> list[int]:
+def _whole(pieces: Sequence[StreamLogEntry]) -> list[int]:
     """The calls that are whole in what was kept."""
     written: dict[str, str] = {}
     for id, _, more in (call for piece in pieces for call in piece.calls):

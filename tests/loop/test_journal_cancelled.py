@@ -33,9 +33,9 @@ class Slow(MemoryStore):
         await self._hold(self.written)
         return committed
 
-    async def settle(self, commit: ThreadCommit) -> Committed | None:
+    async def find_commit(self, commit: ThreadCommit) -> Committed | None:
         await self._hold(self.read)
-        return await super().settle(commit)
+        return await super().find_commit(commit)
 
     async def _hold(self, reached: asyncio.Event) -> None:
         if not reached.is_set():

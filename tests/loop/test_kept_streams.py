@@ -13,7 +13,7 @@ import pytest
 
 from awaken import Agent, Runtime, tool
 from awaken.contract.llm import InferenceRequest, LlmStreamEvent, ProviderError, RateLimited, Stop
-from awaken.contract.streams import StreamPiece
+from awaken.contract.stream_log import StreamLogEntry
 from awaken.domain.event import (
     RunEvent,
     TextDelta,
@@ -95,12 +95,12 @@ def agent(model: FunctionModel | ScriptedModel) -> Agent:
     return Agent("a", model=model, tools=[add])
 
 
-async def stream(store: MemoryStore) -> Sequence[StreamPiece]:
+async def stream(store: MemoryStore) -> Sequence[StreamLogEntry]:
     context = await store.load_context("t")
-    return context.stream if context is not None else ()
+    return context.stream_log if context is not None else ()
 
 
-async def until_kept(store: MemoryStore, clock: FakeClock) -> Sequence[StreamPiece]:
+async def until_kept(store: MemoryStore, clock: FakeClock) -> Sequence[StreamLogEntry]:
     """Let time pass until all that was said is kept."""
     for _ in range(40):
         clock.advance(0.25)

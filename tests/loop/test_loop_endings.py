@@ -553,7 +553,7 @@ async def test_nobody_guesses_when_reading_back_fails_too(failure: Failure) -> N
     """Design §8: the run claims nothing; the next request goes on from what the store has."""
 
     class Gone(FailingStore):
-        async def settle(self, commit: ThreadCommit) -> Committed | None:
+        async def find_commit(self, commit: ThreadCommit) -> Committed | None:
             raise StoreError("line still cut")
 
     store = Gone(MemoryStore(), {2: failure})

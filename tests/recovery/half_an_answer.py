@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from awaken import Agent, Runtime, tool
 from awaken.contract.commits import Fence
 from awaken.contract.llm import InferenceRequest, LlmStreamEvent
-from awaken.contract.streams import StreamPiece
+from awaken.contract.stream_log import StreamLogEntry
 from awaken.domain.event import TextDelta, ToolCallDelta, ToolCallStart
 from awaken.loop import stream_log
 from awaken.stores.sqlite import SqliteStore
@@ -46,8 +46,8 @@ FIRST: dict[str, list[LlmStreamEvent]] = {
 class TellingStore(SqliteStore):
     """Says when a piece is on disk."""
 
-    async def keep_piece(self, fence: Fence, piece: StreamPiece) -> None:
-        await super().keep_piece(fence, piece)
+    async def append_stream(self, fence: Fence, entry: StreamLogEntry) -> None:
+        await super().append_stream(fence, entry)
         print("kept", flush=True)
 
 

@@ -74,7 +74,7 @@ async def test_text_is_gone_on_with_in_another_process(tmp_path: Path) -> None:
     async with Runtime([Agent("a", model=ScriptedModel(["new"]))], store=store) as runtime:
         context = await runtime.store.load_context("t")
         assert context is not None
-        assert context.stream == ()
+        assert context.stream_log == ()
         assert (await runtime.run("a", "more", thread="t")).response == "new"
 
 
@@ -129,5 +129,5 @@ async def test_another_question_is_not_answered_with_it(tmp_path: Path) -> None:
         assert result.response == "All new."
         context = await runtime.store.load_context("t")
         assert context is not None
-        assert context.stream == ()
+        assert context.stream_log == ()
     assert all("interrupted" not in m.text() for m in model.requests[0].messages)

@@ -75,7 +75,7 @@ async def test_an_event_for_a_delegate_waits_until_the_delegate_has_begun() -> N
     helper = World().agent("helper")
     async with Runtime([helper]) as runtime, asyncio.TaskGroup() as group:
         event = messages_payload([Message.user("one more thing", id="m1")])
-        telling = group.create_task(runtime.engine.delegates.tell("key", event))
+        telling = group.create_task(runtime.engine.delegates.send_event("key", event))
         await runtime.run("helper", "begin", thread=child_id("key"))
         await telling
         await runtime.run("helper", "go on", thread=child_id("key"), when_busy="queue")

@@ -244,11 +244,11 @@ class Slow(Refusing):
         super().__init__(lambda commit: has_outcomes(commit.calls))
         self.trying, self.go = asyncio.Event(), asyncio.Event()
 
-    async def settle(self, commit: ThreadCommit) -> Committed | None:
+    async def find_commit(self, commit: ThreadCommit) -> Committed | None:
         if not self.left:
             self.trying.set()
             await self.go.wait()
-        return await super().settle(commit)
+        return await super().find_commit(commit)
 
 
 def charging(store: MemoryStore, **more: Any) -> Runtime:

@@ -136,7 +136,7 @@ async def test_what_became_of_a_commit_is_asked_behind_it(store: SqliteStore, pa
         task = asyncio.ensure_future(store.commit(lost))
         await asyncio.sleep(0)
         task.cancel()
-        answer = asyncio.ensure_future(store.settle(lost))
+        answer = asyncio.ensure_future(store.find_commit(lost))
         await asyncio.sleep(0)
 
     found = await answer
@@ -149,7 +149,7 @@ async def test_another_commit_of_the_same_revision_is_not_taken_for_it(store: Sq
     lost = commit("t", "mine", run=record("r", revision=1))
     await store.commit(commit("t", "theirs", run=record("r", revision=1)))
 
-    assert await store.settle(lost) is None
+    assert await store.find_commit(lost) is None
 
 
 # -- commits SQLite cannot answer for ----------------------------------------------------------
@@ -252,7 +252,7 @@ async def test_a_commit_that_cannot_be_looked_for_is_unknown(shaky: SqliteStore)
     with pytest.raises(CommitUnknown):
         await shaky.commit(lost)
 
-    settled = await shaky.settle(lost)
+    settled = await shaky.find_commit(lost)
     assert settled is not None
     assert settled.length == 1
 

@@ -244,12 +244,12 @@ class DurableDelegates(Protocol):
         """
         ...
 
-    async def answered(self, run_id: str) -> None:
+    async def wait_for_answer(self, run_id: str) -> None:
         """Wait until a waiting delegate has an answer, its question has expired, or it no longer
         waits."""
         ...
 
-    async def tell(self, key: str, event: Json) -> None:
+    async def send_event(self, key: str, event: Json) -> None:
         """Send an event to the delegate of `key`, once its run has started.
 
         Its model reads the event at the next step, whichever process runs the delegate.

@@ -10,7 +10,7 @@ import msgspec
 
 from awaken.codec import Json
 from awaken.contract.commands import ThreadCommand
-from awaken.contract.streams import StreamPiece
+from awaken.contract.stream_log import StreamLogEntry
 from awaken.domain.event import RunEvent
 from awaken.domain.message import Message
 from awaken.domain.run import RunRecord
@@ -138,18 +138,18 @@ class Commits(Protocol):
                 has no id or the id of another one in the commit, the parent thread does not exist,
                 or `sends` contains decisions.
             Serialization: a value in it cannot be encoded.
-            CommitUnknown: the answer was lost; call `settle`.
+            CommitUnknown: the answer was lost; call `find_commit`.
         """
         ...
 
-    async def settle(self, commit: ThreadCommit) -> Committed | None:
+    async def find_commit(self, commit: ThreadCommit) -> Committed | None:
         """The result of a commit whose answer was lost, or `None` if it was not written.
 
         It is found by the run's revision: only for commits with a run, and before the next commit.
         """
         ...
 
-    async def keep_piece(self, fence: Fence, piece: StreamPiece) -> None:
+    async def append_stream(self, fence: Fence, entry: StreamLogEntry) -> None:
         """Append to the log of an unfinished answer; a commit with `ends_stream` deletes it.
 
         Raises:

@@ -173,16 +173,16 @@ class AnswerListener(Protocol):
 
     def snapshot(self) -> StreamSnapshot: ...
 
-    def look(self) -> bool:
+    def poll(self) -> bool:
         """Whether the reader waits for something other than the model, such as a slow sink."""
 
     async def listen(self, stream: AsyncIterator[LlmStreamEvent]) -> None:
         """Read a stream to its end, or close it."""
 
-    async def settle(self, cause: str) -> None:
+    async def accept_calls(self, cause: str) -> None:
         """End the answer with the complete tool calls; no further stream will be opened."""
 
-    async def go_on(self, cause: str) -> None:
+    async def continue_text(self, cause: str) -> None:
         """Expect a stream that continues the text; an incomplete tool call is dropped."""
 
     async def start_over(self, cause: str) -> None:
@@ -216,7 +216,7 @@ class StreamDriver(Protocol):
         """
 
 
-Asked = LlmExecutor | StreamDriver
+AnswerSource = LlmExecutor | StreamDriver
 """What an agent calls for its answers: a model, or a driver that calls one or several models."""
 
 

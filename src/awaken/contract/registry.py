@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from awaken.contract.llm import Asked
+from awaken.contract.llm import AnswerSource
 from awaken.domain.budget import Price
 from awaken.domain.spec import AgentSpec
 
@@ -43,7 +43,7 @@ class ResolvedModel(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     upstream_model: str
-    executor: Asked
+    executor: AnswerSource
     prices: Mapping[str, Price] = msgspec.field(default_factory=dict)
     context_window: int | None = None
     max_output_tokens: int | None = None

@@ -16,7 +16,7 @@ from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import CallEntry, Fence, ThreadCommit
 from awaken.contract.profile import ProfileStore
 from awaken.contract.registry import AgentResolver
-from awaken.contract.streams import StreamPiece
+from awaken.contract.stream_log import StreamLogEntry
 from awaken.control.cancel import CancellationToken
 from awaken.control.inbox import InboxSender
 from awaken.domain.event import AgentEvent
@@ -68,7 +68,7 @@ class ThreadContextSnapshot(msgspec.Struct, kw_only=True, gc=False):
     previous: RunRecord | None = None
     last_turn: Message | None = None
     calls: Sequence[CallEntry] = ()
-    stream: Sequence[StreamPiece] = ()
+    stream: Sequence[StreamLogEntry] = ()
     fence: Fence | None = None
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import CallEntry
-from awaken.contract.streams import StreamPiece
+from awaken.contract.stream_log import StreamLogEntry
 from awaken.domain.event import RunEvent
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message, MessageRecord
@@ -90,7 +90,7 @@ class ThreadContext(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     `messages` is the end of the log, without its first `skipped` messages; `leading` holds those
     of the skipped ones that a caller adds itself (a store leaves it empty). `open_run` is the run
     that runs or waits, else the latest run, without `output.message_ids`. `calls` are the ledger
-    entries of the last assistant message with tool calls. `stream` is the log of an unfinished
+    entries of the last assistant message with tool calls. `stream_log` is the log of an unfinished
     model answer that `open_run` had requested.
     """
 
@@ -103,7 +103,7 @@ class ThreadContext(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     run_state: PersistedState = msgspec.field(default_factory=PersistedState)
     calls: Sequence[CallEntry] = ()
     commands: Sequence[ThreadCommand] = ()
-    stream: Sequence[StreamPiece] = ()
+    stream_log: Sequence[StreamLogEntry] = ()
 
 
 class ChildStrategy(StrEnum):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-from awaken.contract.llm import Asked, ModelAbilities, abilities_of
+from awaken.contract.llm import AnswerSource, ModelAbilities, abilities_of
 
-E = TypeVar("E", bound=Asked)
+E = TypeVar("E", bound=AnswerSource)
 
 
 class Around(Generic[E]):

@@ -85,7 +85,7 @@ class Watchman:
         self._clock.call_later(LOOK_EVERY, functools.partial(self._look, loop, due))
 
     def _is_stalled(self, listener: AnswerListener, request: InferenceRequest, now: float) -> bool:
-        waits_for_others, progress = listener.look(), listener.progress
+        waits_for_others, progress = listener.poll(), listener.progress
         seen, since, cancelled = listener.seen
         task = listener.task
         if waits_for_others or progress != seen:

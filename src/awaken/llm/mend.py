@@ -129,13 +129,13 @@ class MendingExecutor(Around[StreamDriver]):
             plan = Plan.START_OVER
         match plan:
             case Plan.USE_CALLS:
-                await listener.settle(cause)
+                await listener.accept_calls(cause)
                 return None
             case Plan.START_OVER:
                 await listener.start_over(cause)
                 return await listener.afford(request, ())
             case Plan.CONTINUE | Plan.DROP_CALL:
-                await listener.go_on(cause)
+                await listener.continue_text(cause)
         said = (Message.assistant(heard.text), Message.internal_user(GO_ON))
         longer = msgspec.structs.replace(request, messages=[*request.messages, *said])
         return await listener.afford(longer, said)

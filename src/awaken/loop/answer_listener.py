@@ -35,7 +35,7 @@ class AnswerListener(StreamListener):
         self.stream_log = StreamLog(self._run, asked)
         if text := self.stream_log.restore(self):
             # Whoever listens now has heard nothing yet.
-            await self.tell(TextDelta(delta=text))
+            await self.emit(TextDelta(delta=text))
 
     def listen(self, stream: AsyncIterator[LlmStreamEvent]) -> Coroutine[Any, Any, None]:
         """Read a stream to its end, or close it."""
@@ -75,7 +75,7 @@ class AnswerListener(StreamListener):
         id = self.id_of(event.id)
         return event if id == event.id else msgspec.structs.replace(event, id=id)
 
-    def look(self) -> bool:
+    def poll(self) -> bool:
         """Called every now and then while a stream lasts; whether a client is waited for."""
         if self.stream_log is not None:
             self.stream_log.look(self)
@@ -83,8 +83,8 @@ class AnswerListener(StreamListener):
 
     # -- when a stream has broken off ---------------------------------------------------------
 
-    async def go_on(self, cause: str) -> None:
-        await super().go_on(cause)
+    async def continue_text(self, cause: str) -> None:
+        await super().continue_text(cause)
         if self.stream_log is not None:
             self.stream_log.start_over()
 
@@ -98,7 +98,7 @@ class AnswerListener(StreamListener):
         token = self._run.token
         return token is None or not token.is_cancelled()
 
-    async def tell(self, event: AgentEvent) -> None:
+    async def emit(self, event: AgentEvent) -> None:
         await self._run.journal.tell(event)
 
     def count(self, *, whole: bool = False) -> None:

@@ -18,7 +18,7 @@ from awaken.contract.commits import (
     has_outcomes,
 )
 from awaken.contract.events import EventSink, NullEventSink
-from awaken.contract.streams import StreamPiece
+from awaken.contract.stream_log import StreamLogEntry
 from awaken.control.cancel import is_ours
 from awaken.control.tasks import start_task
 from awaken.domain.event import AgentEvent, RunEvent
@@ -351,7 +351,7 @@ class Journal:
                 else:
                     break
                 try:
-                    committed = await commits.settle(commit)
+                    committed = await commits.find_commit(commit)
                     return committed if committed is not None else await commits.commit(commit)
                 except BaseException as next_error:
                     if is_ours(next_error):
@@ -416,7 +416,7 @@ class Journal:
         commits = self._commits
         return commits is not None and not commits.immediate and self.fence is not None
 
-    async def keep_piece(self, piece: StreamPiece) -> bool:
+    async def keep_piece(self, piece: StreamLogEntry) -> bool:
         """Store a piece of an answer while it is streamed; the next commit drops all pieces.
 
         Returns false if it could not be stored: a process that takes over then asks the model for
@@ -426,7 +426,7 @@ class Journal:
             return False
         self.ends_stream = True
         try:
-            await self._commits.keep_piece(self.fence, piece)
+            await self._commits.append_stream(self.fence, piece)
         except BaseException as error:
             if is_ours(error):
                 raise

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from awaken.contract.streams import StreamPiece
 from awaken.control.tasks import start_task
+from awaken.contract.stream_log import StreamLogEntry
 from awaken.loop.live import LiveRun
 from awaken.stream.accumulate import StreamAccumulator
 
@@ -39,7 +39,7 @@ class StreamLog:
         heard.restore(text, [(id, name, written) for id, (name, written) in calls.items()])
         return text
 
-    def _is_whole(self, pieces: Sequence[StreamPiece]) -> bool:
+    def _is_whole(self, pieces: Sequence[StreamLogEntry]) -> bool:
         mine = (self._run.identity.run_id, self._asked)
         return all((piece.run_id, piece.asked) == mine for piece in pieces) and [
             piece.number for piece in pieces
@@ -61,11 +61,11 @@ class StreamLog:
         """What comes next goes on with something else than what was kept."""
         self._number = 0
 
-    async def _write(self, piece: StreamPiece) -> None:
+    async def _write(self, piece: StreamLogEntry) -> None:
         if not await self._journal.keep_piece(piece):
             self.start_over()  # there must be no hole in it
 
-    def _next(self, heard: StreamAccumulator) -> StreamPiece | None:
+    def _next(self, heard: StreamAccumulator) -> StreamLogEntry | None:
         said, written = self._kept if self._number else _NOTHING_KEPT
         text, calls = heard.snapshot().text, heard.written_calls()
         self._kept = (len(text), {id: len(arguments) for id, _, arguments in calls})
@@ -76,7 +76,7 @@ class StreamLog:
         ]
         if len(text) == said and not news:
             return None
-        return StreamPiece(
+        return StreamLogEntry(
             run_id=self._run.identity.run_id,
             asked=self._asked,
             number=self._number + 1,

@@ -13,7 +13,7 @@ from awaken.contract.backend import (
     ExecutionBackendFactoryError,
     ExecutionFailed,
 )
-from awaken.contract.llm import Asked
+from awaken.contract.llm import AnswerSource
 from awaken.contract.registry import AgentResolver, ModelResolver
 from awaken.contract.tool import Tool
 from awaken.domain.budget import Price
@@ -32,7 +32,7 @@ class ResolvedAgent(msgspec.Struct, frozen=True, kw_only=True):
 
     spec: AgentSpec
     upstream_model: str
-    llm_executor: Asked
+    llm_executor: AnswerSource
     tools: Mapping[str, Tool] = msgspec.field(default_factory=dict)
     descriptors: tuple[ToolDescriptor, ...] = ()
     tool_executor: ToolExecutorKind = ToolExecutorKind.PARALLEL_STREAMING
@@ -50,7 +50,7 @@ class ResolvedAgent(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def new(
-        cls, agent_id: str, model: str, system_prompt: str, llm_executor: Asked
+        cls, agent_id: str, model: str, system_prompt: str, llm_executor: AnswerSource
     ) -> ResolvedAgent:
         """A bare agent, without registries."""
         spec = AgentSpec(id=agent_id, model_id=model, system_prompt=system_prompt)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from awaken.contract.backend import ExecutionBackendFactory, ExecutionBackendFactoryError
-from awaken.contract.llm import Asked, LlmExecutor
+from awaken.contract.llm import AnswerSource, LlmExecutor
 from awaken.contract.registry import ExecutionResolver, ResolvedModel
 from awaken.contract.tool import Tool
 from awaken.domain.budget import Price
@@ -50,7 +50,7 @@ class WrapExecutor(Protocol):
 
     def __call__(
         self, spec: AgentSpec, models: Sequence[ModelAndProvider], pool: ModelPoolSpec | None
-    ) -> Asked: ...
+    ) -> AnswerSource: ...
 
 
 class RegistryResolver:
@@ -119,7 +119,7 @@ class RegistryResolver:
         ids = [spec.model_id] if pool is None else [member.model_id for member in pool.members]
         found = [self._model(id, spec) for id in ids]
         model, provider = found[0]
-        executor: Asked = provider
+        executor: AnswerSource = provider
         if self._wrap_executor is not None:
             executor = self._wrap_executor(spec, found, pool)
         elif pool is not None:

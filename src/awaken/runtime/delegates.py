@@ -110,7 +110,7 @@ class Delegates:
             raise ExecutionFailed(f"delegate run '{run_id}' was deleted while it ran")
         return await self._standing(record)
 
-    async def answered(self, run_id: str) -> None:
+    async def wait_for_answer(self, run_id: str) -> None:
         """Wait until somebody has answered a delegate that waits, or it waits no more, or it is
         too late for an answer."""
         seen = 0
@@ -133,7 +133,7 @@ class Delegates:
         left = _time_left(record, self._clock.now_ms())
         return left is not None and left <= 0
 
-    async def tell(self, key: str, event: Json) -> None:
+    async def send_event(self, key: str, event: Json) -> None:
         """Write an event to the delegate of `key`, as soon as its run has begun; its model reads it
         at the next step, whoever carries it on."""
         thread_id = child_id(key)

@@ -184,7 +184,7 @@ async def local_run(opening: Opening, agent: ResolvedAgent) -> BackendRootRunReq
             previous=choice.previous,
             last_turn=turn,
             calls=context.calls,
-            stream=context.stream,
+            stream=context.stream_log,
             fence=opening.fence,
         ),
         first=first,

@@ -160,5 +160,5 @@ async def commit_once(
             return await commits.commit(commit)
         except CommitUnknown:
             pass
-    made = await commits.settle(commit)
+    made = await commits.find_commit(commit)
     return made if made is not None else await commits.commit(commit)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
-from awaken.contract.llm import Asked, InferenceRequest, LlmStreamEvent
+from awaken.contract.llm import AnswerSource, InferenceRequest, LlmStreamEvent
 from awaken.domain.event import AgentEvent, StreamReset, ToolCallCancel
 from awaken.domain.message import Message
 from awaken.stream.accumulate import StreamAccumulator
@@ -49,7 +49,7 @@ class StreamListener(StreamAccumulator):
             if not drained:
                 await close(stream)
 
-    def look(self) -> bool:
+    def poll(self) -> bool:
         """Whether the reader waits for something other than the model.
 
         Called at intervals while a stream is open; subclasses may do small work here.
@@ -58,12 +58,12 @@ class StreamListener(StreamAccumulator):
 
     # -- when a stream has broken off ---------------------------------------------------------
 
-    async def settle(self, cause: str) -> None:
+    async def accept_calls(self, cause: str) -> None:
         """End the answer with the complete tool calls; no further stream will be opened."""
         await self._drop_calls(cause)
         self.end_with_calls()
 
-    async def go_on(self, cause: str) -> None:
+    async def continue_text(self, cause: str) -> None:
         """Expect a stream that continues the text; an incomplete tool call is dropped."""
         self.count()
         await self._drop_calls(cause)
@@ -71,13 +71,13 @@ class StreamListener(StreamAccumulator):
 
     async def start_over(self, cause: str) -> None:
         """Drop everything received; expect a stream with the whole answer."""
-        await self.tell(StreamReset(reason=cause))
+        await self.emit(StreamReset(reason=cause))
         self.count()
         self.forget()
 
     async def _drop_calls(self, cause: str) -> None:
         for id, name in self.drop_unfinished():
-            await self.tell(ToolCallCancel(id=id, name=name, reason=cause))
+            await self.emit(ToolCallCancel(id=id, name=name, reason=cause))
 
     # -- for subclasses -----------------------------------------------------------------------
 
@@ -86,7 +86,7 @@ class StreamListener(StreamAccumulator):
         """Whether an answer whose stream broke off should be requested again."""
         return True
 
-    async def tell(self, event: AgentEvent) -> None:
+    async def emit(self, event: AgentEvent) -> None:
         """Tell clients that a part of the answer they have seen is void."""
 
     def count(self, *, whole: bool = False) -> None:
@@ -100,7 +100,7 @@ class StreamListener(StreamAccumulator):
 Drive = Callable[[InferenceRequest, StreamListener], Awaitable[None]]
 
 
-def drive_of(asked: Asked) -> Drive:
+def drive_of(asked: AnswerSource) -> Drive:
     """The function that requests an answer and has a listener read it."""
     # By attribute: an `isinstance` check against a Protocol would cost more than all the rest.
     drive: Drive | None = getattr(asked, "drive", None)

@@ -204,7 +204,7 @@ class BackgroundTool:
                 while (run_id := _asking(output)) is not None and own.delegates is not None:
                     # Its question is its own: whoever answers it there lets the task go on.
                     with task.waiting("waits for an approval"):
-                        await own.delegates.answered(run_id)
+                        await own.delegates.wait_for_answer(run_id)
                     output = await execute_tool(tools, call, own)
         except Cancelled:
             # What it did counts, though it was to stop.
@@ -258,7 +258,7 @@ async def _relay(inbox: InboxReceiver, delegates: DurableDelegates, key: str) ->
     while True:
         event = await inbox.recv()
         try:
-            await delegates.tell(key, event)
+            await delegates.send_event(key, event)
         except Exception as error:
             log_error(error, f"a message to the agent of task {key} was dropped", log)
 

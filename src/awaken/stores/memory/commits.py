@@ -6,7 +6,7 @@ import msgspec
 
 from awaken.contract.commands import OUTBOX_KEY, CommandKind, ThreadCommand
 from awaken.contract.commits import Committed, Fence, ThreadCommit
-from awaken.contract.streams import StreamPiece
+from awaken.contract.stream_log import StreamLogEntry
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message
 from awaken.domain.run import RunRecord
@@ -63,7 +63,7 @@ class MemoryWrites(Tables):
         if commit.release:
             self._owners.pop(thread.id, None)
         if commit.ends_stream:
-            thread.stream = ()
+            thread.stream_log = ()
         if self._changes.waiting:
             self._changes.tell(thread.id)
         return Committed(length, first_seq)
@@ -174,7 +174,7 @@ class MemoryWrites(Tables):
             current=held.epoch if held else self._epoch,
         )
 
-    async def settle(self, commit: ThreadCommit) -> Committed | None:
+    async def find_commit(self, commit: ThreadCommit) -> Committed | None:
         if commit.run is None:
             raise InvalidRecord("a commit without a run cannot be told from others")
         run = self._runs.get(commit.run.run_id)
@@ -195,15 +195,15 @@ class MemoryWrites(Tables):
         self._owners[thread_id] = fence
         return fence
 
-    async def keep_piece(self, fence: Fence, piece: StreamPiece) -> None:
+    async def append_stream(self, fence: Fence, entry: StreamLogEntry) -> None:
         held = self._owners.get(fence.thread_id)
         if fence != held:
             raise self._stale(fence.thread_id, fence, held)
         thread = self._threads.get(fence.thread_id)
         if thread is None:
             return  # a thread begins with its first commit
-        kept = () if piece.number == 1 else thread.stream
-        thread.stream = (*kept, piece)
+        kept = () if entry.number == 1 else thread.stream_log
+        thread.stream_log = (*kept, entry)
 
     async def release(self, fence: Fence) -> None:
         if self._owners.get(fence.thread_id) == fence:

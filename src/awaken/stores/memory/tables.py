@@ -10,7 +10,7 @@ from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.codec import loads
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import CallEntry, Fence
-from awaken.contract.streams import StreamPiece
+from awaken.contract.stream_log import StreamLogEntry
 from awaken.domain.event import RunEvent
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message
@@ -53,7 +53,7 @@ class ThreadRow:
         "scanned",
         "state",
         "state_changes",
-        "stream",
+        "stream_log",
         "tickets",
         "touches",
         "turn",
@@ -72,7 +72,7 @@ class ThreadRow:
         self.messages: list[Message] = []
         self.events: list[RunEvent] = []
         self.state: State = {}
-        self.stream: tuple[StreamPiece, ...] = ()
+        self.stream_log: tuple[StreamLogEntry, ...] = ()
         self.message_ends: list[int] = []
         self.event_ends: list[int] = []
         self.state_changes: list[tuple[int, State]] = []

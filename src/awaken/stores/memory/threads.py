@@ -110,7 +110,7 @@ class MemoryReads(Tables):
             run_state=persisted(run.state if run else {}),
             calls=calls_of_last_turn(thread),
             commands=list(thread.commands.values()),
-            stream=thread.stream if thread.open_run_id is not None else (),
+            stream_log=thread.stream_log if thread.open_run_id is not None else (),
         )
 
     async def load_messages(

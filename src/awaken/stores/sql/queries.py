@@ -86,9 +86,9 @@ ACKNOWLEDGE = "DELETE FROM commands WHERE id = ? AND thread = ?"
 
 # -- answers that are still being written -------------------------------------------------------
 
-ADD_PIECE = "INSERT INTO streams (thread, number, piece) VALUES (?, ?, ?)"
-STREAM = "SELECT piece FROM streams WHERE thread = ? ORDER BY number"
-DROP_STREAM = "DELETE FROM streams WHERE thread = ?"
+ADD_STREAM_ENTRY = "INSERT INTO streams (thread, number, piece) VALUES (?, ?, ?)"
+STREAM_LOG = "SELECT piece FROM streams WHERE thread = ? ORDER BY number"
+DELETE_STREAM_LOG = "DELETE FROM streams WHERE thread = ?"
 
 # -- ownership ----------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from awaken.stores.sqlite.delta import Packed, pack
 from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.rows import commit_id, commits, find_run
 from awaken.stores.sqlite.state import SNAPSHOT_EVERY, save_snapshot
-from awaken.stores.sqlite.streams import drop_stream
+from awaken.stores.sqlite.stream_log import delete_stream_log
 from awaken.stores.sqlite.tickets import write_ticket
 
 _DONE = RunStatus.DONE
@@ -82,7 +82,7 @@ def write_commit(db: sqlite3.Connection, packed: Packed) -> Committed:
     _advance(db, commit, head, thread, position, snapshot)
     _settle_questions(db, packed, thread)
     if commit.ends_stream:
-        drop_stream(db, thread)
+        delete_stream_log(db, thread)
     if OUTBOX_KEY in commit.thread_state:
         note_outbox(db, thread, commit.thread_state[OUTBOX_KEY])
     return Committed(length + len(commit.messages), events + 1)

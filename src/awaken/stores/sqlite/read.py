@@ -15,7 +15,7 @@ from awaken.stores.sqlite.delta import events_in, messages_in
 from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.rows import ThreadRow, commits, find_run, find_thread, position_of
 from awaken.stores.sqlite.state import fold_at, persisted, run_state
-from awaken.stores.sqlite.streams import load_stream
+from awaken.stores.sqlite.stream_log import load_stream_log
 
 
 def load_context(
@@ -40,7 +40,7 @@ def load_context(
         run_state=state,
         calls=fold.calls,
         commands=load_commands(db, thread.pk),
-        stream=load_stream(db, thread.pk) if thread.open_run else (),
+        stream_log=load_stream_log(db, thread.pk) if thread.open_run else (),
     )
 
 

@@ -15,7 +15,7 @@ from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.codec import dumps
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import CallEntry, Committed, Fence, ThreadCommit
-from awaken.contract.streams import StreamPiece
+from awaken.contract.stream_log import StreamLogEntry
 from awaken.contract.threads import (
     ChildStrategy,
     Freed,
@@ -42,7 +42,7 @@ from awaken.stores.sqlite.engine import Engine
 from awaken.stores.sqlite.owners import new_owner
 from awaken.stores.sqlite.profile import SqliteProfiles
 from awaken.stores.sqlite.rows import find_thread
-from awaken.stores.sqlite.streams import keep_piece
+from awaken.stores.sqlite.stream_log import append_stream
 from awaken.stores.sqlite.watch import COMMANDS, Watch, thread_channel
 from awaken.stores.sqlite.writer import ALL
 
@@ -151,14 +151,16 @@ class SqliteStore:
             ended=partial(engine.released, fence) if commit.release and fence else None,
         )
 
-    async def settle(self, commit: ThreadCommit) -> Committed | None:
+    async def find_commit(self, commit: ThreadCommit) -> Committed | None:
         # Behind everything that waits to be written: the commit itself may still be among it.
         return await self._ready().write(partial(find_committed, commit=commit))
 
-    async def keep_piece(self, fence: Fence, piece: StreamPiece) -> None:
-        with writable(f"a piece of an answer in thread {fence.thread_id!r}"):
-            body = dumps(piece)
-        await self._ready().write(partial(keep_piece, fence=fence, number=piece.number, body=body))
+    async def append_stream(self, fence: Fence, entry: StreamLogEntry) -> None:
+        with writable(f"the stream log of thread {fence.thread_id!r}"):
+            body = dumps(entry)
+        await self._ready().write(
+            partial(append_stream, fence=fence, number=entry.number, body=body)
+        )
 
     async def claim(self, thread_id: str, *, at_ms: int) -> Fence:
         engine = self._ready()

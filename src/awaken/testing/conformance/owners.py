@@ -190,20 +190,20 @@ def _commit(length: int, revision: int, *words: str, events: int = 1) -> ThreadC
 async def a_commit_that_landed_is_settled_with_its_answer(store: Store) -> None:
     """04 §4.2: `CommitUnknown` means that it may be durable."""
     for commit in (_commit(0, 1, "a"), _commit(1, 2, "b", "c", events=3), _commit(3, 3, events=0)):
-        assert await store.settle(commit) is None
+        assert await store.find_commit(commit) is None
         answer = await store.commit(commit)
-        assert await store.settle(commit) == answer
+        assert await store.find_commit(commit) == answer
 
 
 @check
 async def a_commit_that_did_not_land_is_settled_with_nothing(store: Store) -> None:
-    assert await store.settle(_commit(0, 1, "a")) is None
+    assert await store.find_commit(_commit(0, 1, "a")) is None
     await store.commit(_commit(0, 1, "a"))
 
     lost = _commit(7, 2, "b")
     await refused(VersionConflict, store.commit(lost))
-    assert await store.settle(lost) is None
-    assert await store.settle(_commit(1, 2, "b")) is None
+    assert await store.find_commit(lost) is None
+    assert await store.find_commit(_commit(1, 2, "b")) is None
     assert await texts(store) == ["a"]
 
 
@@ -214,4 +214,4 @@ async def a_last_commit_is_settled_though_it_gave_the_thread_up(store: Store) ->
 
     answer = await store.commit(last)
 
-    assert await store.settle(last) == answer
+    assert await store.find_commit(last) == answer

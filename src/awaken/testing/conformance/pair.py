@@ -84,7 +84,7 @@ class StorePair:
         if committed is not None and commit.sends:
             self._number_sends({command.thread_id for command in commit.sends})
         if committed is not None and commit.run is not None:
-            assert committed == self.agree(lambda store, side: store.settle(made(side)))
+            assert committed == self.agree(lambda store, side: store.find_commit(made(side)))
         if committed is not None and commit.release:
             self.give_up(commit.thread_id)
         return committed

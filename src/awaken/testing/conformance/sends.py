@@ -143,12 +143,12 @@ async def a_commit_that_was_made_before_sends_nothing_again(store: Store) -> Non
         run=record("r", revision=1),
         sends=(tell("b", thread_id="u"), tell("c")),
     )
-    assert await store.settle(commit) is None
+    assert await store.find_commit(commit) is None
     assert await _left(store, "u") == []
 
     committed = await store.commit(commit)
     for _ in range(2):
-        assert await store.settle(commit) == committed
+        assert await store.find_commit(commit) == committed
     await refused_in_vain(store, VersionConflict, store.commit(commit))
 
     assert await _left(store, "u") == [tell("b", thread_id="u")]

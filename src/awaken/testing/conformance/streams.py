@@ -1,10 +1,10 @@
-"""Answers that are still being written: kept in pieces, until a commit ends them."""
+"""Answers that are still being written: kept in entries, until a commit ends them."""
 
 from __future__ import annotations
 
 from awaken.contract.commits import Fence
 from awaken.contract.store import Store
-from awaken.contract.streams import StreamPiece
+from awaken.contract.stream_log import StreamLogEntry
 from awaken.errors import StaleFence
 from awaken.testing.conformance.making import (
     DONE,
@@ -19,8 +19,10 @@ from awaken.testing.conformance.making import (
 check = Suite[StoreCheck]()
 
 
-def piece(number: int, text: str, *calls: tuple[str, str, str]) -> StreamPiece:
-    return StreamPiece(run_id="r", asked="m 1", number=number, text=text, calls=calls, at_ms=number)
+def entry(number: int, text: str, *calls: tuple[str, str, str]) -> StreamLogEntry:
+    return StreamLogEntry(
+        run_id="r", asked="m 1", number=number, text=text, calls=calls, at_ms=number
+    )
 
 
 async def _begun(store: Store) -> Fence:
@@ -29,10 +31,10 @@ async def _begun(store: Store) -> Fence:
     return fence
 
 
-async def _kept(store: Store) -> list[StreamPiece]:
+async def _kept(store: Store) -> list[StreamLogEntry]:
     context = await store.load_context("t")
     assert context is not None
-    return list(context.stream)
+    return list(context.stream_log)
 
 
 @check
@@ -40,31 +42,31 @@ async def pieces_are_there_for_whoever_goes_on_with_the_run(store: Store) -> Non
     """02/E5: in order, as they were given."""
     fence = await _begun(store)
     assert await _kept(store) == []
-    pieces = [
-        piece(1, "on"),
-        piece(2, "e ü", ("c", "add", '{"a"')),
-        piece(3, "", ("c", "", ": 1}")),
+    entries = [
+        entry(1, "on"),
+        entry(2, "e ü", ("c", "add", '{"a"')),
+        entry(3, "", ("c", "", ": 1}")),
     ]
-    for one in pieces:
-        await store.keep_piece(fence, one)
-    assert await _kept(store) == pieces
+    for one in entries:
+        await store.append_stream(fence, one)
+    assert await _kept(store) == entries
     await write(store, run=record("r", revision=1), fence=fence)
-    assert await _kept(store) == pieces
+    assert await _kept(store) == entries
 
 
 @check
 async def the_first_piece_begins_anew(store: Store) -> None:
     fence = await _begun(store)
-    await store.keep_piece(fence, piece(1, "one"))
-    await store.keep_piece(fence, piece(2, "two"))
-    await store.keep_piece(fence, piece(1, "other"))
-    assert await _kept(store) == [piece(1, "other")]
+    await store.append_stream(fence, entry(1, "one"))
+    await store.append_stream(fence, entry(2, "two"))
+    await store.append_stream(fence, entry(1, "other"))
+    assert await _kept(store) == [entry(1, "other")]
 
 
 @check
 async def a_commit_that_ends_an_answer_drops_its_pieces(store: Store) -> None:
     fence = await _begun(store)
-    await store.keep_piece(fence, piece(1, "one"))
+    await store.append_stream(fence, entry(1, "one"))
     await write(
         store, messages=says("b"), run=record("r", revision=1), fence=fence, ends_stream=True
     )
@@ -74,7 +76,7 @@ async def a_commit_that_ends_an_answer_drops_its_pieces(store: Store) -> None:
 @check
 async def what_a_run_that_is_over_left_behind_is_nobodys(store: Store) -> None:
     fence = await _begun(store)
-    await store.keep_piece(fence, piece(1, "one"))
+    await store.append_stream(fence, entry(1, "one"))
     await write(store, run=record("r", revision=1, status=DONE), fence=fence, release=True)
     assert await _kept(store) == []
 
@@ -82,20 +84,20 @@ async def what_a_run_that_is_over_left_behind_is_nobodys(store: Store) -> None:
 @check
 async def only_the_owner_keeps_pieces(store: Store) -> None:
     fence = await _begun(store)
-    await store.keep_piece(fence, piece(1, "one"))
+    await store.append_stream(fence, entry(1, "one"))
     await store.release(fence)
-    await refused(StaleFence, store.keep_piece(fence, piece(2, "late")))
+    await refused(StaleFence, store.append_stream(fence, entry(2, "late")))
     newer = await store.claim("t", at_ms=2)
-    await refused(StaleFence, store.keep_piece(fence, piece(1, "late")))
-    assert await _kept(store) == [piece(1, "one")]
-    await store.keep_piece(newer, piece(2, "two"))
-    assert await _kept(store) == [piece(1, "one"), piece(2, "two")]
+    await refused(StaleFence, store.append_stream(fence, entry(1, "late")))
+    assert await _kept(store) == [entry(1, "one")]
+    await store.append_stream(newer, entry(2, "two"))
+    assert await _kept(store) == [entry(1, "one"), entry(2, "two")]
 
 
 @check
 async def pieces_go_with_their_thread(store: Store) -> None:
     fence = await _begun(store)
-    await store.keep_piece(fence, piece(1, "one"))
+    await store.append_stream(fence, entry(1, "one"))
     await write(store, run=record("r", revision=1, status=DONE), fence=fence, release=True)
     await store.delete_thread("t", at_ms=3)
     await _begun(store)
@@ -106,7 +108,7 @@ async def pieces_go_with_their_thread(store: Store) -> None:
 async def a_thread_that_was_never_written_keeps_no_piece(store: Store) -> None:
     """Its owner may give one all the same: a thread begins with its first commit."""
     fence = await store.claim("t", at_ms=1)
-    await store.keep_piece(fence, piece(1, "too early"))
+    await store.append_stream(fence, entry(1, "too early"))
     assert await store.load_context("t") is None
 
     await write(store, messages=says("a"), run=record("r"), fence=fence)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from awaken.domain.value import Value
 
 
-class StreamPiece(Value, frozen=True, kw_only=True):
+class StreamLogEntry(Value, frozen=True, kw_only=True):
     """What arrived of an answer since the entry before; entry number 1 replaces all earlier ones.
 
-    `asked` is the digest of the model request: the log is used only to continue the same request.
-    `calls` are ids, names, and the new text of their arguments.
+    `asked` identifies the model request: its model and its last message. The log is used only to
+    continue the same request. `calls` are ids, names, and the new text of their arguments.
     """
 
     run_id: str

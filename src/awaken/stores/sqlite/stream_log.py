@@ -1,4 +1,4 @@
-"""Answers that are still being written: pieces in order, until a commit ends them."""
+"""The stream log: unfinished model answers, kept until a commit ends them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import sqlite3
 
 from awaken.codec import loads
 from awaken.contract.commits import Fence
-from awaken.contract.streams import StreamPiece
+from awaken.contract.stream_log import StreamLogEntry
 from awaken.errors import StaleFence
 from awaken.stores.sql import queries
 
 
-def keep_piece(db: sqlite3.Connection, fence: Fence, number: int, body: bytes) -> None:
+def append_stream(db: sqlite3.Connection, fence: Fence, number: int, body: bytes) -> None:
     """
     Raises:
         StaleFence: another owner has the thread.
@@ -23,14 +23,14 @@ def keep_piece(db: sqlite3.Connection, fence: Fence, number: int, body: bytes) -
     if position == 0:
         return  # a thread begins with its first commit
     if number == 1:
-        drop_stream(db, pk)
-    db.execute(queries.ADD_PIECE, (pk, number, body))
+        delete_stream_log(db, pk)
+    db.execute(queries.ADD_STREAM_ENTRY, (pk, number, body))
 
 
-def drop_stream(db: sqlite3.Connection, thread: int) -> None:
-    db.execute(queries.DROP_STREAM, (thread,))
+def delete_stream_log(db: sqlite3.Connection, thread: int) -> None:
+    db.execute(queries.DELETE_STREAM_LOG, (thread,))
 
 
-def load_stream(db: sqlite3.Connection, thread: int) -> tuple[StreamPiece, ...]:
-    rows = db.execute(queries.STREAM, (thread,))
-    return tuple(loads(body, StreamPiece) for (body,) in rows)
+def load_stream_log(db: sqlite3.Connection, thread: int) -> tuple[StreamLogEntry, ...]:
+    rows = db.execute(queries.STREAM_LOG, (thread,))
+    return tuple(loads(body, StreamLogEntry) for (body,) in rows)

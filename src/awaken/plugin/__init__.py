@@ -1,1 +1,1 @@
-"""How behaviour is added: hooks, gates, handlers, transforms, tools and state keys."""
+"""Plugins: they add hooks, gates, handlers, transforms, tools, services and state keys."""

@@ -1,4 +1,4 @@
-"""An agent, ready to run."""
+"""A resolved agent: its spec with the model, tools and plugins it names."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from awaken.plugin.env import ExecutionEnv
 
 
 class ResolvedAgent(msgspec.Struct, frozen=True, kw_only=True):
-    """A specification with everything it names found. `descriptors` are sorted by id.
+    """An agent that is ready to run. `descriptors` are sorted by id.
 
-    `fingerprint` is that of its prompt, its tools and its model, in this order.
+    `fingerprint` is made of the prompt, the tools and the model, in this order.
     """
 
     spec: AgentSpec
@@ -45,22 +45,22 @@ class ResolvedAgent(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def price(self) -> Price | None:
-        """What its model costs; the most one of its models may cost, of several."""
+        """The price of its model; of several models, the highest."""
         return Price.highest(self.prices.values())
 
     @classmethod
     def new(
         cls, agent_id: str, model: str, system_prompt: str, llm_executor: AnswerSource
     ) -> ResolvedAgent:
-        """A bare agent, without registries."""
+        """An agent without tools and plugins, made without registries."""
         spec = AgentSpec(id=agent_id, model_id=model, system_prompt=system_prompt)
         return cls(spec=spec, upstream_model=model, llm_executor=llm_executor)
 
     def with_tool(self, tool: Tool) -> ResolvedAgent:
-        """This agent with one more tool, which a request brings: its fingerprint stays.
+        """This agent with one more tool, from a request; the fingerprint stays the same.
 
         Raises:
-            ToolIdConflict: it has one of that id.
+            ToolIdConflict: the agent has a tool with that id.
         """
         tool_id = tool.descriptor().id
         if tool_id in self.tools:
@@ -69,7 +69,7 @@ class ResolvedAgent(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(more, fingerprint=self.fingerprint)
 
     def with_tools(self, tools: Mapping[str, Tool]) -> ResolvedAgent:
-        """This agent with exactly these tools."""
+        """This agent with exactly these tools, and a new fingerprint."""
         descriptors = sorted_descriptors(tools)
         parts = (digest(self.spec.system_prompt), digest(descriptors), self.upstream_model)
         return msgspec.structs.replace(
@@ -77,11 +77,11 @@ class ResolvedAgent(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def with_overlay(self, overlay: AgentOverlay, resolver: AgentResolver) -> ResolvedAgent:
-        """This agent as another wants it: its fingerprint stays, for the agent has not changed.
+        """This agent with an overlay; the fingerprint stays, as the agent itself is the same.
 
         Raises:
-            ResolveError: the overlay names a model nobody knows.
-            ResolveFailed: the resolver knows no models.
+            ResolveError: the overlay names an unknown model.
+            ResolveFailed: the resolver cannot find models.
         """
         kept = overlay.tool_selection.visible(self.tools)
         tools = {tool_id: tool for tool_id, tool in self.tools.items() if tool_id in kept}
@@ -96,8 +96,8 @@ class ResolvedAgent(msgspec.Struct, frozen=True, kw_only=True):
             return laid
         if not isinstance(resolver, ModelResolver):
             raise ResolveFailed(
-                f"model {overlay.model_id!r} is laid over agent {self.spec.id!r}, and "
-                f"{type(resolver).__name__} finds no models: give it resolve_model"
+                f"an overlay gives agent {self.spec.id!r} the model {overlay.model_id!r}, but "
+                f"{type(resolver).__name__} cannot find models: give it a method resolve_model"
             )
         model = resolver.resolve_model(laid.spec)
         return msgspec.structs.replace(
@@ -118,7 +118,7 @@ def sorted_descriptors(tools: Mapping[str, Tool]) -> tuple[ToolDescriptor, ...]:
 
 
 class ResolvedBackendAgent:
-    """An agent that runs elsewhere; its backend is built on first use, once."""
+    """An agent that runs on a remote backend, which is built on first use."""
 
     def __init__(
         self,
@@ -131,9 +131,10 @@ class ResolvedBackendAgent:
         self._backend = backend
 
     def backend(self) -> ExecutionBackend:
-        """
+        """The backend, built by the first call.
+
         Raises:
-            ExecutionFailed: it cannot be built.
+            ExecutionFailed: the backend cannot be built.
         """
         if self._backend is None:
             assert self._factory is not None, "a backend or a factory is given"
@@ -151,7 +152,7 @@ _PARTS = ("system_prompt", "tools", "model")
 
 
 def changes_since(fingerprint: str | None, agent: ResolvedAgent) -> tuple[str, ...]:
-    """What of an agent is another than when the fingerprint was taken."""
+    """Which parts of an agent have changed since the fingerprint was taken."""
     if not fingerprint or not agent.fingerprint:
         return ()
     old, new = fingerprint.split("|", 2), agent.fingerprint.split("|", 2)
@@ -159,4 +160,4 @@ def changes_since(fingerprint: str | None, agent: ResolvedAgent) -> tuple[str, .
 
 
 ResolvedExecution = ResolvedAgent | ResolvedBackendAgent
-"""Local, or not."""
+"""An agent that runs in this process, or on a remote backend."""

@@ -1,4 +1,4 @@
-"""Keeping a conversation short: what the loop lets a plugin do about it between two steps."""
+"""The contract of a compactor: a plugin service that shortens a conversation between steps."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from awaken.state.store import StateStore
 
 
 class Folded(msgspec.Struct, frozen=True):
-    """A summary that stands in the place of messages, and where it is in the log, if it is."""
+    """A summary that replaces messages, and its position in the message log, if it has one."""
 
     summary: Message
     seq: int | None
 
 
 class Talk(Protocol):
-    """The conversation of a live run, at the border of a step.
+    """The conversation of a running run, between two steps.
 
-    `policy` is that of the agent that speaks, within its model's limits.
+    `policy` is the active agent's, within its model's limits.
     """
 
     @property
@@ -48,41 +48,44 @@ class Talk(Protocol):
     def ids(self) -> Ids: ...
 
     def tokens(self) -> int:
-        """How much the next request would take, as the provider counts."""
+        """The tokens of the next request, as the provider would count them."""
         ...
 
     def messages(self) -> Sequence[Message]:
-        """What there is of the conversation, also what no request shows any more."""
+        """All messages in memory, also those that requests no longer include."""
         ...
 
     def is_new_turn(self) -> bool:
-        """Whether the user has written since this was asked last."""
+        """Whether a user message has come since the last call."""
         ...
 
     def fold(self, boundary_id: str, summary: Message) -> Folded | None:
-        """Show a summary in the place of all up to a message, from now on and in every later run;
-        nothing is done, and returned, if that message is not to be seen any more."""
+        """Show a summary instead of all messages up to `boundary_id`, here and in later runs.
+
+        Returns `None`, and changes nothing, if requests no longer include that message.
+        """
         ...
 
     def tell(self, event_type: str, task_id: str, payload: Mapping[str, Json]) -> None:
-        """Let clients know, with the next commit."""
+        """Emit an event to clients, with the next commit."""
         ...
 
     async def ask(self, request: InferenceRequest, model_id: str | None = None) -> StreamResult:
-        """Have the agent's own model, or another one, answer beside the run. What that takes is
-        counted with the run's; the request's `upstream_model` is filled in.
+        """Send a side request to the agent's own model, or to another one.
+
+        Its cost counts as the run's. The request's `upstream_model` is filled in.
 
         Raises:
-            BudgetExhausted: there is not enough left for it.
+            BudgetExhausted: too little is left for the request.
             ResolveError: there is no such model.
-            InferenceExecutionError: it could not be had.
+            InferenceExecutionError: the request failed.
         """
         ...
 
 
 class Compactor(Protocol):
-    """A plugin's service that is called before each step of agents that have it."""
+    """A plugin service that the loop calls before each step."""
 
     def before_step(self, talk: Talk) -> None:
-        """Do what is to be done; what takes time is done beside the run."""
+        """Shorten the conversation if needed; slow work must go into a task of its own."""
         ...

@@ -1,4 +1,4 @@
-"""What a hook may see."""
+"""The context that a hook gets."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ T = TypeVar("T")
 
 
 class PhaseContext(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The run at one phase: read it, and answer with a `Command`.
+    """The run at one phase. A hook reads it and returns a `Command`.
 
     `messages` is a view of the conversation so far. The tool fields are set in the three tool
     phases, `tool_result` after a tool and `llm_response` after an inference. `resume_input` and
-    the suspension are set while a suspended call is taken up again.
+    the suspension fields are set while a suspended call is resumed.
     """
 
     phase: Phase
@@ -55,12 +55,12 @@ class PhaseContext(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.snapshot.get(key)
 
     def config(self, section: str, type_: type[T]) -> T:
-        """The agent's section for a plugin, as `type_`."""
+        """A section of the agent's spec, decoded as `type_`."""
         return self.agent_spec.config(section, type_)
 
     @property
     def effective_tool_ids(self) -> tuple[str, ...]:
-        """The tools the model was really offered."""
+        """The ids of the tools that the model was offered."""
         return tuple([tool.id for tool in self.offered_tools])
 
     @property
@@ -72,11 +72,11 @@ class PhaseContext(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return self.run_identity.adapter
 
     def at(self, snapshot: Snapshot) -> PhaseContext:
-        """The same context over another snapshot."""
+        """The same context with another snapshot."""
         return msgspec.structs.replace(self, snapshot=snapshot)
 
     def policy_context(self) -> ToolPolicyContext:
-        """What a policy hook is told of the call."""
+        """The tool call as a policy hook sees it."""
         return ToolPolicyContext(
             thread_id=self.run_identity.thread_id,
             run_id=self.run_identity.run_id,

@@ -1,4 +1,4 @@
-"""All plugins of an agent, ordered and sealed."""
+"""The execution environment: what all plugins of an agent have registered, in order."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ _NO_HOOKS: dict[Phase, tuple[HookEntry, ...]] = dict.fromkeys(Phase, ())
 
 
 class ExecutionEnv(msgspec.Struct, kw_only=True, gc=False):
-    """What the phases run with. A phase nobody hooks into is an empty tuple."""
+    """The hooks, handlers, tools, keys and services of an agent's plugins."""
 
     hooks: dict[Phase, tuple[HookEntry, ...]] = msgspec.field(default_factory=_NO_HOOKS.copy)
     guards: dict[Phase, tuple[HookGuard, ...]] = {}
-    """The phases all of whose hooks say when they have something to do."""
+    """The guards of each phase in which every hook has one."""
     gates: tuple[HookEntry, ...] = ()
     actions: dict[str, tuple[ScheduledActionSpec[Any], ActionHandler]] = {}
     effects: dict[str, tuple[EffectSpec[Any], EffectHandler]] = {}
@@ -54,13 +54,13 @@ class ExecutionEnv(msgspec.Struct, kw_only=True, gc=False):
     profile_namespaces: frozenset[str] = frozenset()
     tools: dict[str, Tool] = {}
     spare_tools: frozenset[str] = frozenset()
-    """Those that give way to any other of their name."""
+    """The tools that any other tool of the same id replaces."""
     services: dict[type, object] = {}
     plugins: tuple[Plugin, ...] = ()
     binders: tuple[BindsRuntimeContext, ...] = ()
     activators: tuple[Activates, ...] = ()
     is_shareable: bool = True
-    """Whether runs can use one env together: no plugin keeps anything of a run."""
+    """Whether several runs may share this env: no plugin holds data of a run."""
 
     @classmethod
     def from_plugins(
@@ -70,13 +70,13 @@ class ExecutionEnv(msgspec.Struct, kw_only=True, gc=False):
         *,
         builtin: Iterable[Plugin] = (),
     ) -> ExecutionEnv:
-        """Ask every plugin what it brings, in order, the built-in ones last.
+        """Collect what the plugins register, in order, the built-in ones last.
 
-        A filter that names plugins silences the behaviour (hooks, gates, transforms, tools) of
-        all others; keys and handlers stay, and so do the built-in plugins.
+        With a filter, only the named and the built-in plugins contribute hooks, gates, transforms,
+        tools and services. Keys and handlers of all plugins are registered.
 
         Raises:
-            StateError: two plugins bring the same handler, tool or key name.
+            StateError: two plugins register the same handler, tool or key name.
         """
         collected = _Collected()
         for plugin in plugins:
@@ -87,7 +87,10 @@ class ExecutionEnv(msgspec.Struct, kw_only=True, gc=False):
         return collected.env()
 
     def is_busy(self, phase: Phase, snapshot: Snapshot) -> bool:
-        """Whether a hook of the phase has anything to do; its guard may fail where it is run."""
+        """Whether a hook of the phase has work to do.
+
+        Also true if a guard raises: running the phase then raises the error.
+        """
         guards = self.guards.get(phase)
         if guards is None:
             return bool(self.hooks[phase])
@@ -100,7 +103,7 @@ class ExecutionEnv(msgspec.Struct, kw_only=True, gc=False):
         return False
 
     def bind(self, store: StateStore, owner_inbox: InboxSender | None) -> None:
-        """Register the plugins' keys in a run's store and tell them of it."""
+        """Register the plugins' keys in a run's store, and give them the store and inbox."""
         if not store.shares(self.keys):
             store.register_keys(self.keys.values())
         for plugin in self.binders:
@@ -108,10 +111,10 @@ class ExecutionEnv(msgspec.Struct, kw_only=True, gc=False):
                 plugin.bind_runtime_context(store, owner_inbox)
 
     def activate(self, store: StateStore, spec: AgentSpec) -> None:
-        """Let the plugins write what they need, in one commit.
+        """Call the plugins' `on_activate`, and commit what they write in one commit.
 
         Raises:
-            HookFailed: one of them raised; nothing was written.
+            HookFailed: a plugin raised; nothing was written.
         """
         batch = MutationBatch()
         for plugin in self.activators:
@@ -120,10 +123,10 @@ class ExecutionEnv(msgspec.Struct, kw_only=True, gc=False):
         store.commit(batch)
 
     def deactivate(self, store: StateStore) -> None:
-        """Let the plugins clean up, in one commit.
+        """Call the plugins' `on_deactivate`, and commit what they write in one commit.
 
         Raises:
-            HookFailed: one of them raised; nothing was written.
+            HookFailed: a plugin raised; nothing was written.
         """
         batch = MutationBatch()
         for plugin in self.activators:
@@ -137,10 +140,10 @@ class ExecutionEnv(msgspec.Struct, kw_only=True, gc=False):
 
 @contextmanager
 def _named(plugin: object, method: str) -> Iterator[None]:
-    """Let what a plugin raises say which plugin, and where.
+    """Name the plugin and its method in an error that the plugin raises.
 
     Raises:
-        HookFailed: instead of anything that is not a `StateError`.
+        HookFailed: in place of any error that is not a `StateError`.
     """
     try:
         yield
@@ -151,7 +154,7 @@ def _named(plugin: object, method: str) -> Iterator[None]:
 
 
 class _Collected:
-    """Contributions on their way into an env."""
+    """Collects what plugins register, until `env` makes an environment of it."""
 
     def __init__(self) -> None:
         self.plugins: list[Plugin] = []
@@ -203,7 +206,8 @@ class _Collected:
         for kind, service in brought.services.items():
             if kind in self.services:
                 raise ConfigError(
-                    f"two plugins offer a {kind.__name__}: {brought.plugin_id!r} is the second"
+                    f"two plugins offer a {kind.__name__}, the second is {brought.plugin_id!r}: "
+                    "remove one of them"
                 )
             self.services[kind] = service
 
@@ -245,7 +249,7 @@ class _Collected:
 
 
 def install_plugin(store: StateStore, plugin: Plugin) -> None:
-    """Register a plugin's keys in a store, all or none.
+    """Register all keys of a plugin in a store, or none of them.
 
     Raises:
         PluginAlreadyInstalled, KeyAlreadyRegistered: nothing was registered.
@@ -256,5 +260,5 @@ def install_plugin(store: StateStore, plugin: Plugin) -> None:
 
 
 def uninstall_plugin(store: StateStore, plugin: Plugin) -> None:
-    """Drop a plugin's keys, and their values unless retained."""
+    """Remove a plugin's keys, and their values unless these are retained."""
     store.uninstall(plugin.id)

@@ -1,4 +1,7 @@
-"""The shapes of behaviour: context in, command out, nothing changed in between."""
+"""The types of hooks and handlers, and the Protocols of plugins.
+
+A hook gets a context and returns a command; it changes nothing itself.
+"""
 
 from __future__ import annotations
 
@@ -19,30 +22,29 @@ from awaken.state.snapshot import Snapshot
 from awaken.state.store import StateStore
 
 PhaseHook = Callable[[PhaseContext], Awaitable[Command | None]]
-"""Sees a frozen snapshot. It may be called twice when two hooks want one exclusive key."""
+"""Called in a phase, with a frozen snapshot; called again if another hook wrote a key it wants."""
 
 HookGuard = Callable[[Snapshot], bool]
-"""Whether a hook has anything to do. One that has not is not called, and a phase none of whose
-hooks has is not run at all."""
+"""Whether a hook has work to do; if not, the hook is not called."""
 
 ToolGateHook = Callable[[PhaseContext], Awaitable[ToolInterceptPayload | None]]
-"""Looks at a call before it runs. Pure: it may be asked again."""
+"""Decides about a tool call before it runs. It may be called again, so it must have no effects."""
 
 ToolPolicyHook = Callable[[ToolPolicyContext], Awaitable[ToolPolicyDecision]]
-"""A gate that sees the call alone."""
+"""A gate that sees only the tool call, not the state."""
 
 RequestTransform = Callable[[Sequence[Message], Sequence[ToolDescriptor]], Sequence[Message]]
-"""Rewrites the messages of one request; the log stays as it is."""
+"""Rewrites the messages of one request; the message log does not change."""
 
 ActionHandler = Callable[[PhaseContext, Any], Awaitable[Command | None]]
-"""Does a scheduled action's work."""
+"""Carries out a scheduled action."""
 
 EffectHandler = Callable[[Any, Snapshot], Awaitable[None]]
-"""Sees an effect, after the commit it belongs to."""
+"""Called with an effect, after the commit it belongs to."""
 
 
 class ConfigSchema(msgspec.Struct, frozen=True, kw_only=True):
-    """A section of the agent's spec that a plugin reads, and what it must look like."""
+    """A section of the agent's spec that a plugin reads, with its JSON schema."""
 
     key: str
     json_schema: Json
@@ -51,33 +53,33 @@ class ConfigSchema(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plugin(Protocol):
-    """Brings behaviour to an agent. `id` is what `plugin_ids` and hook filters name."""
+    """Adds behaviour to an agent. An agent's `plugin_ids` and hook filters use its `id`."""
 
     @property
     def id(self) -> str: ...
 
     def register(self, registrar: Any, /) -> None:
-        """Tell the `Registrar` what the plugin brings."""
+        """Register the plugin's hooks, tools, keys and so on with a `Registrar`."""
         ...
 
 
 @runtime_checkable
 class RunScoped(Protocol):
-    """A plugin that keeps something of a run in itself: every run gets its own instance."""
+    """A plugin that holds data of a run: every run gets an instance of its own."""
 
     def for_run(self) -> Plugin: ...
 
 
 @runtime_checkable
 class BindsRuntimeContext(Protocol):
-    """A plugin that wants to know the run's store and inbox, once, before anything else."""
+    """A plugin that gets the run's state store and inbox, once, before its hooks are called."""
 
     def bind_runtime_context(self, store: StateStore, owner_inbox: InboxSender | None) -> None: ...
 
 
 @runtime_checkable
 class Activates(Protocol):
-    """A plugin that writes state when its agent takes over, and when another does."""
+    """A plugin that writes state when its agent becomes active, and when another one does."""
 
     def on_activate(self, agent_spec: AgentSpec, batch: MutationBatch) -> None: ...
 
@@ -86,10 +88,10 @@ class Activates(Protocol):
 
 @runtime_checkable
 class Closes(Protocol):
-    """A plugin that has work of its own under way, to be ended when the runtime is closed."""
+    """A plugin with tasks of its own, which end when the runtime is closed."""
 
     async def close(self, *, leave: bool = False) -> None:
-        """End it and wait; with `leave`, what another process can take up is left to it."""
+        """End the tasks and wait; with `leave`, keep what another process can continue."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What a plugin brings."""
+"""The registrar, with which a plugin registers what it adds to an agent."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _DECISIONS = get_args(ToolPolicyDecision)
 
 
 class HookEntry(msgspec.Struct, frozen=True):
-    """A hook or gate and the plugin it came from."""
+    """A hook, gate or transform, and the id of its plugin."""
 
     plugin_id: str
     call: Any
@@ -52,7 +52,7 @@ class HookEntry(msgspec.Struct, frozen=True):
 
 
 class Registrar:
-    """Collects one plugin's contributions. Twice the same name is an error at once."""
+    """Collects what one plugin registers. Registering a name twice raises at once."""
 
     def __init__(self, plugin_id: str) -> None:
         self.plugin_id = plugin_id
@@ -68,73 +68,75 @@ class Registrar:
         self.services: dict[type, object] = {}
 
     def key(self, key: StateKey[Any, Any], options: StateKeyOptions | None = None) -> None:
-        """Keep a typed value in the run's or the thread's state."""
+        """Register a state key."""
         if key.name in self.keys:
             raise KeyAlreadyRegistered(key.name)
         self.keys[key.name] = KeyRegistration.of(key, options)
 
     def profile_key(self, key: ProfileKey[Any]) -> None:
-        """Keep typed values that outlive threads."""
+        """Register a profile key, for values that are kept longer than threads."""
         if key.namespace in self.profile_keys:
             raise KeyAlreadyRegistered(key.namespace)
         self.profile_keys[key.namespace] = key
 
     def action(self, spec: ScheduledActionSpec[P], handler: ActionHandler) -> None:
-        """Do the work of a scheduled action."""
+        """Register the handler of a scheduled action."""
         if spec.key in self.actions:
             raise HandlerAlreadyRegistered(spec.key)
         self.actions[spec.key] = (spec, _awaited(handler))
 
     def effect(self, spec: EffectSpec[P], handler: EffectHandler) -> None:
-        """See an effect after its commit."""
+        """Register the handler of an effect."""
         if spec.key in self.effects:
             raise EffectHandlerAlreadyRegistered(spec.key)
         self.effects[spec.key] = (spec, _awaited(handler))
 
     def hook(self, phase: Phase, hook: PhaseHook, *, when: HookGuard | None = None) -> None:
-        """Be called in a phase; with `when`, a quick look at the state may spare the call.
+        """Register a hook for a phase; it is called only if `when`, if given, returns true.
 
         Raises:
-            ConfigError: the phase is `tool_gate`, which belongs to gates and policies.
+            ConfigError: the phase is `tool_gate`, which takes gates and policies instead.
         """
         given: Any = phase
         if not isinstance(given, Phase):
             raise ConfigError(
-                f"plugin {self.plugin_id!r} hooks into {phase!r}: give a member of awaken.Phase"
+                f"plugin {self.plugin_id!r} registers a hook for {phase!r}, which is not a phase: "
+                "give a member of awaken.Phase"
             )
         if phase is Phase.TOOL_GATE:
             raise ConfigError(
-                f"plugin {self.plugin_id!r} hooks into tool_gate: call registrar.gate instead"
+                f"plugin {self.plugin_id!r} registers a hook for tool_gate: call registrar.gate "
+                "instead"
             )
         self.hooks.append((phase, HookEntry(self.plugin_id, _awaited(hook), when)))
 
     def gate(self, hook: ToolGateHook) -> None:
-        """Look at every call before it runs."""
+        """Register a gate: it decides about every tool call before the call runs."""
         look = _awaited(hook)
 
         async def gate(ctx: PhaseContext) -> ToolInterceptPayload | None:
-            # What is no verdict must not be taken for silence, nor leave the call unanswered.
+            # An answer of a wrong type is an error: it must not count as "no objection".
             return _expected(await look(ctx), _VERDICTS)
 
         self.gates.append(HookEntry(self.plugin_id, gate))
 
     def policy(self, hook: ToolPolicyHook) -> None:
-        """Decide about every call from what the call itself says."""
+        """Register a policy: a gate that sees only the tool call."""
         decide = _awaited(hook)
 
         async def gate(ctx: PhaseContext) -> ToolInterceptPayload | None:
             verdict = policy_payload(_expected(await decide(ctx.policy_context()), _DECISIONS))
-            # A policy cannot see that its question was answered; asking again would never end.
+            # A policy does not see that its question was answered, so it would ask for ever.
             answered = ctx.resume_input is not None
             return None if answered and isinstance(verdict, Suspend) else verdict
 
         self.gates.append(HookEntry(self.plugin_id, gate))
 
     def transform(self, transform: RequestTransform) -> None:
-        """Rewrite the messages of every request.
+        """Register a function that rewrites the messages of every request.
 
         Raises:
-            ConfigError: it is async; requests do not wait for it.
+            ConfigError: the function is async.
         """
         if inspect.iscoroutinefunction(transform):
             name = transform.__name__
@@ -144,7 +146,7 @@ class Registrar:
         self.transforms.append(HookEntry(self.plugin_id, transform))
 
     def tool(self, tool: Tool, *, spare: bool = False) -> None:
-        """Offer a tool to the agent; a `spare` one gives way to any other of its name."""
+        """Add a tool to the agent; any other tool of the same id replaces a `spare` one."""
         tool_id = tool.descriptor().id
         if tool_id in self.tools:
             raise ToolAlreadyRegistered(tool_id)
@@ -153,18 +155,21 @@ class Registrar:
             self.spare_tools.add(tool_id)
 
     def service(self, kind: type[P], service: P) -> None:
-        """Offer tools something to work with: `ctx.service(kind)` gives it to them.
+        """Offer an object to tools, which get it with `ctx.service(kind)`.
 
         Raises:
-            ConfigError: the plugin offers two of a kind.
+            ConfigError: the plugin offers two services of this class.
         """
         if kind in self.services:
-            raise ConfigError(f"plugin {self.plugin_id!r} offers two of {kind.__name__}")
+            raise ConfigError(
+                f"plugin {self.plugin_id!r} offers two services of class {kind.__name__}: "
+                "remove one of them"
+            )
         self.services[kind] = service
 
 
 def _awaited(call: Callable[..., Awaitable[P]]) -> Callable[..., Awaitable[P]]:
-    """A function of a plugin, or, of one that may not be async, one that says so when called."""
+    """The function itself if it is async, else a wrapper that raises if it returns no awaitable."""
     if inspect.iscoroutinefunction(call):
         return call
 
@@ -180,9 +185,10 @@ def _awaited(call: Callable[..., Awaitable[P]]) -> Callable[..., Awaitable[P]]:
 
 
 def _expected(answer: P, kinds: tuple[type, ...]) -> P:
-    """
+    """The answer, if it is an instance of one of the classes.
+
     Raises:
-        TypeError: it is none of them.
+        TypeError: it is not.
     """
     if not isinstance(answer, kinds):
         names = ", ".join(kind.__name__ for kind in kinds)

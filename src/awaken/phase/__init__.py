@@ -1,1 +1,1 @@
-"""Running a phase: gather what hooks want, commit it, work off scheduled actions."""
+"""Running a phase: call its hooks, commit their commands, carry out scheduled actions."""

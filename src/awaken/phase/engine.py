@@ -1,4 +1,4 @@
-"""Phases over one store: gather, execute, effects."""
+"""Runs the phases of a run: hooks first, then scheduled actions, then effects."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ log = logging.getLogger("awaken.phase")
 
 
 class EffectCounts(msgspec.Struct, kw_only=True):
-    """What became of a phase's effects."""
+    """How many effects of a phase were tried, how many succeeded and how many failed."""
 
     attempted: int = 0
     dispatched: int = 0
@@ -48,7 +48,7 @@ class EffectCounts(msgspec.Struct, kw_only=True):
 
 
 class PhaseReport(msgspec.Struct, kw_only=True):
-    """What a phase did; an idle one took one round."""
+    """What a phase did. A phase without actions counts one round."""
 
     phase: Phase
     rounds: int = 1
@@ -60,7 +60,7 @@ class PhaseReport(msgspec.Struct, kw_only=True):
 
 
 class PhaseRuntime:
-    """Runs the phases of one run. Phases never overlap; effects run after them."""
+    """Runs the phases of one run. Phases never overlap; a phase's effects run after it."""
 
     __slots__ = ("_next_action_id", "_running", "_waiting", "has_actions", "store")
 
@@ -73,7 +73,7 @@ class PhaseRuntime:
         self._next_action_id = 0
 
     def look_for_actions(self) -> None:
-        """Learn of actions that came with a restored state."""
+        """Check for queued actions, after a state was restored."""
         queued = self.store.read(PENDING_ACTIONS)
         self.has_actions = bool(queued)
 
@@ -85,11 +85,11 @@ class PhaseRuntime:
         seed: Command | None = None,
         max_rounds: int = DEFAULT_MAX_ROUNDS,
     ) -> PhaseReport:
-        """Ask the phase's hooks, commit what they want behind `seed`, and work off its actions.
+        """Call the phase's hooks, commit `seed` and their commands, and carry out its actions.
 
         Raises:
             Cancelled: the run's token is cancelled; what was committed stays.
-            StateError: a hook failed, a command was refused, or actions never settle.
+            StateError: a hook failed, a command was refused, or actions kept scheduling new ones.
         """
         _check_token(ctx)
         report = PhaseReport(phase=ctx.phase)
@@ -122,7 +122,7 @@ class PhaseRuntime:
         return report
 
     async def _wait_for_turn(self) -> None:
-        """Phases never overlap; almost always there is nobody to wait for."""
+        """Wait until no other phase runs. Phases never overlap; they rarely have to wait."""
         while self._running:
             turn = asyncio.get_running_loop().create_future()
             self._waiting.append(turn)
@@ -138,15 +138,15 @@ class PhaseRuntime:
     def _wake_next(self) -> None:
         while self._waiting:
             turn = self._waiting.pop(0)
-            if not turn.done():  # its phase may have been given up this very moment
+            if not turn.done():  # the waiting phase may just have been cancelled
                 turn.set_result(None)
                 return
 
     async def collect_commands(self, env: ExecutionEnv, ctx: PhaseContext) -> Command:
-        """What the phase's hooks want, nothing committed.
+        """The commands of the phase's hooks as one, not committed.
 
         Raises:
-            ParallelMergeConflict: two of them want one exclusive key.
+            ParallelMergeConflict: two hooks write the same exclusive key.
         """
         return await gather.collect_commands(env.hooks[ctx.phase], ctx, self.store)
 
@@ -162,7 +162,7 @@ class PhaseRuntime:
         return counts
 
     def check_command(self, env: ExecutionEnv, command: Command) -> None:
-        """Raise what submitting the command would raise now; change nothing."""
+        """Raise the error that submitting the command would raise now; change nothing."""
         _check_handlers(env, command)
         self.store.check(command.batch)
 
@@ -170,7 +170,7 @@ class PhaseRuntime:
         _check_handlers(env, command)
         batch = command.batch
         if command.actions:
-            # A copy: the command may be refused and submitted again.
+            # A copy, because the command may be refused and submitted again.
             batch = MutationBatch(batch.base_revision).extend(batch)
         for action in command.actions:
             item = QueuedAction(id=self._new_action_id(), action=action)
@@ -184,7 +184,7 @@ class PhaseRuntime:
         return [(effect, snapshot) for effect in command.effects]
 
     def _new_action_id(self) -> int:
-        # The queue may have been restored: go on behind the highest id in it.
+        # The queue may have been restored, so new ids continue after the highest one in it.
         if self._next_action_id == 0:
             queued = self.store.read(PENDING_ACTIONS) or ()
             self._next_action_id = max((item.id for item in queued), default=0)
@@ -225,7 +225,7 @@ class PhaseRuntime:
     async def _work_off(
         self, env: ExecutionEnv, ctx: PhaseContext, item: QueuedAction, submit: gather.Submit
     ) -> bool:
-        """Do one action's work; a failure is kept in the state, and the phase goes on."""
+        """Carry out one action. Returns `False` if it failed; the state records the failure."""
         spec, handler = env.actions[item.action.key]
         try:
             payload = spec.decode(item.action.payload)

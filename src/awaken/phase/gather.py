@@ -1,8 +1,8 @@
-"""Asking the hooks of a phase, side by side, and settling what they want.
+"""Calling the hooks of a phase in parallel, and committing their commands.
 
-All hooks see one frozen snapshot. Those that write different keys, or share commutative ones,
-go into one commit. Of two that want one exclusive key the first wins, and the other is asked
-again afterwards; so hooks must be able to be asked twice.
+All hooks see the same frozen snapshot. Commands that write different keys, or only share
+commutative ones, go into one commit. If two hooks write the same exclusive key, the first one
+wins and the other hook is called again afterwards; so a hook must allow being called twice.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from awaken.state.merge import merge_parallel
 from awaken.state.store import StateStore
 
 ATTEMPTS = 8
-"""How often a phase is asked again because somebody outside it wrote the same exclusive key."""
+"""How often hooks are called because other code keeps writing the same exclusive key."""
 
 Submit = Callable[[Command], None]
 
 
 async def ask(hook: HookEntry, ctx: PhaseContext) -> Command | None:
-    """One hook's command, made from the context's snapshot.
+    """The command of one hook, with the revision of the context's snapshot.
 
     Raises:
-        HookFailed: it raised.
+        HookFailed: the hook raised, or returned something else.
     """
     try:
         command: Command | None = await hook.call(ctx)
@@ -45,13 +45,13 @@ async def ask(hook: HookEntry, ctx: PhaseContext) -> Command | None:
         why = TypeError(f"a hook returns a Command or None, not {type(command).__name__}")
         raise HookFailed(hook.plugin_id, ctx.phase, why)
     if command.batch.base_revision is None:
-        # A copy: the hook may keep one command and answer with it every time.
+        # A copy, because a hook may return the same command object every time.
         return Command(ctx.snapshot.revision).extend(command)
     return command
 
 
 async def ask_all(hooks: Sequence[HookEntry], ctx: PhaseContext) -> list[Command | None]:
-    """Every hook's command, in registration order; the first error in that order is raised."""
+    """The commands of all hooks in registration order; raises the first error in that order."""
     if not hooks:
         return []
     async with asyncio.TaskGroup() as group:
@@ -64,7 +64,7 @@ async def ask_all(hooks: Sequence[HookEntry], ctx: PhaseContext) -> list[Command
 
 
 async def _kept(hook: HookEntry, ctx: PhaseContext) -> Command | StateError | None:
-    # An error is kept as a value: all hooks run to their end, whoever fails.
+    # The error is returned, not raised, so that all hooks run to their end.
     try:
         return await ask(hook, ctx)
     except StateError as error:
@@ -74,10 +74,10 @@ async def _kept(hook: HookEntry, ctx: PhaseContext) -> Command | StateError | No
 async def collect_commands(
     hooks: Sequence[HookEntry], ctx: PhaseContext, store: StateStore
 ) -> Command:
-    """What the hooks want, as one command, nothing committed.
+    """The commands of the hooks as one, not committed.
 
     Raises:
-        ParallelMergeConflict: two of them want one exclusive key.
+        ParallelMergeConflict: two hooks write the same exclusive key.
     """
     answers = await ask_all(hooks, ctx) if hooks else []
     return merge_parallel([c for c in answers if c], store.merge_strategy)
@@ -90,10 +90,11 @@ async def settle(
     submit: Submit,
     seed: Command | None = None,
 ) -> None:
-    """Ask the hooks and submit what they want, `seed` first.
+    """Call the hooks and submit their commands, after `seed`.
 
     Raises:
-        StateError: a hook failed, or outside writers kept winning; what was submitted stays.
+        StateError: a hook failed, or other code wrote the same keys `ATTEMPTS` times; what was
+            submitted stays.
     """
     for attempt in range(ATTEMPTS):
         if ctx.snapshot is not store.snapshot():
@@ -114,7 +115,7 @@ async def settle(
 
 
 def _busy(hooks: Sequence[HookEntry], ctx: PhaseContext) -> Sequence[HookEntry]:
-    """The hooks that have something to do; one that is alone then needs no task.
+    """The hooks that have work to do, as their guards say.
 
     Raises:
         HookFailed: a guard raised.
@@ -137,7 +138,7 @@ def _split(
     store: StateStore,
     seed: Command | None,
 ) -> tuple[Command, list[HookEntry]]:
-    """The commands that go together, joined, and the hooks that must wait their turn."""
+    """The commands that do not conflict, joined, and the hooks to call again after them."""
     if seed is None and len(answers) == 1:
         return answers[0] or Command(), []
     joined = Command()

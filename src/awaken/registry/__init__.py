@@ -1,4 +1,4 @@
-"""Specs in, resolved agents out."""
+"""Registries of agents, tools and models, and the resolver that makes agents ready to run."""
 
 from awaken.registry.registries import MapRegistry, RegistryHandle, RegistrySet
 from awaken.registry.resolve import RegistryResolver

@@ -1,4 +1,4 @@
-"""What is known: agents, tools, models, providers, plugins, backends."""
+"""Registries of agents, tools, models, pools, providers, plugins and backends."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class MapRegistry(Generic[T]):
-    """Things by id. A second one of an id is refused; ids list in order."""
+    """Items by id. An id can be registered once; `ids` is sorted."""
 
     def __init__(self, kind: str, items: Iterable[tuple[str, T]] = ()) -> None:
         self.kind = kind
@@ -29,7 +29,7 @@ class MapRegistry(Generic[T]):
         """
         Raises:
             RegistryConflict: the id is taken.
-            BuildError: it is blank.
+            BuildError: the id is blank.
         """
         if not id.strip():
             raise BuildError(f"{self.kind} id {id!r} is blank: give it a name")
@@ -48,7 +48,7 @@ class MapRegistry(Generic[T]):
 
 
 class RegistrySet:
-    """All registries a run resolves from. Filled once, then only read."""
+    """All registries that agents are resolved from. Filled once, then only read."""
 
     def __init__(self) -> None:
         self.agents: MapRegistry[AgentSpec] = MapRegistry("agent")
@@ -61,7 +61,7 @@ class RegistrySet:
 
 
 class RegistryHandle(Generic[T]):
-    """The current set; replacing it affects later runs only."""
+    """Holds the current registries; replacing them affects later runs only."""
 
     def __init__(self, first: T) -> None:
         self._current = first

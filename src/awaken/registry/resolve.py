@@ -1,4 +1,4 @@
-"""Making an agent ready: model, plugins, environment, tools."""
+"""Resolving an agent: from its spec to its model, plugins, environment and tools."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ InBackground = Callable[[Tool], Tool]
 
 
 class WrapExecutor(Protocol):
-    """Puts something (retries, say) around what asks an agent's model, or its pool's models."""
+    """Wraps the executor of an agent's model, or those of its pool, for example with retries."""
 
     def __call__(
         self, spec: AgentSpec, models: Sequence[ModelAndProvider], pool: ModelPoolSpec | None
@@ -54,10 +54,10 @@ class WrapExecutor(Protocol):
 
 
 class RegistryResolver:
-    """Resolves agents from one set of registries, for as long as a run lives.
+    """Resolves agents from one set of registries.
 
-    What knows more than registries is handed in: the plugins every agent has, the wrapping of
-    model executors, the maker of delegate tools, and that of tools that run in the background.
+    The caller passes in what registries do not have: the plugins of every agent, the wrapper of
+    model executors, and the functions that make delegate tools and background tools.
     """
 
     def __init__(
@@ -81,11 +81,11 @@ class RegistryResolver:
         return self.registries.agents.ids()
 
     def resolve(self, agent_id: str) -> ResolvedAgent:
-        """A local agent, ready to run.
+        """A local agent that is ready to run.
 
         Raises:
             AgentNotFound: no such agent.
-            ResolveError: what it asks for is missing or does not fit.
+            ResolveError: something the agent names is missing or does not fit.
         """
         ready = self._ready.get(agent_id)
         if ready is not None:
@@ -99,7 +99,7 @@ class RegistryResolver:
         return agent
 
     def resolve_execution(self, agent_id: str) -> ResolvedExecution:
-        """An agent, wherever it runs; for a remote one, models and tools are not looked at."""
+        """A local or remote agent; the models and tools of a remote one are not resolved."""
         spec = self._spec(agent_id)
         if spec.endpoint is None:
             return self.resolve(agent_id)
@@ -109,11 +109,11 @@ class RegistryResolver:
         return self._remote[agent_id]
 
     def resolve_model(self, spec: AgentSpec) -> ResolvedModel:
-        """The model a specification names.
+        """The model or pool that a spec names.
 
         Raises:
-            ModelNotFound, ProviderNotFound: nobody registered it.
-            ModelPriceUnknown: the agent may spend money, and nobody knows what its model costs.
+            ModelNotFound, ProviderNotFound: it is not registered.
+            ModelPriceUnknown: the agent has a money budget, and its model has no price.
         """
         pool = self.registries.pools.get(spec.model_id)
         ids = [spec.model_id] if pool is None else [member.model_id for member in pool.members]
@@ -123,7 +123,9 @@ class RegistryResolver:
         if self._wrap_executor is not None:
             executor = self._wrap_executor(spec, found, pool)
         elif pool is not None:
-            raise ResolveFailed(f"nobody here asks pools: model pool {pool.id!r} cannot be used")
+            raise ResolveFailed(
+                f"model pool {pool.id!r} cannot be used: this resolver has no wrap_executor"
+            )
         return ResolvedModel(
             upstream_model=model.upstream_model if pool is None else pool.id,
             executor=executor,
@@ -144,8 +146,11 @@ class RegistryResolver:
         return model, provider
 
     def _spec(self, agent_id: str) -> AgentSpec:
-        """The agent of that id; one of a source by `source/id`, or by its id alone if no agent here
-        has it."""
+        """The spec of an agent id.
+
+        An agent of a remote source is found as `source/id`, or by the id alone if there is no
+        local agent with that id.
+        """
         agents = self.registries.agents
         spec = agents.get(agent_id) or agents.get(agent_id.removeprefix("local/"))
         if spec is None and "/" not in agent_id:
@@ -254,7 +259,7 @@ def _add(tools: dict[str, Tool], tool_id: str, tool: Tool, sources: str) -> None
 
 
 def _check_sections(spec: AgentSpec, plugins: Sequence[Plugin]) -> None:
-    """Hold every section against the schema of the plugin that reads it."""
+    """Check every section against the schema of the plugin that reads it."""
     claimed = {"retry"}
     for plugin in plugins:
         if not isinstance(plugin, Configured):

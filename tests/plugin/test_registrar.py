@@ -158,5 +158,5 @@ def test_a_hook_into_the_gate_is_told_to_be_a_gate() -> None:
     async def look(_: PhaseContext) -> None:
         return None
 
-    with pytest.raises(ConfigError, match=r"'p' registers a hook for tool_gate: call registrar\.gate"):
+    with pytest.raises(ConfigError, match=r"hook for tool_gate: call registrar\.gate"):
         Registrar("p").hook(Phase.TOOL_GATE, look)

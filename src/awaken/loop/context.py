@@ -182,7 +182,7 @@ class Context:
                 self._keep()
         return folded
 
-    def tell(self, event_type: str, task_id: str, payload: Mapping[str, Json]) -> None:
+    def emit(self, event_type: str, task_id: str, payload: Mapping[str, Json]) -> None:
         told = custom_event(task_id, event_type, dict(payload))
         event = ActivitySnapshot(message_id=task_id, activity_type=event_type, content=told)
         self._run.journal.note_transient(event)

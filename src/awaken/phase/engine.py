@@ -107,7 +107,7 @@ class PhaseRuntime:
         try:
             hooks = env.hooks[ctx.phase]
             if hooks:
-                await gather.settle(hooks, ctx, self.store, submit, seed)
+                await gather.ask_and_submit(hooks, ctx, self.store, submit, seed)
             elif seed:
                 submit(seed)
             _check_token(ctx)

@@ -83,7 +83,7 @@ async def collect_commands(
     return merge_parallel([c for c in answers if c], store.merge_strategy)
 
 
-async def settle(
+async def ask_and_submit(
     hooks: Sequence[HookEntry],
     ctx: PhaseContext,
     store: StateStore,

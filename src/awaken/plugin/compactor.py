@@ -26,7 +26,7 @@ class Folded(msgspec.Struct, frozen=True):
     seq: int | None
 
 
-class Talk(Protocol):
+class LiveConversation(Protocol):
     """The conversation of a running run, between two steps.
 
     `policy` is the active agent's, within its model's limits.
@@ -66,7 +66,7 @@ class Talk(Protocol):
         """
         ...
 
-    def tell(self, event_type: str, task_id: str, payload: Mapping[str, Json]) -> None:
+    def emit(self, event_type: str, task_id: str, payload: Mapping[str, Json]) -> None:
         """Emit an event to clients, with the next commit."""
         ...
 
@@ -86,6 +86,6 @@ class Talk(Protocol):
 class Compactor(Protocol):
     """A plugin service that the loop calls before each step."""
 
-    def before_step(self, talk: Talk) -> None:
+    def before_step(self, talk: LiveConversation) -> None:
         """Shorten the conversation if needed; slow work must go into a task of its own."""
         ...

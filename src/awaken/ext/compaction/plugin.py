@@ -20,7 +20,7 @@ from awaken.ext.compaction.state import (
     Skip,
 )
 from awaken.ext.compaction.summary import Job, Jobs, summarise
-from awaken.plugin.compactor import Compactor, Talk
+from awaken.plugin.compactor import Compactor, LiveConversation
 from awaken.plugin.hook import ConfigSchema
 from awaken.plugin.registrar import Registrar
 
@@ -60,7 +60,7 @@ class CompactionPlugin:
         """Give up what is under way: the next run of each thread begins anew."""
         await self._jobs.close()
 
-    def before_step(self, talk: Talk) -> None:
+    def before_step(self, talk: LiveConversation) -> None:
         """Swap in a summary that is there, or have one made if it is time."""
         state = talk.store.read(COMPACTION)
         if state is not None and state.in_flight is not None:
@@ -78,7 +78,7 @@ class CompactionPlugin:
 
     # -- beginning ----------------------------------------------------------------------------
 
-    def _begin(self, talk: Talk) -> None:
+    def _begin(self, talk: LiveConversation) -> None:
         config = _config(talk)
         if config.mode == "off":
             return
@@ -94,18 +94,18 @@ class CompactionPlugin:
         talk.store.update(COMPACTION, Begin(flight=flight))
         self._jobs.start(thread_id, task_id, found, summarise(talk, found, config))
         about = {"boundary_message_id": found.boundary_message_id, "tokens": found.tokens}
-        talk.tell(STARTED, task_id, about)
+        talk.emit(STARTED, task_id, about)
 
     # -- taking in ----------------------------------------------------------------------------
 
-    def _take(self, talk: Talk, job: Job) -> None:
+    def _take(self, talk: LiveConversation, job: Job) -> None:
         self._jobs.drop(talk.identity.thread_id)
         outcome = job.future.result()
         about = {"boundary_message_id": job.boundary_message_id}
         if outcome.error is not None:
             log.warning("thread %s: no summary: %s", talk.identity.thread_id, outcome.error)
             talk.store.update(COMPACTION, Fail(mishap=_mishap(talk, job, outcome.error)))
-            return talk.tell(FAILED, job.task_id, {**about, "error": outcome.error})
+            return talk.emit(FAILED, job.task_id, {**about, "error": outcome.error})
         summary = summary_message(outcome.text, talk.ids.new())
         before, after = job.tokens, talk.counter.message(summary)
         savings = 1 - after / before
@@ -113,7 +113,7 @@ class CompactionPlugin:
             talk.store.update(COMPACTION, Skip(mishap=_mishap(talk, job, MIN_SAVINGS)))
             ppm = int(savings * 1_000_000)
             told = {**about, "reason": MIN_SAVINGS, "savings_ppm": ppm}
-            return talk.tell(SKIPPED, job.task_id, told)
+            return talk.emit(SKIPPED, job.task_id, told)
         folded = talk.fold(job.boundary_message_id, summary)
         if folded is None:
             talk.store.update(COMPACTION, Forget(task_id=job.task_id))
@@ -128,10 +128,10 @@ class CompactionPlugin:
         )
         talk.store.update(COMPACTION, Complete(task_id=job.task_id, boundary=boundary))
         told = {**about, "summary_message_id": summary.id, "pre_tokens": before}
-        return talk.tell(COMPACTED, job.task_id, {**told, "post_tokens": after})
+        return talk.emit(COMPACTED, job.task_id, {**told, "post_tokens": after})
 
 
-def _config(talk: Talk) -> CompactionConfig:
+def _config(talk: LiveConversation) -> CompactionConfig:
     """The section of the agent that speaks; its schema was looked at when it was resolved."""
     try:
         return talk.spec.config(SECTION, CompactionConfig)
@@ -140,7 +140,7 @@ def _config(talk: Talk) -> CompactionConfig:
         return CompactionConfig()
 
 
-def _mishap(talk: Talk, job: Job, reason: str) -> CompactionMishap:
+def _mishap(talk: LiveConversation, job: Job, reason: str) -> CompactionMishap:
     return CompactionMishap(
         task_id=job.task_id,
         boundary_message_id=job.boundary_message_id,

@@ -17,7 +17,7 @@ from awaken.domain.message import Message, Text
 from awaken.errors import AwakenError, describe
 from awaken.ext.compaction.config import CompactionConfig
 from awaken.ext.compaction.plan import Plan
-from awaken.plugin.compactor import Talk
+from awaken.plugin.compactor import LiveConversation
 
 DEADLINE = 300.0
 """Seconds after which a summary is given up."""
@@ -34,7 +34,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
 
 
-async def summarise(talk: Talk, plan: Plan, config: CompactionConfig) -> Outcome:
+async def summarise(talk: LiveConversation, plan: Plan, config: CompactionConfig) -> Outcome:
     """Ask a model for the summary that was planned."""
     try:
         async with asyncio.timeout(DEADLINE):
@@ -52,7 +52,7 @@ async def summarise(talk: Talk, plan: Plan, config: CompactionConfig) -> Outcome
     return Outcome(text=text) if text else Outcome(error="the summary was empty")
 
 
-def _request(talk: Talk, plan: Plan, config: CompactionConfig) -> InferenceRequest:
+def _request(talk: LiveConversation, plan: Plan, config: CompactionConfig) -> InferenceRequest:
     room = (
         talk.policy.max_context_tokens
         - config.summary_max_tokens

@@ -35,7 +35,7 @@ def test_an_address_names_a_file_and_its_options(address: str, expected: Address
         ("postgres://db", "'postgres://db' is not an SQLite address: write sqlite:///file.db"),
         ("awaken.db", "write sqlite:///file.db"),
         ("sqlite:awaken.db", "write sqlite:///file.db"),
-        ("sqlite://awaken.db", "has a host, and SQLite is a file"),
+        ("sqlite://awaken.db", "has a host, but SQLite is a local file"),
         ("sqlite:///", "names no file"),
         ("sqlite:///a.db?cache=shared", "option 'cache'"),
         ("sqlite:///a.db?synchronous=off", "synchronous='off' is not known: write 'full'"),

@@ -266,7 +266,7 @@ async def test_a_database_of_another_program_is_left_alone(path: Path) -> None:
         db.execute("CREATE TABLE theirs (x)")
     before = content(path)
 
-    assert "of another program: it was left as it is; name another file" in await refusal(path)
+    assert "of another program and was not changed: name another file" in await refusal(path)
     assert content(path) == before
     assert os.listdir(path.parent) == [path.name]
 

@@ -45,7 +45,7 @@ async def test_an_unknown_ticket_is_answered_with_those_that_wait(store: SqliteS
 
 async def test_a_name_of_several_is_answered_with_their_keys(store: SqliteStore) -> None:
     said = await why(store, ("same", YES()))
-    assert said == "it fits several open tickets, name one by its key: 'm:0', 'm:1'"
+    assert said == "several open tickets match, name one by its key: 'm:0', 'm:1'"
 
 
 async def test_a_second_answer_hears_of_the_first(store: SqliteStore) -> None:
@@ -72,8 +72,8 @@ async def test_a_late_answer_hears_when_the_ticket_expired(store: SqliteStore) -
 async def test_an_answer_to_something_else_hears_what_was_asked(store: SqliteStore) -> None:
     said = await why(store, ("m:2", YES(digest="of something else")))
     assert said == (
-        "it was given for 'of something else', and the question is 'of what was asked': "
-        "look at the ticket 'm:2' again"
+        "it answers the question with digest 'of something else', but the question now has "
+        "'of what was asked': read the ticket 'm:2' again"
     )
 
 
@@ -82,4 +82,4 @@ async def test_a_ticket_nobody_needs_says_so(store: SqliteStore) -> None:
     await write(store, run=record("r", status=record("r").status.DONE))
 
     said = await why(store, ("m:2", YES()))
-    assert said == "the ticket is closed: the run waits for the answer no more"
+    assert said == "the ticket is closed: the run no longer waits for an answer"

@@ -1,4 +1,4 @@
-"""Threads in one SQLite file: durable, for one process or a few on one machine."""
+"""The SQLite store: durable, in one file, for one or a few processes on one machine."""
 
 from awaken.stores.sqlite.profile import SqliteProfiles
 from awaken.stores.sqlite.store import SqliteStore

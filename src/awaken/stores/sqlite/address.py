@@ -1,4 +1,4 @@
-"""`sqlite:///file.db?option=value` taken apart."""
+"""Parsing store addresses such as `sqlite:///file.db?synchronous=normal`."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ MEMORY = ":memory:"
 SYNCHRONOUS = ("full", "normal")
 
 _FORMS = (
-    "write sqlite:///file.db (beside you), sqlite:////var/lib/file.db (from the root) "
-    "or sqlite:///:memory:"
+    "write sqlite:///file.db (in the current directory), sqlite:////var/lib/file.db (an absolute "
+    "path) or sqlite:///:memory:"
 )
 
 
 class Address(NamedTuple):
-    """Where the file is, and how it is to be used."""
+    """The path of the file, and the options it is opened with."""
 
     path: str
     synchronous: str = "full"
@@ -26,16 +26,16 @@ class Address(NamedTuple):
 
 
 def address_of(path: str, synchronous: str, busy_timeout: object) -> Address:
-    """The options as the values they stand for.
+    """An address with its options checked and converted.
 
     Raises:
-        ConfigError: a value is not one of those an option takes.
+        ConfigError: an option has an invalid value.
     """
     level = synchronous.lower()
     if level not in SYNCHRONOUS:
         raise ConfigError(
             f"synchronous={synchronous!r} is not known: write 'full' (every commit is on disk "
-            "before it is answered) or 'normal' (a power failure may lose the last ones)"
+            "before it returns) or 'normal' (a power failure may lose the last commits)"
         )
     try:
         seconds = float(str(busy_timeout))
@@ -51,7 +51,7 @@ def address_of(path: str, synchronous: str, busy_timeout: object) -> Address:
 def parse_address(address: str) -> Address:
     """
     Raises:
-        ConfigError: it is no address of an SQLite file, or has an option nobody knows.
+        ConfigError: this is not the address of an SQLite file, or an option is unknown.
     """
     place, _, query = address.partition("?")
     scheme, colon, rest = place.partition(":")
@@ -60,7 +60,9 @@ def parse_address(address: str) -> Address:
     if rest == "//":
         path = MEMORY
     elif not rest.startswith("///"):
-        raise ConfigError(f"{shown_address(address)!r} has a host, and SQLite is a file: {_FORMS}")
+        raise ConfigError(
+            f"{shown_address(address)!r} has a host, but SQLite is a local file: {_FORMS}"
+        )
     else:
         path = unquote(rest[3:])
     if not path:

@@ -1,4 +1,4 @@
-"""Commands to a thread's owner: rows with ids that are never used twice."""
+"""Commands to thread owners, and outboxes, in the SQLite store. Command ids are never reused."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _replace = msgspec.structs.replace
 def pack_command(command: ThreadCommand) -> bytes:
     """
     Raises:
-        InvalidRecord: it holds decisions.
-        Serialization: a value in it cannot be written.
+        InvalidRecord: the command holds decisions.
+        Serialization: a value in it cannot be encoded.
     """
     check_sent(command)
     with writable(f"command to thread {command.thread_id!r}"):
@@ -33,7 +33,7 @@ def pack_command(command: ThreadCommand) -> bytes:
 
 
 def send(db: sqlite3.Connection, command: ThreadCommand, body: bytes) -> int:
-    """Keep a command for a thread that was written.
+    """Store a command and return its id; see `Commands.send`.
 
     Raises:
         NotFound: there is no such thread.
@@ -45,12 +45,12 @@ def send(db: sqlite3.Connection, command: ThreadCommand, body: bytes) -> int:
 
 
 def send_if_there(db: sqlite3.Connection, command: ThreadCommand, body: bytes) -> int | None:
-    """The same, where a thread that is not there needs no command."""
+    """Store a command and return its id, or `None` if there is no such thread."""
     thread = find_thread(db, command.thread_id)
     if thread is None:
         return None
     if command.kind is CommandKind.CANCEL and _is_over(db, thread.pk, command.run_id):
-        return 0  # no later commit of that run would take the cancel away
+        return 0  # that run has no later commit that would delete the cancel
     return add_command(db, thread.pk, command, body)
 
 
@@ -62,8 +62,11 @@ def _is_over(db: sqlite3.Connection, thread: int, run_id: str | None) -> bool:
 
 
 def add_command(db: sqlite3.Connection, thread: int, command: ThreadCommand, body: bytes) -> int:
-    """Keep a command; returns its id, or, of one whose key is known, that of the first if it is
-    still to be done, else 0."""
+    """Store a command and return its id.
+
+    If its key was used before, nothing is stored: returns the id of that command if it is still
+    pending, else 0.
+    """
     if command.key is not None:
         known = db.execute(queries.KNOWN_KEY, (thread, command.key)).fetchone()
         if known is not None:
@@ -78,7 +81,7 @@ def add_command(db: sqlite3.Connection, thread: int, command: ThreadCommand, bod
 def cancel_tree(
     db: sqlite3.Connection, owners: Owners, thread_id: str, at_ms: int
 ) -> Sequence[Thread]:
-    """Tell what is open in a thread and beneath it to end, unless that was told before."""
+    """Send a cancel to each open run of a thread and beneath it, unless one is pending already."""
     rows = [ThreadRow._make(row) for row in db.execute(queries.OPEN_TREE, (thread_id, thread_id))]
     for row in rows:
         run_id = row.open_run or ""
@@ -105,7 +108,7 @@ def commands_after(
 
 
 def note_outbox(db: sqlite3.Connection, thread: int, outbox: msgspec.Raw) -> None:
-    """Keep whether a thread has something to send."""
+    """Record whether a thread has unsent messages."""
     db.execute(queries.ADD_OUTBOX if has_pending(outbox) else queries.DROP_OUTBOX, (thread,))
 
 

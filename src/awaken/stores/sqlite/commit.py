@@ -1,6 +1,6 @@
-"""One commit, from its checks to its rows; and the right to make it.
+"""Writing a commit to the SQLite store, and claiming a thread.
 
-Every refusal comes before the first write, so commits of one transaction fail one by one.
+All checks come before the first write, so that one commit of a transaction can fail alone.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _DONE = RunStatus.DONE
 
 
 class _Head(NamedTuple):
-    """What `HEAD_AND_RUN` reads. Of a thread that is not there, everything is nothing."""
+    """The row of `HEAD_AND_RUN`. A missing thread or run has `None` in all its fields."""
 
     pk: int | None
     parent: str | None
@@ -50,7 +50,7 @@ class _Head(NamedTuple):
 
 
 def write_commit(db: sqlite3.Connection, packed: Packed) -> Committed:
-    """Check a commit against the head of its thread, and write it."""
+    """Check a commit against the head of its thread, then write it."""
     commit, run = packed.commit, packed.commit.run
     names = (commit.thread_id, run.run_id if run else None)
     head = _Head._make(db.execute(queries.HEAD_AND_RUN, names).fetchone())
@@ -89,7 +89,7 @@ def write_commit(db: sqlite3.Connection, packed: Packed) -> Committed:
 
 
 def _check(db: sqlite3.Connection, commit: ThreadCommit, head: _Head) -> str | None:
-    """Refuse what cannot be written; returns the parent the thread is to have from now on."""
+    """Raise if the commit cannot be written; returns the parent the thread gets, or `None`."""
     fence = commit.fence
     if fence is None:
         if head.owner is not None:
@@ -154,14 +154,14 @@ def _advance(
     position: int,
     snapshot: int,
 ) -> None:
-    """Bring the thread's head up to the commit."""
+    """Update the thread's head row."""
     run, latest = commit.run, head.latest_run
     open_run, active_run = head.open_run, head.active_run
     if run is not None:
         latest = run.run_id
         open_run, active_run = project_run(run, open_run, active_run)
     values = (
-        # A thread that was claimed first begins with its first commit all the same.
+        # A claim may have made the row; the thread is created by its first commit.
         head.created_at if head.position else commit.at_ms,
         commit.at_ms,
         (head.length or 0) + len(commit.messages),
@@ -173,7 +173,7 @@ def _advance(
         open_run,
         active_run,
     )
-    # A new run has no status yet, so that begins, too.
+    # A new run has no row yet, so its status differs too.
     if position == 1 or (run is not None and head.run_status != run.status.value):
         db.execute(queries.MOVE_THREAD, (*values, commit.at_ms, thread))
     else:
@@ -181,7 +181,7 @@ def _advance(
 
 
 def _settle_questions(db: sqlite3.Connection, packed: Packed, thread: int) -> None:
-    """Tickets and commands: what opened, what was carried out, what is sent, what is over."""
+    """Write the commit's tickets and commands; a finished run's cancels and tickets end."""
     commit = packed.commit
     for ticket, record in zip(commit.tickets, packed.tickets, strict=True):
         write_ticket(db, thread, ticket, record)
@@ -196,14 +196,14 @@ def _settle_questions(db: sqlite3.Connection, packed: Packed, thread: int) -> No
 
 
 def find_committed(db: sqlite3.Connection, commit: ThreadCommit) -> Committed | None:
-    """The answer to a commit that was made, told by its run's last one; nothing if it was not."""
+    """The result of a commit, found by its run's revision, or `None` if it was not written."""
     if commit.run is None:
         raise InvalidRecord("a commit without a run cannot be found again: read its thread")
     run = find_run(db, commit.run.run_id)
     if run is None or run.record().revision != commit.run.revision:
         return None
     (row,) = commits(db, run.thread, run.last_position, run.last_position)
-    # Another owner may have reached the same revision with something else.
+    # Another owner may have written the same revision with other content.
     if row.delta != pack(commit).delta:
         return None
     return Committed(commit.expected_length + len(commit.messages), row.first_event)
@@ -213,10 +213,10 @@ def find_committed(db: sqlite3.Connection, commit: ThreadCommit) -> Committed | 
 
 
 def write_claim(db: sqlite3.Connection, owners: Owners, thread_id: str, at_ms: int) -> Fence:
-    """Make this owner the one who writes the thread.
+    """Make this store the owner of the thread.
 
     Raises:
-        ThreadOwned: somebody who is alive, perhaps this owner itself, has it.
+        ThreadOwned: the thread has a live owner, which may be this store itself.
     """
     row = db.execute(queries.OWNER, (thread_id,)).fetchone()
     if row is not None and row[1] is not None and owners.is_alive(row[1]):

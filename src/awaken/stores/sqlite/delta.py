@@ -1,6 +1,6 @@
-"""What a commit adds, packed for its row, and the parts of it that readers ask for.
+"""The delta of a commit, encoded for its row, and decoded in the parts that readers need.
 
-Every part is a type of its own: a reader of messages never builds an event.
+Each part has its own type, so that reading messages does not decode events.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _replace = msgspec.structs.replace
 
 
 class StoredEvent(Value, frozen=True, kw_only=True):
-    """An event without what its row knows: thread, `seq`, and the run if it is the commit's."""
+    """An event without the values its row has: thread, `seq`, and the run if it is the same."""
 
     at_ms: int
     run_id: str | None = None
@@ -32,7 +32,7 @@ class StoredEvent(Value, frozen=True, kw_only=True):
 
 
 class Delta(Value, frozen=True, kw_only=True):
-    """A commit's row, as it is written."""
+    """The content of a commit's row."""
 
     run: str | None = None
     parent_run: str | None = None
@@ -44,7 +44,7 @@ class Delta(Value, frozen=True, kw_only=True):
 
 
 class Packed(msgspec.Struct, frozen=True, gc=False):
-    """A commit that passed all checks that need no store, and the texts of its rows."""
+    """A commit that passed the checks that need no database, with its rows encoded."""
 
     commit: ThreadCommit
     delta: bytes
@@ -54,10 +54,11 @@ class Packed(msgspec.Struct, frozen=True, gc=False):
 
 
 def pack(commit: ThreadCommit) -> Packed:
-    """
+    """Check and encode a commit.
+
     Raises:
-        InvalidRecord: it breaks a rule that can be seen without a store.
-        Serialization: a value in it cannot be written.
+        InvalidRecord: the commit breaks a rule that needs no database to check.
+        Serialization: a value in it cannot be encoded.
     """
     run = commit.run
     _check(commit, run)
@@ -82,9 +83,10 @@ def pack(commit: ThreadCommit) -> Packed:
 
 @contextmanager
 def writable(what: str) -> Iterator[None]:
-    """
+    """Name `what` in the error of a block that encodes values.
+
     Raises:
-        Serialization: a value met inside cannot be written as JSON.
+        Serialization: a value cannot be encoded as JSON.
     """
     try:
         yield
@@ -95,12 +97,12 @@ def writable(what: str) -> Iterator[None]:
 def _check(commit: ThreadCommit, run: RunRecord | None) -> None:
     ids = [message.id for message in commit.messages if message.id and message.id.strip()]
     if len(ids) != len(commit.messages):
-        raise InvalidRecord("a message without an id: give every message one")
+        raise InvalidRecord("a message has no id: give every message one")
     if len(set(ids)) != len(ids):
         twice = next(name for name in ids if ids.count(name) > 1)
-        raise InvalidRecord(f"message {twice!r} is twice in one commit: ids are unique")
+        raise InvalidRecord(f"two messages of a commit have the same id: {twice!r}")
     if run is None and (commit.run_state or commit.calls):
-        raise InvalidRecord("run state and calls need the run's record beside them")
+        raise InvalidRecord("a commit with run state or calls also needs the run's record")
     if run is not None and run.thread_id != commit.thread_id:
         raise InvalidRecord(
             f"run {run.run_id!r} belongs to thread {run.thread_id!r}, not to {commit.thread_id!r}"
@@ -113,7 +115,7 @@ def _check(commit: ThreadCommit, run: RunRecord | None) -> None:
 
 
 def _scalars(run: RunRecord) -> RunRecord:
-    """The record without what is read from the commits."""
+    """The record without the message ids and state, which are read from the commits."""
     output = run.output
     if output is not None and output.message_ids:
         output = RunMessageOutput(thread_id=output.thread_id, range=output.range)
@@ -151,7 +153,7 @@ class _Calls(Value, frozen=True):
 
 
 class Asking(Value, frozen=True):
-    """As much of a message as tells whether it asks for calls."""
+    """The part of a message that shows whether it has tool calls."""
 
     id: str
     role: Role
@@ -159,7 +161,7 @@ class Asking(Value, frozen=True):
 
 
 class Changes(Value, frozen=True):
-    """What a commit changed in state and ledger."""
+    """The state changes and ledger entries of a commit."""
 
     messages: tuple[Asking, ...] = ()
     run_state: dict[str, msgspec.Raw] = msgspec.field(default_factory=dict)
@@ -180,7 +182,7 @@ def changes_in(delta: bytes) -> Changes:
 
 
 def events_in(delta: bytes, thread_id: str, first_event: int) -> list[RunEvent]:
-    """The events of a row, complete again."""
+    """The events of a row, with thread, run and `seq`."""
     part = loads(delta, _Events)
     return [
         RunEvent(

@@ -1,4 +1,4 @@
-"""The threads behind an open store, and the doors to them from an event loop."""
+"""The operating-system threads of an open store, and how coroutines hand them work."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ T = TypeVar("T")
 
 
 class Engine:
-    """One opening of a file, from its first connection to the end of its threads."""
+    """An open database file: its connections, its threads, and what this store owns in it."""
 
     def __init__(self, address: Address, owner: str, watch: Watch) -> None:
         self.address = address
         self.owners = Owners(address.path, owner)
         self._unreleased: list[Fence] = []
-        # What this owner has claimed; touched by the writer alone. A claim that was rolled back may
-        # be among it: to release that changes nothing.
+        # What this store has claimed; used by the writer's thread only. It may include a claim
+        # that was rolled back: releasing that has no effect.
         self.held: set[Fence] = set()
         self.watch = watch
         self.unreadable = Unreadable()
         self._presence = Presence(address.path)
-        # A database in memory belongs to its connection: there is no second one to read by.
+        # A database in memory belongs to one connection, so there can be no second one to read.
         self._reader = (
             None
             if address.path == MEMORY
@@ -61,7 +61,7 @@ class Engine:
         alone: bool = False,
         ended: Callable[[BaseException | None], None] | None = None,
     ) -> T:
-        """Do work in a transaction, together with other waiting jobs."""
+        """Run `work` in a transaction, which other waiting jobs may share; see `Job`."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self.writer.put(
             Job(work, future=future, channels=channels, lost=lost, alone=alone, ended=ended)
@@ -69,23 +69,23 @@ class Engine:
         return await future
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do work that only reads, at one instant."""
+        """Run `work` in a read transaction: it sees the database at one instant."""
         self.writer.check()
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         (self._reader or self.writer).put(Job(work, future=future))
         return await future
 
     async def release(self, fence: Fence) -> None:
-        """Give a thread up. If that fails it is tried again: this owner lives, so no other could
-        ever take the thread."""
+        """Release a thread. A release that fails is tried again later: while this store is alive,
+        no other owner could claim the thread."""
         await self.write(partial(_release, [fence]), ended=partial(self._ended, [fence]))
 
     def release_later(self, fences: Sequence[Fence]) -> None:
-        """The same for a caller that does not wait. `fences` are read when their turn has come."""
+        """Release threads without waiting. `fences` is read when the job runs."""
         self.writer.put(Job(partial(_release, fences), ended=partial(self._ended, fences)))
 
     def release_again(self) -> None:
-        """Give up the threads that could not be given up before."""
+        """Try again to release the threads whose release failed."""
         if self._unreleased:
             fences, self._unreleased = self._unreleased, []
             self.release_later(fences)
@@ -97,12 +97,12 @@ class Engine:
             self._unreleased.extend(fences)
 
     def released(self, fence: Fence, error: BaseException | None) -> None:
-        """Hear of a commit that was to give a thread up; its caller knows if it did not."""
+        """Called when a commit with `release` has ended; its caller handles an error."""
         if error is None:
             self.held.discard(fence)
 
     async def wait(self, channel: str, since: int) -> int:
-        """Wait until the channel has a change behind number `since`, and return its number."""
+        """Wait until the channel has a change after number `since`, and return its number."""
         future = self.watch.wait(channel, since)
         if future is not None:
             try:
@@ -132,17 +132,19 @@ class Engine:
         return open_reader(self.address)
 
     def _finish(self, db: sqlite3.Connection) -> None:
-        """Give up what this owner holds, and leave one file behind."""
+        """Release what this store owns, and move the write-ahead log into the database file."""
         if self._reader is not None:
             self._reader.stop()
-        # If the disk refuses, the lock's end says the same: this owner is gone.
+        # If the disk refuses, giving up the lock file below tells others the same.
         with contextlib.suppress(sqlite3.Error, StoreUnavailable):
             self._presence.check()
             if self.held:
                 db.execute("BEGIN IMMEDIATE")
                 _release(list(self.held), db)
                 db.execute("COMMIT")
-            db.execute("PRAGMA busy_timeout = 0")  # whoever else is there will tidy up the log
+            db.execute(
+                "PRAGMA busy_timeout = 0"
+            )  # another process with the file open does it later
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self.owners.give_up()
 

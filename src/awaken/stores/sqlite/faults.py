@@ -1,4 +1,4 @@
-"""What SQLite complains of, in words that say what to do."""
+"""Translating SQLite's errors into ours, with texts that say what to do."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def code_of(error: BaseException) -> int:
 
 
 def explain(path: str, error: Exception, *, doing: str) -> Exception:
-    """The error a caller gets in place of SQLite's own, which is chained to it."""
+    """The error a caller gets instead of SQLite's own, which is chained to it."""
     answer = _translate(path, error, doing)
     if answer is not error:
         answer.__cause__ = error
@@ -25,22 +25,22 @@ def explain(path: str, error: Exception, *, doing: str) -> Exception:
 
 def _translate(path: str, error: Exception, doing: str) -> Exception:
     if isinstance(error, UnicodeError | OverflowError):
-        return Serialization(f"a value cannot be kept in {path}: {error}")
+        return Serialization(f"a value cannot be stored in {path}: {error}")
     if isinstance(error, msgspec.MsgspecError):
-        return Serialization(f"what is in {path} does not fit this version of awaken: {error}")
+        return Serialization(f"a row of {path} does not fit this version of awaken: {error}")
     if isinstance(error, OSError):
         return StoreUnavailable(
             f"a file beside {path} cannot be written: {error}; "
-            "make the directory writable, and see that the disk has space"
+            "make the directory writable, and check that the disk has space"
         )
     if isinstance(error, AwakenError):
         return error
     if isinstance(error, MemoryError):
         return StoreUnavailable(_TEXTS[sqlite3.SQLITE_NOMEM].format(path=path))
     if not isinstance(error, sqlite3.Error):
-        # A row that awaken would not have written: a text for a number, a number out of range.
+        # A row that awaken did not write: a text for a number, a number out of range.
         return Serialization(
-            f"database {path} could not be {doing}, for it holds what awaken never writes "
+            f"database {path} could not be {doing}: it has a row that awaken did not write "
             f"({type(error).__name__}: {error}): restore a copy"
         )
     code = code_of(error)
@@ -54,7 +54,7 @@ def _translate(path: str, error: Exception, doing: str) -> Exception:
 
 
 def why_not_opened(path: str, error: Exception | None = None) -> str:
-    """What about the path keeps the file from being opened."""
+    """Why the file at a path cannot be opened."""
     folder = os.path.dirname(path) or "."
     if os.path.isdir(path):
         return f"database {path} is a directory: name a file in it, such as {path}/awaken.db"
@@ -84,10 +84,10 @@ _TEXTS = {
         "database {path} may only be read: make the file and its directory writable for this user"
     ),
     sqlite3.SQLITE_PERM: "database {path} may not be used by this user: allow it (chmod, chown)",
-    sqlite3.SQLITE_FULL: ("no space is left for {path}: nothing was written; free some, and go on"),
+    sqlite3.SQLITE_FULL: "no space is left for {path}: nothing was written; free some disk space",
     sqlite3.SQLITE_IOERR: (
         "the disk failed under {path} ({error}): nothing was written; look at the system's log"
     ),
-    sqlite3.SQLITE_NOMEM: "no memory was left to use the database {path}",
-    sqlite3.SQLITE_TOOBIG: "a commit to {path} is larger than SQLite takes (1 GB)",
+    sqlite3.SQLITE_NOMEM: "not enough memory was left to use the database {path}",
+    sqlite3.SQLITE_TOOBIG: "a commit to {path} is larger than SQLite allows (1 GB)",
 }

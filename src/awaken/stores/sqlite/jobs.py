@@ -1,4 +1,4 @@
-"""A piece of work for a thread of the store, and the way its answer comes back."""
+"""Jobs for the store's operating-system threads, and how their results get back to event loops."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ T = TypeVar("T")
 
 
 class Job(Generic[T]):
-    """Work on a connection. One whose caller was cancelled is done all the same.
+    """Work on a connection. It is done even if its caller was cancelled.
 
     Args:
-        future: where the caller waits for the answer; none if no caller does.
-        channels: what changes with it, for those who watch.
-        lost: finds out what became of the work if SQLite cannot say.
-        alone: it is not put into a transaction with others.
-        ended: is told on the store's thread how the transaction ended: `None`, or the error. What
-            the process remembers of the database is changed there, and not in `work`, which may be
-            rolled back after it returned.
+        future: gets the result; `None` if no caller waits for it.
+        channels: the channels on which the work is a change; see `Watch`.
+        lost: finds out whether the work was written, if SQLite lost the answer.
+        alone: the work gets no transaction, and no other jobs beside it.
+        ended: called on the store's thread with the error of the transaction, or `None`. Here the
+            process updates what it knows of the database; not in `work`, which may be rolled back
+            after it returned.
     """
 
     __slots__ = ("alone", "channels", "ended", "error", "future", "lost", "value", "work")
@@ -46,7 +46,7 @@ class Job(Generic[T]):
         self.error: BaseException | None = None
 
     def finish(self, post: Post) -> None:
-        """Tell what came of it, once that is certain."""
+        """Report the result, once the transaction has ended."""
         if self.ended is not None:
             self.ended(self.error)
         if self.future is not None:
@@ -54,7 +54,7 @@ class Job(Generic[T]):
 
 
 class Post:
-    """Answers on their way to event loops: one wake-up for each loop, however many there are."""
+    """Collects results for event loops, and wakes each loop once for all of its results."""
 
     def __init__(self) -> None:
         self._letters: dict[asyncio.AbstractEventLoop, list[_Letter]] = {}
@@ -66,7 +66,7 @@ class Post:
 
     def send(self) -> None:
         for loop, letters in self._letters.items():
-            # A loop that was closed has nobody left who waits.
+            # A closed loop has no tasks left that wait.
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(_deliver, letters)
         self._letters = {}

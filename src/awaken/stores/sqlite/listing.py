@@ -1,4 +1,4 @@
-"""Lists, a page at a time. A cursor holds the last row's place, and belongs to one query only."""
+"""Lists in pages. A cursor holds the place of the last row, and is valid for one query only."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from awaken.stores.sqlite.rows import RunRow, ThreadRow
 from awaken.stores.sqlite.tickets import read_ticket
 
 _FEW = 1000
-"""So many threads are sorted for a page; of more, those that come first are looked for."""
+"""A page sorts up to so many threads; with more, it walks the list's own index instead."""
 
 _replace = msgspec.structs.replace
 _Query = RunQuery | ThreadQuery | TicketQuery
@@ -49,7 +49,7 @@ def list_threads(db: sqlite3.Connection, owners: Owners, query: ThreadQuery) -> 
     if last is None:
         rows = where.rows(db, columns, order, query)
     else:
-        # Two ranges of the index: the rest of that instant, and what was before it.
+        # Two ranges of the index: other threads with the same `active_at`, and earlier ones.
         rows = where.and_("active_at = ? AND id > ?", *last).rows(db, columns, order, query)
         if len(rows) <= query.limit:
             rows += where.and_("active_at < ?", last[0]).rows(db, columns, order, query)
@@ -61,8 +61,8 @@ def list_threads(db: sqlite3.Connection, owners: Owners, query: ThreadQuery) -> 
 
 
 def _threads_for(db: sqlite3.Connection, query: ThreadQuery) -> str:
-    """The table, and the index to walk along: one in the order of the list, unless few threads can
-    be meant, which are found first and sorted then."""
+    """The table and the index to use: an index in the order of the list, unless few threads can
+    match; then these are found first and sorted afterwards."""
     if query.parent_thread_id is not None:
         return "threads INDEXED BY children_by_activity"
     if query.ancestor_thread_id is not None:
@@ -76,14 +76,16 @@ def _threads_for(db: sqlite3.Connection, query: ThreadQuery) -> str:
 
 
 def _between(prefix: str) -> tuple[str, str | bytes]:
-    """The first text that begins so, and the first value behind all that do. SQLite compares texts
-    as UTF-8, which is in the order of code points; bytes are behind every text."""
+    """The range of ids with a prefix: its first value, and the first value after it.
+
+    SQLite compares texts as UTF-8, which is the order of code points; blobs sort after all texts.
+    """
     start = prefix.rstrip(chr(sys.maxunicode))
     if not start:
         return prefix, b""
     after = ord(start[-1]) + 1
     if after == 0xD800:
-        after = 0xE000  # what lies between is no text
+        after = 0xE000  # the code points between are surrogates, which no text has
     return prefix, start[:-1] + chr(after)
 
 
@@ -94,7 +96,7 @@ def list_runs(db: sqlite3.Connection, query: RunQuery) -> Page[RunRecord]:
     where.equals("agent", query.agent_id)
     where.equals("parent", query.parent_run_id)
     order = "pk DESC"
-    # The plus tells SQLite to go by what few runs have, and not by the order.
+    # The plus makes SQLite use the index of the condition, and not that of the order.
     if query.ancestor_thread_id is not None:
         where.add(f"thread IN ({BENEATH})", query.ancestor_thread_id)
         order = "+pk DESC"
@@ -149,14 +151,14 @@ def list_tickets(db: sqlite3.Connection, query: TicketQuery) -> Page[Ticket]:
 
 
 class _Where:
-    """Conditions and their parameters. There are few combinations, so few texts to prepare."""
+    """Conditions and their parameters; few combinations, so few statements to prepare."""
 
     def __init__(self, *conditions: str) -> None:
         self._conditions = list(conditions)
         self._values: list[Any] = []
 
     def and_(self, condition: str, *values: Any) -> _Where:
-        """The same with one condition more."""
+        """A copy with one more condition."""
         more = _Where(*self._conditions, condition)
         more._values = [*self._values, *values]
         return more
@@ -172,9 +174,9 @@ class _Where:
     def rows(
         self, db: sqlite3.Connection, columns: str, order: str, query: _Query
     ) -> list[tuple[Any, ...]]:
-        """A page, and one row more if there is one."""
+        """The rows of a page, and one more if there is one."""
         if query.limit < 1:
-            raise InvalidRecord(f"a page of {query.limit} is no page: give a limit of 1 or more")
+            raise InvalidRecord(f"a page limit of {query.limit} is too small: give 1 or more")
         where = f"WHERE {' AND '.join(self._conditions)}" if self._conditions else ""
         text = f"SELECT {columns} {where} ORDER BY {order} LIMIT ?"
         return db.execute(text, (*self._values, query.limit + 1)).fetchall()
@@ -190,10 +192,10 @@ def _cursor(query: _Query, rows: Sequence[Any], *place: int | str) -> str | None
 
 
 def _place(query: _Query, *types: type) -> list[Any] | None:
-    """Where the page before ended.
+    """The place where the previous page ended, or `None` without a cursor.
 
     Raises:
-        InvalidRecord: the cursor is not one this query gave.
+        InvalidRecord: the cursor does not belong to this query.
     """
     if query.cursor is None:
         return None
@@ -214,6 +216,6 @@ def _place(query: _Query, *types: type) -> list[Any] | None:
 
 
 def _name(query: _Query) -> str:
-    """Which list it is, and what is asked of it; the size of the page may change."""
+    """A digest of the query without cursor and limit: the size of the pages may change."""
     asked = to_json(_replace(query, limit=1, cursor=None))
     return digest([type(query).__name__, asked])

@@ -1,6 +1,6 @@
-"""From a path to a connection: the file is made, checked, or brought up to this version.
+"""Opening a database: the file is created, checked, or migrated to this version.
 
-A file of somebody else, or of a later version, is refused before anything is written to it.
+A file of another program, or of a later version, is refused before anything is written to it.
 """
 
 from __future__ import annotations
@@ -23,30 +23,32 @@ from awaken.stores.sqlite.faults import code_of, explain, why_not_opened
 APPLICATION_ID = 0x41574B4E  # "AWKN", in the file's header: this database is ours
 
 # A commit changes a few small rows. With pages of 1 KB it writes 6 to 8 KB of log instead of 16 to
-# 27 with SQLite's own 4 KB, at the same CPU time; longer rows go on in pages of their own.
+# 27 KB with SQLite's default of 4 KB, at the same CPU time; long rows use overflow pages.
 _PAGE_SIZE = 1024
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)  # Windows has no such flag
 _CLOSED_TO_US = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
 _CHECKPOINT_PAGES = 4096
-_LOG_BYTES = 16 * 1024 * 1024  # what is left of the log's file after a very large commit
+_LOG_BYTES = 16 * 1024 * 1024  # the log file is cut back to this after a very large commit
 
 
 def make_private(path: str) -> None:
-    """Make a new file that only this user can use. SQLite gives what it puts beside a database the
-    same rights. A file that is there keeps the rights it has."""
+    """Create the file so that only this user may use it; an existing file keeps its permissions.
+
+    SQLite gives the files it puts beside a database the same permissions.
+    """
     if path == MEMORY:
         return
-    # If it cannot be made, SQLite cannot make it either, and says why.
+    # If this fails, SQLite will fail to create the file too, and say why.
     with contextlib.suppress(OSError):
-        # Only a new file is ever opened here: closing an old one would drop SQLite's locks on it.
+        # Only a new file is opened here: closing an existing one would drop SQLite's locks on it.
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
 
 def open_writer(address: Address, migrations: Sequence[Migration]) -> sqlite3.Connection:
-    """A connection to a file of this version.
+    """A connection for writing, to a file that is created or migrated if needed.
 
     Raises:
-        StoreUnavailable: the text says what is in the way.
+        StoreUnavailable: the file cannot be used; the text says why and what to do.
     """
     path = address.path
     if path != MEMORY and not os.path.isdir(os.path.dirname(path)):
@@ -64,7 +66,7 @@ def open_writer(address: Address, migrations: Sequence[Migration]) -> sqlite3.Co
 
 
 def open_reader(address: Address) -> sqlite3.Connection:
-    """A second connection to a file a writer has opened; it cannot write."""
+    """A read-only connection to a file that a writer has opened."""
     try:
         connection = _connect(address)
         connection.execute("PRAGMA query_only = 1")
@@ -79,12 +81,12 @@ def _connect(address: Address) -> sqlite3.Connection:
     except sqlite3.OperationalError as error:
         if code_of(error) not in _CLOSED_TO_US or not _is_still(address.path):
             raise
-        # Nothing may be written beside the file, not even what readers share: nobody writes here.
+        # SQLite may not even create the file that readers share, so no process can be writing.
         return _configured(address, f"file:{quote(address.path)}?immutable=1", uri=True)
 
 
 def _is_still(path: str) -> bool:
-    """Whether the file is whole by itself and this process could not write to it anyway."""
+    """Whether the file has no write-ahead log and this process could not create one."""
     return (
         os.access(path, os.R_OK)
         and not os.access(os.path.dirname(path), os.W_OK)
@@ -96,8 +98,8 @@ def _configured(address: Address, name: str, *, uri: bool = False) -> sqlite3.Co
     connection = sqlite3.connect(
         name,
         timeout=address.busy_timeout,
-        isolation_level=None,  # transactions are ours to begin and end
-        check_same_thread=False,  # one thread at a time is enough: another may close it
+        isolation_level=None,  # this code begins and ends transactions itself
+        check_same_thread=False,  # used by one thread at a time; another one may close it
         cached_statements=256,
         uri=uri,
     )
@@ -114,7 +116,7 @@ def _configured(address: Address, name: str, *, uri: bool = False) -> sqlite3.Co
 
 def _prepare(db: sqlite3.Connection, address: Address, migrations: Sequence[Migration]) -> None:
     latest = len(migrations)
-    db.execute("BEGIN")  # all of it at one instant: another process may be making the file
+    db.execute("BEGIN")  # one instant for both checks: another process may be creating the file
     try:
         version = _version(db, address.path, latest)
         _refuse_strange(db, address.path)
@@ -122,7 +124,7 @@ def _prepare(db: sqlite3.Connection, address: Address, migrations: Sequence[Migr
         if db.in_transaction:
             db.execute("ROLLBACK")
     if version == latest and not os.access(address.path, os.W_OK):
-        return  # it can be read; whoever tries to write will be told
+        return  # the file can be read; an attempt to write will raise
     if version == 0:
         db.execute(f"PRAGMA page_size = {_PAGE_SIZE}")
     _use_wal(db, address)
@@ -132,7 +134,7 @@ def _prepare(db: sqlite3.Connection, address: Address, migrations: Sequence[Migr
         return
     db.execute("BEGIN IMMEDIATE")
     try:
-        # Another process may have come first while this one waited for the lock.
+        # Another process may have migrated the file while this one waited for the lock.
         version = _version(db, address.path, latest)
         if 0 < version < latest:
             _copy(address, f"{address.path}.v{version}.bak")
@@ -149,17 +151,17 @@ def _prepare(db: sqlite3.Connection, address: Address, migrations: Sequence[Migr
 
 
 def _version(db: sqlite3.Connection, path: str, latest: int) -> int:
-    """The version of the file; 0 if there is nothing in it yet.
+    """The version of the file; 0 if it is empty.
 
     Raises:
-        StoreUnavailable: it is not ours, or later than this code.
+        StoreUnavailable: the file is another program's, or of a later version.
     """
-    # In one statement: another process may be making the file just now.
+    # In one statement: another process may be creating the file at this moment.
     application, version, tables = db.execute(queries.IDENTITY).fetchone()
     if application != APPLICATION_ID:
         if application or version or tables:
             raise StoreUnavailable(
-                f"{path} is an SQLite database of another program: it was left as it is; "
+                f"{path} is an SQLite database of another program and was not changed: "
                 "name another file"
             )
         return 0
@@ -172,25 +174,26 @@ def _version(db: sqlite3.Connection, path: str, latest: int) -> int:
 
 
 def _refuse_strange(db: sqlite3.Connection, path: str) -> None:
-    """
+    """Refuse a file with views or triggers: a view can have endless rows, a trigger can undo a
+    commit.
+
     Raises:
-        StoreUnavailable: the file holds more than tables and indexes. A view can have rows
-            without end, and a trigger can undo a commit.
+        StoreUnavailable: the file holds more than plain tables and indexes.
     """
     found = db.execute(queries.STRANGE).fetchone()
     if found is not None:
         raise StoreUnavailable(
-            f"database {path} has the {found[0]} {found[1]!r}, which awaken did not make; it uses "
-            "plain tables and indexes only: the file was left as it is; drop the "
+            f"database {path} has the {found[0]} {found[1]!r}, which awaken did not create: it "
+            "uses plain tables and indexes only; the file was not changed: drop the "
             f"{found[0]}, or name another file"
         )
 
 
 def _use_wal(db: sqlite3.Connection, address: Address) -> None:
-    """Switch to the write-ahead log, if that was not done before."""
+    """Switch the file to a write-ahead log, unless it has one."""
     if address.path == MEMORY or db.execute("PRAGMA journal_mode").fetchone()[0] == "wal":
         return
-    # SQLite does not wait by itself where two processes make the same file at once.
+    # SQLite itself does not wait when two processes create the same file at once.
     deadline = time.monotonic() + address.busy_timeout
     while True:
         try:
@@ -209,11 +212,11 @@ def _use_wal(db: sqlite3.Connection, address: Address) -> None:
 
 
 def _copy(address: Address, target: str) -> None:
-    """A consistent copy of the file beside it, complete or not there at all."""
+    """Write a consistent copy of the file to `target`; a failure leaves no partial copy there."""
     unfinished = f"{target}.part"
     with contextlib.suppress(FileNotFoundError):
         os.unlink(unfinished)
-    # Only a file that was made here is written: no link of another user's is followed.
+    # Only a file created here is written, so that another user's link is not followed.
     fd = os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY | _NO_FOLLOW, 0o600)
     if hasattr(os, "fchmod"):
         os.fchmod(fd, stat.S_IMODE(os.stat(address.path).st_mode))
@@ -224,7 +227,7 @@ def _copy(address: Address, target: str) -> None:
 
 
 def _statements(script: str) -> Iterator[str]:
-    """The statements of a script; `executescript` would end the transaction around them."""
+    """The statements of a script, one by one: `executescript` would end the transaction."""
     statement = ""
     for part in script.split(";"):
         statement += f"{part};"

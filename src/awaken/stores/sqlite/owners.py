@@ -1,8 +1,8 @@
 """Which owners are alive: each holds an operating-system lock on a file beside the database.
 
 The kernel drops the lock when the process ends, however it ends, so no process waits for a lease.
-Names of owners are read from the database, which a stranger may have written: only a name of the
-kind this module makes leads to a file, and only an empty regular file is ever removed.
+Owner names come from the database, which may have been tampered with: only a name of the form that
+this module makes is used as part of a file name, and only empty regular files are removed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-    _LOOK = os.O_RDONLY  # the lock can be tried on another user's file, too
+    _LOOK = os.O_RDONLY  # enough to try the lock, also on another user's file
 
     def _try_lock(fd: int, *, shared: bool = False) -> bool:
         try:
@@ -46,20 +46,20 @@ else:
         return True
 
 
-# A link is not followed, and a pipe not waited for (Windows has neither flag).
+# Do not follow links and do not wait for pipes (Windows has neither flag).
 _SAFELY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _OWNER = re.compile(r"[A-Za-z0-9._-]+")
 _NO_LOCK_FILE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.ENAMETOOLONG)
 
 
 def new_owner(ids: Ids) -> str:
-    """A name for one opened store; it says where to look for the process."""
+    """A new owner name for an opened store, with the host name and the process id."""
     name = f"{socket.gethostname()}-{os.getpid()}-{ids.new()[-12:]}"
-    return re.sub(r"[^A-Za-z0-9.-]+", "_", name)  # it is part of a file's name, too
+    return re.sub(r"[^A-Za-z0-9.-]+", "_", name)  # it becomes part of a file name
 
 
 class Owners:
-    """The lock file of this owner, and a look at those of others."""
+    """Holds the lock file of this owner, and checks those of others."""
 
     def __init__(self, path: str, me: str) -> None:
         self._path = path
@@ -68,7 +68,7 @@ class Owners:
         _all.add(self)
 
     def forget(self) -> None:
-        """Let go of the lock's file without unlocking it: a forked child shares it."""
+        """Close the lock file without unlocking it: a forked child shares it with its parent."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
@@ -77,13 +77,16 @@ class Owners:
         return f"{self._path}-owner-{owner}"
 
     def take(self) -> None:
-        """Show others that this owner is alive; must come before its name is in the database."""
+        """Take the lock, which shows that this owner is alive.
+
+        This must happen before the owner's name is written to the database.
+        """
         if self._fd is not None or self._path == MEMORY:
             return
         name, rights = self._file(self.me), _rights_beside(self._path)
         for _ in range(100):
             fd = os.open(name, os.O_CREAT | os.O_RDWR | _SAFELY, 0o600)
-            # Another owner that tidies up may have unlinked it between our opening and locking it.
+            # Another owner's `tidy` may have removed the file between opening and locking it.
             if _try_lock(fd) and _is_same(fd, name):
                 if rights != 0o600:
                     os.fchmod(fd, rights)
@@ -91,7 +94,9 @@ class Owners:
                 return
             os.close(fd)
             time.sleep(0.001)
-        raise StoreUnavailable(f"{name} is locked, though it is this store's own: remove it")
+        raise StoreUnavailable(
+            f"lock file {name} belongs to this store but another process has locked it: remove it"
+        )
 
     def give_up(self) -> None:
         if self._fd is None:
@@ -102,7 +107,7 @@ class Owners:
             os.unlink(self._file(self.me))
 
     def is_alive(self, owner: str) -> bool:
-        """Whether the owner still holds its lock; the file of a dead one is removed."""
+        """Whether the owner still holds its lock; the lock file of a dead owner is removed."""
         if owner == self.me:
             return True
         if self._path == MEMORY or not _OWNER.fullmatch(owner):
@@ -110,7 +115,7 @@ class Owners:
         return self._look(self._file(owner)) is None
 
     def tidy(self) -> int:
-        """Remove the files of all dead owners, and say how many there were."""
+        """Remove the lock files of all dead owners; returns how many there were."""
         start = self._file("")
         names = glob.glob(f"{glob.escape(start)}*")
         return sum(
@@ -121,21 +126,21 @@ class Owners:
         )
 
     def _look(self, name: str) -> bool | None:
-        """Whether the file of a dead owner was removed; `None` if its owner is alive."""
+        """Try to remove a lock file. Returns whether it did, or `None` if its owner is alive."""
         try:
             fd = os.open(name, _LOOK | _SAFELY)
         except OSError as error:
-            # A file this process may not open is there, and not for it to try.
+            # A file that exists but may not be opened counts as a live owner's.
             return False if error.errno in _NO_LOCK_FILE else None
         try:
             found = os.fstat(fd)
             if not stat.S_ISREG(found.st_mode):
                 return False
-            # Shared: two that look at once must not take each other for the owner.
+            # A shared lock, so that two processes that check at once do not see each other's lock.
             if not _try_lock(fd, shared=True):
                 return None
             if found.st_size or not _is_same(fd, name):
-                return False  # no owner made that, or another one has removed it
+                return False  # not a lock file of ours, or another process has removed it
             with contextlib.suppress(OSError):
                 os.unlink(name)
             return True
@@ -147,7 +152,7 @@ _all: weakref.WeakSet[Owners] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    # A child that lives on must not keep its dead parent's threads owned.
+    # A child process must not keep its dead parent's lock, and thereby its threads.
     for owners in list(_all):
         owners.forget()
 
@@ -166,9 +171,9 @@ def _is_same(fd: int, name: str) -> bool:
 
 
 def _rights_beside(path: str) -> int:
-    """The rights of a lock file: those who may write the database may look at it.
+    """The permissions of a lock file: only users who may write the database may open it.
 
-    Everyone who can open it can lock it, and would be taken for its owner.
+    A user who can open the file can lock it, and would then count as its live owner.
     """
     mode = os.stat(path).st_mode if sys.platform != "win32" and os.path.exists(path) else 0
     return 0o600 | (0o060 if mode & 0o020 else 0) | (0o006 if mode & 0o002 else 0)

@@ -1,7 +1,7 @@
-"""Whether the files that are open are still those at their names.
+"""Checks that the open files are still the ones at their paths.
 
-A file that was deleted, or replaced by a restore, stays open and takes every commit; no other
-process would ever read them.
+A file that was deleted, or replaced by a restore, stays open and takes every commit, but no other
+process would ever read those commits.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from awaken.stores.sqlite.address import MEMORY
 
 
 class Presence:
-    """Device and inode of the database and its log, as they were when they were opened."""
+    """Remembers the device and inode of the database file and its log from their opening."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -22,22 +22,24 @@ class Presence:
         self._missing: str | None = None
 
     def begin(self) -> None:
-        """Remember the database that is about to be opened. Its log may still be another's, who
-        takes it away."""
+        """Remember the database file, which is about to be opened.
+
+        Not the log: another process may still remove the one that is there now.
+        """
         for name in self._names[:1]:
             self._look(name)
 
     def check(self) -> None:
-        """Look at both files. What was not there before is remembered.
+        """Check both files. A file that is new is remembered.
 
         Raises:
-            StoreUnavailable: one of them was deleted or replaced, now or at an earlier look.
+            StoreUnavailable: a file was deleted or replaced, now or at an earlier check.
         """
         for name in self._names:
             if self._missing is None:
                 self._look(name)
         if self._missing is not None:
-            # For good: what was written since the file went may be in neither file.
+            # For good: what was written since then may be in neither of the two files.
             raise StoreUnavailable(
                 f"{self._missing} was deleted or replaced while the database {self._path} was "
                 "open: nothing more is written or read; find out what did that, then close the "
@@ -51,7 +53,7 @@ class Presence:
             if name in self._known:
                 self._missing = name
         except OSError:
-            pass  # this process may not look any more: that says nothing of the file
+            pass  # no permission to check: that says nothing about the file
         else:
             found = (there.st_dev, there.st_ino)
             if self._known.setdefault(name, found) != found:

@@ -1,4 +1,4 @@
-"""Profile entries, in the same file as the threads."""
+"""Profile entries in the SQLite store."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from awaken.stores.sqlite.engine import Engine
 
 
 class SqliteProfiles:
-    """Entries by owner and key; a view of the store that made it."""
+    """Profile entries by owner and key, in the file of the store."""
 
     def __init__(self, engine: Callable[[], Engine], clock: Clock) -> None:
         self._engine = engine
@@ -68,4 +68,4 @@ def _entry(key: str, value: bytes, version: int, updated_at: int) -> ProfileEntr
 
 
 def _done(_: Any) -> None:
-    """Cursors stay on the thread that made them."""
+    """Return no cursor: cursors must stay on the thread that made them."""

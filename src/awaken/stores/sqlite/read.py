@@ -1,4 +1,4 @@
-"""Reading threads back: their logs, their events, and what a run starts from."""
+"""Reading threads: their messages, their events, their state, and what a run starts from."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def load_context(
     run = find_run(db, thread.open_run or thread.latest_run)
     state = PersistedState()
     if run is not None:
-        # The fold has every run that is open; one that is done may lie further back.
+        # The fold has the state of all open runs; a finished run may have ended before it.
         state = persisted(fold.runs[run.pk] if run.pk in fold.runs else run_state(db, run))
     return ThreadContext(
         thread=thread.thread(owners),
@@ -58,7 +58,7 @@ def load_messages(
 def messages_between(
     db: sqlite3.Connection, thread: ThreadRow, after: int, stop: int
 ) -> list[Message]:
-    """Messages from position `after` + 1 to `stop`, which the thread has."""
+    """The messages from position `after` + 1 to `stop`; the thread must be that long."""
     found: list[Message] = []
     if after >= stop:
         return found

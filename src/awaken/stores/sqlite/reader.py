@@ -1,5 +1,4 @@
-"""The thread that reads, on a connection of its own: a read sees one instant, and holds up no
-commit."""
+"""The thread that reads, on a connection of its own, so that reads never delay a commit."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from awaken.stores.sqlite.presence import Presence
 
 
 class Reader:
-    """Runs reads one after the other; everything but `put` is on its thread."""
+    """Runs read jobs one after the other, on its own thread."""
 
     def __init__(
         self,
@@ -45,7 +44,7 @@ class Reader:
                 self._thread.start()
 
     def stop(self, *, wait: bool = True) -> None:
-        """Finish what was put, then end."""
+        """Finish the queued jobs, then end the thread."""
         with self._lock:
             self._stopping = True
             self._queue.put(None)

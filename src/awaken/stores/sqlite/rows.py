@@ -1,4 +1,4 @@
-"""Rows of the head tables as values, and the places of commits."""
+"""Rows of threads, runs and commits as values, and finding them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _replace = msgspec.structs.replace
 
 
 def commit_id(thread: int, position: int) -> int:
-    """The key of a commit: those of a thread lie together, in order."""
+    """The primary key of a commit; the commits of a thread lie together, in order."""
     return thread << 32 | position
 
 
@@ -46,13 +46,15 @@ class ThreadRow(NamedTuple):
     active_at: int | None
 
     def thread(self, owners: Owners | None = None) -> Thread:
-        """The head as others see it: a dead owner is none.
+        """The thread as callers see it, with `owner` set to `None` if the owner is dead.
 
         Raises:
-            Serialization: the row has a text for a number, say, which SQLite does not mind.
+            Serialization: a column has a wrong type, which SQLite allows.
         """
         if not all(isinstance(*pair) for pair in zip(self, _THREAD_TYPES, strict=True)):
-            raise Serialization(f"the row of thread {self.id!r} is not as awaken writes it: {self}")
+            raise Serialization(
+                f"the row of thread {self.id!r} has values that awaken did not write: {self}"
+            )
         owner = self.owner
         if owner is not None and owners is not None and not owners.is_alive(owner):
             owner = None
@@ -131,9 +133,10 @@ def commits(
 
 
 def position_of(db: sqlite3.Connection, thread: ThreadRow, query: str, number: int) -> int:
-    """The position of the commit that holds a message or event; `query` reads the first of one.
+    """The position of the commit that holds the message or event with this number.
 
-    Such numbers never decrease along a thread, so a few rows tell without a second index.
+    `query` reads the first number of a commit. The numbers never decrease along a thread, so a
+    binary search finds the commit without a second index.
     """
 
     def first_of(position: int) -> int:

@@ -1,4 +1,4 @@
-"""Reading runs back: put together from their head, their commits, and their thread."""
+"""Reading runs: their records, state and call ledger, and the interrupted ones."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def list_interrupted(
     now_ms: int,
     thread_id: str | None,
 ) -> Sequence[RunRecord]:
-    """Open runs whose thread has no owner who is alive, and that have a reason to go on."""
+    """The open runs without a live owner that a worker should take over."""
     alive: dict[str, bool] = {}
     found: list[RunRecord] = []
     rows = (
@@ -86,7 +86,7 @@ def list_interrupted(
 
 
 def _is_called(db: sqlite3.Connection, thread: int, run_id: str, now_ms: int) -> bool:
-    """Whether somebody wants something of a waiting run, or an answer did not come in time."""
+    """Whether a waiting run has a command, or one of its tickets has expired."""
     return (
         db.execute(queries.HAS_COMMAND, (thread, run_id)).fetchone() is not None
         or db.execute(queries.HAS_EXPIRED_TICKET, (thread, run_id, now_ms)).fetchone() is not None

@@ -1,4 +1,4 @@
-"""State and ledger, folded from the last snapshot and the commits behind it."""
+"""State and call ledger, computed from the last snapshot and the commits after it."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from awaken.stores.sqlite.delta import Changes, changes_in
 from awaken.stores.sqlite.rows import RunRow, commit_id, commits
 
 SNAPSHOT_EVERY = 100
-"""Commits between two snapshots of a thread: how many rows a reader of its state has to fold."""
+"""Commits between two snapshots of a thread: the most rows that reading its state costs."""
 
 _replace = msgspec.structs.replace
 _State = dict[str, msgspec.Raw]
 
 
 class Snapshot(Value, frozen=True, kw_only=True):
-    """Everything that is folded, as it was after a commit.
+    """The state and ledger of a thread after a commit, as stored.
 
-    `runs` has the state of those that were not done, by the run's number. `asked` is the last
-    assistant message with calls, `calls` their ledger.
+    `runs` has the state of the runs that were open, by primary key. `asked` is the id of the last
+    assistant message with tool calls, `calls` are their ledger entries.
     """
 
     thread: dict[str, msgspec.Raw] = msgspec.field(default_factory=dict)
@@ -37,7 +37,7 @@ class Snapshot(Value, frozen=True, kw_only=True):
 
 
 class Fold:
-    """A snapshot that goes on, commit by commit."""
+    """A snapshot to which commits are added, one by one."""
 
     def __init__(self, base: Snapshot) -> None:
         self.thread: _State = dict(base.thread)
@@ -47,8 +47,8 @@ class Fold:
 
     @property
     def calls(self) -> tuple[CallEntry, ...]:
-        """The ledger of the last message with calls, in their order."""
-        # All keys begin alike, so the shorter one has the smaller index.
+        """The ledger entries of the last message with tool calls, in the order of the calls."""
+        # All keys begin with the same message id, so a shorter key has a smaller index.
         return tuple(self._calls[key] for key in sorted(self._calls, key=lambda k: (len(k), k)))
 
     def add(self, run: int | None, changes: Changes) -> None:
@@ -68,7 +68,7 @@ class Fold:
 
 
 def enter(ledger: dict[str, CallEntry], entry: CallEntry) -> None:
-    """The latest line counts; its arguments are those of the line that had some."""
+    """Put an entry into the ledger; without arguments it keeps those of the entry before."""
     known = ledger.get(entry.key)
     if known is not None and entry.arguments is None and known.arguments is not None:
         entry = _replace(entry, arguments=known.arguments)
@@ -76,7 +76,7 @@ def enter(ledger: dict[str, CallEntry], entry: CallEntry) -> None:
 
 
 def fold_at(db: sqlite3.Connection, thread: int, position: int) -> Fold:
-    """State and ledger of a thread after the commit at `position`."""
+    """The state and ledger of a thread after the commit at `position`."""
     at, base = next(_snapshots(db, thread, 1, position), (0, Snapshot()))
     fold = Fold(base)
     for row in commits(db, thread, at + 1, position):
@@ -92,7 +92,7 @@ def run_state(db: sqlite3.Connection, run: RunRow) -> _State:
 
 
 def _state_before(db: sqlite3.Connection, thread: int, run: int, at: int) -> _State:
-    """The state of a run a snapshot at `at` left out: new, or done and then written again."""
+    """The state of a run that the snapshot at `at` has not: a new run, or one that was done."""
     (first,) = db.execute(queries.RUN_BEGIN, (run,)).fetchone()
     return _run_state(db, thread, run, first, at)
 
@@ -109,7 +109,7 @@ def _run_state(db: sqlite3.Connection, thread: int, run: int, first: int, last: 
 
 
 def save_snapshot(db: sqlite3.Connection, thread: int, position: int, run: int | None) -> None:
-    """Write down what is folded, with the state of open runs and of the one just written."""
+    """Store a snapshot, with the state of the open runs and of the run just written."""
     fold = fold_at(db, thread, position)
     kept = frozenset(pk for pk in fold.runs if pk == run or _is_open(db, pk))
     db.execute(queries.ADD_SNAPSHOT, (commit_id(thread, position), dumps(fold.snapshot(kept))))
@@ -122,7 +122,7 @@ def persisted(state: _State) -> PersistedState:
 def _snapshots(
     db: sqlite3.Connection, thread: int, first: int, last: int
 ) -> Iterator[tuple[int, Snapshot]]:
-    """Snapshots from position `last` down to `first`."""
+    """The snapshots from position `last` down to `first`."""
     base = commit_id(thread, 0)
     for id, state in db.execute(queries.SNAPSHOTS, (base + first, base + last)):
         yield id - base, loads(state, Snapshot)

@@ -1,4 +1,4 @@
-"""The store itself: each operation of the contract, handed to the thread it belongs to."""
+"""The SQLite store: hands each operation of the contract to the thread that reads or writes."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ from awaken.stores.sqlite.writer import ALL
 
 
 class SqliteStore:
-    """Threads, runs, tickets, commands and profiles in one file.
+    """Threads, runs, tickets, commands and profiles in one SQLite file.
 
-    Making one touches nothing; the first operation opens the file. It may be used from several
-    event loops, one after the other or at once. A thread that was claimed and never written is not
-    there, but for whoever wants to claim it or to write it without a fence.
+    The constructor does not touch the file; the first operation opens it. Several event loops may
+    use one store, one after the other or at once. A thread that was claimed and never written is
+    invisible to readers, but it has an owner: other claims and writes without a fence are refused.
     """
 
     immediate = False
@@ -82,7 +82,7 @@ class SqliteStore:
     def from_address(cls, address: str, *, clock: Clock = SYSTEM_CLOCK, ids: Ids = UUID7) -> Self:
         """
         Raises:
-            ConfigError: the address is not one of SQLite's; the text says how one is written.
+            ConfigError: the address is not an SQLite address; the text shows how to write one.
         """
         path, synchronous, busy_timeout = parse_address(address)
         return cls(path, synchronous=synchronous, busy_timeout=busy_timeout, clock=clock, ids=ids)
@@ -103,7 +103,7 @@ class SqliteStore:
     async def open(self) -> None:
         with self._lock:
             if self._closed:
-                # Another owner: the one before gave up all it had, and may not be gone yet.
+                # A new owner name: the old one's lock may not be released yet.
                 self._owner, self._closed = new_owner(self._ids), False
         await self._ready().read(lambda db: None)
 
@@ -115,20 +115,20 @@ class SqliteStore:
             await engine.close()
 
     def _ready(self) -> Engine:
-        """The threads of the open store; started anew if opening failed before."""
+        """The engine of the open store; a new one if there is none or opening it failed."""
         with self._lock:
             if self._closed:
                 raise StoreUnavailable(f"the store of {self.path} was closed: open it again")
             if self._pid != os.getpid():
-                # Forked: the threads stayed in the parent, and so did all it owns.
+                # After a fork: the operating-system threads, and all claims, are the parent's.
                 self._pid, self._engine = os.getpid(), None
                 self._owner, self._watch = new_owner(self._ids), Watch()
             if self._engine is None or self._engine.writer.over:
-                # By its true name: owners find each other's locks beside the file.
+                # The real path, because owners look for each other's lock files beside the file.
                 path = self.path if self.path == MEMORY else os.path.realpath(self.path)
                 address = self._address._replace(path=path)
                 self._engine = Engine(address, self._owner, self._watch)
-                # A store somebody forgot to close still gives up its threads.
+                # A store that is never closed still releases its threads.
                 weakref.finalize(self, self._engine.writer.abandon).atexit = False
             self._engine.release_again()
             return self._engine
@@ -152,7 +152,7 @@ class SqliteStore:
         )
 
     async def find_commit(self, commit: ThreadCommit) -> Committed | None:
-        # Behind everything that waits to be written: the commit itself may still be among it.
+        # As a write, so that it comes after all waiting writes: the commit may be one of them.
         return await self._ready().write(partial(find_committed, commit=commit))
 
     async def append_stream(self, fence: Fence, entry: StreamLogEntry) -> None:
@@ -175,7 +175,7 @@ class SqliteStore:
         try:
             return await engine.write(write)
         except asyncio.CancelledError:
-            # The caller never hears of the claim, so it would never give it up.
+            # The caller never gets the fence, so it could not release the thread.
             engine.release_later(claimed)
             raise
 
@@ -257,7 +257,7 @@ class SqliteStore:
         return await engine.write(lambda db: upkeep.prune(db, is_alive, before_ms), channels=(ALL,))
 
     async def compact(self) -> upkeep.Compacted:
-        """Give the space of deleted threads back to the disk, and tidy up after dead owners."""
+        """Free the disk space of deleted threads, and remove the lock files of dead owners."""
         engine = self._ready()
         path, tidy = engine.address.path, engine.owners.tidy
         return await engine.write(lambda db: upkeep.compact(db, path, tidy), alone=True)

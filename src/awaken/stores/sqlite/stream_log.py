@@ -14,14 +14,14 @@ from awaken.stores.sql import queries
 def append_stream(db: sqlite3.Connection, fence: Fence, number: int, body: bytes) -> None:
     """
     Raises:
-        StaleFence: another owner has the thread.
+        StaleFence: another owner has claimed the thread.
     """
     row = db.execute(queries.OWNER, (fence.thread_id,)).fetchone()
     pk, owner, epoch, position = row if row is not None else (0, None, 0, 0)
     if (owner, epoch) != (fence.owner, fence.epoch):
         raise StaleFence(fence.thread_id, epoch=fence.epoch, current=epoch)
     if position == 0:
-        return  # a thread begins with its first commit
+        return  # there is no thread before its first commit
     if number == 1:
         delete_stream_log(db, pk)
     db.execute(queries.ADD_STREAM_ENTRY, (pk, number, body))

@@ -1,4 +1,4 @@
-"""Tickets and the answers to them."""
+"""Tickets and their answers in the SQLite store."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _replace = msgspec.structs.replace
 
 
 def write_ticket(db: sqlite3.Connection, thread: int, ticket: Ticket, record: bytes) -> None:
-    """Keep a ticket a commit brings, unless it was answered: no commit takes an answer back."""
+    """Write the ticket of a commit, unless it was answered: a commit never undoes an answer."""
     row = db.execute(queries.TICKET, (thread, ticket.key)).fetchone()
     values = (
         ticket.ticket_id,
@@ -45,7 +45,7 @@ def read_ticket(status: str, record: bytes) -> Ticket:
 def decide(
     db: sqlite3.Connection, thread_id: str, decisions: Sequence[Decision], at_ms: int
 ) -> int | None:
-    """Answer tickets, all or none; returns the id of the command that tells the thread's owner."""
+    """Answer tickets, all or none; returns the id of the command with the answers, or `None`."""
     thread = find_thread(db, thread_id)
     pk = thread.pk if thread is not None else 0
     taken: dict[str, Ticket] = {}

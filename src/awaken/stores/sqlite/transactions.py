@@ -1,4 +1,4 @@
-"""Many jobs in one transaction, and what becomes of each if that goes wrong."""
+"""Running several jobs in one transaction, and each on its own if that fails."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NOT_KNOWN = object()
 
 
 class Transactions:
-    """Runs jobs on the connection that writes; each ends with a value or an error in it."""
+    """Runs jobs on the writing connection; afterwards each job has its value or its error."""
 
     def __init__(self, path: str, presence: Presence) -> None:
         self._path = path
@@ -24,16 +24,16 @@ class Transactions:
         self._damage: sqlite3.Error | None = None
 
     def note(self, error: Exception) -> None:
-        """Write nothing more once anybody has seen that the file is damaged."""
+        """Remember an error that shows damage: nothing more is written to a damaged file."""
         if isinstance(error, sqlite3.Error) and code_of(error) in _DAMAGE:
             self._damage = error
 
     def run(self, db: sqlite3.Connection, batch: Sequence[Job[Any]]) -> None:
-        """Everything in one transaction; if that goes wrong, each job in its own."""
+        """Run all jobs in one transaction; if it fails, run each in a transaction of its own."""
         try:
             if self._damage is not None:
                 raise self._damage
-            _undo(db)  # nothing is open here, unless the disk refused even a rollback
+            _undo(db)  # a transaction is open here only if the disk refused a rollback before
             db.execute("BEGIN IMMEDIATE")
         except sqlite3.Error as error:
             self.fail(batch, error)
@@ -59,7 +59,7 @@ class Transactions:
                 self._find_out(db, batch, error)
 
     def run_bare(self, db: sqlite3.Connection, job: Job[Any]) -> None:
-        """A job that cannot be done inside a transaction."""
+        """Run a job that must not be inside a transaction."""
         try:
             if self._damage is not None:
                 raise self._damage
@@ -83,7 +83,7 @@ class Transactions:
     def _find_out(
         self, db: sqlite3.Connection, batch: Sequence[Job[Any]], error: sqlite3.Error
     ) -> None:
-        """SQLite ended the transaction and did not say how: read what became of each job."""
+        """Find out whether each job was written, after SQLite ended a transaction with an error."""
         for job in batch:
             if job.error is not None:
                 continue
@@ -107,10 +107,10 @@ def _work(db: sqlite3.Connection, job: Job[Any]) -> None:
     except AwakenError as error:
         job.error = error
         if db.total_changes != before:
-            raise  # it had begun to write, and must not leave half of that to the others
+            raise  # the job wrote something, which must not be committed with the other jobs
 
 
 def _undo(db: sqlite3.Connection) -> None:
-    # SQLite may have rolled back by itself: a full disk does that.
+    # SQLite may have rolled back itself, for example because the disk is full.
     if db.in_transaction:
         db.execute("ROLLBACK")

@@ -1,4 +1,4 @@
-"""Looking after threads: copies, deletion, and giving space back."""
+"""Forking, deleting and pruning threads, and compacting the file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ IsAlive = Callable[[str], bool]
 
 
 class Compacted(Value, frozen=True, kw_only=True):
-    """The size of the database's files before and after, in bytes, and what was tidied away."""
+    """The size of the database files before and after, in bytes, and the lock files removed."""
 
     before: int
     after: int
@@ -49,7 +49,7 @@ def fork(db: sqlite3.Connection, thread_id: str, new_id: str, at: int | None, at
 
 
 def _place(db: sqlite3.Connection, source: ThreadRow, at: int | None) -> tuple[int, int, int]:
-    """The position to copy up to, and the numbers of messages and events up to there."""
+    """The position to copy up to, and how many messages and events there are up to it."""
     if at is None:
         return source.position, source.length, source.events
     if not 1 <= at <= source.events:
@@ -69,7 +69,7 @@ def _new_thread(db: sqlite3.Connection, thread_id: str, at_ms: int) -> int:
         pk, owner, _, position = row
         if position or owner is not None:
             raise AlreadyExists("thread", thread_id)
-        return int(pk)  # left by somebody who claimed the thread and gave it up unwritten
+        return int(pk)  # left by an owner that claimed the thread and released it unwritten
     return db.execute(queries.ADD_THREAD, (thread_id, at_ms, at_ms)).lastrowid or 0
 
 
@@ -90,7 +90,7 @@ def delete_thread(
     family = [thread]
     if children is ChildStrategy.CASCADE:
         known = {thread.pk}
-        for member in family:  # grows as it goes
+        for member in family:  # the list grows while it is walked
             born = [child for child in _children(db, member) if child.pk not in known]
             known.update(child.pk for child in born)
             family += born
@@ -126,7 +126,7 @@ def prune(db: sqlite3.Connection, is_alive: IsAlive, before_ms: int) -> Freed:
         for row in rows
         if row.id not in needed and not alive.get(row.owner or "", False)
     }
-    # A parent stays while a child stays, and then its own parent stays as well.
+    # A thread with a child that is kept is kept too, and then its own parent as well.
     while staying := [row for row in going.values() if _has_child_outside(db, row, going)]:
         for row in staying:
             del going[row.id]
@@ -157,7 +157,7 @@ def _delete(db: sqlite3.Connection, threads: Iterable[ThreadRow]) -> Freed:
         db.execute(queries.RAISE_EPOCHS, (thread.pk,))
         db.execute(queries.DELETE_THREAD, (thread.pk,))
         freed = Freed(
-            # One that was claimed and never written is swept along, and was nobody's thread.
+            # A row that was only claimed is deleted too, but it is no thread yet.
             threads=freed.threads + (thread.position > 0),
             runs=freed.runs + runs,
             commits=freed.commits + commits,
@@ -170,7 +170,7 @@ def _delete(db: sqlite3.Connection, threads: Iterable[ThreadRow]) -> Freed:
 
 
 def compact(db: sqlite3.Connection, path: str, tidy: Callable[[], int]) -> Compacted:
-    """Write the database anew without its gaps; needs as much free space again."""
+    """Rewrite the database without gaps; needs as much free disk space as the database has."""
     before = _size(path)
     dead = tidy()
     db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()

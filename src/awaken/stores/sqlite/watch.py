@@ -1,7 +1,7 @@
-"""Who waits for a change, and what changed when.
+"""Waiting for changes, made by this process or by others.
 
-A channel is a thread, or all commands. Each change gets the next number; whoever waits says the
-last number it knows, so nothing falls between two calls.
+A channel is a thread, or all commands. Each change gets the next number. A caller that waits gives
+the last number it knows, so that no change between two calls is missed.
 """
 
 from __future__ import annotations
@@ -21,19 +21,23 @@ def thread_channel(thread_id: str) -> str:
 
 
 class Watch:
-    """Numbers of changes by channel; used from event loops and from the writer's thread."""
+    """The number of the last change of each channel, and the tasks that wait for the next one.
+
+    Used from event loops and from the writer's thread.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._number = 1
-        # Before this number anything may have changed: what other processes did, or was forgotten.
+        # Every channel counts as changed at this number: by another process, or by a change whose
+        # number was dropped.
         self._floor = 1
         self._changed: dict[str, int] = {}
         self._waiting: dict[str, set[asyncio.Future[None]]] = {}
 
     @property
     def busy(self) -> bool:
-        """Whether anybody waits."""
+        """Whether a task waits for a change."""
         return bool(self._waiting)
 
     def number(self, channel: str) -> int:
@@ -45,7 +49,10 @@ class Watch:
         return max(self._changed.get(channel, 0), self._floor)
 
     def wait(self, channel: str, since: int) -> asyncio.Future[None] | None:
-        """Something to await, to be given to `leave` afterwards; nothing if it changed already."""
+        """A future that the next change completes, or `None` if the channel changed already.
+
+        The caller passes it to `leave` afterwards.
+        """
         with self._lock:
             if self._of(channel) > since:
                 return None
@@ -61,7 +68,7 @@ class Watch:
                 self._waiting.pop(channel, None)
 
     def mark(self, channels: Iterable[str], post: Post) -> None:
-        """Note changes made here, and wake those who wait for them."""
+        """Record changes made by this process, and wake the tasks that wait for them."""
         with self._lock:
             self._number += 1
             if len(self._changed) > _REMEMBERED:
@@ -72,7 +79,7 @@ class Watch:
                     post.add(future)
 
     def mark_all(self, post: Post, error: BaseException | None = None) -> None:
-        """Note that anything may have changed, and wake everybody; with `error`, to that."""
+        """Record that anything may have changed; all tasks wake, and raise `error` if given."""
         with self._lock:
             self._number += 1
             self._floor = self._number

@@ -1,4 +1,4 @@
-"""The one thread that writes: all who wait go into one transaction, and each may fail alone."""
+"""The one thread that writes: waiting jobs share a transaction, and each may fail alone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _POLL_SECONDS = 0.07
 
 
 class Writer:
-    """Owns the connection that writes, and looks out for what other processes write."""
+    """Owns the writing connection, and notices what other processes write."""
 
     def __init__(
         self,
@@ -57,13 +57,14 @@ class Writer:
 
     @property
     def over(self) -> bool:
-        """Whether it ended, is about to, or failed to begin."""
+        """Whether the thread has ended, is ending, or failed to open the file."""
         return self._over is not None or self._stopping
 
     def put(self, job: Job[Any]) -> None:
-        """
+        """Queue a job.
+
         Raises:
-            StoreUnavailable: the writer ended, or could not begin.
+            StoreUnavailable: the store was closed, or the file could not be opened.
         """
         with self._lock:
             self.check()
@@ -72,42 +73,42 @@ class Writer:
     def check(self) -> None:
         """
         Raises:
-            StoreUnavailable: the writer ended, or could not begin.
+            StoreUnavailable: the store was closed, or the file could not be opened.
         """
         if self.over:
             raise StoreUnavailable(str(self._over or self._closed())) from self._over
 
     def wait_until_open(self) -> None:
-        """Block until the file is ready, on a thread that may.
+        """Block the calling thread until the file is open.
 
         Raises:
-            StoreUnavailable: it never will be.
+            StoreUnavailable: the file could not be opened.
         """
         self._opened.wait()
         if self._over is not None:
             raise StoreUnavailable(str(self._over)) from self._over
 
     def nudge(self) -> None:
-        """Look for changes of other processes now, and again while anybody waits.
+        """Check for changes by other processes now, and again as long as a task waits.
 
         Raises:
-            StoreUnavailable: the writer ended, or could not begin.
+            StoreUnavailable: the store was closed, or the file could not be opened.
         """
         with self._lock:
             self.check()
             self._queue.put(None)
 
     def note(self, error: Exception) -> None:
-        """Hear of an error somebody met who only reads."""
+        """Take note of an error that a reader met."""
         self._transactions.note(error)
 
     def abandon(self) -> None:
-        """Finish what was put, then end, with nobody to tell; takes no lock, so anybody may."""
+        """Finish the queued jobs, then end; for a finalizer: it takes no lock and never waits."""
         self._stopping = True
         self._queue.put(None)
 
     def stop(self) -> asyncio.Future[None]:
-        """Finish what was put, then end; the answer comes when that is done."""
+        """Finish the queued jobs, then end; the returned future is done after that."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         with self._lock:
             if self._over is not None:
@@ -130,7 +131,7 @@ class Writer:
         except Exception as error:
             self._end(explain(self._path, error, doing="opened"))
             return
-        self._tell_all()  # what others wrote while the file was closed
+        self._tell_all()  # other processes may have written while the file was closed
         self._opened.set()
         ending: Exception = self._closed()
         try:
@@ -158,7 +159,7 @@ class Writer:
         post.send()
 
     def _end(self, error: Exception) -> None:
-        """Answer everybody who is left, so that nobody waits for a thread that is gone."""
+        """Fail the remaining jobs and wake all tasks: this thread is about to end."""
         post = Post()
         with self._lock:
             self._over = error
@@ -173,7 +174,7 @@ class Writer:
         post.send()
 
     def _take(self, db: sqlite3.Connection) -> list[Job[Any]] | None:
-        """The jobs that wait, in order; nothing once the writer is to stop and has none left."""
+        """The waiting jobs in order, or `None` when the writer is to stop and none is left."""
         first = self._kept
         self._kept = None
         while first is None:
@@ -202,7 +203,7 @@ class Writer:
             return _NOTHING
 
     def _poll(self, db: sqlite3.Connection, *, now: bool) -> None:
-        """Notice what other processes wrote; this connection's own commits do not count."""
+        """Wake waiting tasks if another process has written since the last check."""
         clock = time.monotonic()
         if not self._watch.busy or (clock < self._next_poll and not now):
             return
@@ -211,10 +212,10 @@ class Writer:
             self._presence.check()
             (seen,) = db.execute("PRAGMA data_version").fetchone()
         except StoreUnavailable as error:
-            self._tell_all(error)  # no change will ever be seen again
+            self._tell_all(error)  # no later change could be seen
             return
         except sqlite3.Error:
-            return  # the next job will meet the same, and has somebody to tell
+            return  # the next job will get the same error and report it to its caller
         if seen != self._seen:
             self._seen = seen
             self._tell_all()

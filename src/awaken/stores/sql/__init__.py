@@ -1,1 +1,1 @@
-"""What the SQL stores share: named queries, and numbered migrations in one folder a dialect."""
+"""What SQL stores share: named queries, and numbered migrations, one folder for each dialect."""

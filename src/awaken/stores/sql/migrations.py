@@ -1,4 +1,4 @@
-"""Numbered migrations, read from the package. The number of the last one is the file's version."""
+"""Numbered migrations, read from the package. The last number is the version of a database."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Migration(NamedTuple):
 
 @functools.cache
 def load_migrations(dialect: str) -> tuple[Migration, ...]:
-    """Every step of a dialect, in order and without a gap."""
+    """All migrations of a dialect, in order and without a gap."""
     found = sorted(
         Migration(int(match[1]), file.name, file.read_text("utf-8"))
         for file in files(__package__).joinpath(dialect).iterdir()

@@ -1,7 +1,7 @@
-"""Every statement of the SQL stores that does not depend on what is asked for.
+"""The fixed SQL statements of the SQL stores; statements built per query are in the stores.
 
-Texts are constants, so that a connection prepares each once. `?` stands for a parameter; a dialect
-that writes them otherwise translates the texts as it loads them.
+They are constants, so that a connection prepares each of them once. `?` stands for a parameter; a
+dialect with another placeholder translates the texts when it loads them.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ TABLES = (
     "threads",
     "tickets",
 )
-# Whatever is not a plain table or an index of one: views, triggers, tables of modules. Only `type`
-# and `sql` tell: SQLite does not check the root page, and a crafted file may hold anything there.
-# An index that SQLite made by itself has no text.
+# Everything other than plain tables and their indexes: views, triggers, virtual tables. Only the
+# columns `type` and `sql` can be trusted: SQLite does not check the root page, and a crafted file
+# may hold anything there. An index that SQLite made by itself has no SQL text.
 STRANGE = """
 SELECT type, name FROM sqlite_schema WHERE NOT coalesce(
     CASE type
@@ -41,7 +41,7 @@ SELECT type, name FROM sqlite_schema WHERE NOT coalesce(
 
 # -- one commit ---------------------------------------------------------------------------------
 
-# Always one row: what is not there is null. All that a commit may be refused for is in it.
+# Always one row; missing values are null. It holds everything a commit is checked against.
 HEAD_AND_RUN = """
 SELECT t.pk, t.parent, t.created_at, t.length, t.events, t.position, t.snapshot, t.epoch, t.owner,
        t.open_run, t.active_run, t.latest_run, r.pk, r.thread, r.status, r.agent, r.parent, r.kind
@@ -50,13 +50,13 @@ FROM (SELECT 1) LEFT JOIN threads AS t ON t.id = ? LEFT JOIN runs AS r ON r.id =
 ADD_THREAD = """
 INSERT INTO threads (id, created_at, updated_at, epoch) SELECT ?, ?, ?, floor FROM epochs
 """
-# Nothing in it is indexed, so it changes one page.
+# No column in it is indexed, so it changes one page.
 ADVANCE_THREAD = """
 UPDATE threads SET created_at = ?, updated_at = ?, length = ?, events = ?, position = ?,
        snapshot = ?, owner = ?, latest_run = ?, open_run = ?, active_run = ?
 WHERE pk = ?
 """
-# The same for a commit with which a run begins, pauses or ends.
+# The same for a commit in which a run starts, pauses or ends: it also sets `active_at`.
 MOVE_THREAD = """
 UPDATE threads SET created_at = ?, updated_at = ?, length = ?, events = ?, position = ?,
        snapshot = ?, owner = ?, latest_run = ?, open_run = ?, active_run = ?, active_at = ?
@@ -70,7 +70,7 @@ ADD_RUN = """
 INSERT INTO runs (id, thread, first_position, last_position, record, status, agent, parent, kind)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
-# The same without and with what is indexed, which most commits leave as it is.
+# Without and with the indexed columns, which most commits do not change.
 ADVANCE_RUN = "UPDATE runs SET last_position = ?, record = ? WHERE pk = ?"
 CHANGE_RUN = """
 UPDATE runs SET last_position = ?, record = ?, status = ?, agent = ?, parent = ?, kind = ?
@@ -84,7 +84,7 @@ UPDATE tickets SET status = 'closed' WHERE status = 'open' AND thread = ? AND ru
 """
 ACKNOWLEDGE = "DELETE FROM commands WHERE id = ? AND thread = ?"
 
-# -- answers that are still being written -------------------------------------------------------
+# -- the stream log -----------------------------------------------------------------------------
 
 ADD_STREAM_ENTRY = "INSERT INTO streams (thread, number, piece) VALUES (?, ?, ?)"
 STREAM_LOG = "SELECT piece FROM streams WHERE thread = ? ORDER BY number"
@@ -98,7 +98,7 @@ RELEASE = "UPDATE threads SET owner = NULL WHERE id = ? AND owner = ? AND epoch 
 
 # -- threads ------------------------------------------------------------------------------------
 
-# A thread that was claimed and never written is not there for readers.
+# Readers do not see a thread that was claimed and never written (position 0).
 THREAD_COLUMNS = """
 pk, id, parent, created_at, updated_at, length, events, position, snapshot, owner, latest_run,
 open_run, active_run, forked_from, forked_at, active_at
@@ -106,7 +106,7 @@ open_run, active_run, forked_from, forked_at, active_at
 THREAD = f"SELECT {THREAD_COLUMNS} FROM threads WHERE id = ? AND position > 0"
 THREAD_BY_PK = f"SELECT {THREAD_COLUMNS} FROM threads WHERE pk = ?"
 PARENT = "SELECT parent FROM threads WHERE id = ? AND position > 0"
-# How many threads an id begins like that; only as many as are asked for are counted.
+# The number of threads whose id is in a range, counted up to a limit.
 COUNT_BETWEEN = """
 SELECT count(*) FROM (SELECT 1 FROM threads WHERE id >= ? AND id < ? LIMIT ?)
 """
@@ -134,7 +134,7 @@ RUN = f"SELECT {RUN_COLUMNS} FROM runs WHERE id = ?"
 RUN_STATUS = "SELECT status FROM runs WHERE pk = ?"
 RUN_IS_OVER = "SELECT 1 FROM runs WHERE id = ? AND thread = ? AND status = 'done'"
 RUN_BEGIN = "SELECT first_position FROM runs WHERE pk = ?"
-# The plus keeps SQLite from walking through all runs, only because they are in order.
+# The plus keeps SQLite from scanning all runs in the order of `pk` instead of using the index.
 OPEN_RUNS = """
 SELECT r.id, r.status, r.record, t.owner, t.pk
 FROM runs AS r JOIN threads AS t ON t.pk = r.thread WHERE r.status <> 'done' ORDER BY +r.pk
@@ -145,7 +145,7 @@ FROM runs AS r JOIN threads AS t ON t.pk = r.thread
 WHERE r.status <> 'done' AND t.id = ? ORDER BY +r.pk
 """
 
-# The threads of open runs, each with those above it, as far up as the one that is asked for.
+# The threads with open runs at or beneath a thread: from each open run up to that thread.
 OPEN_TREE = f"""
 WITH RECURSIVE above(pk, at) AS (
     SELECT t.pk, t.id FROM runs AS r JOIN threads AS t ON t.pk = r.thread
@@ -168,7 +168,7 @@ SELECT pk FROM beneath
 # -- tickets and commands -----------------------------------------------------------------------
 
 TICKET = "SELECT pk, status FROM tickets WHERE thread = ? AND key = ?"
-# A key is unique; the other two names may repeat.
+# A key is unique; ticket ids and call ids may repeat.
 TICKETS_NAMED = """
 SELECT pk, status, record FROM tickets
 WHERE (thread = ? AND key = ?) OR (thread = ? AND ticket_id = ?) OR (thread = ? AND call_id = ?)
@@ -177,8 +177,8 @@ ORDER BY asked_at, pk
 OPEN_TICKETS = """
 SELECT pk, status, record FROM tickets WHERE status = 'open' AND thread = ? ORDER BY asked_at, pk
 """
-# What a delegate asks is asked by the run it works for, unless that is a task. A record may be
-# nested more deeply than SQLite reads JSON: then it is listed twice.
+# The run above a delegate asks its question too, unless that run is a task. If a record is nested
+# more deeply than SQLite can read JSON, its ticket is listed twice.
 NOT_ASKED_ABOVE = """
 NOT EXISTS (
     SELECT 1 FROM runs AS r JOIN runs AS p ON p.id = r.parent
@@ -218,14 +218,14 @@ HAS_COMMAND = "SELECT 1 FROM commands WHERE thread = ? AND (run_id IS NULL OR ru
 
 ADD_OUTBOX = "INSERT OR IGNORE INTO outboxes (thread) VALUES (?)"
 DROP_OUTBOX = "DELETE FROM outboxes WHERE thread = ?"
-# A cross join keeps its order: from the few outboxes to their threads, and never the other way.
+# SQLite keeps the order of a cross join: from the few outboxes to their threads.
 OUTBOXES = """
 SELECT t.id, t.owner FROM outboxes AS o CROSS JOIN threads AS t ON t.pk = o.thread ORDER BY +t.id
 """
 
 # -- upkeep -------------------------------------------------------------------------------------
 
-# A position is the lower half of an id.
+# The lower half of a commit's id is its position.
 COPY_COMMITS = """
 INSERT INTO commits (id, first_seq, first_event, at_ms, run, delta)
 SELECT id - ? + ?, first_seq, first_event, at_ms, NULL, delta FROM commits
@@ -248,7 +248,7 @@ DELETE_RUNS = "DELETE FROM runs WHERE thread = ?"
 DELETE_TICKETS = "DELETE FROM tickets WHERE thread = ?"
 DELETE_COMMANDS = "DELETE FROM commands WHERE thread = ?"
 DELETE_KEYS = "DELETE FROM command_keys WHERE thread = ?"
-# Each tree's book is named after the run at its root.
+# The key of a tree's budget book ends with the id of its root run.
 DELETE_BOOKS = """
 DELETE FROM profiles WHERE owner = ? AND key IN (SELECT ? || id FROM runs WHERE thread = ?)
 """

@@ -107,7 +107,7 @@ async def test_what_no_store_can_write_is_given_up() -> None:
     store = await opened(MemoryStore())
     journal = new_journal(store)
     journal.sends += [done(1), done(2, CommandKind.DECISIONS)]
-    with pytest.raises(StorageError, match="decisions are not sent") as failed:
+    with pytest.raises(StorageError, match="decisions cannot be sent") as failed:
         await commit(journal, 1)
 
     refused = journal.forgive(failed.value)

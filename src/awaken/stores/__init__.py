@@ -1,1 +1,1 @@
-"""Where threads are kept: one folder a technology."""
+"""Stores: implementations of `contract.store.Store`, one folder for each technology."""

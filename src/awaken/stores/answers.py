@@ -1,4 +1,4 @@
-"""What may be answered and sent. Pure: what is found out here is written by the stores."""
+"""The rules for answering tickets and sending commands. No I/O: the stores write the results."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ def answered(
     waiting: Callable[[], Iterable[Ticket]],
     at_ms: int,
 ) -> Ticket | None:
-    """The ticket that `answer` answers, answered; nothing if that very answer was taken before.
+    """The matching ticket with `answer` in it, or `None` if the same answer was taken before.
 
     Args:
-        meant: what the target may stand for: the ticket of that key, else all that answer to it.
-        waiting: all open tickets of the thread, to name them if the target is none of them.
+        meant: the tickets the target may name: the one with that key, else all with that id.
+        waiting: returns the thread's open tickets, to list them if the target is none of them.
 
     Raises:
-        DecisionRefused: it cannot be taken.
+        DecisionRefused: the answer cannot be taken.
     """
     if any(_was_taken(ticket, answer) for ticket in meant):
         return None
     still_open = [ticket for ticket in meant if ticket.status is _OPEN]
     if len(still_open) > 1:
         keys = ", ".join(repr(ticket.key) for ticket in still_open)
-        raise DecisionRefused(target, f"it fits several open tickets, name one by its key: {keys}")
+        raise DecisionRefused(target, f"several open tickets match, name one by its key: {keys}")
     if not still_open:
         raise DecisionRefused(target, _why(meant[-1]) if meant else _instead(waiting()))
     (ticket,) = still_open
@@ -49,21 +49,21 @@ def answered(
     if not ticket.is_bound(target, answer):
         raise DecisionRefused(
             target,
-            "ids of tickets and calls may come again with another question: name the ticket by its "
-            f"key {ticket.key!r}, or give the digest of the question that was seen",
+            "a later question may use the same ticket id or call id: name the ticket by its key "
+            f"{ticket.key!r}, or give the digest of the question that was seen",
         )
     if answer.digest not in (None, ticket.digest):
         raise DecisionRefused(
             target,
-            f"it was given for {answer.digest!r}, and the question is {ticket.digest!r}: "
-            f"look at the ticket {ticket.key!r} again",
+            f"it answers the question with digest {answer.digest!r}, but the question now has "
+            f"{ticket.digest!r}: read the ticket {ticket.key!r} again",
         )
     stamped = _replace(answer, updated_at=at_ms, digest=ticket.digest)
     return _replace(ticket, status=_ANSWERED, decision=stamped)
 
 
 def command_of(thread_id: str, tickets: Iterable[Ticket], at_ms: int) -> ThreadCommand:
-    """The command that tells a thread's owner of tickets that were answered."""
+    """The command that brings the answers of these tickets to the thread's owner."""
     taken = [(ticket, ticket.decision) for ticket in tickets]
     runs = {ticket.run_id for ticket, _ in taken}
     return ThreadCommand(
@@ -76,22 +76,25 @@ def command_of(thread_id: str, tickets: Iterable[Ticket], at_ms: int) -> ThreadC
 
 
 def check_sent(command: ThreadCommand) -> None:
-    """
+    """Check that a command may be sent.
+
     Raises:
-        InvalidRecord: it holds decisions.
+        InvalidRecord: the command holds decisions.
     """
     if command.kind is _DECISIONS:
-        raise InvalidRecord("decisions are not sent: `decide` checks them against their tickets")
+        raise InvalidRecord(
+            "decisions cannot be sent: call `decide`, which checks them against their tickets"
+        )
 
 
 def has_pending(outbox: msgspec.Raw) -> bool:
-    """Whether an outbox, as a state has it, holds something."""
+    """Whether a thread's outbox, as its state stores it, has unsent messages."""
     kept = loads(outbox)
     return isinstance(kept, dict) and bool(kept.get("pending"))
 
 
 def is_past(ticket: Ticket, now_ms: int) -> bool:
-    """Whether it is too late to answer; at the very instant, it is not."""
+    """Whether a ticket has expired; at `expires_at` itself it has not."""
     return ticket.expires_at is not None and ticket.expires_at < now_ms
 
 
@@ -106,12 +109,12 @@ def _was_taken(ticket: Ticket, answer: ToolCallResume) -> bool:
 
 
 def _why(ticket: Ticket) -> str:
-    """Why a ticket takes no answer."""
+    """Why a ticket that is not open takes no answer."""
     given = ticket.decision
     if ticket.status is _ANSWERED and given is not None:
         verdict = "approved" if given.action is ResumeAction.RESUME else "denied"
         return f"it was {verdict} {_when(given.updated_at)} by {given.by or 'an unnamed approver'}"
-    return f"the ticket is {ticket.status.value}: the run waits for the answer no more"
+    return f"the ticket is {ticket.status.value}: the run no longer waits for an answer"
 
 
 def _instead(waiting: Iterable[Ticket]) -> str:

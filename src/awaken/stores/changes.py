@@ -1,4 +1,4 @@
-"""Waiting for somebody else's write."""
+"""Waiting until another task has written something."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from collections.abc import Hashable
 
 
 class Waiters:
-    """Tasks of one event loop that wait for a key to be told."""
+    """Tasks of one event loop that wait for a key to be woken."""
 
     def __init__(self) -> None:
         self.waiting: dict[Hashable, set[asyncio.Future[None]]] = {}
 
     async def wait(self, key: Hashable) -> None:
-        """Return when `key` is told next; look for what was told before this, first."""
-        told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Return at the next `wake(key)`. The caller checks for earlier changes before it waits."""
+        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         others = self.waiting.setdefault(key, set())
-        others.add(told)
+        others.add(woken)
         try:
-            await told
+            await woken
         finally:
-            others.discard(told)
+            others.discard(woken)
             if not others and self.waiting.get(key) is others:
                 del self.waiting[key]
 
-    def tell(self, key: Hashable) -> None:
-        """Wake whoever waits for `key` now."""
-        for told in self.waiting.pop(key, ()):
-            if not told.done():
-                told.set_result(None)
+    def wake(self, key: Hashable) -> None:
+        """Wake the tasks that wait for `key` now."""
+        for woken in self.waiting.pop(key, ()):
+            if not woken.done():
+                woken.set_result(None)

@@ -1,4 +1,4 @@
-"""Threads in memory: the contract without a file."""
+"""The store in memory: for tests and short-lived programs."""
 
 from awaken.stores.memory.profile import MemoryProfiles
 from awaken.stores.memory.store import MemoryStore

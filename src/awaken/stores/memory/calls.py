@@ -1,4 +1,4 @@
-"""The call ledger of a thread, from the lines its commits brought."""
+"""The call ledger of a thread, read from the entries of its commits."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from awaken.stores.memory.tables import ThreadRow
 
 
 def calls_since(thread: ThreadRow, commit: int) -> Sequence[CallEntry]:
-    """The latest line of each call in order of appearance, from a commit on; arguments are those
-    of the line that had some."""
+    """The latest ledger entry of each call since a commit, in the order the calls first appeared.
+
+    The arguments are those of the entry that recorded them.
+    """
     ledger: dict[str, CallEntry] = {}
     start = bisect_left(thread.call_lines, commit, key=lambda lines: lines[0])
     for _, lines in thread.call_lines[start:]:
@@ -26,7 +28,7 @@ def calls_since(thread: ThreadRow, commit: int) -> Sequence[CallEntry]:
 
 
 def calls_of_last_turn(thread: ThreadRow) -> Sequence[CallEntry]:
-    """The ledger of the last message with calls."""
+    """The ledger entries of the last assistant message with tool calls."""
     _find_turn(thread)
     if thread.turn is None:
         return []
@@ -36,7 +38,7 @@ def calls_of_last_turn(thread: ThreadRow) -> Sequence[CallEntry]:
 
 
 def _find_turn(thread: ThreadRow) -> None:
-    """Bring `turn` up to date. Each message is looked at once, and never while it is written."""
+    """Update `thread.turn`. Each message is checked once, by a reader, so commits stay fast."""
     for seq, message in enumerate(thread.messages[thread.scanned :], start=thread.scanned + 1):
         if message.tool_calls:
             thread.turn = message, bisect_left(thread.message_ends, seq) + 1

@@ -1,4 +1,4 @@
-"""Commands and answers in memory."""
+"""Commands and answers in the memory store."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from awaken.stores.memory.threads import MemoryReads
 
 
 class MemoryCommands(MemoryReads):
-    """Kept until a commit acknowledges them."""
+    """The commands part of the memory store."""
 
     async def send(self, command: ThreadCommand) -> int:
         check_sent(command)
@@ -62,7 +62,7 @@ class MemoryCommands(MemoryReads):
         commands = self._commands if thread_id is None else thread.commands if thread else {}
         if after == 0:
             return list(commands.values())
-        # From the end, for what is new is there.
+        # From the end, because new commands are at the end.
         found = takewhile(lambda command: command.id > after, reversed(commands.values()))
         return list(found)[::-1]
 

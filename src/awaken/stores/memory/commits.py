@@ -1,4 +1,4 @@
-"""The commit door in memory."""
+"""Commits and claims in the memory store."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DONE = RunStatus.DONE
 
 
 class MemoryWrites(Tables):
-    """Commits, and the right to make them. Nothing here ever waits."""
+    """The commits part of the memory store. No method ever waits."""
 
     immediate = True
     owner = "memory"
@@ -65,7 +65,7 @@ class MemoryWrites(Tables):
         if commit.ends_stream:
             thread.stream_log = ()
         if self._changes.waiting:
-            self._changes.tell(thread.id)
+            self._changes.wake(thread.id)
         return Committed(length, first_seq)
 
     def _change_state(self, thread: ThreadRow, state: State) -> None:
@@ -76,7 +76,7 @@ class MemoryWrites(Tables):
             (self._outboxes.add if is_full else self._outboxes.discard)(thread.id)
 
     def _checked(self, commit: ThreadCommit) -> ThreadRow:
-        """The thread to write, after every refusal has had its chance."""
+        """The thread to write, once the commit has passed every check."""
         thread_id, fence, run = commit.thread_id, commit.fence, commit.run
         held = self._owners.get(thread_id)
         if fence is not held and fence != held:
@@ -92,7 +92,7 @@ class MemoryWrites(Tables):
             ):
                 raise InvalidRecord(f"run {run.run_id!r} belongs to another thread")
         elif commit.run_state or commit.calls:
-            raise InvalidRecord("run state and calls need the run's record beside them")
+            raise InvalidRecord("a commit with run state or calls also needs the run's record")
         messages = commit.messages
         if messages and (len(messages) > 1 or not messages[0].id):
             _check_ids(messages)
@@ -114,7 +114,7 @@ class MemoryWrites(Tables):
         return thread
 
     def _parent(self, commit: ThreadCommit) -> str | None:
-        """The parent a thread without one gets; it exists, and is no descendant."""
+        """The new parent of a thread, checked: it exists, and is not a descendant of the thread."""
         ancestor = commit.parent_thread_id
         while ancestor is not None:
             if ancestor == commit.thread_id:
@@ -132,7 +132,7 @@ class MemoryWrites(Tables):
         return run
 
     def _turn_head(self, thread: ThreadRow, run: RunRow, at_ms: int) -> None:
-        """Follow a run that starts, pauses or ends; at its end, what was to stop it is dropped."""
+        """Update the thread's head when a run starts, pauses or ends."""
         record = run.record
         if run.status is not record.status:
             run.status = record.status
@@ -144,7 +144,7 @@ class MemoryWrites(Tables):
             self._finish_run(thread, record.run_id)
 
     def _finish_run(self, thread: ThreadRow, run_id: str) -> None:
-        """Drop what was to cancel the run, and close what it asked."""
+        """Drop the pending cancels of a finished run, and close its open tickets."""
         cancels = [
             command.id
             for command in thread.commands.values()
@@ -176,7 +176,7 @@ class MemoryWrites(Tables):
 
     async def find_commit(self, commit: ThreadCommit) -> Committed | None:
         if commit.run is None:
-            raise InvalidRecord("a commit without a run cannot be told from others")
+            raise InvalidRecord("a commit without a run cannot be found again: read its thread")
         run = self._runs.get(commit.run.run_id)
         if run is None or run.record.revision != commit.run.revision:
             return None
@@ -201,7 +201,7 @@ class MemoryWrites(Tables):
             raise self._stale(fence.thread_id, fence, held)
         thread = self._threads.get(fence.thread_id)
         if thread is None:
-            return  # a thread begins with its first commit
+            return  # there is no thread before its first commit
         kept = () if entry.number == 1 else thread.stream_log
         thread.stream_log = (*kept, entry)
 
@@ -210,7 +210,7 @@ class MemoryWrites(Tables):
             del self._owners[fence.thread_id]
 
     def forsake(self) -> None:
-        """As if whoever holds threads had died: their runs are interrupted, and free to claim."""
+        """Simulate the death of all owners: their runs count as interrupted and can be claimed."""
         self._forsaken.update({thread_id: held.owner for thread_id, held in self._owners.items()})
         self._owners.clear()
 
@@ -218,9 +218,9 @@ class MemoryWrites(Tables):
 def _check_ids(messages: tuple[Message, ...]) -> None:
     ids = {message.id for message in messages}
     if None in ids or "" in ids:
-        raise InvalidRecord("a message needs an id before it is written")
+        raise InvalidRecord("a message has no id: give every message one")
     if len(ids) < len(messages):
-        raise InvalidRecord(f"messages of one commit share an id: {sorted(map(str, ids))}")
+        raise InvalidRecord(f"two messages of a commit have the same id: {sorted(map(str, ids))}")
 
 
 def _check_tickets(tickets: tuple[Ticket, ...], thread_id: str) -> None:

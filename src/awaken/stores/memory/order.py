@@ -1,4 +1,4 @@
-"""Values in order, of which one is added or removed at the same cost however many there are."""
+"""A sorted list in which adding and removing cost the same at any length."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ _LARGEST = 1000
 
 
 class Ordered(Generic[T]):
-    """A sorted list in pieces: a change moves the rest of its piece, and not all that follows."""
+    """A sorted list split into chunks: a change moves the rest of its chunk only."""
 
     def __init__(self) -> None:
-        self._pieces: list[list[T]] = [[]]
+        self._chunks: list[list[T]] = [[]]
         self._firsts: list[T] = []
-        """The first value of each piece but the first: where a value belongs."""
+        """The first value of each chunk but the first; finds the chunk of a value."""
 
     def add(self, value: T) -> None:
         at = bisect_right(self._firsts, value)
-        piece = self._pieces[at]
-        insort(piece, value)
-        if len(piece) > _LARGEST:
-            half = piece[_LARGEST // 2 :]
-            del piece[_LARGEST // 2 :]
-            self._pieces.insert(at + 1, half)
+        chunk = self._chunks[at]
+        insort(chunk, value)
+        if len(chunk) > _LARGEST:
+            half = chunk[_LARGEST // 2 :]
+            del chunk[_LARGEST // 2 :]
+            self._chunks.insert(at + 1, half)
             self._firsts.insert(at, half[0])
 
     def remove(self, value: T) -> None:
         at = bisect_right(self._firsts, value)
-        piece = self._pieces[at]
-        del piece[bisect_left(piece, value)]
-        if not piece and self._firsts:
-            del self._pieces[at]
+        chunk = self._chunks[at]
+        del chunk[bisect_left(chunk, value)]
+        if not chunk and self._firsts:
+            del self._chunks[at]
             del self._firsts[max(at - 1, 0)]
 
     def after(self, value: T | None) -> Iterator[T]:
-        """All values behind that one, which need not be there; all of them if it is `None`."""
+        """The values greater than `value`, in order; all values if it is `None`."""
         if value is None:
             at = place = 0
         else:
             at = bisect_right(self._firsts, value)
-            place = bisect_right(self._pieces[at], value)
-        yield from islice(self._pieces[at], place, None)
-        for piece in islice(self._pieces, at + 1, None):
-            yield from piece
+            place = bisect_right(self._chunks[at], value)
+        yield from islice(self._chunks[at], place, None)
+        for chunk in islice(self._chunks, at + 1, None):
+            yield from chunk

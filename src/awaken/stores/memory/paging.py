@@ -1,4 +1,4 @@
-"""Lists in pages: a cursor holds the last place that was given, and fits one list only."""
+"""Lists in pages: a cursor holds the place of the last item, and is valid for one list only."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ R = TypeVar("R")
 T = TypeVar("T")
 Query = RunQuery | ThreadQuery | TicketQuery
 Place = tuple[int, str, str]
-"""Where an item stands in its list, the first one lowest."""
+"""The sort key of an item in its list; the first item has the lowest."""
 
 
 def cut_page(rows: Iterable[tuple[Place, R]], query: Query, show: Callable[[R], T]) -> Page[T]:
-    """The page that `query` asks for, shown, out of all rows that fit its filter."""
+    """The page that `query` asks for, from all rows that match its filter, in any order."""
     start = place_of(query)
     rest = sorted((row for row in rows if start is None or row[0] > start), key=itemgetter(0))
     return first_page(rest, query, show)
 
 
 def first_page(rows: Iterable[tuple[Place, R]], query: Query, show: Callable[[R], T]) -> Page[T]:
-    """A page of rows that are in order, and begin behind the place of the query's cursor."""
+    """A page of rows that are in order and start after the query's cursor."""
     if query.limit < 1:
-        raise InvalidRecord(f"a page of {query.limit} is no page: give a limit of 1 or more")
+        raise InvalidRecord(f"a page limit of {query.limit} is too small: give 1 or more")
     some = list(islice(rows, query.limit + 1))
     is_last = len(some) <= query.limit
     del some[query.limit :]
@@ -42,16 +42,16 @@ def first_page(rows: Iterable[tuple[Place, R]], query: Query, show: Callable[[R]
 
 
 def place_of(query: Query) -> Place | None:
-    """Where the page before ended; `None` without a cursor.
+    """The place where the previous page ended, or `None` without a cursor.
 
     Raises:
-        InvalidRecord: the cursor is not one this query gave.
+        InvalidRecord: the cursor does not belong to this query.
     """
     return _read(query) if query.cursor is not None else None
 
 
 def _write(query: Query, place: Place) -> str:
-    """A cursor that tells its list, whatever the size of the pages, from all others."""
+    """A cursor that is valid only for this list; the size of the pages may change."""
     every = msgspec.structs.replace(query, cursor=None, limit=0)
     seal = digest((type(query).__name__, every, place))
     return urlsafe_b64encode(dumps((seal, place))).decode()

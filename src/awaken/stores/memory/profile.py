@@ -1,4 +1,4 @@
-"""Profile entries in memory."""
+"""Profile entries in the memory store."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from awaken.errors import VersionConflict
 
 
 class MemoryProfiles:
-    """Entries by owner and key; gone with the process."""
+    """Profile entries by owner and key."""
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         self._clock = clock
@@ -43,7 +43,7 @@ class MemoryProfiles:
         return sorted(mine, key=lambda entry: entry.key)
 
     def drop_book(self, root: str) -> None:
-        """Forget the budget book of a tree whose root is deleted."""
+        """Delete the budget book of a run tree whose root run is deleted."""
         self._entries.pop((str(ProfileOwner()), book_key(root)), None)
 
     async def clear_owner(self, owner: ProfileOwner) -> None:

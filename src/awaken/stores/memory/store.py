@@ -1,4 +1,4 @@
-"""The store in memory."""
+"""The memory store, put together from its parts."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from awaken.stores.memory.upkeep import MemoryUpkeep
 
 
 class MemoryStore(MemoryWrites, MemoryUpkeep, MemoryCommands):
-    """Everything a process knows, as long as it lives. Other stores are held against this one.
+    """A store in the memory of one process. The tests compare other stores with this one.
 
-    Reading stays possible when it is closed, and it may be opened again.
+    A closed store can still be read, and may be opened again.
     """
 
     @classmethod
@@ -22,11 +22,11 @@ class MemoryStore(MemoryWrites, MemoryUpkeep, MemoryCommands):
         """A new store for `memory:`.
 
         Raises:
-            ConfigError: the address says more, which would mean nothing.
+            ConfigError: the address has a path or options.
         """
         if address.rstrip("/") != "memory:":
             raise ConfigError(
-                f"store {shown_address(address)!r}: memory has no places, write memory:"
+                f"store {shown_address(address)!r}: a memory store has no path: write memory:"
             )
         return cls()
 

@@ -1,4 +1,4 @@
-"""What the store in memory holds: append-only logs, small heads, state by changed key."""
+"""The data of the memory store: append-only logs, small heads, state by changed key."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ from awaken.stores.memory.profile import MemoryProfiles
 State = dict[str, msgspec.Raw]
 _DONE = RunStatus.DONE
 ANY = "any thread"
-"""What those wait for who wait for commands."""
+"""The key for tasks that wait for a command to any thread."""
 
 
 class ThreadRow:
     """One thread.
 
-    `event_ends` and `message_ends` say how many there were after each commit, `state_changes` and
-    `call_lines` what came in which commit, counted from 1. `turn` is the last message with calls
-    among those `scanned`, and its commit. `touches` counts writes that were no commits.
+    `event_ends` and `message_ends` are the numbers of events and messages after each commit.
+    `state_changes` and `call_lines` hold the number of a commit, from 1, and what it brought.
+    `turn` is the last message with tool calls, and its commit, among the first `scanned` messages.
+    `touches` counts writes other than commits.
     """
 
     __slots__ = (
@@ -90,9 +91,9 @@ class ThreadRow:
 
 
 class RunRow:
-    """One run: its record, its place among all runs, the commit it came with, its state.
+    """One run: its record, its number among all runs, its first commit, and its state.
 
-    `status` is the one its thread has its place in the lists for.
+    `status` is the status at the last change of the thread's `active_at`.
     """
 
     __slots__ = ("first_commit", "number", "record", "state", "status")
@@ -106,14 +107,16 @@ class RunRow:
 
 
 class Tables:
-    """All there is; what is done with it stands in the modules beside this one.
+    """All data of the store; the operations are in the modules beside this one.
 
-    `_activity` has the threads in the order they are listed in, `_names` their ids in order, and
-    `_children` those of each parent. `_owners` has the threads that have an owner, `_forsaken` by
-    thread the owners that died with one, `_keys` by thread the commands that are kept once, and
-    `_outboxes` the threads that have something to send. Epochs, command ids and versions do not
-    come back when a thread is deleted and made again: the first two are counted for the whole
-    store, the last goes on from `_first_version`.
+    - `_activity`: the threads in the order of lists; `_names`: their ids, sorted.
+    - `_children`: the child threads by parent.
+    - `_owners`: the fence of each owned thread; `_forsaken`: the dead last owner of a thread.
+    - `_keys`: by thread, the keys of commands that are accepted once.
+    - `_outboxes`: the threads with unsent messages.
+
+    Epochs, command ids and versions are never used twice, even if a thread is deleted and created
+    again: the first two are counted for the whole store, versions continue at `_first_version`.
     """
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -145,7 +148,7 @@ class Tables:
         del self._threads[thread.id]
 
     def _move_thread(self, thread: ThreadRow, at_ms: int) -> None:
-        """Note that a run began, paused or ended: the thread has another place in the lists."""
+        """Set `active_at`, which orders lists: a run started, paused or ended."""
         if thread.active_at != at_ms:
             self._activity.remove((-thread.active_at, thread.id))
             thread.active_at = at_ms
@@ -164,7 +167,7 @@ class Tables:
     def _beneath(self, thread_id: str) -> list[ThreadRow]:
         """All threads beneath one, on every level."""
         found = list(self._children.get(thread_id, {}).values())
-        for row in found:  # grows as it goes
+        for row in found:  # the list grows while it is walked
             found.extend(self._children.get(row.id, {}).values())
         return found
 
@@ -176,13 +179,16 @@ class Tables:
             above = self._threads.get(above.parent_thread_id or "")
 
     def _touch(self, thread: ThreadRow) -> None:
-        """Note that the thread was written, and tell whoever waits for that."""
+        """Count a write that is no commit, and wake the tasks that wait for one."""
         thread.touches += 1
-        self._changes.tell(thread.id)
+        self._changes.wake(thread.id)
 
     def _keep(self, thread: ThreadRow, command: ThreadCommand) -> int:
-        """Give a command its number, and wake those that wait for one; 0 if it was done before, or
-        cancels a run that is over."""
+        """Store a command, wake the tasks that wait for one, and return its id.
+
+        Returns 0 if the command cancels a finished run, or its key was used by a command that is
+        done; for a key that is still pending, the id of that command.
+        """
         if command.kind is CommandKind.CANCEL and command.run_id is not None:
             run = self._runs.get(command.run_id)
             record = run.record if run is not None else None
@@ -199,7 +205,7 @@ class Tables:
         kept = msgspec.structs.replace(command, id=number)
         thread.commands[number] = self._commands[number] = kept
         self._touch(thread)
-        self._sent.tell(ANY)
+        self._sent.wake(ANY)
         return number
 
     def _drop_commands(self, thread: ThreadRow, ids: Iterable[int]) -> None:

@@ -1,4 +1,4 @@
-"""Reading back what was committed to memory."""
+"""Reading threads, runs and tickets from the memory store."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from awaken.stores.memory.paging import Place, cut_page, first_page, place_of
 from awaken.stores.memory.tables import RunRow, Tables, ThreadRow, persisted
 
 _FEW = 1000
-"""So many threads are sorted for a page; of more, those that come first are looked for."""
+"""A page sorts up to so many threads; with more, it walks the list's own order instead."""
 
 _replace = msgspec.structs.replace
 
 
 class MemoryReads(Tables):
-    """What a reader gets is its own: later commits do not change it."""
+    """The reading part of the memory store. Later commits do not change what was returned."""
 
     # -- threads ------------------------------------------------------------------------------
 
@@ -65,8 +65,7 @@ class MemoryReads(Tables):
         return first_page(rows, query, self._head)
 
     def _few_for(self, query: ThreadQuery) -> Iterable[ThreadRow] | None:
-        """The threads among which those of the list are, if they are few; `None` if they are not,
-        and are better looked for in their order."""
+        """The threads to filter and sort for a list, or `None` if they may be more than `_FEW`."""
         if query.ancestor_thread_id is not None:
             return self._beneath(query.ancestor_thread_id)
         if query.parent_thread_id is not None:
@@ -88,7 +87,7 @@ class MemoryReads(Tables):
         )
 
     def _is_beneath(self, ancestor: str | None, thread: ThreadRow) -> bool:
-        """Whether a thread is beneath another, if that is asked."""
+        """Whether a thread is beneath `ancestor`; true if `ancestor` is `None`."""
         if ancestor is None:
             return True
         return thread.id != ancestor and any(row.id == ancestor for row in self._upwards(thread))
@@ -133,7 +132,7 @@ class MemoryReads(Tables):
     ) -> Sequence[RunEvent]:
         thread = self._threads.get(thread_id)
         events = thread.events[_span(after, limit)] if thread else []
-        # Those of a fork were another thread's, and have their place in this one now.
+        # A fork has events of its origin, so the thread id and `seq` are set here.
         return [
             _replace(event, thread_id=thread_id, seq=seq)
             for seq, event in enumerate(events, start=after + 1)
@@ -146,7 +145,7 @@ class MemoryReads(Tables):
     async def changed(self, thread_id: str, since: int) -> int:
         while True:
             thread = self._threads.get(thread_id)
-            # Whoever knew a thread that is gone is told so, once.
+            # A caller that knew the thread is told once that it was deleted.
             gone = self._first_version if since else 0
             version = thread.version if thread else gone
             if version > since:
@@ -202,7 +201,7 @@ class MemoryReads(Tables):
         ]
 
     def _is_due(self, run: RunRecord, now_ms: int) -> bool:
-        """Whether somebody should carry on a run that nobody does."""
+        """Whether a run without an owner should be taken over."""
         if run.status is not RunStatus.WAITING:
             return run.status is not RunStatus.DONE
         thread = self._threads[run.thread_id]
@@ -238,7 +237,7 @@ class MemoryReads(Tables):
         return cut_page(rows, query, lambda ticket: ticket)
 
     def _is_asked_above(self, run_id: str) -> bool:
-        """Whether what a run asks is asked by the run it works for."""
+        """Whether the run above a delegate asks its question too."""
         run = self._runs.get(run_id)
         if run is None or not run.record.is_delegated:
             return False
@@ -255,7 +254,7 @@ def _span(after: int, limit: int | None) -> slice:
 
 
 def _bare(record: RunRecord) -> RunRecord:
-    """The record without what is put together when it is read."""
+    """The record without the message ids and state, which are added on reading."""
     output = record.output
     if output is not None and output.message_ids:
         output = _replace(output, message_ids=())

@@ -1,4 +1,4 @@
-"""Threads in memory as a whole: forked, deleted, pruned."""
+"""Forking, deleting and pruning threads in the memory store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from awaken.stores.memory.threads import MemoryReads
 
 
 class MemoryUpkeep(MemoryReads):
-    """What is done to whole threads, each in one go."""
+    """The upkeep part of the memory store."""
 
     async def fork(
         self, thread_id: str, new_id: str, *, at: int | None = None, at_ms: int
@@ -89,7 +89,7 @@ class MemoryUpkeep(MemoryReads):
         return thread
 
     def _delete(self, threads: Iterable[ThreadRow]) -> Freed:
-        """Take threads and all that belongs to them away. Sizes are not known here."""
+        """Delete threads and everything that belongs to them; sizes in bytes are not known."""
         doomed = {thread.id: thread for thread in threads}
         runs = [name for name, run in self._runs.items() if run.record.thread_id in doomed]
         for name in runs:
@@ -101,7 +101,7 @@ class MemoryUpkeep(MemoryReads):
             self._keys.pop(thread.id, None)
             self._outboxes.discard(thread.id)
             self._first_version = max(self._first_version, thread.version + 1)
-            self._changes.tell(thread.id)
+            self._changes.wake(thread.id)
         return Freed(
             threads=len(doomed),
             runs=len(runs),
@@ -110,7 +110,7 @@ class MemoryUpkeep(MemoryReads):
 
 
 def _commits_until(thread: ThreadRow, at: int) -> int:
-    """How many commits it took until there was event `at`."""
+    """The number of commits up to the one that holds event `at`."""
     if not 0 < at <= len(thread.events):
         raise NotFound("event", str(at))
     return bisect_left(thread.event_ends, at) + 1

@@ -1,4 +1,4 @@
-"""The time, as an argument: tests and replays bring their own."""
+"""Clocks. They are passed as arguments, so that tests and replays can use their own."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from typing import Protocol
 
 
 class Timer(Protocol):
-    """Something that will be called."""
+    """A scheduled call, which can be cancelled."""
 
     def cancel(self) -> None: ...
 
 
 class Clock(Protocol):
-    """Wall time for records, monotonic time for durations, sleeping and being called."""
+    """Wall time for records, monotonic time for durations, and timers."""
 
     def now_ms(self) -> int:
-        """Unix milliseconds; never negative, never raising."""
+        """Unix time in milliseconds; never negative, and never raises."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that only go forward."""
+        """Seconds on a clock that never goes back."""
         ...
 
     async def sleep(self, seconds: float) -> None: ...
 
     def call_later(self, seconds: float, callback: Callable[[], object]) -> Timer:
-        """Have `callback` called by the running event loop after that time."""
+        """Let the running event loop call `callback` after `seconds`."""
         ...
 
 
 class SystemClock:
-    """The machine's own time."""
+    """The clock of the machine and of the running event loop."""
 
     def now_ms(self) -> int:
         now = time.time_ns() // 1_000_000

@@ -1,6 +1,6 @@
-"""Our types to JSON and back; no other module encodes.
+"""Encoding our types as JSON and decoding them; no other module does this.
 
-`Any` is at home here: JSON values are what Python's `json` would give.
+`Any` is used here on purpose: a JSON value is what Python's `json` would return.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Json = Any
 
 
 def _encode_other(value: Any) -> Any:
-    """Types msgspec does not know say themselves what they are on the wire."""
+    """Encode a type that msgspec does not know, by its method `to_wire`."""
     to_wire = getattr(value, "to_wire", None)
     if to_wire is None:
         raise TypeError(f"{type(value).__name__} cannot be written as JSON: {value!r}")
@@ -25,7 +25,7 @@ def _encode_other(value: Any) -> Any:
 
 
 def _encode_kept(value: Any) -> Any:
-    """The same for state, which must be read back as it was."""
+    """Encode such a type for stored state, by `to_state` if it has that: it must be readable."""
     to_state = getattr(value, "to_state", None)
     return _encode_other(value) if to_state is None else to_state()
 
@@ -44,15 +44,16 @@ _decoder = msgspec.json.Decoder()
 
 
 dumps = _encoder.encode
-"""Compact JSON bytes of a domain value or JSON value; called for every key of every commit."""
+"""Compact JSON bytes of a domain value or JSON value."""
 
 
 dumps_state = _state_encoder.encode
-"""The same for state that is kept: what could not be read back, such as a secret, is refused."""
+"""Like `dumps`, for state that is stored: a value that could not be read back, such as a secret,
+is refused."""
 
 
 def dumps_text(value: Any) -> str:
-    """Compact JSON text, as the model and people see it."""
+    """Compact JSON text, for models and people."""
     return _encoder.encode(value).decode()
 
 
@@ -61,7 +62,7 @@ def loads(data: bytes | str | msgspec.Raw) -> Any: ...
 @overload
 def loads(data: bytes | str | msgspec.Raw, type_: type[T]) -> T: ...
 def loads(data: bytes | str | msgspec.Raw, type_: Any = None) -> Any:
-    """The value in JSON `data`, as `type_` if given.
+    """Decode JSON text, as `type_` if given.
 
     Raises:
         msgspec.DecodeError: the text is not JSON, or (ValidationError) does not fit the type.
@@ -73,7 +74,7 @@ def loads(data: bytes | str | msgspec.Raw, type_: Any = None) -> Any:
 
 def to_json(value: Any) -> Json:
     """The JSON value (dicts, lists, scalars) of a domain value."""
-    # By way of the text: `msgspec.to_builtins` would leave tuples, dates and the like in it.
+    # Through JSON text: `msgspec.to_builtins` would leave tuples, dates and the like in it.
     return _decoder.decode(_encoder.encode(value))
 
 
@@ -96,23 +97,23 @@ def digest(value: Any) -> str:
 
 
 def printable(text: str) -> str:
-    """`text` with U+FFFD for every character a terminal or a log reader would obey; tabs stay."""
+    """`text` with U+FFFD in place of control characters, which a terminal would obey; tabs stay."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c == "\t" else "\ufffd" for c in text)
 
 
 def one_line(text: str, longest: int) -> str:
-    """`text` on one line of at most `longest` characters, with none a terminal would obey."""
-    # Only the beginning is kept: a megabyte of it need not be looked at.
+    """`text` on one line of at most `longest` characters, without control characters."""
+    # Only the beginning is used, so that a very long text costs little.
     line = printable(" ".join(text[: 4 * longest + 4].split()))
     return line if len(line) <= longest else line[: longest - 1] + "…"
 
 
 def clean_text(text: str) -> str:
-    """`text` without half characters, which file names and streams may hold and JSON may not.
+    """`text` without lone surrogates, which file names and streams may contain but JSON may not.
 
-    Two halves that belong together become the character they stand for.
+    A pair of surrogates becomes the character it stands for.
     """
     if text.isascii():
         return text

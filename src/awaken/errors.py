@@ -2,7 +2,7 @@
 
 AwakenError
 ├── StateError                    the typed state and the phases that change it
-│   ├── RevisionConflict          somebody else changed an exclusive key first
+│   ├── RevisionConflict          another writer changed an exclusive key first
 │   ├── MutationBaseRevisionMismatch
 │   ├── ParallelMergeConflict     two writers of one exclusive key
 │   ├── UnknownKey · KeyAlreadyRegistered · KeyDecode · KeyEncode
@@ -15,27 +15,28 @@ AwakenError
 │   └── Cancelled
 ├── RuntimeFault                  the runtime cannot start or address a run
 │   ├── ThreadAlreadyRunning · AgentNotFound · ResolveFailed
-│   ├── BudgetExhausted           a run may use up no more
-│   ├── RunLeft                   the runtime closed; whoever recovers the run goes on with it
-│   └── RunAbandoned              nobody carries a run on for whose end somebody waits
-├── ResolveError                  an agent's specification does not fit the registries
+│   ├── BudgetExhausted           a run has spent its budget
+│   ├── RunLeft                   the runtime closed before the run ended
+│   └── RunAbandoned              the caller waits for a run that no worker continues
+├── ResolveError                  an agent's spec names something the registries do not have
 │   ├── ModelNotFound · ModelPriceUnknown · ProviderNotFound · PluginNotFound · InvalidPluginConfig
 │   ├── EnvBuildFailed · ToolIdConflict · DelegateNotFound · BackgroundToolNotFound
 │   └── RemoteAgentNotDirectlyRunnable · UnsupportedRemoteBackend · InvalidRemoteEndpointConfig
-├── BuildError                    registering things before a run
+├── BuildError                    a registration failed, before any run
 │   ├── RegistryConflict · ValidationFailed · DiscoveryFailed
-├── AgentLoopError                a run that started and could not go on
+├── AgentLoopError                a run started and could not continue
 │   ├── InferenceFailed · StorageError · PhaseError · RuntimeFailed · InvalidResume
-├── InferenceExecutionError       what a model call may answer (see `awaken.contract.llm`)
-├── ExecutionBackendError         what a backend may answer (see `awaken.contract.backend`)
-├── ToolError                     what a tool may answer (see `awaken.domain.tool`)
-├── BackgroundTaskError           a task that cannot be had (see `awaken.contract.background`)
-├── StoreError                    what a store may answer
+├── InferenceExecutionError       a model call failed (see `awaken.contract.llm`)
+├── ExecutionBackendError         a backend could not run an agent (see `awaken.contract.backend`)
+├── ToolError                     a tool failed (see `awaken.domain.tool`)
+├── BackgroundTaskError           a background task was refused (see `awaken.contract.background`)
+├── NoOutput                      a run has no structured output
+├── StoreError                    a store refused or failed
 │   ├── VersionConflict · StaleFence · ThreadOwned · RunOpen · CommitUnknown
 │   ├── NotFound · AlreadyExists · InvalidRecord · Serialization
-│   ├── DecisionRefused           an answer that fits no open ticket
-│   └── StoreUnavailable          the file, disk or server behind a store
-└── ConfigError                   the front door was used wrongly: the message says what to do
+│   ├── DecisionRefused           an approver's answer cannot be taken
+│   └── StoreUnavailable          the file, disk or server of a store cannot be used
+└── ConfigError                   a wrong name, address or argument: the message says what to do
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from collections.abc import Callable, Iterable
 
 
 def describe(error: object) -> str:
-    """An error in one line: its text, or its kind if that is empty or cannot be read."""
+    """The text of an error, or its class name if the text is empty."""
     if isinstance(error, MemoryError):
         return "out of memory"
     return _text_of(error, str) or type(error).__name__
@@ -53,32 +54,32 @@ def describe(error: object) -> str:
 def _text_of(value: object, convert: Callable[[object], str]) -> str:
     try:
         return convert(value)
-    except BaseException:  # user code, too: an error's own text may raise
+    except BaseException:  # `__str__` of an error may be user code, and may raise
         return f"{type(value).__name__} (its text cannot be read)"
 
 
 class AwakenError(Exception):
-    """Anything this library raises on purpose."""
+    """The base class of all errors that this library raises on purpose."""
 
 
 class ConfigError(AwakenError):
-    """A name, address or argument given to the front door cannot work."""
+    """A name, address or argument given to the library cannot work."""
 
 
 # -- state and phases -------------------------------------------------------------------------
 
 
 class StateError(AwakenError):
-    """A change of typed state, or a phase, that was refused. State is as it was."""
+    """A change of typed state, or a phase, was refused; the state did not change."""
 
 
 class RevisionConflict(StateError):
-    """An exclusive key changed since the snapshot the change was made from."""
+    """An exclusive key has changed since the snapshot that the update was made from."""
 
     def __init__(self, *, expected: int, actual: int, key: str) -> None:
         super().__init__(
-            f"state key {key!r} changed at revision {actual}, the change was made from {expected}: "
-            "read a fresh snapshot and apply the change again"
+            f"state key {key!r} changed at revision {actual}, the update was made from {expected}: "
+            "read a new snapshot and make the update again"
         )
         self.expected, self.actual, self.key = expected, actual, key
 
@@ -87,23 +88,26 @@ class MutationBaseRevisionMismatch(StateError):
     """Two batches made from different snapshots cannot be joined."""
 
     def __init__(self, left: int, right: int) -> None:
-        super().__init__(f"batches were made from revisions {left} and {right}: join only equals")
+        super().__init__(
+            f"batches were made from revisions {left} and {right}: join only batches of the same "
+            "revision"
+        )
         self.left, self.right = left, right
 
 
 class ParallelMergeConflict(StateError):
-    """Two commands made side by side write one exclusive key."""
+    """Two commands made from the same snapshot write one exclusive key."""
 
     def __init__(self, key: str) -> None:
         super().__init__(
-            f"state key {key!r} is exclusive and written twice from one snapshot: "
-            "make it Merge.COMMUTATIVE or let one writer go first"
+            f"state key {key!r} is exclusive and was written twice from one snapshot: "
+            "make it Merge.COMMUTATIVE, or write it in one place only"
         )
         self.key = key
 
 
 class UnknownKey(StateError):
-    """A key, call or suspension nobody registered."""
+    """A state key that is not registered, or a call or suspension that does not exist."""
 
     def __init__(self, key: str, what: str | None = None) -> None:
         super().__init__(
@@ -115,7 +119,7 @@ class UnknownKey(StateError):
 
 
 class KeyAlreadyRegistered(StateError):
-    """A second key of one name."""
+    """A second state key with the same name."""
 
     def __init__(self, key: str) -> None:
         super().__init__(f"state key {key!r} is already registered: pick another name")
@@ -123,7 +127,7 @@ class KeyAlreadyRegistered(StateError):
 
 
 class KeyDecode(StateError):
-    """A stored value or config section does not fit its type."""
+    """A stored value, a payload or a config section does not fit its type."""
 
     def __init__(self, key: str, why: object) -> None:
         super().__init__(f"cannot decode {key!r}: {describe(why)}")
@@ -131,7 +135,7 @@ class KeyDecode(StateError):
 
 
 class KeyEncode(StateError):
-    """A value cannot be written as JSON."""
+    """A value cannot be encoded as JSON."""
 
     def __init__(self, key: str, why: object) -> None:
         super().__init__(f"cannot encode {key!r}: {describe(why)}")
@@ -139,7 +143,7 @@ class KeyEncode(StateError):
 
 
 class PluginAlreadyInstalled(StateError):
-    """The same plugin twice in one store."""
+    """A plugin was installed twice in one state store."""
 
     def __init__(self, plugin: str) -> None:
         super().__init__(f"plugin {plugin!r} is already installed")
@@ -147,7 +151,7 @@ class PluginAlreadyInstalled(StateError):
 
 
 class PluginNotInstalled(StateError):
-    """Uninstalling what was never installed."""
+    """A plugin to uninstall is not installed."""
 
     def __init__(self, plugin: str) -> None:
         super().__init__(f"plugin {plugin!r} is not installed")
@@ -155,7 +159,7 @@ class PluginNotInstalled(StateError):
 
 
 class HandlerAlreadyRegistered(StateError):
-    """Two handlers for one scheduled action."""
+    """Two plugins register a handler for the same scheduled action."""
 
     def __init__(self, key: str) -> None:
         super().__init__(f"scheduled action {key!r} already has a handler")
@@ -163,7 +167,7 @@ class HandlerAlreadyRegistered(StateError):
 
 
 class EffectHandlerAlreadyRegistered(StateError):
-    """Two handlers for one effect."""
+    """Two plugins register a handler for the same effect."""
 
     def __init__(self, key: str) -> None:
         super().__init__(f"effect {key!r} already has a handler")
@@ -171,7 +175,7 @@ class EffectHandlerAlreadyRegistered(StateError):
 
 
 class ToolAlreadyRegistered(StateError):
-    """Two plugin tools of one id."""
+    """Two plugins register a tool with the same id."""
 
     def __init__(self, tool_id: str) -> None:
         super().__init__(f"tool {tool_id!r} is already registered: rename one of the two")
@@ -182,7 +186,9 @@ class UnknownScheduledActionHandler(StateError):
     """An action was scheduled that no plugin of the agent handles."""
 
     def __init__(self, key: str) -> None:
-        super().__init__(f"no handler for scheduled action {key!r}: load the plugin that brings it")
+        super().__init__(
+            f"no handler for scheduled action {key!r}: give the agent the plugin that has it"
+        )
         self.key = key
 
 
@@ -190,7 +196,7 @@ class UnknownEffectHandler(StateError):
     """An effect was emitted that no plugin of the agent handles."""
 
     def __init__(self, key: str) -> None:
-        super().__init__(f"no handler for effect {key!r}: load the plugin that brings it")
+        super().__init__(f"no handler for effect {key!r}: give the agent the plugin that has it")
         self.key = key
 
 
@@ -198,7 +204,10 @@ class PhaseRunLoopExceeded(StateError):
     """Actions of a phase kept scheduling actions of the same phase."""
 
     def __init__(self, phase: str, max_rounds: int) -> None:
-        super().__init__(f"phase '{phase}' did not settle within {max_rounds} rounds of actions")
+        super().__init__(
+            f"phase '{phase}' still had actions after {max_rounds} rounds: a handler must not "
+            "schedule an action of its own phase each time"
+        )
         self.phase, self.max_rounds = phase, max_rounds
 
 
@@ -241,11 +250,11 @@ class Cancelled(StateError):
 
 
 class RuntimeFault(AwakenError):
-    """The runtime could not start or address a run."""
+    """The runtime could not start or find a run."""
 
 
 class ThreadAlreadyRunning(RuntimeFault):
-    """One run per thread, and one owner per run id."""
+    """The thread has an active run; a thread has one run at a time."""
 
     def __init__(self, thread_id: str, owner: str | None = None) -> None:
         where = f" (in {owner})" if owner else ""
@@ -257,7 +266,7 @@ class ThreadAlreadyRunning(RuntimeFault):
 
 
 class AgentNotFound(RuntimeFault):
-    """No agent of that id is registered."""
+    """No agent with that id is registered."""
 
     def __init__(self, agent_id: str, known: Iterable[str] = ()) -> None:
         names = ", ".join(repr(name) for name in sorted(known))
@@ -270,7 +279,7 @@ class AgentNotFound(RuntimeFault):
 
 
 class ResolveFailed(RuntimeFault):
-    """An agent is known and cannot be made ready to run."""
+    """An agent is registered but cannot be made ready to run."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -278,11 +287,11 @@ class ResolveFailed(RuntimeFault):
 
 
 class BudgetExhausted(RuntimeFault):
-    """A run may use up no more.
+    """Too little of a run's budget is left for its next call.
 
-    `name` is what has run out, `level` how many levels above the run the limit was set. `asks` says
-    that somebody is to be asked, `may_come_back` that calls under way may need less than was set
-    aside for them.
+    `name` is the limit that was reached, `level` how many levels above the run it was set. `asks`
+    means that an approver is to be asked for more; `may_come_back` means that calls under way may
+    cost less than they have reserved.
     """
 
     def __init__(
@@ -308,19 +317,23 @@ class BudgetExhausted(RuntimeFault):
 
 
 class RunLeft(RuntimeFault):
-    """The runtime was closed and left the run to whoever recovers it: at the end of a step, or, if
-    that did not come in time, at its last commit."""
+    """The runtime was closed before the run ended; another worker can recover the run.
+
+    It stopped at the end of a step or, if that did not come in time, at its last commit.
+    """
 
     def __init__(self, run_id: str) -> None:
-        super().__init__(f"run {run_id!r} was left when its runtime closed: recover it to go on")
+        super().__init__(
+            f"run {run_id!r} did not end before its runtime was closed: recover it to continue"
+        )
         self.run_id = run_id
 
 
 class RunAbandoned(RuntimeFault):
-    """A run is not over, and nobody carries it on, so that waiting for its end is in vain."""
+    """The caller waits for the end of a run that no worker will continue."""
 
     def __init__(self, run_id: str, why: str) -> None:
-        super().__init__(f"nobody carries run {run_id!r} on: {why}")
+        super().__init__(f"no worker continues run {run_id!r}: {why}")
         self.run_id = run_id
 
 
@@ -328,7 +341,7 @@ class RunAbandoned(RuntimeFault):
 
 
 class ResolveError(AwakenError):
-    """An agent's specification asks for something the registries do not hold."""
+    """An agent's spec names something that the registries do not have, or that does not fit."""
 
 
 def _missing(kind: str, wanted: str, agent_id: str, known: Iterable[str]) -> str:
@@ -337,7 +350,7 @@ def _missing(kind: str, wanted: str, agent_id: str, known: Iterable[str]) -> str
 
 
 class ModelNotFound(ResolveError):
-    """`model_id` names no model binding."""
+    """The agent's `model_id` is not a registered model or pool."""
 
     def __init__(self, model_id: str, agent_id: str = "", known: Iterable[str] = ()) -> None:
         super().__init__(_missing("model", model_id, agent_id, known))
@@ -345,11 +358,11 @@ class ModelNotFound(ResolveError):
 
 
 class ModelPriceUnknown(ResolveError):
-    """A budget counts money, and the model has no price."""
+    """The agent has a money budget, and its model has no price."""
 
     def __init__(self, model_id: str, agent_id: str) -> None:
         super().__init__(
-            f"agent {agent_id!r} has a budget in money, and model {model_id!r} has no price: give "
+            f"agent {agent_id!r} has a money budget, but model {model_id!r} has no price: give "
             f"one, as in Runtime(prices={{{model_id!r}: Price(input=…, output=…)}})"
         )
         self.model_id = model_id
@@ -357,7 +370,7 @@ class ModelPriceUnknown(ResolveError):
 
 
 class ProviderNotFound(ResolveError):
-    """A model binding names no provider."""
+    """The model's provider is not registered."""
 
     def __init__(self, provider_id: str, model_id: str, known: Iterable[str] = ()) -> None:
         names = ", ".join(repr(name) for name in sorted(known)) or "none"
@@ -369,7 +382,7 @@ class ProviderNotFound(ResolveError):
 
 
 class PluginNotFound(ResolveError):
-    """`plugin_ids` names no plugin."""
+    """One of the agent's `plugin_ids` is not a registered plugin."""
 
     def __init__(self, plugin_id: str, agent_id: str = "", known: Iterable[str] = ()) -> None:
         super().__init__(_missing("plugin", plugin_id, agent_id, known))
@@ -377,11 +390,11 @@ class PluginNotFound(ResolveError):
 
 
 class BackgroundToolNotFound(ResolveError):
-    """A tool that is to run in the background is not among the agent's."""
+    """One of the agent's `background_tools` is not a tool of the agent."""
 
     def __init__(self, tool_id: str, agent_id: str, known: Iterable[str]) -> None:
         super().__init__(
-            f"agent {agent_id!r} is to run {tool_id!r} in the background, and has no such tool; "
+            f"agent {agent_id!r} lists {tool_id!r} in background_tools but has no such tool; "
             f"it has: {', '.join(known) or 'none'}"
         )
         self.tool_id = tool_id
@@ -389,7 +402,7 @@ class BackgroundToolNotFound(ResolveError):
 
 
 class DelegateNotFound(ResolveError):
-    """`delegates` names no agent."""
+    """One of the agent's `delegates` is not a registered agent."""
 
     def __init__(self, delegate_id: str, agent_id: str = "", known: Iterable[str] = ()) -> None:
         missing = _missing("delegate", delegate_id, agent_id, known)
@@ -414,7 +427,7 @@ class EnvBuildFailed(ResolveError):
 
 
 class ToolIdConflict(ResolveError):
-    """Two tools of one id for one agent."""
+    """Two tools of an agent have the same id."""
 
     def __init__(self, tool_id: str, sources: str) -> None:
         super().__init__(f"tool {tool_id!r} comes from {sources}: rename one of the two")
@@ -430,7 +443,7 @@ class RemoteAgentNotDirectlyRunnable(ResolveError, ResolveFailed):
 
 
 class UnsupportedRemoteBackend(ResolveError):
-    """An endpoint names a backend nobody registered."""
+    """An endpoint names a backend that is not registered."""
 
     def __init__(self, agent_id: str, backend: str, known: Iterable[str] = ()) -> None:
         super().__init__(_missing("backend", backend, agent_id, known))
@@ -438,7 +451,7 @@ class UnsupportedRemoteBackend(ResolveError):
 
 
 class InvalidRemoteEndpointConfig(ResolveError):
-    """An endpoint that its backend refuses."""
+    """The backend refused the configuration of an endpoint."""
 
     def __init__(self, agent_id: str, why: object) -> None:
         super().__init__(f"endpoint of agent {agent_id!r} is invalid: {why}")
@@ -446,11 +459,11 @@ class InvalidRemoteEndpointConfig(ResolveError):
 
 
 class BuildError(AwakenError):
-    """Something was registered wrongly, before any run."""
+    """A registration failed, before any run."""
 
 
 class RegistryConflict(BuildError):
-    """A second registration of one id."""
+    """An id was registered twice."""
 
     def __init__(self, kind: str, name: str) -> None:
         super().__init__(f"{kind} {name!r} is registered twice: ids are unique, rename one")
@@ -469,7 +482,7 @@ class DiscoveryFailed(BuildError):
 
 
 class AgentLoopError(AwakenError):
-    """A run that started could not go on. Its record says so too."""
+    """A run started and could not continue; its record says so too."""
 
     prefix = "agent loop failed"
 
@@ -479,13 +492,13 @@ class AgentLoopError(AwakenError):
 
 
 class InferenceFailed(AgentLoopError):
-    """The model could not be asked."""
+    """The model call failed."""
 
     prefix = "inference failed"
 
 
 class StorageError(AgentLoopError):
-    """The store refused or failed."""
+    """The store refused or failed during the run."""
 
     prefix = "storage failed"
 
@@ -503,20 +516,20 @@ class RuntimeFailed(AgentLoopError):
 
 
 class InvalidResume(AgentLoopError):
-    """The run to continue, or a decision, does not exist or is over."""
+    """The run to continue, or the question to answer, does not exist or is finished."""
 
     prefix = "invalid resume"
 
 
-# -- stores -----------------------------------------------------------------------------------
-
-
 class NoOutput(AwakenError):
-    """A run has no answer of its agent's output type."""
+    """A run has no structured output: no answer of its agent's output type."""
 
     def __init__(self, run_id: str, why: str) -> None:
         super().__init__(f"run {run_id!r} has no output: {why}")
         self.run_id = run_id
+
+
+# -- stores -----------------------------------------------------------------------------------
 
 
 class StoreError(AwakenError):
@@ -524,7 +537,7 @@ class StoreError(AwakenError):
 
 
 class VersionConflict(StoreError):
-    """The thread is longer than the writer believed."""
+    """A thread or entry has another version than the writer expected: read it again."""
 
     def __init__(self, thread_id: str, *, expected: int, actual: int) -> None:
         super().__init__(f"version conflict: expected {expected}, actual {actual}")
@@ -536,35 +549,38 @@ class StaleFence(StoreError):
 
     def __init__(self, thread_id: str, *, epoch: int, current: int) -> None:
         super().__init__(
-            f"thread {thread_id!r} is owned at epoch {current}, this writer holds {epoch}: "
-            "stop writing, another owner took over"
+            f"thread {thread_id!r} is at epoch {current}, this writer's claim has epoch {epoch}: "
+            "stop writing, another owner has claimed the thread"
         )
         self.thread_id, self.epoch, self.current = thread_id, epoch, current
 
 
 class ThreadOwned(StoreError):
-    """Somebody who is alive runs the thread."""
+    """The thread has a live owner."""
 
     def __init__(self, thread_id: str, owner: str) -> None:
-        super().__init__(f"thread {thread_id!r} is owned by {owner}, which is alive")
+        super().__init__(
+            f"thread {thread_id!r} is owned by {owner}, which is alive: wait until it releases "
+            "the thread, or send a command"
+        )
         self.thread_id, self.owner = thread_id, owner
 
 
 class RunOpen(StoreError):
-    """A thread cannot be deleted because of a run that is not over."""
+    """A thread cannot be deleted because of an open run."""
 
     def __init__(self, thread_id: str, run_id: str, *, of: str) -> None:
         where = "" if of == thread_id else f" of thread {of!r}"
         super().__init__(
             f"thread {thread_id!r} cannot be deleted while run {run_id!r}{where} is open: "
-            "cancel that run first, or let it end; one that nobody can end any more (its agent ran "
-            "elsewhere, say, and never comes back) is deleted with force=True"
+            "cancel that run or let it end first; if no worker can end it any more (its agent is "
+            "no longer registered, say), delete the thread with force=True"
         )
         self.thread_id, self.run_id = thread_id, run_id
 
 
 class DecisionRefused(StoreError):
-    """An answer that cannot be taken: forged, stale, too late, or given before."""
+    """An answer cannot be taken: no ticket matches, or it is stale, expired or answered."""
 
     def __init__(self, target: str, why: str) -> None:
         super().__init__(f"the answer to {target!r} was refused: {why}")
@@ -572,18 +588,18 @@ class DecisionRefused(StoreError):
 
 
 class StoreUnavailable(StoreError):
-    """What is behind the store cannot be used; the message says why and what to do."""
+    """The file, disk or server of a store cannot be used; the message says why and what to do."""
 
 
 class CommitUnknown(StoreError):
-    """The answer was lost: the commit may or may not have happened. Read before retrying."""
+    """The answer was lost: the commit may or may not be written. Read before retrying."""
 
     def __init__(self, why: object) -> None:
         super().__init__(f"commit outcome unknown: {why}")
 
 
 class NotFound(StoreError):
-    """No such thread, run or entry."""
+    """There is no such thread, run or entry."""
 
     def __init__(self, kind: str, name: str) -> None:
         super().__init__(f"{kind} {name!r} does not exist")
@@ -591,7 +607,7 @@ class NotFound(StoreError):
 
 
 class AlreadyExists(StoreError):
-    """A thread, run or entry of that name is already there."""
+    """There already is a thread, run or entry with that name."""
 
     def __init__(self, kind: str, name: str) -> None:
         super().__init__(f"{kind} {name!r} already exists")
@@ -599,8 +615,8 @@ class AlreadyExists(StoreError):
 
 
 class InvalidRecord(StoreError):
-    """A record that breaks a rule of the store."""
+    """A record breaks a rule of the store."""
 
 
 class Serialization(StoreError):
-    """A value cannot be written, or what was read does not fit."""
+    """A value cannot be encoded, or stored data cannot be decoded."""

@@ -1,4 +1,4 @@
-"""New identities, as an argument: tests and replays bring their own."""
+"""Id generators. They are passed as arguments, so that tests and replays can use their own."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ RunId = NewType("RunId", str)
 
 
 class Ids(Protocol):
-    """Makes ids that sort by the order in which they were made."""
+    """Makes unique ids that sort in the order of their creation."""
 
     def new(self) -> str: ...
 
 
 class Uuid7Ids:
-    """UUIDv7 text: 36 characters, sortable by creation."""
+    """UUIDv7 texts of 36 characters."""
 
     def new(self) -> str:
         return str(uuid7())
 
 
 class SequentialIds:
-    """Ids of v7 shape that count up from one: exact in tests and replays."""
+    """Ids in the form of UUIDv7 that count up from 1, for tests and replays."""
 
     def __init__(self) -> None:
         self._count = 0

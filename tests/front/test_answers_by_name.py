@@ -54,9 +54,9 @@ async def test_a_bare_yes_never_reaches_the_question_that_took_an_id_over(
     (now,) = (await bank.runtime.run("a", "something else", thread=T)).tickets
     target = getattr(seen, name)
     assert target == getattr(now, name), "the ids are the same"
-    with pytest.raises(InvalidResume, match="may come again"):
+    with pytest.raises(InvalidResume, match="may use the same ticket id"):
         await answer(bank.runtime, door, {target: True})
-    with pytest.raises(InvalidResume, match="may come again"):
+    with pytest.raises(InvalidResume, match="may use the same ticket id"):
         await answer(bank.runtime, door, {target: ToolCallResume.approve(by="ann", digest="")})
     with pytest.raises(InvalidResume):
         await answer(bank.runtime, door, {target: ToolCallResume.approve(digest=seen.digest)})

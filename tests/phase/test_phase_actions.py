@@ -81,7 +81,7 @@ async def test_an_unknown_handler_refuses_the_whole_command(
         command.emit(EffectSpec[str]("stray", str), "lost")
     bench = Bench(Piece("actions", lambda r: r.action(A, say)))
 
-    with pytest.raises(expected, match=r"'stray'.*load the plugin"):
+    with pytest.raises(expected, match=r"'stray'.*give the agent the plugin"):
         await bench.phases.submit_command(bench.env, command)
 
     assert bench.store.revision == 0

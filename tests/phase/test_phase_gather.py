@@ -479,7 +479,7 @@ async def test_an_outside_writer_that_always_wins_ends_the_phase_in_the_end() ->
 
     bench = Bench(*hooks(("hook", hook)))
 
-    with pytest.raises(RevisionConflict, match=r"'x'.*fresh snapshot"):
+    with pytest.raises(RevisionConflict, match=r"'x'.*new snapshot"):
         await bench.run()
     assert 2 < asked < 20
     assert bench.store.read(X) == -asked

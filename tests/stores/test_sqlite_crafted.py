@@ -206,7 +206,7 @@ async def test_what_stands_in_for_a_table_is_refused_before_it_is_read(
 
     error = await refused(StoreUnavailable, asyncio.wait_for(store.list_outboxes(), 30))
 
-    assert f"{named!r}, which awaken did not make" in str(error)
+    assert f"{named!r}, which awaken did not create" in str(error)
     await store.close()
     assert content(path) == before
 

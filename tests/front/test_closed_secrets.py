@@ -138,7 +138,7 @@ async def test_durable_state_refuses_a_secret(store: str, tmp_path: Path) -> Non
     async with Runtime([agent], store=address) as runtime:
         result = await runtime.run("a", "go", thread="t")
     assert "state update refused" in result.response
-    assert "a RedactedString is not kept in durable state" in result.response
+    assert "a RedactedString cannot be stored in durable state" in result.response
     assert KEY.encode() not in written(tmp_path)
 
 

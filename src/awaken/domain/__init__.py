@@ -1,1 +1,1 @@
-"""The nouns: frozen values without I/O. Import them from the modules that define them."""
+"""The domain's frozen values, without I/O. Import them from the modules that define them."""

@@ -1,4 +1,4 @@
-"""What a run and all it starts may use up, and what that costs."""
+"""Budgets, prices and spending, as values. Accounts that apply them are in `budget.account`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from awaken.domain.value import Value
 from awaken.errors import BudgetExhausted
 
 BUDGET_LIMIT = "budget:limit"
-"""The action of a ticket that asks whether a run may use up more."""
+"""The action of a ticket that asks an approver for more budget."""
 
 
 def question_of(error: BudgetExhausted) -> dict[str, Any]:
-    """What somebody is asked who may allow more."""
+    """The parameters of the question to an approver."""
     return {
         "limit": error.name,
         "amount": error.limit,
@@ -29,9 +29,9 @@ def question_of(error: BudgetExhausted) -> dict[str, Any]:
 
 
 class Price(Value, frozen=True, kw_only=True):
-    """What a model costs, per million tokens, in whatever money the budgets count.
+    """The price of a model per million tokens, in the currency of the budgets.
 
-    Tokens read from a provider's cache, or written to it, cost as much as others if not said.
+    Tokens read from a provider's cache, or written to it, cost the same as others by default.
     """
 
     input: float
@@ -46,7 +46,7 @@ class Price(Value, frozen=True, kw_only=True):
 
     @classmethod
     def highest(cls, prices: Collection[Price]) -> Price | None:
-        """What one of several models may cost at most; nothing if no price is known."""
+        """The highest of several prices, or `None` if there is none."""
         if len(prices) < 2:
             return next(iter(prices), None)
         return cls(
@@ -55,7 +55,7 @@ class Price(Value, frozen=True, kw_only=True):
         )
 
     def of_usage(self, usage: TokenUsage) -> float:
-        """What an answer cost; `prompt_tokens` are all that were read, cached ones too."""
+        """The cost of an answer; `prompt_tokens` include those read from a cache."""
         read, written = usage.cache_read_tokens or 0, usage.cache_creation_tokens or 0
         cached = 0.0
         if self.cache_read is not None:
@@ -70,11 +70,11 @@ class Price(Value, frozen=True, kw_only=True):
 
 
 class Budget(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The most a run may use up, together with every run and task it starts; nothing is no limit.
+    """The limits of a run, together with all runs and tasks it starts; `None` means no limit.
 
-    `steps` are questions put to a model. `seconds` counts while the run is carried on, not while it
-    waits for somebody. `at_limit` says whether a run that may use up no more ends or asks somebody
-    for more. `share` is the part of what is left that one delegate or task may take.
+    `steps` counts model calls. `seconds` counts while the run is running, not while it waits. At a
+    limit the run ends, or asks an approver for more, as `at_limit` says. `share` is the part of
+    the remaining budget that one delegate or task may use.
     """
 
     tokens: int | None = None
@@ -85,7 +85,7 @@ class Budget(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     share: float = 1.0
 
     def problem(self) -> str | None:
-        """Why it cannot be kept to; nothing if it can."""
+        """What is wrong with the limits, or `None`."""
         for name in LIMITS:
             limit: Any = getattr(self, name)
             kind, words = _KINDS[name]
@@ -115,7 +115,7 @@ _KINDS: dict[str, tuple[Any, str]] = {
 
 
 class Amount(Value, frozen=True, kw_only=True):
-    """So much of each."""
+    """An amount of tokens, money, steps and seconds."""
 
     tokens: int = 0
     money: float = 0.0
@@ -139,7 +139,7 @@ class Amount(Value, frozen=True, kw_only=True):
         )
 
     def beyond(self, other: Amount) -> Amount:
-        """What of each this is more than the other."""
+        """How much this is above the other amount, never below 0."""
         return Amount(
             tokens=max(0, self.tokens - other.tokens),
             money=max(0.0, self.money - other.money),
@@ -148,15 +148,15 @@ class Amount(Value, frozen=True, kw_only=True):
         )
 
     def without_time(self) -> Amount:
-        """The same but for time, which runs side by side pass together."""
+        """The amount with 0 seconds: the time of a child is part of its parent's time."""
         return msgspec.structs.replace(self, seconds=0.0)
 
 
 class Spending(Value, frozen=True, kw_only=True):
-    """What a run, and the delegates it is done with, have used up, and what it was granted.
+    """What a run and its finished delegates have spent, and what the run was granted.
 
-    Grants stand in the order of whose limit they raised: that of the run itself, of the one above
-    it, and so on.
+    `granted[0]` raised the limit of the run itself, `granted[1]` that of the run above it, and so
+    on.
     """
 
     spent: Amount = Amount()
@@ -164,7 +164,7 @@ class Spending(Value, frozen=True, kw_only=True):
 
     @classmethod
     def grant(cls, more: Amount, level: int) -> Spending:
-        """Nothing but more for the run so many levels above."""
+        """A grant to the run `level` levels above, with nothing spent."""
         return cls(granted=(*[Amount()] * level, more))
 
     def __add__(self, other: Spending) -> Spending:
@@ -174,14 +174,14 @@ class Spending(Value, frozen=True, kw_only=True):
         )
 
     def beyond(self, counted: Spending) -> Spending:
-        """What of this is not counted yet."""
+        """The part of this that `counted` does not include."""
         return Spending(
             spent=self.spent.beyond(counted.spent),
             granted=tuple(a.beyond(b) for a, b in self._levels(counted)),
         )
 
     def as_parents(self) -> Spending:
-        """The same, as part of what the run above has used up and was granted."""
+        """This spending as the run above counts it: without time, its own grants first."""
         return Spending(spent=self.spent.without_time(), granted=self.granted[1:])
 
     def _levels(self, other: Spending) -> Iterator[tuple[Amount, Amount]]:

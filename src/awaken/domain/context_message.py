@@ -1,4 +1,4 @@
-"""Messages a plugin slips into the next request, without writing them to the log."""
+"""Context messages: a plugin adds them to requests; they are not in the message log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from awaken.ids import UUID7, Ids
 
 
 class ContextTarget(StrEnum):
-    """Where in the request a context message stands."""
+    """The place of a context message in the request."""
 
     SYSTEM = "system"
     SESSION = "session"
@@ -28,7 +28,7 @@ _ORDER = {target: index for index, target in enumerate(ContextTarget)}
 
 
 class ContextMessage(Value, frozen=True, kw_only=True):
-    """One such message, addressed by `key`."""
+    """A message that a plugin adds to requests; a new one with the same `key` replaces it."""
 
     key: str
     role: Role
@@ -121,14 +121,14 @@ class ContextMessage(Value, frozen=True, kw_only=True):
 
 
 class ThrottleEntry(Value, frozen=True, kw_only=True):
-    """When a key was last accepted, and with which content."""
+    """The step in which a key was last accepted, and the hash of its content."""
 
     last_step: int
     content_hash: str
 
 
 def accepts(message: ContextMessage, seen: ThrottleEntry | None, step: int) -> bool:
-    """Whether a message passes its cooldown in `step`."""
+    """Whether a message may be shown in `step`: its cooldown is over or its content changed."""
     return (
         message.cooldown_turns == 0
         or seen is None

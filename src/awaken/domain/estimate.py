@@ -1,4 +1,4 @@
-"""How many tokens something may take, as a rule of thumb: a quarter of its bytes."""
+"""Estimating tokens: about a quarter of the bytes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OTHER_BLOCK = 50
 
 
 def estimate_message_tokens(message: Message) -> int:
-    """Text and thinking by their bytes, any other block as fifty; calls' arguments do not count."""
+    """An estimate by the bytes of text and thinking; other blocks count 50, tool calls nothing."""
     size = 0
     for block in message.content:
         if isinstance(block, Text):
@@ -35,7 +35,7 @@ def estimate_message_tokens(message: Message) -> int:
 
 
 def estimate_tool_tokens(tool: ToolDescriptor) -> int:
-    """A tool's name, description and schema."""
+    """An estimate for a tool's name, description and schema."""
     return len(tool.name) + len(tool.description) + len(dumps(tool.parameters)) // 4 + 10
 
 
@@ -43,25 +43,25 @@ def estimate_tool_tokens(tool: ToolDescriptor) -> int:
 
 _IMAGE = 1600
 _UNSEEN = 2000
-"""Media that somebody else fetches: nobody here knows how large they are."""
+"""For media given by URL, whose size is unknown here."""
 
 _BYTES_A_TOKEN = {Audio: 500, Document: 25}
 _VIDEO = 1000
 
 
 class TokenCounter:
-    """Guesses how many tokens something takes, all of it in tokens.
+    """Estimates tokens. The usage that providers report corrects the estimate.
 
-    Whoever knows better makes a subclass, and has a plugin offer it:
-    `registrar.service(TokenCounter, MyCounter())`. What providers report corrects the guess.
+    For a better estimate, a plugin offers a subclass:
+    `registrar.service(TokenCounter, MyCounter())`.
     """
 
     def text(self, text: str) -> int:
-        """A quarter of its bytes."""
+        """The tokens of a text: a quarter of its bytes."""
         return _bytes(text) // 4
 
     def message(self, message: Message) -> int:
-        """What it says, what it shows, and the calls it makes."""
+        """The tokens of a message: its blocks and its tool calls."""
         tokens = 4
         for block in message.content:
             tokens += self.block(block)
@@ -70,7 +70,7 @@ class TokenCounter:
         return tokens
 
     def block(self, block: ContentBlock) -> int:
-        """Text by its length; media by their size, as far as one knows it."""
+        """The tokens of a content block: text by its length, media by their size if known."""
         match block:
             case Text():
                 return self.text(block.text)
@@ -86,7 +86,7 @@ class TokenCounter:
                 return _media(block.source, _BYTES_A_TOKEN.get(type(block), _VIDEO))
 
     def tool(self, tool: ToolDescriptor) -> int:
-        """Its name, its description and its schema."""
+        """The tokens of a tool: its name, description and schema."""
         schema = len(dumps(tool.parameters)) // 4
         return self.text(tool.name) + self.text(tool.description) + schema + 10
 
@@ -95,7 +95,7 @@ DEFAULT_COUNTER = TokenCounter()
 
 
 def _bytes(text: str) -> int:
-    # Most text is ASCII, and then there is nothing to encode.
+    # Most text is ASCII and needs no encoding to be counted.
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 

@@ -1,4 +1,4 @@
-"""What a run tells the world: one closed union, and the envelope it travels in."""
+"""The events of a run: one closed union, and the envelope each event is sent in."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from awaken.domain.value import Value, snake_case
 
 
 class Event(Value, frozen=True, kw_only=True, tag_field="event_type", tag=snake_case):
-    """The base of the union."""
+    """The base class of all events."""
 
 
 class RunStart(Event, frozen=True, kw_only=True):
-    """A run begins, or goes on after a pause."""
+    """A run starts, or continues after a pause."""
 
     thread_id: str
     run_id: str
@@ -30,7 +30,7 @@ class RunStart(Event, frozen=True, kw_only=True):
 
 
 class RunFinish(Event, frozen=True, kw_only=True):
-    """A run ended; with termination `suspended`, it pauses."""
+    """A run has ended; with termination `suspended`, it has paused."""
 
     thread_id: str
     run_id: str
@@ -40,53 +40,53 @@ class RunFinish(Event, frozen=True, kw_only=True):
 
 
 class StepStart(Event, frozen=True, kw_only=True):
-    """A turn begins; `message_id` is the id its assistant message will have.
+    """A step starts; `message_id` is the id that its assistant message will have.
 
-    It comes again before the turn has ended where an answer reached the output limit: what follows
-    is the next piece of it, a message of its own.
+    It comes again within a step if the answer reached the output limit: the rest of the answer is
+    a message of its own.
     """
 
     message_id: str = msgspec.field(default_factory=str)
 
 
 class StepEnd(Event, frozen=True, kw_only=True):
-    """A turn is over and durable."""
+    """A step has ended and is durable."""
 
 
 class TextDelta(Event, frozen=True, kw_only=True):
-    """A piece of the answer."""
+    """A part of the answer's text."""
 
     delta: str
 
 
 class ReasoningDelta(Event, frozen=True, kw_only=True):
-    """A piece of the model's reasoning."""
+    """A part of the model's reasoning."""
 
     delta: str
 
 
 class ReasoningEncryptedValue(Event, frozen=True, kw_only=True):
-    """Reasoning only the provider can read."""
+    """Reasoning that only the provider can read."""
 
     encrypted_value: str
 
 
 class ToolCallStart(Event, frozen=True, kw_only=True):
-    """The model begins to write a call."""
+    """The model starts to write a tool call."""
 
     id: str
     name: str
 
 
 class ToolCallDelta(Event, frozen=True, kw_only=True):
-    """A piece of a call's arguments."""
+    """A part of a tool call's arguments."""
 
     id: str
     args_delta: str
 
 
 class ToolCallReady(Event, frozen=True, kw_only=True):
-    """A call is written in full."""
+    """The model has finished writing a tool call."""
 
     id: str
     name: str
@@ -94,7 +94,7 @@ class ToolCallReady(Event, frozen=True, kw_only=True):
 
 
 class ToolCallStreamDelta(Event, frozen=True, kw_only=True):
-    """A tool's own output, while it runs."""
+    """A part of a running tool's output."""
 
     id: str
     name: str
@@ -102,7 +102,7 @@ class ToolCallStreamDelta(Event, frozen=True, kw_only=True):
 
 
 class ToolCallDone(Event, frozen=True, kw_only=True):
-    """A call ended, or waits for somebody; `message_id` names its tool message."""
+    """A tool call has ended or been suspended; `message_id` is the id of its tool message."""
 
     id: str
     message_id: str
@@ -111,10 +111,11 @@ class ToolCallDone(Event, frozen=True, kw_only=True):
 
 
 class ToolCallResumed(Event, frozen=True, kw_only=True):
-    """A suspended call ended; `outcome` says whether by an answer or without one.
+    """A suspended tool call has ended, with an answer or without one, as `outcome` says.
 
-    `message_id` names its tool message, `reason` is why the call ended so, or what the approver
-    said, and `by` who answered. Events kept by earlier versions have `target_id` and `result` only.
+    `message_id` is the id of its tool message, `reason` is why the call ended so or what the
+    approver said, `by` is the approver. Events stored by earlier versions have only `target_id`
+    and `result`.
     """
 
     target_id: str
@@ -127,7 +128,7 @@ class ToolCallResumed(Event, frozen=True, kw_only=True):
 
 
 class ToolCallCancel(Event, frozen=True, kw_only=True):
-    """A half-written call was dropped."""
+    """A tool call that was not written to its end was dropped."""
 
     id: str
     name: str
@@ -135,13 +136,13 @@ class ToolCallCancel(Event, frozen=True, kw_only=True):
 
 
 class StreamReset(Event, frozen=True, kw_only=True):
-    """Discard this turn's deltas: the model starts over, or what it said does not stay."""
+    """Discard this step's deltas: the model starts over, or its answer is not kept."""
 
     reason: str
 
 
 class InferenceComplete(Event, frozen=True, kw_only=True):
-    """The model answered; `cost` is there if its price is known."""
+    """A model call has ended; `cost` is set if the model's price is known."""
 
     model: str
     usage: TokenUsage | None = None
@@ -156,7 +157,7 @@ class MessagesSnapshot(Event, frozen=True, kw_only=True):
 
 
 class ActivitySnapshot(Event, frozen=True, kw_only=True):
-    """What a tool is doing, in full."""
+    """What a tool is doing now."""
 
     message_id: str
     activity_type: str
@@ -165,7 +166,7 @@ class ActivitySnapshot(Event, frozen=True, kw_only=True):
 
 
 class ActivityDelta(Event, frozen=True, kw_only=True):
-    """What changed in what a tool is doing, as a JSON patch."""
+    """A change of what a tool is doing, as a JSON patch."""
 
     message_id: str
     activity_type: str
@@ -179,13 +180,13 @@ class StateSnapshot(Event, frozen=True, kw_only=True):
 
 
 class StateDelta(Event, frozen=True, kw_only=True):
-    """What changed in the run's state, as a JSON patch."""
+    """A change of the run's state, as a JSON patch."""
 
     delta: list[Json]
 
 
 class Error(Event, frozen=True, kw_only=True):
-    """The run broke off."""
+    """The run failed."""
 
     message: str
     code: str | None = None
@@ -228,7 +229,7 @@ DURABLE = (
     InferenceComplete,
     Error,
 )
-"""Kept with the commit that makes them true; the rest is for whoever listens."""
+"""The events that are stored with a commit; the others are transient."""
 
 
 def is_terminal(event: AgentEvent) -> bool:
@@ -236,13 +237,13 @@ def is_terminal(event: AgentEvent) -> bool:
 
 
 def extract_response(result: Any) -> str:
-    """The answer in a `run_finish.result`, or nothing."""
+    """The answer in a `run_finish.result`, or an empty text."""
     response = result.get("response") if isinstance(result, dict) else None
     return response if isinstance(response, str) else ""
 
 
 class RunEvent(Value, frozen=True, kw_only=True):
-    """An event and where it belongs; `seq` is its place in the thread if it is durable."""
+    """An event with its thread and run; `seq` is its position in the thread if it is durable."""
 
     thread_id: str
     run_id: str

@@ -1,4 +1,4 @@
-"""Who a run is, where it came from, and how it was asked for."""
+"""The identity of a run: its ids, its origin, and how it was started."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from awaken.domain.value import Value
 
 
 class RunOrigin(StrEnum):
-    """What set the run off."""
+    """What started the run."""
 
     USER = "user"
     SUBAGENT = "subagent"
@@ -20,7 +20,7 @@ class RunOrigin(StrEnum):
 
 
 class RequestOrigin(StrEnum):
-    """The same, as requests and their records write it."""
+    """What started the run, as it is written in requests and their records."""
 
     USER = "User"
     A2A = "A2A"
@@ -67,7 +67,7 @@ def _user() -> RunOrigin:
 
 
 class RunIdentity(Value, frozen=True, kw_only=True):
-    """Three sections, run, trace and execution, written flat."""
+    """The ids of a run, of the run, thread and call above it, and how it was started."""
 
     thread_id: str
     parent_thread_id: str | None = None

@@ -1,4 +1,4 @@
-"""What is asked of a model, and what it answers."""
+"""Model answers, token usage, request parameters and context window policies."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class StopReason(StrEnum):
 
 
 class TokenUsage(Value, frozen=True, kw_only=True):
-    """What a call cost, as far as the provider says."""
+    """The tokens of a model call, as reported by the provider; `None` means not reported."""
 
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
@@ -33,7 +33,7 @@ class TokenUsage(Value, frozen=True, kw_only=True):
 
 
 class StreamResult(Value, frozen=True, kw_only=True):
-    """A model's whole answer."""
+    """The complete answer of a model."""
 
     content: tuple[ContentBlock, ...] = ()
     tool_calls: tuple[ToolCall, ...] = ()
@@ -56,7 +56,7 @@ class StreamResult(Value, frozen=True, kw_only=True):
 
 
 class InferenceError(Value, frozen=True, kw_only=True):
-    """A model call that failed, as hooks see it."""
+    """The error of a failed model call, as hooks see it."""
 
     type: str
     message: str
@@ -64,7 +64,7 @@ class InferenceError(Value, frozen=True, kw_only=True):
 
 
 class LLMResponse(Value, frozen=True, kw_only=True):
-    """An answer or an error: exactly one of the two."""
+    """The answer of a model call or its error: exactly one of the two is set."""
 
     success: StreamResult | None = None
     error: InferenceError | None = None
@@ -82,7 +82,7 @@ _EFFORTS = ", ".join(repr(word) for word in get_args(EffortWord))
 
 
 def effort_problem(effort: object) -> str | None:
-    """Why nobody can reason that hard; nothing if somebody can."""
+    """What is wrong with a reasoning effort, or `None`."""
     if isinstance(effort, ReasoningBudget):
         if _is_number(effort.budget, whole=True) and effort.budget >= 0:
             return None
@@ -103,7 +103,7 @@ def _is_number(value: Any, *, whole: bool = False) -> bool:
 
 
 class InferenceOverride(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Parameters for one run or one step; `None` leaves a field as it was."""
+    """Request parameters for one run or one step; `None` leaves a parameter unchanged."""
 
     upstream_model: str | None = nullable()
     temperature: float | None = nullable()
@@ -112,7 +112,7 @@ class InferenceOverride(Value, frozen=True, kw_only=True, forbid_unknown_fields=
     reasoning_effort: ReasoningEffort | None = nullable()
 
     def merge(self, other: InferenceOverride) -> Self:
-        """`other` over this one, field by field."""
+        """This override with the fields that `other` sets replaced."""
         changes = {
             name: value
             for name in self.__struct_fields__
@@ -124,7 +124,7 @@ class InferenceOverride(Value, frozen=True, kw_only=True, forbid_unknown_fields=
         return all(getattr(self, name) is None for name in self.__struct_fields__)
 
     def problem(self) -> str | None:
-        """Why no model can be asked like this; nothing if one can."""
+        """What is wrong with the parameters, or `None`."""
         model, heat = self.upstream_model, self.temperature
         most, share = self.max_tokens, self.top_p
         if model is not None and not isinstance(model, str):
@@ -139,20 +139,20 @@ class InferenceOverride(Value, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class CompactionMode(StrEnum):
-    """How much of the recent log stays raw."""
+    """How many recent messages a summary leaves as they are."""
 
     KEEP_RECENT_RAW_SUFFIX = "keep_recent_raw_suffix"
     COMPACT_TO_SAFE_FRONTIER = "compact_to_safe_frontier"
 
 
 class ContextWindowPolicy(Value, frozen=True, kw_only=True):
-    """How much of a thread a model is shown.
+    """How much of a thread a request to the model includes.
 
-    What is asked takes no more than `max_context_tokens` less `max_output_tokens`; both are held
-    within the model's own limits. The last `min_recent_messages` are shown in any case. From
-    `autocompact_threshold` tokens on, a summary of what was said before the user's last message is
-    made beside the run, and then shown in its place; the thread keeps everything. With
-    `max_messages`, no more than that many of the last messages are even read when a run begins.
+    A request takes at most `max_context_tokens` minus `max_output_tokens`; both are lowered to the
+    model's own limits. The last `min_recent_messages` are always included. Above
+    `autocompact_threshold` tokens, a background request summarises the messages before the user's
+    last one; later requests include the summary instead. The thread itself keeps all messages.
+    With `max_messages`, a run reads only that many of the last messages when it starts.
     """
 
     max_context_tokens: int
@@ -186,13 +186,13 @@ class ContextWindowPolicy(Value, frozen=True, kw_only=True):
         enable_prompt_cache: bool = True,
         max_messages: int | None = None,
     ) -> Self:
-        """A policy by what most agents want to say.
+        """A policy with defaults that suit most agents.
 
         Args:
-            compact_at: how full the window is when a summary is made of old messages, as a share
-                of what is left when the answer is set aside; never, if absent.
-            max_output_tokens: what is set aside for an answer; 16,384 tokens, or a quarter of a
-                small window.
+            compact_at: the share of the room for requests at which old messages are summarised;
+                by default they never are.
+            max_output_tokens: the room reserved for an answer; by default 16,384 tokens, or a
+                quarter of a smaller window.
 
         Raises:
             ValueError: the share is not between 0 and 1.

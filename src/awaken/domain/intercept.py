@@ -1,4 +1,4 @@
-"""What a gate or a policy may say about a call."""
+"""The decisions of gates and policies about a tool call."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Block(Value, frozen=True, kw_only=True):
 
 
 class Suspend(Value, frozen=True, kw_only=True):
-    """Hold the call until somebody decides.
+    """Suspend the call until an approver decides.
 
-    Once that was a yes, the gates are asked again: the same ticket counts as answered, one with
+    After a yes the gates are called again: the same ticket counts as answered, a ticket with
     another suspension id is a further question.
     """
 
@@ -33,16 +33,16 @@ class Suspend(Value, frozen=True, kw_only=True):
         response_schema: Json = None,
         expires_in: float | None = None,
     ) -> Suspend:
-        """Ask somebody `message`; the call runs with its own arguments if the answer is yes.
+        """Ask an approver `message`; after a yes the call runs with its own arguments.
 
-        No answer within `expires_in` seconds is a no.
+        No answer within `expires_in` seconds counts as a no.
         """
         suspension = Suspension(id=id, message=message, response_schema=response_schema)
         return cls(ticket=SuspendTicket(suspension=suspension, expires_in=expires_in))
 
 
 class SetResult(Value, frozen=True, kw_only=True):
-    """Answer in the tool's place."""
+    """Use this result and do not run the tool."""
 
     result: ToolResult
 
@@ -51,7 +51,7 @@ ToolInterceptPayload = Block | Suspend | SetResult
 
 
 def priority(payload: ToolInterceptPayload) -> int:
-    """The higher one wins."""
+    """The rank of a decision: of several gates' decisions the highest one counts."""
     return 3 if isinstance(payload, Block) else 2 if isinstance(payload, Suspend) else 1
 
 
@@ -71,7 +71,7 @@ class Allow(Value, frozen=True, kw_only=True):
 
 
 class AuditOnly(Value, frozen=True, kw_only=True):
-    """Let the call pass; somebody only wanted to see it."""
+    """Let the call pass; the policy only wanted to see it."""
 
 
 class Deny(Value, frozen=True, kw_only=True):
@@ -81,7 +81,7 @@ class Deny(Value, frozen=True, kw_only=True):
 
 
 class ReplaceResult(Value, frozen=True, kw_only=True):
-    """Answer in the tool's place."""
+    """Use this result and do not run the tool."""
 
     result: ToolResult
 
@@ -90,7 +90,7 @@ ToolPolicyDecision = Allow | AuditOnly | Deny | Suspend | ReplaceResult
 
 
 def policy_payload(decision: ToolPolicyDecision) -> ToolInterceptPayload | None:
-    """What a policy's decision means at the gate."""
+    """A policy's decision as a gate's, or `None` if the call may pass."""
     match decision:
         case Deny(reason=reason):
             return Block(reason=reason)
@@ -103,7 +103,7 @@ def policy_payload(decision: ToolPolicyDecision) -> ToolInterceptPayload | None:
 
 
 class ToolPolicyContext(Value, frozen=True, kw_only=True):
-    """What a policy is told of a call."""
+    """The tool call that a policy decides about."""
 
     thread_id: str
     run_id: str

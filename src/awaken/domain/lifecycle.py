@@ -9,7 +9,7 @@ from awaken.domain.value import Value
 
 
 class RunStatus(StrEnum):
-    """Where a run stands; only `done` is final."""
+    """The status of a run; only `done` is final."""
 
     CREATED = "created"
     RUNNING = "running"
@@ -44,7 +44,7 @@ class StoppedReason(Value, frozen=True, kw_only=True):
 
 
 class NaturalEnd(Value, frozen=True, kw_only=True, tag="natural_end", tag_field="type"):
-    """The model had nothing more to do."""
+    """The model gave an answer without tool calls."""
 
 
 class BehaviorRequested(
@@ -62,7 +62,7 @@ class Suspended(Value, frozen=True, kw_only=True, tag="suspended", tag_field="ty
 
 
 class Blocked(Value, frozen=True, kw_only=True, tag="blocked", tag_field="type"):
-    """A gate refused a call, or a hand-off led nowhere."""
+    """A gate refused a tool call, or the agent of a hand-off could not be used."""
 
     value: str
 
@@ -74,7 +74,7 @@ class Stopped(Value, frozen=True, kw_only=True, tag="stopped", tag_field="type")
 
 
 class Failed(Value, frozen=True, kw_only=True, tag="error", tag_field="type"):
-    """The run failed."""
+    """The run failed with an error."""
 
     value: str
 
@@ -90,7 +90,7 @@ SUSPENDED_END = Suspended()
 
 
 def to_run_status(reason: TerminationReason) -> tuple[RunStatus, str | None]:
-    """The status a run has after ending so, and the reason string written beside it."""
+    """The status of a run that ended for this reason, and its reason string."""
     match reason:
         case Suspended():
             return RunStatus.WAITING, None
@@ -116,7 +116,7 @@ _FIXED: dict[str, TerminationReason] = {
 
 
 def from_done_reason(text: str) -> TerminationReason:
-    """The termination a reason string stands for; unknown text is an error."""
+    """The termination for a reason string; unknown text gives `Failed`."""
     if text in _FIXED:
         return _FIXED[text]
     prefix, colon, rest = text.partition(":")

@@ -1,4 +1,4 @@
-"""Messages: what a thread's log is made of."""
+"""Messages: the entries of a thread's message log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from awaken.ids import UUID7
 
 
 class Role(StrEnum):
-    """Who speaks."""
+    """The author of a message."""
 
     SYSTEM = "system"
     USER = "user"
@@ -33,14 +33,14 @@ class Visibility(StrEnum):
 
 
 class Base64Source(Value, frozen=True, kw_only=True, tag="base64", tag_field="type"):
-    """Media carried inside the message."""
+    """Media inside the message, as base64 text."""
 
     media_type: str
     data: str
 
 
 class UrlSource(Value, frozen=True, kw_only=True, tag="url", tag_field="type"):
-    """Media to be fetched by whoever reads the message."""
+    """Media that the reader of the message fetches from a URL."""
 
     url: str
 
@@ -95,10 +95,10 @@ class ToolResultBlock(Value, frozen=True, kw_only=True, tag="tool_result", tag_f
 
 
 class Thinking(Value, frozen=True, kw_only=True, tag="thinking", tag_field="type"):
-    """Reasoning the model gave away.
+    """Reasoning of the model.
 
-    `id`, `signature` and `encrypted` are for its provider, the `origin`, alone: it wants to see
-    them again, as they came.
+    `id`, `signature` and `encrypted` are for the provider `origin` only, which wants them back
+    unchanged in later requests.
     """
 
     thinking: str
@@ -115,7 +115,7 @@ ContentBlock = Text | Image | Audio | Video | Document | ToolUse | ToolResultBlo
 
 
 class ToolCall(Value, frozen=True, kw_only=True):
-    """A tool the model wants to be run. A `signature` is for its provider, as in `Thinking`."""
+    """A tool call by the model. The `signature` is for its provider, as in `Thinking`."""
 
     id: str
     name: str
@@ -124,14 +124,14 @@ class ToolCall(Value, frozen=True, kw_only=True):
 
 
 class CompactionInterval(Value, frozen=True, kw_only=True):
-    """The stretch of the log a summary stands for."""
+    """The positions in the message log that a summary replaces."""
 
     from_seq: int
     to_seq: int
 
 
 class MessageMetadata(Value, frozen=True, kw_only=True):
-    """Where a message came from."""
+    """The run, step and agent that a message comes from; the interval if it is a summary."""
 
     run_id: str | None = None
     step_index: int | None = None
@@ -215,12 +215,12 @@ class Message(Value, frozen=True, kw_only=True):
         return "".join(block.text for block in self.content if isinstance(block, Text))
 
     def last_text(self) -> str:
-        """The last text block alone: where an answer's object is, if there is one."""
+        """The last text block: a structured output is written there."""
         texts = [block.text for block in self.content if isinstance(block, Text)]
         return texts[-1] if texts else ""
 
     def mark_produced_by(self, run_id: str, step_index: int | None = None) -> Self:
-        """This message with its producer noted; a producer already there is kept."""
+        """This message with the run that produced it; a run that is set already stays."""
         old = self.metadata
         if old is None:
             return msgspec.structs.replace(
@@ -241,7 +241,7 @@ class Message(Value, frozen=True, kw_only=True):
 
 
 class MessageRecord(Value, frozen=True, kw_only=True):
-    """A message at its place in a thread's log."""
+    """A message with its position in a thread's log."""
 
     message_id: str
     thread_id: str
@@ -256,7 +256,7 @@ class MessageRecord(Value, frozen=True, kw_only=True):
     def from_message(
         cls, thread_id: str, seq: int, message: Message, *, created_at: int | None = None
     ) -> Self:
-        """Lift what readers search for; a message without an id gets one, here and in its body."""
+        """A record of a message; a message without an id gets one."""
         if message.id is None:
             message = message.with_id(UUID7.new())
         metadata = message.metadata
@@ -273,10 +273,10 @@ class MessageRecord(Value, frozen=True, kw_only=True):
 
 
 def as_messages(value: str | Message | Iterable[Message | str] | None) -> tuple[Message, ...]:
-    """What a caller gave as input, as messages: text is a user's message.
+    """A caller's input as messages; text becomes a user message.
 
     Raises:
-        TypeError: it is something else; the text says what to write.
+        TypeError: the input is neither text nor messages; the error says what to write.
     """
     if value is None:
         return ()

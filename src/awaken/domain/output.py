@@ -1,4 +1,4 @@
-"""The shape an answer has to have."""
+"""The format of structured output."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from awaken.domain.value import Value
 
 
 class OutputFormat(Value, frozen=True, kw_only=True):
-    """A shape for answers, as a JSON Schema of an object."""
+    """The format of an agent's final answers: a JSON Schema of an object, with a name."""
 
     name: str
     schema: dict[str, Any]
@@ -17,9 +17,11 @@ class OutputFormat(Value, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", self.name):
-            raise ValueError(f"output name {self.name!r} is not of letters, digits, _ and - alone")
+            raise ValueError(
+                f"output name {self.name!r} must be 1 to 64 letters, digits, _ and - only"
+            )
         if self.schema.get("type") != "object":
             raise ValueError(
-                f"output {self.name!r} is no object: models write objects only, so put it into "
-                "one, under a property"
+                f"output {self.name!r} is not an object: models write objects only, so make it a "
+                "property of an object"
             )

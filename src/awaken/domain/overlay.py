@@ -1,4 +1,4 @@
-"""What one agent changes about another it hands a conversation to."""
+"""Overlays: changes to an agent's spec while it has a conversation that was handed to it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from awaken.domain.value import Value
 
 
 class AgentOverlay(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An agent's specification, changed in places; what is not given stays as it is.
+    """Changes to an agent's spec; a field that is `None` changes nothing.
 
-    Tools can only be taken away: `allowed_tools` keeps those it names, `excluded_tools` drops
-    those. An overlay gives no agent a tool it has not got.
+    Tools can only be removed: `allowed_tools` keeps only the tools it names, `excluded_tools`
+    removes the tools it names. An overlay never adds a tool.
     """
 
     system_prompt: str | None = None
@@ -32,7 +32,7 @@ class AgentOverlay(Value, frozen=True, kw_only=True, forbid_unknown_fields=True)
         return ToolSelection(allowed=self.allowed_tools, excluded=self.excluded_tools or ())
 
     def on(self, spec: AgentSpec) -> AgentSpec:
-        """The specification with this laid over it."""
+        """The spec with these changes."""
         given = {
             field: value
             for field in self.__struct_fields__

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Phase(StrEnum):
-    """Where a hook may stand. `tool_gate` belongs to the gates."""
+    """The phases that hooks can be registered for; `tool_gate` takes gates and policies only."""
 
     RUN_START = "run_start"
     STEP_START = "step_start"

@@ -1,4 +1,4 @@
-"""A pool: several models that stand in for one another, as data."""
+"""Model pools: several models under one id that replace one another when one fails."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from awaken.domain.value import Value
 
 
 class PoolRole(StrEnum):
-    """`failover_only` models are asked when no other can be."""
+    """The role of a model; a `failover_only` model is called only if no other can be."""
 
     MEMBER = "member"
     FAILOVER_ONLY = "failover_only"
 
 
 class PoolHome(StrEnum):
-    """Which model a conversation begins with: by its name, in turn, or the first that works."""
+    """Which model a conversation starts with: chosen by its id, in turn, or the first healthy."""
 
     DETERMINISTIC = "deterministic"
     ROUND_ROBIN = "round_robin"
@@ -27,14 +27,14 @@ class PoolHome(StrEnum):
 
 
 class StickyScope(StrEnum):
-    """What stays with one model as long as that works."""
+    """Whether a thread or a run stays with one model as long as that works."""
 
     THREAD = "thread"
     RUN = "run"
 
 
 class PoolMemberSpec(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A model of a pool; without a weight it has the weight one."""
+    """A model of a pool; its weight is 1 by default."""
 
     model_id: str
     weight: float | None = None
@@ -42,17 +42,17 @@ class PoolMemberSpec(Value, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class PoolRouting(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who is asked first."""
+    """Which model is called first."""
 
     home: PoolHome = PoolHome.DETERMINISTIC
     sticky_scope: StickyScope = StickyScope.THREAD
 
 
 class PoolSwitch(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """When another model is asked: its circuit is open, its quota is used up, it will never answer.
+    """When a pool switches models: on an open circuit, a used-up quota, or a permanent error.
 
-    A provider that wants to be asked again in less than `quota_retry_after_threshold_secs` is
-    waited for. A conversation changes its model at most `max_switches_per_session` times in a row.
+    If a provider asks to retry within less than `quota_retry_after_threshold_secs`, the pool waits
+    for it. A conversation switches models at most `max_switches_per_session` times in a row.
     """
 
     on_circuit_open: bool = True
@@ -86,5 +86,5 @@ class ModelPoolSpec(Value, frozen=True, kw_only=True, forbid_unknown_fields=True
             if member.weight is not None and not 0 < member.weight < float("inf"):
                 return f"gives {member.model_id!r} the weight {member.weight}: it must be above 0"
         if all(member.role is PoolRole.FAILOVER_ONLY for member in self.members):
-            return "has members for failover only: at least one must be a plain member"
+            return "has only failover_only members: at least one must be a plain member"
         return None

@@ -1,4 +1,4 @@
-"""What a tool says while it runs, in one published shape."""
+"""Progress reports of running tools, in a published format."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PROGRESS_SCHEMA = "tool-call-progress.v1"
 
 
 class ProgressStatus(StrEnum):
-    """Where the work stands."""
+    """The status of the work that a report is about."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -24,7 +24,7 @@ class ProgressStatus(StrEnum):
 
 
 class ToolCallProgress(Value, frozen=True, kw_only=True):
-    """One report; `progress` goes from 0 to 1."""
+    """One progress report; `progress` goes from 0 to 1."""
 
     schema: str = msgspec.field(default_factory=lambda: PROGRESS_SCHEMA)
     node_id: str

@@ -1,4 +1,4 @@
-"""What cancelling a run came to."""
+"""The result of cancelling a run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from awaken.domain.value import Value
 
 
 class CancelOutcome(StrEnum):
-    """It was stopped, it had finished, or nobody can tell whether it still goes on."""
+    """The item was stopped, had finished before, or may still be running."""
 
     STOPPED = "stopped"
     FINISHED = "finished"
@@ -16,10 +16,10 @@ class CancelOutcome(StrEnum):
 
 
 class CancelItem(Value, frozen=True, kw_only=True):
-    """A run, a task or a call of what was cancelled, and what became of it.
+    """A run, task or tool call that the cancel reached, and its outcome.
 
-    `kind` is `run`, `task` or `call`; `run_id` is the run itself, or the one whose call it is.
-    `note` says what the outcome leaves open.
+    `kind` is `run`, `task` or `call`; `run_id` is the run itself, or the run of the call. `note`
+    explains an outcome that is not certain.
     """
 
     kind: str
@@ -31,7 +31,7 @@ class CancelItem(Value, frozen=True, kw_only=True):
 
 
 class CancelReceipt(Value, frozen=True, kw_only=True):
-    """Everything a cancel reached; true if there was something to cancel."""
+    """Everything that a cancel reached; true if there was something to cancel."""
 
     accepted: bool
     items: tuple[CancelItem, ...] = ()
@@ -41,7 +41,7 @@ class CancelReceipt(Value, frozen=True, kw_only=True):
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is left that may still go on."""
+        """Whether it is certain that nothing is still running."""
         return all(item.outcome is not CancelOutcome.UNKNOWN for item in self.items)
 
     def of(self, outcome: CancelOutcome) -> tuple[CancelItem, ...]:

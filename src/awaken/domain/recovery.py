@@ -1,4 +1,4 @@
-"""What a tool does to the world, and what to do when a crash leaves its outcome open."""
+"""What effects a tool has, and what to do with a call whose outcome a crash left unknown."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class ToolEffect(StrEnum):
-    """`read` changes nothing, `idempotent` may be repeated, `once` must not be."""
+    """A `read` tool changes nothing, an `idempotent` one may be repeated, a `once` one must not."""
 
     READ = "read"
     IDEMPOTENT = "idempotent"
@@ -14,10 +14,10 @@ class ToolEffect(StrEnum):
 
 
 class Recover(StrEnum):
-    """How a call whose outcome is unknown is settled.
+    """What to do with a tool call whose outcome is unknown.
 
-    `retry` runs it again, `verify` asks the tool whether it happened, `ask` asks a person, and
-    `report` tells the model that nobody knows.
+    `retry` runs it again, `verify` asks the tool whether it happened, `ask` asks an approver, and
+    `report` tells the model that the outcome is unknown.
     """
 
     RETRY = "retry"
@@ -27,11 +27,11 @@ class Recover(StrEnum):
 
 
 MOST_TAKEOVERS = 5
-"""How often in a row a run is taken over from a process that died, without anything new in its log
-or its ledger, before it is given up."""
+"""How often in a row a run is taken over from a dead process, with nothing new in its message log
+or call ledger, before it is given up."""
 
 ABANDONED = "abandoned: one process after another died with it, and nothing came of it in between"
-"""How a run ends that was given up so."""
+"""The error of a run that was given up."""
 
 OUTCOME_UNKNOWN = "outcome_unknown"
-"""The action of a ticket that asks what became of a call, and the mark of a result nobody knows."""
+"""The action of a ticket that asks for the outcome of a call, and the mark of such a result."""

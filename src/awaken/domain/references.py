@@ -1,4 +1,4 @@
-"""How far a schema's references unfold: a few lines can stand for more than can ever be checked."""
+"""Limiting the references of a JSON Schema: a few lines can unfold to more than can be checked."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from urllib.parse import unquote, urldefrag, urljoin
 from awaken.codec import Json
 
 MOST_AT_ONE_PLACE = 10_000
-"""The most subschemas one value may be held against."""
+"""The most subschemas that one value may be checked against."""
 
 _REFERENCES = ("$ref", "$dynamicRef")
-# Held against the same value as the schema they stand in.
+# Keywords whose subschemas apply to the same value as the schema itself.
 _BESIDE = ("not", "if", "then", "else", "allOf", "anyOf", "oneOf")
 _BESIDE_BY_NAME = ("dependentSchemas", "dependencies")
-# Held against what is inside that value.
+# Keywords whose subschemas apply to items or properties of that value.
 _INSIDE = (
     *("items", "prefixItems", "contains", "additionalProperties", "propertyNames"),
     *("unevaluatedItems", "unevaluatedProperties"),
@@ -26,13 +26,13 @@ Schema = dict[str, Any]
 
 
 def check_references(schema: Json) -> None:
-    """Returns if no value is held against too many subschemas.
+    """Return if no value would be checked against too many subschemas.
 
-    What is inside a value does not count: it has its own place, and a schema that refers to itself
-    there ends where the value does.
+    Each value is counted on its own: items and properties are values of their own, and a schema
+    that refers to itself there ends where the value does.
 
     Raises:
-        ValueError: its references double too often, or lead back to where they began.
+        ValueError: the references unfold too far, or form a loop on one value.
     """
     if isinstance(schema, dict):
         _Walk(schema).check()
@@ -58,7 +58,7 @@ class _Walk:
                 waiting += _children(schema, _INSIDE, _INSIDE_BY_NAME)
 
     def _count(self, schema: Schema) -> int:
-        """How many subschemas a value is held against because of this one."""
+        """The number of subschemas that a value is checked against because of this one."""
         key = id(schema)
         if key in self._counts:
             known = self._counts[key]
@@ -83,11 +83,11 @@ class _Walk:
         yield from _children(schema, _BESIDE, _BESIDE_BY_NAME)
 
     def _target(self, schema: Schema, reference: object) -> Schema | None:
-        """What a reference stands for, or `None` if that is not known: the validator then says."""
+        """The target of a reference, or `None` if unknown: the validator reports that."""
         if not isinstance(reference, str):
             return None
         base = self._base.get(id(schema), "")
-        # Not every kind of address can be joined with a fragment.
+        # `urljoin` cannot add a fragment to every kind of address.
         whole = base + reference if reference.startswith("#") else urljoin(base, reference)
         address, fragment = urldefrag(whole)
         if fragment and not fragment.startswith("/"):

@@ -1,4 +1,4 @@
-"""Holding JSON against a JSON Schema that came from outside."""
+"""Checking JSON against JSON Schemas, which may come from untrusted sources."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _validators: dict[str, Any] = {}
 
 
 def as_object(args: Json) -> dict[str, Any]:
-    """The arguments of a call, which are an object; null is read as `{}`.
+    """The arguments of a tool call, checked to be an object; null becomes `{}`.
 
-    A schema need not say so, and most of its words are true of every text and every list.
+    A schema may not say that they must be one, and most keywords accept any text or list.
 
     Raises:
-        ToolError: `invalid_arguments`, they are something else.
+        ToolError: `invalid_arguments`, the arguments are not an object.
     """
     if args is None:
         return {}
@@ -33,10 +33,10 @@ def as_object(args: Json) -> dict[str, Any]:
 
 
 def check_arguments(tool: ToolDescriptor, args: Json) -> None:
-    """Returns if `args` fit the tool's schema.
+    """Return if `args` fit the tool's schema.
 
     Raises:
-        ToolError: as `validate_against_schema`; that the schema is broken names the tool.
+        ToolError: as `validate_against_schema`; if the schema is broken, the text names the tool.
     """
     try:
         validate_against_schema(tool.parameters, args)
@@ -47,17 +47,17 @@ def check_arguments(tool: ToolDescriptor, args: Json) -> None:
 
 
 def validate_against_schema(schema: Json, args: Json) -> None:
-    """Returns if `args` fit `schema` (Draft 2020-12); every `args` fit `None`, `{}` and `True`.
+    """Return if `args` fit `schema` (Draft 2020-12); `None`, `{}` and `True` accept everything.
 
     Raises:
-        ToolError: `invalid_arguments` with the first 20 violations and their places, or `internal`
-            when the schema itself is broken.
+        ToolError: `invalid_arguments` with the first 20 violations and their paths, or `internal`
+            if the schema itself is broken.
     """
     if schema is None or schema is True or schema == {}:
         return
     validator = compiled(schema)
     try:
-        # The iterator is lazy: a hostile list of a million wrong items costs no more than 21.
+        # The iterator is lazy: a million wrong items cost no more than 21.
         found = list(islice(validator.iter_errors(args), _MOST_TOLD + 1))
     except (ValueError, OverflowError, RecursionError) as error:
         raise ToolError.invalid_arguments(f"the arguments are not JSON: {error}") from error
@@ -80,7 +80,7 @@ def compiled(schema: Json) -> Any:
                 _validators.pop(next(iter(_validators)), None)
             check_references(schema)
             jsonschema_rs = importlib.import_module("jsonschema_rs")
-            # Offline: a schema from a stranger must not make this process fetch addresses.
+            # Offline: an untrusted schema must not make this process fetch URLs.
             _validators[key] = jsonschema_rs.Draft202012Validator(schema, offline=True)
         return _validators[key]
     except Exception as error:
@@ -93,7 +93,7 @@ def _violation(error: Any) -> str:
     if error.kind.name == "required":
         place.append(error.kind.property)
         text = "required, but missing"
-    # The library quotes the value, however long.
+    # The library quotes the whole value, which may be long.
     return f"{shortened(path_text(place)) or 'arguments'}: {shortened(text)}"
 
 
@@ -104,19 +104,19 @@ def told_of(faults: Sequence[str]) -> str:
 
 
 def shortened(text: str) -> str:
-    """A text without its middle if it is long: a model need not read again all that it wrote."""
+    """A long text without its middle: a model need not read all that it wrote again."""
     if len(text) <= _MAX_TEXT:
         return text
     return f"{text[: _MAX_TEXT // 2]} … {text[-_MAX_TEXT // 2 :]}"
 
 
 def path_text(place: Iterable[str | int]) -> str:
-    """`place.cities[0].name` for the steps to a value."""
+    """The path to a value as text, such as `place.cities[0].name`."""
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place)
     return text.removeprefix(".")
 
 
 def json_kind(value: Json) -> str:
-    """`a list` and its like, for errors."""
+    """The kind of a JSON value for error texts, such as `a list`."""
     kinds = {bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "a list"}
     return kinds.get(type(value), type(value).__name__)

@@ -1,4 +1,4 @@
-"""Text that must not reach a log, a repr or an event by accident."""
+"""Secrets: text that must not get into logs, reprs or events by accident."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _SHORTEST_SHOWN = 20
 
 
 def shown_address(address: str) -> str:
-    """An address as errors may show it: without a user's name, a password or keys in its query."""
-    # Up to the last @: a password with a slash in it is what makes many an address wrong.
+    """An address for error texts: without user name, password and secrets in its query."""
+    # Up to the last @, because an unescaped password may contain slashes.
     return _VALUE.sub(rf"\1{STARS}", _USER.sub(f"//{STARS}@", address))
 
 
 class RedactedString:
-    """A secret: printed and written as stars, compared by value, opened by `expose_secret` alone.
+    """A secret: printed and encoded as stars, compared by value, read with `expose_secret` only.
 
-    Durable state refuses one, for stars could not be read back.
+    Durable state refuses it, because the stars could not be turned back into the secret.
     """
 
     __slots__ = ("_value",)
@@ -34,7 +34,7 @@ class RedactedString:
         return self._value
 
     def preview(self) -> str:
-        """The first and last four characters, or stars when that would give too much away."""
+        """The first and last four characters, or only stars if the secret is short."""
         if len(self._value) < _SHORTEST_SHOWN:
             return STARS
         return f"{self._value[:4]}{STARS}{self._value[-4:]}"
@@ -56,8 +56,8 @@ class RedactedString:
 
     def to_state(self) -> NoReturn:
         raise TypeError(
-            "a RedactedString is not kept in durable state: keep the secret's name, and look the "
-            "secret up where it is used"
+            "a RedactedString cannot be stored in durable state: store the secret's name, and look "
+            "the secret up where it is used"
         )
 
     @classmethod
@@ -68,7 +68,7 @@ class RedactedString:
 
 
 class SpecSecret(RedactedString):
-    """A secret of a specification: JSON is how specifications are kept, so there it is whole."""
+    """A secret in a spec: its JSON is the secret itself, because specs are stored as JSON."""
 
     __slots__ = ()
 

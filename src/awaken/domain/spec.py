@@ -1,4 +1,4 @@
-"""Specifications: agents, models, providers and endpoints as data."""
+"""Specs: agents, models, providers and endpoints as data."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ T = TypeVar("T")
 
 
 class MaxRounds(Value, frozen=True, kw_only=True, tag="max_rounds", tag_field="type"):
-    """At most so many inferences."""
+    """Stop after so many model calls."""
 
     rounds: int
 
 
 class Timeout(Value, frozen=True, kw_only=True, tag="timeout", tag_field="type"):
-    """At most so many seconds."""
+    """Stop after so many seconds."""
 
     seconds: float
 
 
 class TokenBudget(Value, frozen=True, kw_only=True, tag="token_budget", tag_field="type"):
-    """At most so many tokens, in and out together."""
+    """Stop after so many tokens, input and output together."""
 
     max_total: int
 
@@ -45,7 +45,7 @@ class TokenBudget(Value, frozen=True, kw_only=True, tag="token_budget", tag_fiel
 class ConsecutiveErrors(
     Value, frozen=True, kw_only=True, tag="consecutive_errors", tag_field="type"
 ):
-    """At most so many failed inferences in a row."""
+    """Stop after so many failed model calls in a row."""
 
     max: int
 
@@ -81,7 +81,7 @@ StopConditionSpec = (
 
 # -- endpoints --------------------------------------------------------------------------------
 
-# Enough to tell a URL with a host, or a name in a module; the backend that uses it takes it apart.
+# Only checks for a URL with a host, or a name in a module; the backend parses it.
 _HTTP_URL = r"(?i:https?)://(?:[^/?#@\s]*@)?(?:\[[0-9a-fA-F:.]+\]|[^/?#@:\s\[\]]+)(?=[/:?#]|$)"
 _PYTHON_NAME = r"python:[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*"
 _USER = r"//[^/]*@"
@@ -90,9 +90,9 @@ _NEW_ENDPOINT_KEYS = frozenset({"backend", "auth", "target", "options"})
 
 
 class RemoteEndpoint(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where an agent runs that does not run here.
+    """Where a remote agent runs.
 
-    `base_url` is an http(s) URL or `python:module:name`; the backend says which it takes.
+    `base_url` is an http(s) URL or `python:module:name`, depending on the backend.
     """
 
     backend: str = msgspec.field(default_factory=lambda: "a2a")
@@ -123,7 +123,7 @@ class RemoteEndpoint(Value, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     @property
     def address(self) -> str:
-        """The `base_url` as it may be shown: without a user's name, a password or a query."""
+        """The `base_url` for logs and errors: without user name, password and query."""
         shown, *hidden = re.split(r"(?=[?#])", re.sub(_USER, "//***@", self.base_url), maxsplit=1)
         return f"{shown}{hidden[0][0]}***" if hidden else shown
 
@@ -151,11 +151,11 @@ class RemoteEndpoint(Value, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class ToolExecutorKind(StrEnum):
-    """How the calls of one step are run.
+    """How the tool calls of one step are run.
 
-    `sequential`: one after another, each seeing what the one before did, up to the first that
-    suspends. The parallel ones run them side by side on one snapshot; `batch_approval` takes
-    suspended calls up again once all are decided, `streaming` each as soon as it is.
+    `sequential` runs them one after another, each with the state that the one before left, up to
+    the first that suspends. The other two run them in parallel on one snapshot; `batch_approval`
+    resumes suspended calls once all are decided, `streaming` resumes each as soon as it is.
     """
 
     SEQUENTIAL = "sequential"
@@ -167,7 +167,7 @@ class ToolExecutorKind(StrEnum):
 
 
 def _pattern(glob: str) -> re.Pattern[str]:
-    """An anchored glob: `*` is any run of characters, `\\` takes the next one as it is."""
+    """A glob for whole names: `*` matches any characters, `\\` escapes the next character."""
     if not glob:
         raise ConfigError("a tool pattern must not be empty")
     parts: list[str] = []
@@ -184,7 +184,7 @@ def _pattern(glob: str) -> re.Pattern[str]:
 
 
 class ToolSelection(Value, frozen=True, kw_only=True):
-    """Which tools an agent sees: what is allowed, less what is excluded."""
+    """Which tools an agent sees: the allowed ones minus the excluded ones."""
 
     allowed: tuple[str, ...] | None = None
     allowed_patterns: tuple[str, ...] | None = None
@@ -205,7 +205,7 @@ class ToolSelection(Value, frozen=True, kw_only=True):
         }
 
     def unmatched(self, ids: Iterable[str]) -> list[str]:
-        """Patterns that fit no tool: usually a typing error."""
+        """The patterns that match no tool, which is usually a typing error."""
         known = list(ids)
         globs = (*(self.allowed_patterns or ()), *self.excluded_patterns)
         return [glob for glob in globs if not any(_pattern(glob).fullmatch(id) for id in known)]
@@ -214,10 +214,10 @@ class ToolSelection(Value, frozen=True, kw_only=True):
 class AgentSpec(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An agent as data.
 
-    `allowed_tools` and `allowed_tool_patterns` together say which tools it sees; with neither
-    given it sees all, and an empty list allows none. An answer that does not fit `output` goes
-    back to the model, `max_output_retries` times at most. Calls of `background_tools` start a task
-    and do not wait for it.
+    `allowed_tools` and `allowed_tool_patterns` together select the tools it sees; without both it
+    sees all tools, and an empty list allows none. An answer that does not fit `output` is sent
+    back to the model at most `max_output_retries` times. A call of one of the `background_tools`
+    starts a task and does not wait for it.
     """
 
     id: str
@@ -252,14 +252,15 @@ class AgentSpec(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @classmethod
     def read(cls, value: Json) -> AgentSpec:
-        """A spec from JSON. Unknown keys are refused; `active_plugins` and old endpoints read."""
+        """A spec from JSON. Unknown keys are refused; the old key `active_plugins` and old
+        endpoints are understood."""
         if isinstance(value, dict):
             value = dict(value)
             if "active_plugins" in value:
                 value.setdefault("active_hook_filter", value.pop("active_plugins"))
             allowed = ("allowed_tools", "allowed_tool_patterns")
             if all(key in value and value[key] is None for key in allowed):
-                value["allowed_tools"] = []  # both said to be nothing: unlike both left out
+                value["allowed_tools"] = []  # both are null, which is not the same as both absent
             if value.get("endpoint") is not None:
                 value["endpoint"] = msgspec.to_builtins(RemoteEndpoint.read(value["endpoint"]))
         return from_json(value, cls)
@@ -274,7 +275,7 @@ class AgentSpec(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
         )
 
     def config(self, section: str, type_: type[T]) -> T:
-        """The section as `type_`; an absent one is the type's default.
+        """A section decoded as `type_`; `type_()` if the section is absent.
 
         Raises:
             KeyDecode: the section does not fit the type.
@@ -294,14 +295,14 @@ class AgentSpec(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Modalities(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a model can read and write."""
+    """The kinds of content a model can read and write."""
 
     input: tuple[str, ...] = ()
     output: tuple[str, ...] = ()
 
 
 class ModelSpec(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A name for a provider's model, and what is known of it. Prices are per million tokens."""
+    """A provider's model under an id, with its limits and prices, which are per million tokens."""
 
     id: str
     provider_id: str
@@ -342,7 +343,7 @@ class ProviderSpec(Value, frozen=True, kw_only=True, forbid_unknown_fields=True)
     adapter_options: dict[str, Any] = msgspec.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        # Forms and environment files write an absent value as empty text.
+        # Forms and environment files give an absent value as empty text.
         if self.api_key == RedactedString(""):
             msgspec.structs.force_setattr(self, "api_key", None)
         elif self.api_key is not None:

@@ -1,4 +1,4 @@
-"""Calls that wait for somebody: tickets, decisions, and the states of a call."""
+"""Suspended tool calls: their questions, the answers to them, and the status of a call."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from awaken.domain.value import Value, nullable
 
 
 class ToolCallStatus(StrEnum):
-    """Where a call stands."""
+    """The status of a tool call."""
 
     NEW = "new"
     RUNNING = "running"
@@ -43,10 +43,11 @@ _CALL_MOVES: dict[ToolCallStatus, frozenset[ToolCallStatus]] = {
 
 
 class ToolCallResumeMode(StrEnum):
-    """What a positive decision means for the call.
+    """What happens to a suspended call after a yes.
 
-    `replay_tool_call` runs it with its own arguments, `use_decision_as_tool_result` takes the
-    decision's result as the call's, `pass_decision_to_tool` runs it with that result as arguments.
+    `replay_tool_call` runs it with its own arguments, `use_decision_as_tool_result` makes the
+    answer's result the result of the call, and `pass_decision_to_tool` runs the call with the
+    answer's result as its arguments.
     """
 
     REPLAY_TOOL_CALL = "replay_tool_call"
@@ -55,7 +56,7 @@ class ToolCallResumeMode(StrEnum):
 
 
 class ToolCallOutcome(StrEnum):
-    """How a call ended, for now."""
+    """How a call ended, or that it is suspended."""
 
     SUSPENDED = "suspended"
     SUCCEEDED = "succeeded"
@@ -63,11 +64,11 @@ class ToolCallOutcome(StrEnum):
 
 
 class ResumedOutcome(StrEnum):
-    """How a call ended that had waited for an answer.
+    """How a suspended call ended.
 
-    An approver's yes lets it succeed or fail; `denied` is an approver's, or a gate's, no. `expired`
-    got no answer in time, `superseded` gave way to a new message of the user, and `cancelled` ended
-    with its run.
+    After an approver's yes it `succeeded` or `failed`. It was `denied` by an approver or a gate.
+    It `expired` without an answer, was `superseded` by a new message of the user, or was
+    `cancelled` with its run.
     """
 
     SUCCEEDED = "succeeded"
@@ -79,14 +80,14 @@ class ResumedOutcome(StrEnum):
 
 
 class ResumeAction(StrEnum):
-    """Yes or no."""
+    """The answer to a suspended call: `resume` is yes, `cancel` is no."""
 
     RESUME = "resume"
     CANCEL = "cancel"
 
 
 class Suspension(Value, frozen=True, kw_only=True):
-    """What is asked of whom."""
+    """The question that a suspended call asks."""
 
     id: str = msgspec.field(default_factory=str)
     action: str = msgspec.field(default_factory=str)
@@ -96,7 +97,7 @@ class Suspension(Value, frozen=True, kw_only=True):
 
 
 class PendingToolCall(Value, frozen=True, kw_only=True):
-    """The call that waits."""
+    """The call that is suspended."""
 
     id: str = msgspec.field(default_factory=str)
     name: str = msgspec.field(default_factory=str)
@@ -104,11 +105,11 @@ class PendingToolCall(Value, frozen=True, kw_only=True):
 
 
 class Asker(Value, frozen=True, kw_only=True):
-    """The run a call asks for, where it was given a task: the answer goes there.
+    """The delegate's run on whose behalf a call asks a question; the answer goes to that run.
 
-    `ticket` is the key of that run's own ticket; without one it waits for a message. `agent_id`
-    names who has put the question, which may be further down, `reason` and `resume_mode` say of
-    what kind it is, and `expires_at` how long it stands.
+    `ticket` is the key of that run's own ticket; without one the run waits for a message.
+    `agent_id` is the agent that asked the question, which may be further down the tree. `reason`,
+    `resume_mode` and `expires_at` are those of its question.
     """
 
     thread_id: str
@@ -123,9 +124,11 @@ class Asker(Value, frozen=True, kw_only=True):
 
 
 class SuspendTicket(Value, frozen=True, kw_only=True):
-    """Everything needed to ask, and to go on once answered; without an answer within `expires_in`
-    seconds, if that is given, the answer is no. One with an `asker` passes the answer on, be it
-    yes or no, and lasts as long as the asker's own."""
+    """A question, the call that waits for it, and how the call is resumed.
+
+    No answer within `expires_in` seconds counts as a no. A ticket with an `asker` passes the
+    answer on to the asker, yes or no, and expires with the asker's own ticket.
+    """
 
     suspension: Suspension = msgspec.field(default_factory=Suspension)
     pending: PendingToolCall = msgspec.field(default_factory=PendingToolCall)
@@ -137,10 +140,10 @@ class SuspendTicket(Value, frozen=True, kw_only=True):
 
 
 class ToolCallResume(Value, frozen=True, kw_only=True):
-    """An answer to a suspended call; `by` is who gave it.
+    """The answer to a suspended call; `by` is the approver.
 
-    `digest` is that of the ticket it answers: given, it must fit; kept, it always does. `mode` says
-    how to take the answer where it is not as the ticket has it.
+    If `digest` is given, it must be the digest of the ticket; a stored answer always has it.
+    `mode` overrides the resume mode of the ticket.
     """
 
     decision_id: str = msgspec.field(default_factory=str)
@@ -162,8 +165,8 @@ class ToolCallResume(Value, frozen=True, kw_only=True):
         digest: str | None = None,
         id: str = "",
     ) -> Self:
-        """Yes. `result` is the answer itself where the ticket asks for one; a call that is run
-        again keeps its own arguments, and its gates and tool may read the result."""
+        """A yes. `result` is the answer itself if the ticket asks for one; else the call runs with
+        its own arguments, and its gates and tool may read the result."""
         return cls(
             decision_id=id,
             action=ResumeAction.RESUME,
@@ -183,7 +186,7 @@ class ToolCallResume(Value, frozen=True, kw_only=True):
         digest: str | None = None,
         id: str = "",
     ) -> Self:
-        """Yes, with other arguments; they are checked like a model's."""
+        """A yes with other arguments, which are checked like those of a model."""
         return cls(
             decision_id=id,
             action=ResumeAction.RESUME,
@@ -203,9 +206,9 @@ class ToolCallResume(Value, frozen=True, kw_only=True):
         digest: str | None = None,
         id: str = "",
     ) -> Self:
-        """No; the model is told the reason."""
+        """A no; the model gets the reason."""
         return cls(decision_id=id, action=ResumeAction.CANCEL, reason=reason, by=by, digest=digest)
 
 
 Decision = tuple[str, ToolCallResume]
-"""A call id or suspension id, and the answer."""
+"""A ticket key, call id or suspension id, and the answer."""

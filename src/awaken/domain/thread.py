@@ -1,4 +1,4 @@
-"""A conversation: the owner of one message log."""
+"""Threads: a thread is a conversation with one message log."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _DONE = RunStatus.DONE
 
 
 class Thread(Value, frozen=True, kw_only=True):
-    """The head of a thread; timestamps are milliseconds.
+    """The head of a thread; timestamps are in milliseconds.
 
-    `active_at` is when a run in it last began, paused or ended (when the thread began, if there was
-    none), `updated_at` when it was last written. `owner` is who runs it now and is alive,
-    `forked_at` the number of events it was forked with.
+    `active_at` is when a run of it last started, paused or ended (without runs, when the thread
+    was created), `updated_at` is the time of its last commit. `owner` is its live owner, if any;
+    `forked_at` is the number of events it was forked with.
     """
 
     id: str
@@ -37,7 +37,7 @@ class Thread(Value, frozen=True, kw_only=True):
 def project_run(
     run: RunRecord, open_run_id: str | None, active_run_id: str | None
 ) -> tuple[str | None, str | None]:
-    """The thread's open and active run after `run` was written."""
+    """The thread's open and active run ids after `run` was written."""
     mine, status = run.run_id, run.status
     if status is _RUNNING:
         return mine, mine

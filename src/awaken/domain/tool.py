@@ -1,4 +1,4 @@
-"""What a tool says about itself, and what it answers."""
+"""Tool descriptors, results and errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from awaken.errors import AwakenError
 
 
 class ToolKind(StrEnum):
-    """What a tool does, roughly; policies look at it."""
+    """The kind of a tool, for policies."""
 
     EXECUTE = "execute"
     READ = "read"
@@ -25,7 +25,7 @@ class ToolKind(StrEnum):
 
     @classmethod
     def guess(cls, name: str) -> ToolKind:
-        """The kind its name suggests, by whole word parts: "merge" is no search for "rg"."""
+        """The kind that a tool's name suggests, by whole words: "merge" does not contain "rg"."""
         words = set(re.findall(r"[a-z]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()))
         for kind, hints in _KIND_WORDS.items():
             if words & hints:
@@ -49,9 +49,9 @@ def _empty_parameters() -> Json:
 
 
 class ToolDescriptor(Value, frozen=True, kw_only=True):
-    """What the model is told about a tool; it calls it by `id`, people read `name`.
+    """The description of a tool. The model calls it by `id`; `name` is for people.
 
-    `metadata` and `kind` stay here.
+    `metadata` and `kind` are not sent to the model.
     """
 
     id: str
@@ -68,7 +68,7 @@ class ToolDescriptor(Value, frozen=True, kw_only=True):
 
 
 class ToolStatus(StrEnum):
-    """How a tool answered."""
+    """The status of a tool's result."""
 
     SUCCESS = "success"
     PENDING = "pending"
@@ -87,7 +87,7 @@ _OUTCOMES = {
 
 
 class ToolResult(Value, frozen=True, kw_only=True):
-    """A tool's answer."""
+    """The result of a tool call."""
 
     tool_name: str
     status: ToolStatus
@@ -134,7 +134,7 @@ class ToolResult(Value, frozen=True, kw_only=True):
         return self.message if self.message is not None else dumps_text(self.data)
 
     def resume_payload(self) -> Json:
-        """What `tool_call_resumed` tells of this result."""
+        """This result as the event `tool_call_resumed` carries it."""
         if self.status is ToolStatus.PENDING:
             return None
         if self.status is ToolStatus.ERROR:
@@ -143,7 +143,7 @@ class ToolResult(Value, frozen=True, kw_only=True):
 
 
 class ToolErrorKind(StrEnum):
-    """Why a tool did not do its work."""
+    """Why a tool call failed."""
 
     INVALID_ARGUMENTS = "invalid_arguments"
     EXECUTION_FAILED = "execution_failed"
@@ -166,7 +166,7 @@ _PREFIX = {
 
 
 class ToolError(AwakenError):
-    """Raised by a tool, told to the model; it never ends the run."""
+    """Raised by a tool; the model gets the text, and the run continues."""
 
     def __init__(self, kind: ToolErrorKind, message: str) -> None:
         super().__init__(f"{_PREFIX[kind]}{message}")

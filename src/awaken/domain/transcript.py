@@ -1,7 +1,7 @@
-"""Reading the raw log: what a model may see of it.
+"""The effective view: the part of the message log that a model may see.
 
-The log is append-only. Hiding unanswered, retracted and summarised entries, and putting a late
-result beside its call, all happen here, when it is read.
+The log is append-only. Unanswered calls, retracted calls and summarised messages are hidden, and
+late results are put beside their calls, when the log is read; this module does that.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ INTERRUPTED = "[Tool execution was interrupted]"
 
 
 class MessageView(Sequence[Message]):
-    """A read-only window on a shared, growing list, with a head before and a tail after it.
+    """A read-only view of the first messages of a growing list, with a head and a tail around it.
 
-    Making one costs the same for ten messages and for a hundred thousand.
+    Making one costs the same for any number of messages.
     """
 
     __slots__ = ("_head", "_items", "_stop", "_tail")
@@ -66,14 +66,14 @@ class MessageView(Sequence[Message]):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and list(self) == list(other)
 
-    __hash__ = None  # type: ignore[assignment]  # a view of something that grows is no key
+    __hash__ = None  # type: ignore[assignment]  # equal to lists, which have no hash
 
     def around(self, head: tuple[Message, ...], tail: tuple[Message, ...]) -> MessageView:
-        """The same window between other ends."""
+        """The same view with more messages before and after it."""
         return MessageView(self._items, self._stop, head + self._head, self._tail + tail)
 
     def with_inserted(self, at: int, messages: tuple[Message, ...]) -> MessageView:
-        """The same window with something at a place of it; within the head, that costs nothing."""
+        """The same view with messages inserted; this is cheap within the head, else it copies."""
         if at <= len(self._head):
             head = (*self._head[:at], *messages, *self._head[at:])
             return MessageView(self._items, self._stop, head, self._tail)
@@ -81,7 +81,7 @@ class MessageView(Sequence[Message]):
 
 
 class _Turn:
-    """An assistant message, its calls, and the result of each."""
+    """An assistant message with its tool calls and their results."""
 
     __slots__ = ("calls", "message", "results")
 
@@ -90,8 +90,8 @@ class _Turn:
         self.calls = calls
         self.results: list[Message | None] = [None] * len(calls)
 
-    def settle(self, result: Message) -> None:
-        """Give `result` to its call: the first of that id without one, else it replaces one."""
+    def add_result(self, result: Message) -> None:
+        """Give `result` to the first call with its id that has none, else replace one."""
         place = 0
         for index, call in enumerate(self.calls):
             if call.id == result.tool_call_id:
@@ -104,13 +104,14 @@ class _Turn:
 def effective_view(
     log: Iterable[Message], open_calls: Collection[str] = (), *, skipped: int = 0
 ) -> list[Message]:
-    """The messages a model may see, in order; `log` may leave out the first `skipped` ones.
+    """The messages a model may see, in order; `log` may be without its first `skipped` messages.
 
-    Results stand right behind their call, in call order, however late they came. A call without a
-    result is hidden unless it is one of the last turn's and in `open_calls` (still to be
-    answered); so is one whose result is internal, which is how a call is retracted. Assistant
-    messages left empty at the end go too, and intervals covered by a summary give way to the
-    widest one.
+    - Results follow their assistant message, in the order of the calls, however late they came.
+    - A call without a result is hidden, unless it belongs to the last message with calls and is
+      in `open_calls` (it will get a result).
+    - A call whose result is internal is hidden: that is how a call is retracted.
+    - Empty assistant messages at the end are hidden.
+    - Messages covered by a summary are replaced by it; of nested summaries the widest counts.
     """
     rows = _fold_summaries(list(log), skipped)
     items: list[Message | _Turn] = []
@@ -124,14 +125,14 @@ def effective_view(
         elif message.role is Role.TOOL and message.tool_call_id is not None:
             owner = waiting.get(message.tool_call_id)
             if owner is not None:
-                owner.settle(message)
+                owner.add_result(message)
         else:
             items.append(message)
     last = next((item for item in reversed(items) if isinstance(item, _Turn)), None)
     view: list[Message] = []
     for item in items:
         if isinstance(item, _Turn):
-            # Call ids repeat, so only those of the last turn can be the ones that are meant.
+            # Call ids may repeat, so `open_calls` can only mean calls of the last such message.
             view.extend(_answered(item, open_calls if item is last else ()))
         else:
             view.append(item)
@@ -174,7 +175,7 @@ def _fold_summaries(log: list[Message], skipped: int) -> list[Message]:
     ]
     if not spans:
         return log
-    # Of two summaries of one interval the later one counts.
+    # Of two summaries of the same interval the later one counts.
     widest = [
         (low, high, message)
         for place, (low, high, message) in enumerate(spans)
@@ -186,7 +187,7 @@ def _fold_summaries(log: list[Message], skipped: int) -> list[Message]:
     ]
     starts = {from_seq: message for from_seq, _, message in widest}
     summaries = {id(message) for _, _, message in spans}
-    # A summary of what is not there any more still says what it said.
+    # A summary of messages that were skipped is still shown.
     folded: list[Message] = [starts[seq] for seq in sorted(starts) if seq <= skipped]
     for seq, message in enumerate(log, start=skipped + 1):
         if seq in starts:
@@ -199,12 +200,12 @@ def _fold_summaries(log: list[Message], skipped: int) -> list[Message]:
 
 
 def is_summary(message: Message) -> bool:
-    """Whether a message stands for a stretch of the log."""
+    """Whether a message is a summary of other messages."""
     return message.metadata is not None and message.metadata.compaction is not None
 
 
 def patch_dangling_tool_calls(messages: Sequence[Message]) -> list[Message]:
-    """`messages`, where each call nobody answered gets a result that says so."""
+    """The messages, with a result `INTERRUPTED` for each call that has none."""
     answered = {m.tool_call_id for m in messages if m.role is Role.TOOL}
     patched: list[Message] = []
     index = 0

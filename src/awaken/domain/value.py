@@ -1,4 +1,4 @@
-"""The base of every domain value."""
+"""The base class of all domain values."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ def snake_case(name: str) -> str:
 
 
 class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """Immutable, keyword-only; fields at their default are left out of the JSON.
+    """A frozen, keyword-only struct; its JSON leaves out fields that have their default value.
 
-    Values opt out of the cyclic collector: they hold JSON and other values, never cycles.
+    Values are not tracked by the garbage collector: they never contain reference cycles.
     """
 
 
@@ -24,6 +24,6 @@ def _none() -> None:
 
 
 def nullable() -> Any:
-    """A field that is `None` by default and written as `null`, where others are left out."""
-    # msgspec omits plain defaults and empty containers only; what a function makes is written.
+    """A field that is `None` by default and is written as `null` instead of being left out."""
+    # msgspec leaves out plain defaults and empty containers, but not what a function returns.
     return msgspec.field(default_factory=_none)

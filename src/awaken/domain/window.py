@@ -1,6 +1,6 @@
-"""What of a long conversation fits a model. Pure: the log stays as it is.
+"""Fitting a long conversation into a model's context window. The message log does not change.
 
-A call and its results are one round, which is shown whole or not at all.
+A message with its tool calls and their results are one round, which is shown as a whole or not.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from awaken.domain.transcript import INTERRUPTED, MessageView
 from awaken.domain.value import Value
 
 LONG_RESULT = 2048
-"""From so many tokens on, a quarter of the bytes, the text of a tool's result is long."""
+"""From so many tokens on (a quarter of its bytes), the text of a tool's result is long."""
 KEPT_CHARACTERS = 1600
 KEPT_LINES = 24
 SHORTENED = "[Content compacted:"
 
 ROOM_KEPT = 0.75
-"""How much of its room a conversation that does not fit is cut down to. What is left over is for
-the steps to come, whose requests then begin like this one: providers' caches live by that."""
+"""A conversation that does not fit is cut to this share of its room. The rest is for later steps,
+so that their requests begin with the same messages and providers' prompt caches keep working."""
 
 # Bound once: on Python 3.11 reaching a member through its enum costs as much as a call.
 _TOOL = Role.TOOL
@@ -37,7 +37,7 @@ _replace = msgspec.structs.replace
 def clamped(
     policy: ContextWindowPolicy, context_window: int | None, max_output_tokens: int | None
 ) -> ContextWindowPolicy:
-    """The policy within what a model can do, where that is known."""
+    """The policy with its limits lowered to those of the model, where these are known."""
     context = _least(policy.max_context_tokens, context_window)
     output = min(_least(policy.max_output_tokens, max_output_tokens), context)
     threshold = policy.autocompact_threshold
@@ -59,7 +59,7 @@ def _least(wanted: int, possible: int | None) -> int:
 
 
 def shortened(message: Message) -> Message:
-    """A tool's message with the beginning of texts that are too long, and a word about the rest."""
+    """A tool message with long texts cut to their beginning, and a note about the rest."""
     if message.role is not _TOOL or not any(_is_long(block) for block in message.content):
         return message
     content = tuple(_beginning(b) if _is_long(b) else b for b in message.content)
@@ -68,7 +68,7 @@ def shortened(message: Message) -> Message:
 
 def _is_long(block: object) -> bool:
     if not isinstance(block, Text) or len(block.text) < LONG_RESULT:
-        return False  # a character takes four bytes at most
+        return False  # a character takes at most four bytes
     return len(block.text.encode("utf-8", "surrogatepass")) // 4 >= LONG_RESULT
 
 
@@ -85,15 +85,17 @@ def _beginning(block: object) -> Text:
 
 
 def leading(messages: Sequence[Message]) -> int:
-    """How many system messages a conversation begins with; a summary is one of them."""
+    """How many system messages a conversation begins with; summaries are among them."""
     return sum(1 for _ in takewhile(lambda message: message.role is _SYSTEM, messages))
 
 
 def start_of_tail(
     messages: Sequence[Message], costs: Sequence[int], room: int, at_least: int
 ) -> int:
-    """Where the longest tail of whole rounds begins that fits; `at_least` so many messages are in
-    it, whether they fit or not."""
+    """The index where the longest tail of whole rounds that fits begins.
+
+    The tail has at least `at_least` messages, whether they fit or not.
+    """
     start, used = len(messages), 0
     while start > 0:
         first = start - 1
@@ -104,7 +106,7 @@ def start_of_tail(
             break
         start = first
     while start < len(messages) and messages[start].role is _TOOL:
-        start += 1  # nobody has seen their call
+        start += 1  # the call of this result is not in the tail
     return start
 
 
@@ -114,8 +116,8 @@ def truncate(
     at_least: int = 0,
     counter: TokenCounter = DEFAULT_COUNTER,
 ) -> list[Message]:
-    """What of `messages` fits `room` tokens: the system messages at the beginning, the last message
-    of the user, and as much of the end as possible, long results shortened."""
+    """The part of `messages` that fits `room` tokens: the system messages at the beginning, the
+    user's last message, and as much of the end as possible, with long results shortened."""
     window = Window(counter)
     window.take(list(messages))
     window.fit(room, at_least, goal=room)
@@ -123,19 +125,19 @@ def truncate(
 
 
 class Cut(Value, frozen=True, kw_only=True):
-    """Where a conversation was cut: the first message shown behind the system messages, and the
-    last one up to which long results are shortened, by their ids."""
+    """Where a conversation was cut, as message ids: the first message shown after the system
+    messages, and the last message up to which long results are shortened."""
 
     first: str | None = None
     shortened: str | None = None
 
 
 class Window:
-    """What is shown of a conversation that grows at its end.
+    """The part of a growing conversation that requests show.
 
-    Each message is looked at once. As long as everything fits, what was shown stays as it was; when
-    it does not, long results from before the last messages are shortened, then whole rounds are
-    left out. The system messages at the beginning and the user's last message stay.
+    Each message is counted once. As long as everything fits, the messages shown do not change.
+    When it does not fit, long results before the last messages are shortened, then whole rounds
+    are left out. The system messages at the beginning and the user's last message are kept.
     """
 
     __slots__ = (
@@ -160,7 +162,7 @@ class Window:
         self.user: Message | None = None
         """The last message the user wrote."""
         self.tokens = 0
-        """What all that is shown takes."""
+        """The tokens of all messages shown."""
         self._clear()
 
     def _clear(self) -> None:
@@ -176,17 +178,17 @@ class Window:
 
     @property
     def cut(self) -> Cut:
-        """Where it was cut, for a window that is to show the same."""
+        """Where the conversation was cut; another window with this cut shows the same."""
         return self._cut
 
     def begin_anew(self) -> None:
-        """Forget where it was cut: another conversation stands in the place of this one."""
+        """Forget the cut: the next messages are another conversation."""
         self._source, self._cut = None, Cut()
 
     # -- taking in ----------------------------------------------------------------------------
 
     def take(self, messages: list[Message]) -> None:
-        """Look at what is new; a list other than the last one is looked at from its beginning."""
+        """Add the messages that are new; another list than last time is read from its beginning."""
         if messages is not self._source:
             self._begin(messages)
         if self._seen < len(messages):
@@ -215,7 +217,7 @@ class Window:
             self._seen = index + 1
 
     def _pin(self, left_out: list[Message], shown: list[Message]) -> None:
-        """Keep the user's last message, if that is among those left out."""
+        """Keep the user's last message if it is among those left out."""
         if any(message.is_visible_user() for message in shown):
             return
         self.user = next((m for m in reversed(left_out) if m.is_visible_user()), None)
@@ -240,8 +242,10 @@ class Window:
     # -- fitting ------------------------------------------------------------------------------
 
     def fit(self, room: int, at_least: int, *, goal: int | None = None) -> bool:
-        """Leave out as much as it takes, down to the `goal`; the last messages, `at_least` so many,
-        stay. True if it was cut somewhere else than before."""
+        """If the messages do not fit `room`, leave out as many as needed to reach `goal`.
+
+        At least `at_least` of the last messages stay. Returns whether the cut has changed.
+        """
         if self.tokens <= room:
             return False
         before = self._cut
@@ -254,11 +258,11 @@ class Window:
         return self._cut != before
 
     def _shorten(self, stop: int) -> None:
-        """Shorten the long results before that place."""
+        """Shorten the long results before index `stop`."""
         short = [shortened(message) for message in self._shown[: max(0, stop)]]
         if all(new is old for new, old in zip(short, self._shown, strict=False)):
             return
-        # Somebody may hold a view of the old list, so it stays as it is.
+        # A new list, because a caller may hold a view of the old one.
         self._shown = [*short, *self._shown[len(short) :]]
         self._cut = _replace(self._cut, shortened=short[-1].id)
         self._count()
@@ -292,7 +296,7 @@ class Window:
     # -- showing ------------------------------------------------------------------------------
 
     def view(self) -> MessageView:
-        """What is shown now; a call nobody has answered gets a result that says so."""
+        """The messages to show now; a call without a result gets the result `INTERRUPTED`."""
         view = MessageView(self._shown, head=self._before())
         if self._is_torn or self._open:
             return MessageView(list(_answered(view)))
@@ -300,7 +304,7 @@ class Window:
 
 
 def _answered(messages: Iterable[Message]) -> Iterator[Message]:
-    """The messages, where a call without a result right behind it gets one that says so."""
+    """The messages, with a result `INTERRUPTED` for each call not followed by its result."""
     open_calls: list[str] = []
     for message in messages:
         if message.role is not _TOOL:

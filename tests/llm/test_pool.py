@@ -315,7 +315,7 @@ async def test_old_conversations_are_forgotten() -> None:
         ([], "has no members"),
         ([{"model_id": "a"}, {"model_id": "a"}], "has a member twice: a"),
         ([{"model_id": "a", "weight": 0}], "the weight 0"),
-        ([{"model_id": "a", "role": "failover_only"}], "for failover only"),
+        ([{"model_id": "a", "role": "failover_only"}], "only failover_only"),
     ],
 )
 def test_a_pool_that_makes_no_sense_is_refused(members: list[object], why: str) -> None:

@@ -1,17 +1,18 @@
-"""Checks that any store of threads, and any backend, must pass, to be run on one's own.
+"""Conformance checks for stores and backends; run them on your own implementation.
 
     @pytest.mark.parametrize("check", store_checks(), ids=lambda check: check.__name__)
     async def test_store(check: StoreCheck, store: Store) -> None:
         await check(store)
 
-`store` is opened and empty. A store whose data outlives it has `shared_store_checks`, too, and one
-that can tell a dead owner from a live one `crash_checks`. `awaken.testing.conformance.machine`,
-which needs Hypothesis, holds a store against another one in random use.
+`store` is open and empty. A store whose data stays when it is closed also has to pass
+`shared_store_checks`, and a store that detects dead owners `crash_checks`.
+`awaken.testing.conformance.machine`, which needs Hypothesis, compares a store with another one
+under random operations.
 
-What runs agents elsewhere has `backend_checks`, which take a `BackendSubject` each.
+Backends have to pass `backend_checks`, each of which takes a `BackendSubject`.
 
 With `pytest.register_assert_rewrite("awaken.testing.conformance")` in a `conftest.py`, failures
-show what was compared.
+show the compared values.
 """
 
 from awaken.testing.conformance.backends import (

@@ -1,4 +1,4 @@
-"""Commits that go on from those before, as a run would make them, with times and ids counted up."""
+"""Makes commits that continue a thread as a run would, with times and ids that count up."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LATE = "k2"
 
 
 class Author:
-    """What one must know of threads to write on in them."""
+    """Remembers what is needed to write the next commit of each thread."""
 
     def __init__(self) -> None:
         self.now = 0
@@ -49,7 +49,7 @@ class Author:
         tickets: Mapping[str, TicketStatus] | None = None,
         **more: Any,
     ) -> ThreadCommit:
-        """The next commit of a thread. Without a run it has no calls, lines or run state."""
+        """The next commit of a thread. Without a run it has no calls, ledger or run state."""
         now = self.tick()
         length = self.lengths.get(thread_id, 0)
         made = self._run(thread_id, length, *run) if run else None
@@ -93,7 +93,7 @@ class Author:
     def _lines(
         self, turn: Message, run_id: str, phases: Sequence[CallPhase]
     ) -> tuple[CallEntry, ...]:
-        """Lines for calls of the run's own last turn, which may be in the commit itself."""
+        """Ledger entries for calls of the run's last message with calls, or of this commit's."""
         return tuple(
             CallEntry(
                 key=call_key(turn.id or "", index),
@@ -122,7 +122,7 @@ class Author:
     # -- remembering --------------------------------------------------------------------------
 
     def note(self, commit: ThreadCommit, committed: Committed) -> None:
-        """A commit was made."""
+        """Remember that a commit was written."""
         thread_id = commit.thread_id
         self.lengths[thread_id] = committed.length
         self.events[thread_id] = committed.first_event_seq - 1 + len(commit.events)
@@ -138,7 +138,7 @@ class Author:
         self.lengths[thread_id], self.events[thread_id] = length, events
 
     def forget(self, thread_ids: Iterable[str]) -> None:
-        """Threads were deleted."""
+        """Forget deleted threads."""
         for thread_id in thread_ids:
             del self.lengths[thread_id], self.events[thread_id]
             self._turns.pop(thread_id, None)

@@ -1,4 +1,4 @@
-"""Changes of a thread: whoever waits for one is woken, and sees it."""
+"""Checks of waiting for a change of a thread: a waiting task is woken, and reads the change."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def a_thread_that_was_written_has_changed(store: Store) -> None:
 
 @check
 async def whoever_waits_for_a_change_is_woken_and_sees_it(store: Store) -> None:
-    """Also of a thread that is not there yet."""
+    """Also of a thread that does not exist yet."""
     async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
         version = 0
         for length in range(1, 4):
@@ -66,7 +66,7 @@ async def a_command_is_a_change_of_its_thread(store: Store) -> None:
 
 @check
 async def a_reader_of_changes_misses_none(store: Store) -> None:
-    """However writing and reading fall together, the last word is read."""
+    """However writing and reading are interleaved, the last write is read."""
     words = [str(number) for number in range(20)]
 
     async def follow() -> list[str]:
@@ -97,7 +97,7 @@ async def a_thread_that_was_made_again_has_changed(store: Store) -> None:
 
 @check
 async def a_deed_to_many_threads_is_a_change_of_each(store: Store) -> None:
-    """Waiters in the same process are woken by it, as by a commit."""
+    """It wakes waiting tasks in the same process, as a commit does."""
     for name in ("t", "u"):
         await write(store, name, run=record(f"run of {name}", name))
     cancelling = start_task(store.next_commands(0))

@@ -1,4 +1,4 @@
-"""Commands: kept until a commit acknowledges them, and never lost on their way."""
+"""Checks of commands: they are stored until a commit acknowledges them, and never lost."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ async def decisions_are_decided_not_sent(store: Store) -> None:
 
 @check
 async def a_commit_acknowledges_what_was_done(store: Store) -> None:
-    """Commands of its own thread; others' ids, and unknown ones, are nothing to it."""
+    """Only commands of its own thread; other ids have no effect."""
     await write(store, "t")
     await write(store, "u")
     first, second = await store.send(tell("a")), await store.send(tell("b"))
@@ -118,7 +118,7 @@ async def a_refused_commit_acknowledges_nothing(store: Store) -> None:
 
 @check
 async def ids_are_never_used_again(store: Store) -> None:
-    """Not after an acknowledgement, and not after their thread is gone."""
+    """Neither after an acknowledgement nor after their thread is deleted."""
     await write(store)
     first = await store.send(cancel())
     await write(store, acks=(first,))
@@ -133,7 +133,7 @@ async def ids_are_never_used_again(store: Store) -> None:
 
 @check
 async def a_cancel_goes_with_its_run(store: Store) -> None:
-    """With the run it names, or with any if it names none; other commands stay."""
+    """With the run it names, or with any run if it names none; other commands stay."""
     await write(store, run=record("r"))
     await store.send(cancel(run_id="r"))
     await store.send(cancel())
@@ -150,7 +150,7 @@ async def a_cancel_goes_with_its_run(store: Store) -> None:
 
 @check
 async def a_waiting_run_with_a_command_is_interrupted(store: Store) -> None:
-    """If nobody owns its thread, somebody should take it and carry on."""
+    """If its thread has no owner, a worker should take the run over."""
     await write(store, run=record("r", status=WAITING), tickets=(ticket(),))
 
     async def interrupted() -> list[str]:
@@ -179,7 +179,7 @@ def _keyed(key: str | None, thread_id: str = "t", word: str = "a") -> ThreadComm
 
 @check
 async def a_command_with_a_key_is_kept_once(store: Store) -> None:
-    """Sent alone or with a commit; whoever sends it again is told which one it is."""
+    """Sent alone or with a commit; sending it again returns the id of the first."""
     await write(store)
     first = await store.send(_keyed("k"))
 
@@ -294,7 +294,7 @@ async def all_commands_are_read_without_waiting_for_one(store: Store) -> None:
 
 @check
 async def what_is_done_is_not_told_again(store: Store) -> None:
-    """Nor what ended with its run, or went with its thread."""
+    """Nor a command that was dropped with its run or its thread."""
     for name in ("t", "u"):
         await write(store, name, run=record(f"run {name}", name))
     await write(store, "gone")
@@ -329,7 +329,7 @@ async def whoever_waits_for_commands_is_woken(store: Store) -> None:
 
 @check
 async def a_reader_of_commands_misses_none(store: Store) -> None:
-    """However sending and reading fall together."""
+    """However sending and reading are interleaved."""
     for name in ("t", "u"):
         await write(store, name)
     seen: list[int] = []

@@ -1,4 +1,4 @@
-"""Writing: all of a commit or none of it, behind what is there."""
+"""Checks of commits: all of a commit is written, at the end of the thread, or none of it."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def threads_are_apart(store: Store) -> None:
 
 @check
 async def what_nobody_wrote_is_absent(store: Store) -> None:
-    """04/S-4: nothing, not an error and not something empty."""
+    """04/S-4: `None`, not an error and not an empty value."""
     assert await store.load_thread("ghost") is None
     assert await store.load_context("ghost") is None
     assert await store.load_run("ghost") is None
@@ -88,7 +88,7 @@ async def an_empty_commit_makes_a_thread_and_dates_it(store: Store) -> None:
 
 @check
 async def messages_and_records_are_read_in_pages(store: Store) -> None:
-    """From position `after` + 1; records carry their place."""
+    """From position `after` + 1; records have their position."""
     mine = says("c")[0].mark_produced_by("r", 3)
     await write(store, messages=says("a", "b"))
     await write(store, messages=(mine, *says("d")))
@@ -148,7 +148,7 @@ async def events_are_read_after_a_cursor(store: Store) -> None:
 
 @check
 async def a_page_that_was_read_does_not_grow(store: Store) -> None:
-    """What a reader holds is its own."""
+    """Later commits do not change what was returned."""
     calling = line("m", 0, CallPhase.INTENT), line("m", 0, CallPhase.SUCCEEDED)
     await write(store, messages=says("a"), events=(event(),), run=record("r"), calls=calling[:1])
     messages, events = await store.load_messages("t"), await store.load_events("t")
@@ -167,7 +167,8 @@ async def a_page_that_was_read_does_not_grow(store: Store) -> None:
 
 @check
 async def a_threads_head_follows_its_runs(store: Store) -> None:
-    """02 §3.2: latest always; created and waiting open, running active too, done clears its own."""
+    """02 §3.2: any run becomes the latest; a created or waiting one is open, a running one also
+    active, and a done one is neither."""
     created, running, waiting, done = RunStatus
     cases: list[tuple[list[tuple[str, RunStatus]], tuple[str, str | None, str | None]]] = [
         ([("a", created)], ("a", "a", None)),

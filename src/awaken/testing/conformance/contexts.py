@@ -1,4 +1,4 @@
-"""What a run starts from, read in one go."""
+"""Checks of `load_context`: what a run starts from, read at one instant."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ async def the_open_run_comes_before_the_latest(store: Store) -> None:
 
 @check
 async def a_context_has_the_ledger_of_the_last_turn(store: Store) -> None:
-    """Whatever came behind it, and whether the tail holds it or not."""
+    """Whatever came after it, and whether the tail includes it or not."""
     run = record("r")
     first = line("m1", 0, CallPhase.SUCCEEDED, {"n": 0})
     await write(store, messages=(asks("m1", "c0"),), run=run, calls=(first,))
@@ -127,7 +127,7 @@ async def a_context_has_the_ledger_of_the_last_turn(store: Store) -> None:
 
 @check
 async def calls_that_never_started_have_no_line(store: Store) -> None:
-    """And those of the turn before are not taken for them."""
+    """Entries of the step before are not mistaken for theirs."""
     run = record("r")
     first = line("m1", 0, CallPhase.SUCCEEDED)
     await write(store, messages=(asks("m1", "c0"),), run=run, calls=(first,))

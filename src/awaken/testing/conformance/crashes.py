@@ -1,5 +1,5 @@
-"""What is found after a process died: `leave_behind` is for the one that dies, the checks for the
-next one."""
+"""Checks after a crash: the process to be killed calls `leave_behind`, the next one runs the
+checks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LATE = ThreadCommand(thread_id="runs", kind=CommandKind.MESSAGES, messages=says
 
 
 async def leave_behind(store: Store) -> None:
-    """Own some threads in the middle of work. To be called by a process that dies of it."""
+    """Claim some threads and leave their runs unfinished; the calling process is then killed."""
     for number, (name, status) in enumerate((("runs", None), ("waits", WAITING), ("done", DONE))):
         fence = await store.claim(name, at_ms=1)
         run = record(f"run {name}", name, created_at=number, revision=1)
@@ -72,14 +72,14 @@ async def what_was_committed_is_there(store: Store) -> None:
 
 @check
 async def runs_of_the_dead_are_interrupted(store: Store) -> None:
-    """The one that ran at once; the one that waits, when its ticket is past."""
+    """A running run at once; a waiting run when its ticket has expired."""
     assert names(await store.list_interrupted(now_ms=50)) == ["run runs"]
     assert names(await store.list_interrupted(now_ms=101)) == ["run runs", "run waits"]
 
 
 @check
 async def threads_of_the_dead_are_taken_over(store: Store) -> None:
-    """At once, without waiting for anything; what the dead held counts no more."""
+    """At once, without waiting for a lease; fences of the dead owner are refused."""
     for name in ("runs", "waits", "done", "never written"):
         fence = await store.claim(name, at_ms=200)
         assert fence.owner == store.owner
@@ -94,7 +94,7 @@ async def threads_of_the_dead_are_taken_over(store: Store) -> None:
 
 @check
 async def threads_of_the_dead_can_be_deleted_and_pruned(store: Store) -> None:
-    """As far as nobody has to go on with them."""
+    """Those whose runs need not be continued."""
     await refused(RunOpen, store.delete_thread("runs", at_ms=200))
     fence = await store.claim("runs", at_ms=200)
     ended = record("run runs", "runs", status=DONE, revision=2)

@@ -1,4 +1,4 @@
-"""Many at once: nothing is lost, and where one can win, one does."""
+"""Checks of concurrent use: nothing is lost, and of several competing writers one wins."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CROWD = 8
 async def race(
     losing: type[StoreError], *deeds: Coroutine[Any, Any, Any]
 ) -> tuple[list[Any], list[StoreError]]:
-    """What the winners got and the losers were told, when all try at once."""
+    """The results of the winners and the errors of the losers, when all try at once."""
     won: list[Any] = []
     lost: list[StoreError] = []
 
@@ -102,7 +102,7 @@ async def of_two_that_append_at_one_place_one_wins(store: Store) -> None:
 
 @check
 async def of_two_that_claim_a_thread_one_wins(store: Store) -> None:
-    """04/M-2: and after it has given the thread up, the next one can."""
+    """04/M-2: after it has released the thread, the next one can claim it."""
     epochs: list[int] = []
     for _ in range(3):
         claims = [store.claim("t", at_ms=1) for _ in range(CROWD)]
@@ -132,7 +132,7 @@ async def of_two_that_answer_a_ticket_one_wins(store: Store) -> None:
 
 @check
 async def one_decision_sent_many_times_counts_once(store: Store) -> None:
-    """01/D-15: whoever is not sure that an answer arrived sends it again."""
+    """01/D-15: an approver who is not sure that an answer arrived sends it again."""
     await write(store, run=record("r", status=WAITING), tickets=(ticket(),))
     answer = ToolCallResume.approve(id="d1")
     won, lost = await race(
@@ -176,7 +176,7 @@ async def of_two_that_change_a_profile_one_wins(store: Store) -> None:
 
 @check
 async def a_reader_sees_a_commit_whole_or_not_at_all(store: Store) -> None:
-    """Message, event, state and run become true at once."""
+    """Message, event, state and run become visible at the same time."""
     steps = 20
 
     async def work() -> None:

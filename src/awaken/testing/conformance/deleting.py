@@ -1,4 +1,4 @@
-"""Threads deleted with all that is theirs, one or many at a time."""
+"""Checks of deleting and pruning threads with everything that belongs to them."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ async def _family(store: Store) -> None:
 
 @check
 async def a_thread_with_children_is_not_deleted(store: Store) -> None:
-    """04 §2.1: unless it is said what becomes of them; the text names both ways."""
+    """04 §2.1: unless the caller chooses what happens to them; the error names both ways."""
     await _family(store)
     refusal = await refused_in_vain(store, InvalidRecord, store.delete_thread("p", at_ms=9))
     assert "detach" in str(refusal)
@@ -93,7 +93,7 @@ async def a_thread_with_children_is_not_deleted(store: Store) -> None:
 
 @check
 async def children_can_be_detached(store: Store) -> None:
-    """04 §2.1: their parent is cleared, and they have changed."""
+    """04 §2.1: their parent is cleared, which is a change of theirs."""
     await _family(store)
 
     freed = await store.delete_thread("p", children=ChildStrategy.DETACH, at_ms=9)
@@ -110,7 +110,7 @@ async def children_can_be_detached(store: Store) -> None:
 
 @check
 async def children_can_go_with_their_parent(store: Store) -> None:
-    """04 §2.1: and theirs with them."""
+    """04 §2.1: and their own children with them."""
     await _family(store)
 
     freed = await store.delete_thread("p", children=ChildStrategy.CASCADE, at_ms=9)
@@ -122,7 +122,7 @@ async def children_can_go_with_their_parent(store: Store) -> None:
 
 @check
 async def an_owned_thread_is_not_deleted(store: Store) -> None:
-    """Nor one whose child, that would go with it, is owned. One that stays may be."""
+    """Nor one with an owned child that would be deleted too. A child that is kept may be owned."""
     await _family(store)
     fence = await store.claim("c", at_ms=6)
 
@@ -138,8 +138,8 @@ async def an_owned_thread_is_not_deleted(store: Store) -> None:
 
 @check
 async def a_thread_with_an_open_run_is_not_deleted(store: Store) -> None:
-    """04/DB-19: nor one that would take such a thread along. The run is named; it has to end
-    first."""
+    """04/DB-19: nor one with such a child that would be deleted too. The error names the run,
+    which has to end first."""
     await _family(store)
     await write(store, "a", run=record("open", "a", status=WAITING), at_ms=6)
 
@@ -167,7 +167,7 @@ async def a_child_that_stays_may_have_an_open_run(store: Store) -> None:
 
 @check
 async def what_is_beneath_an_open_run_is_not_deleted(store: Store) -> None:
-    """Else that run would have it done once more."""
+    """Else that run would start it once more."""
     await _family(store)
     await write(store, "p", run=record("open", "p"), at_ms=6)
 
@@ -177,8 +177,8 @@ async def what_is_beneath_an_open_run_is_not_deleted(store: Store) -> None:
 
 @check
 async def open_runs_that_nobody_carries_on_are_deleted_by_force(store: Store) -> None:
-    """Where nobody is left to end them; the refusal says so. What is owned, or beneath an open
-    run, is not."""
+    """For runs that no worker can end; the refusal mentions it. Threads with a live owner, or
+    beneath an open run, are not deleted."""
     await _family(store)
     await write(store, "a", run=record("open", "a"), at_ms=6)
     fence = await store.claim("c", at_ms=6)
@@ -208,7 +208,7 @@ async def _books(store: Store) -> list[str]:
 
 @check
 async def the_book_of_a_tree_goes_with_the_run_at_its_root(store: Store) -> None:
-    """And with no other; an agent's entries are nobody's books."""
+    """And with no other run; an agent's own entries are not books."""
     await _family(store)
     mine = ProfileOwner(agent="planner")
     await store.profiles.set(mine, book_key("run p"), 1)
@@ -230,7 +230,7 @@ async def the_book_of_a_tree_goes_with_the_run_at_its_root(store: Store) -> None
 
 @check
 async def old_threads_are_pruned(store: Store) -> None:
-    """Changed before then, with nothing open, owned, or depending on them."""
+    """Those changed before that time, without an open run, an owner, or children that are kept."""
     await write(store, "old", run=record("run old", "old", status=DONE), at_ms=10)
     await write(store, "at then", at_ms=100)
     await write(store, "open", run=record("run open", "open", status=WAITING), at_ms=10)
@@ -268,7 +268,7 @@ async def a_family_is_pruned_from_below_as_far_as_it_goes(store: Store) -> None:
 
 @check
 async def what_is_beneath_an_open_run_is_not_pruned(store: Store) -> None:
-    """However old it is, and however far above the run: it would be done once more."""
+    """However old it is, and however far above the open run is: that run would start it again."""
     await _family(store)
     await write(store, "p", run=record("open", "p", status=WAITING), at_ms=6)
 

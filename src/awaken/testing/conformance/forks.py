@@ -1,4 +1,4 @@
-"""Forks: a thread as it was at any point, going on by itself."""
+"""Checks of forks: a copy of a thread at any point, which continues on its own."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ check = Suite[StoreCheck]()
 
 
 async def _contents(store: Store, thread_id: str) -> tuple[Any, ...]:
-    """What a fork shares with its origin."""
+    """The data that a fork shares with its origin."""
     events = await store.load_events(thread_id)
     return (
         list(await store.load_messages(thread_id)),
@@ -44,7 +44,7 @@ async def _contents(store: Store, thread_id: str) -> tuple[Any, ...]:
 
 
 async def _history(store: Store) -> dict[int, tuple[Any, ...]]:
-    """A thread of several commits; what it held after the commit of each event."""
+    """Write a thread of several commits; returns its contents after the commit of each event."""
     commits: list[dict[str, Any]] = [
         {"messages": says("a"), "events": (event(StepStart()),), "thread_state": raw(x=1)},
         {"messages": says("b", "c"), "thread_state": raw(x=2, y=1)},
@@ -114,7 +114,7 @@ async def a_fork_has_no_runs_tickets_or_commands(store: Store) -> None:
 
 @check
 async def a_fork_knows_which_calls_have_started(store: Store) -> None:
-    """As it was at that event: nobody runs them a second time because of the fork."""
+    """As of that event, so that a fork does not run them a second time."""
     intent, outcome = line("m", 0, CallPhase.INTENT, {"n": 1}), line("m", 0, CallPhase.SUCCEEDED)
     for calls in ((intent,), (outcome,)):
         messages = (asks("m", "c0"),) if calls == (intent,) else ()

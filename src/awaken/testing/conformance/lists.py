@@ -1,4 +1,4 @@
-"""Lists: their order, their filters, and cursors that fit one list only."""
+"""Checks of lists: their order, their filters, and cursors that are valid for one list only."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ check = Suite[StoreCheck]()
 
 @check
 async def threads_are_listed_by_their_last_activity(store: Store) -> None:
-    """06 §2.11: the one in which a run last began, paused or ended first, then by id."""
+    """06 §2.11: the thread in which a run last started, paused or ended comes first, then by id."""
     for name, at_ms in (("a", 1), ("b", 2), ("d", 3), ("c", 3)):
         await write(store, name, at_ms=at_ms)
     commits: list[tuple[str, str | None, RunStatus, list[str]]] = [
-        ("a", None, RUNNING, ["c", "d", "b", "a"]),  # no run, so nothing begins or ends
+        ("a", None, RUNNING, ["c", "d", "b", "a"]),  # without a run nothing starts or ends
         ("a", "r", RUNNING, ["a", "c", "d", "b"]),
         ("b", "s", RUNNING, ["b", "a", "c", "d"]),
-        ("a", "r", RUNNING, ["b", "a", "c", "d"]),  # it goes on
+        ("a", "r", RUNNING, ["b", "a", "c", "d"]),  # it continues
         ("a", "r", WAITING, ["a", "b", "c", "d"]),
         ("b", "s", DONE, ["b", "a", "c", "d"]),
         ("a", "r", WAITING, ["b", "a", "c", "d"]),
         ("a", "r", RUNNING, ["a", "b", "c", "d"]),
-        ("d", "q", DONE, ["d", "a", "b", "c"]),  # one that is over with its first commit
+        ("d", "q", DONE, ["d", "a", "b", "c"]),  # a run that is done with its first commit
         ("b", "s", DONE, ["d", "a", "b", "c"]),
     ]
     for at_ms, (thread, run, status, expected) in enumerate(commits, start=10):
@@ -66,7 +66,7 @@ async def threads_are_listed_by_their_last_activity(store: Store) -> None:
 
 @check
 async def runs_side_by_side_move_their_thread_once_each(store: Store) -> None:
-    """Their commits take turns; what each of them begins is begun once."""
+    """Their commits alternate; only the first commit of each run moves the thread."""
     await write(store, run=record("r"), at_ms=1)
     await write(store, run=record("s"), at_ms=2)
     await write(store, "u", at_ms=3)
@@ -77,7 +77,7 @@ async def runs_side_by_side_move_their_thread_once_each(store: Store) -> None:
 
 @check
 async def a_thread_that_moves_is_neither_missed_nor_listed_for_another(store: Store) -> None:
-    """Pages begin behind a place, and not behind a number: others stay where they are."""
+    """A page starts after a place in the order, not after a number of items."""
     for number in range(8):
         await write(store, f"t{number}", at_ms=number // 2)
     first = await store.list_threads(ThreadQuery(limit=3))
@@ -140,7 +140,7 @@ async def threads_are_listed_by_parent_or_as_roots(store: Store) -> None:
 
 @check
 async def threads_are_listed_by_prefix(store: Store) -> None:
-    """04/S-5: letter by letter: no pattern, and small letters are not capitals."""
+    """04/S-5: character by character: no patterns, and case matters."""
     listed = ("a%b", "a_b", "axb", "Axb", "a", "ab", "b", "ä", "a\U0001f600", "a'b")
     for at_ms, name in enumerate(listed):
         await write(store, name, at_ms=at_ms)
@@ -164,7 +164,7 @@ async def _runs(store: Store) -> None:
 
 @check
 async def runs_are_listed_by_their_parent(store: Store) -> None:
-    """In whatever threads they are; the parent need not be there."""
+    """In all threads; the parent run need not exist."""
     odd = "p'ä\"\\\n"
     family = (("a", None), ("b", "a"), ("c", "a"), ("d", "b"), ("e", odd))
     for run, parent in family:
@@ -193,7 +193,7 @@ async def runs_are_listed_by_their_parent(store: Store) -> None:
 
 @check
 async def runs_are_listed_by_their_creation(store: Store) -> None:
-    """The last one first, whatever was written to them since."""
+    """The last created first, whatever was written to them since."""
     await _runs(store)
     await write(store, run=record("r1", agent_id="a", status=DONE, created_at=1, updated_at=9))
     queries: list[tuple[dict[str, Any], list[str]]] = [

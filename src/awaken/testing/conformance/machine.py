@@ -1,4 +1,4 @@
-"""A store and the one it is held against, in random use; needs Hypothesis.
+"""Compares two stores under random operations; needs Hypothesis.
 
     TestMyStore = store_machine(open_my_store, open_memory_store).TestCase
 
@@ -81,7 +81,7 @@ def pick(items: Sequence[T], place: int) -> T:
 
 
 class StoreMachine(RuleBasedStateMachine):
-    """All deeds of the contract, done to both stores."""
+    """Runs all operations of the contract on both stores."""
 
     def __init__(self, pair: StorePair) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.pair.compare(self.author.now)
 
     def existing(self, place: int) -> str:
-        """One of the threads there are; if there is none, one there is not."""
+        """One of the existing threads; the name of a missing one if there is none."""
         return pick(list(self.author.lengths) or list(THREADS), place)
 
     # -- commits ------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ class StoreMachine(RuleBasedStateMachine):
     def talk(
         self, thread: str, words: int, events: int, state: dict[str, Any], parent: int | None
     ) -> None:
-        """A commit of no run."""
+        """A commit without a run."""
         older = None if parent is None else self.existing(parent)
         commit = self.author.commit(
             thread, words=words, events=events, thread_state=state, parent_thread_id=older
@@ -141,7 +141,7 @@ class StoreMachine(RuleBasedStateMachine):
         sends: list[tuple[str, CommandKind, str | None]],
         release: bool,
     ) -> None:
-        """A commit of a run, or its last one."""
+        """A commit of a run, perhaps its last one."""
         commit = self.author.commit(
             thread,
             run=run,
@@ -162,19 +162,19 @@ class StoreMachine(RuleBasedStateMachine):
         phases=st.lists(st.sampled_from(CallPhase), max_size=3),
     )
     def turn(self, thread: str, run: str, calls: int, phases: list[CallPhase]) -> None:
-        """A message with calls, some of which have begun."""
+        """A message with tool calls, some of which have started."""
         running = (run, RunStatus.RUNNING)
         self.write(self.author.commit(thread, run=running, calls=calls, phases=phases, events=1))
 
     @rule(thread=threads, run=runs, tickets=asked, release=st.booleans())
     def ask(self, thread: str, run: str, tickets: dict[str, TicketStatus], release: bool) -> None:
-        """A commit that opens tickets, and closes some."""
+        """A commit that opens tickets and closes some."""
         waiting = (run, WAITING)
         self.write(self.author.commit(thread, run=waiting, tickets=tickets, release=release))
 
     @rule(thread=threads, other=threads, flaw=st.sampled_from(FLAWS))
     def blunder(self, thread: str, other: str, flaw: str) -> None:
-        """A commit with a flaw, that would change everything."""
+        """A commit with one flaw that would otherwise change data of every kind."""
         commit = self.author.commit(thread, words=1, events=1, thread_state={"x": "flawed"})
         words = commit.messages
         flaws: dict[str, dict[str, Any]] = {
@@ -233,7 +233,7 @@ class StoreMachine(RuleBasedStateMachine):
     def decide(
         self, place: int, decisions: list[tuple[int, str, ToolCallResume, Any]], again: bool
     ) -> None:
-        """Answer tickets of a thread, and perhaps say so twice."""
+        """Answer tickets of a thread, perhaps twice."""
         thread, _ = pick(list(self.author.asked), place)
         keys = [key for name, key in self.author.asked if name == thread]
         given: list[Decision] = []
@@ -249,7 +249,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(place=places, new=st.sampled_from((*THREADS, "f1", "f2", "f3")), at=st.none() | places)
     def fork(self, place: int, new: str, at: int | None) -> None:
         if new in self.pair.fences:
-            return  # the contract does not say whether somebody's claim takes a name
+            return  # the contract does not say whether a claim alone takes a thread's id
         thread, now = self.existing(place), self.author.tick()
         if at is not None:
             at %= self.author.events.get(thread, 0) + 2
@@ -259,7 +259,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(place=places, children=st.none() | st.sampled_from(ChildStrategy))
     def delete(self, place: int, children: ChildStrategy | None) -> None:
-        """One thread by a strategy, or all that are old."""
+        """Delete one thread with a strategy, or prune all old ones."""
         thread, now = self.existing(place), self.author.tick()
         if children is None:
             self.pair.agree(lambda store, _: store.prune(before_ms=now - 2 * place))
@@ -280,7 +280,7 @@ class StoreMachine(RuleBasedStateMachine):
     def profile(
         self, owner: ProfileOwner, key: str | None, value: int | None, version: int | None
     ) -> None:
-        """Write an entry; without a value delete it, without a key all of them."""
+        """Write an entry; without a value delete it, without a key delete all entries."""
 
         def deed(store: Store, _: int) -> Awaitable[Any]:
             if key is None:
@@ -297,7 +297,7 @@ class StoreMachine(RuleBasedStateMachine):
 
 
 class ReopeningMachine(StoreMachine):
-    """The same, for data that outlives the store that was closed."""
+    """A machine that also closes and reopens the stores."""
 
     @rule()
     def reopen(self) -> None:
@@ -310,9 +310,9 @@ def store_machine(
     *,
     reopens: bool = False,
 ) -> type[StoreMachine]:
-    """A machine that holds new stores of the first kind against new ones of the second.
+    """A machine that compares new stores of the first kind with new stores of the second.
 
-    Both are to be opened and empty. With `reopens`, they are also closed and opened again.
+    Both functions return open, empty stores. With `reopens`, stores are also closed and reopened.
     """
     base = ReopeningMachine if reopens else StoreMachine
 

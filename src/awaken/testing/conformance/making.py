@@ -1,4 +1,4 @@
-"""What the checks are made with: small values, and a look at everything a store holds."""
+"""Helpers of the checks: small values, operations, and reading everything a store holds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from awaken.errors import StoreError
 
 StoreCheck = Callable[[Store], Awaitable[None]]
 OpenStore = Callable[[], Awaitable[Store]]
-"""Another opened handle on the same data, as another process would have."""
+"""Opens another handle on the same data, like that of another process."""
 SharedStoreCheck = Callable[[OpenStore], Awaitable[None]]
 
 C = TypeVar("C")
@@ -29,7 +29,7 @@ T = TypeVar("T")
 E = TypeVar("E", bound=StoreError)
 
 PATIENCE = 10.0
-"""Seconds until something that should come at once is taken not to come at all."""
+"""Seconds to wait for something that should come at once, before the check fails."""
 RUNNING, WAITING, DONE = RunStatus.RUNNING, RunStatus.WAITING, RunStatus.DONE
 
 
@@ -52,7 +52,7 @@ def says(*words: str) -> tuple[Message, ...]:
 
 
 def asks(message_id: str, *call_ids: str) -> Message:
-    """An assistant message with calls."""
+    """An assistant message with tool calls."""
     calls = [ToolCall(id=call_id, name="tool", arguments={}) for call_id in call_ids]
     return Message.assistant_with_tool_calls("", calls, id=message_id)
 
@@ -80,7 +80,7 @@ def raw(**values: Json) -> dict[str, msgspec.Raw]:
 def line(
     message_id: str, index: int, phase: CallPhase, arguments: Json = None, **changes: Any
 ) -> CallEntry:
-    """A line of the call ledger, of run `r` if nothing else is said."""
+    """An entry of the call ledger; of run `r` by default."""
     fields: dict[str, Any] = {"run_id": "r", "call_id": f"c{index}", "tool_name": "tool"}
     return CallEntry(
         key=call_key(message_id, index), phase=phase, arguments=arguments, **(fields | changes)
@@ -88,7 +88,7 @@ def line(
 
 
 def ticket(key: str = "m:0", **changes: Any) -> Ticket:
-    """An open ticket of run `r` in thread `t`; its other names are made of its key."""
+    """An open ticket of run `r` in thread `t`; its other ids are made from its key."""
     fields: dict[str, Any] = {
         "key": key,
         "thread_id": "t",
@@ -102,11 +102,11 @@ def ticket(key: str = "m:0", **changes: Any) -> Ticket:
     return Ticket(**(fields | changes))
 
 
-# -- deeds ------------------------------------------------------------------------------------
+# -- operations -------------------------------------------------------------------------------
 
 
 async def write(store: Store, thread_id: str = "t", /, **delta: Any) -> Committed:
-    """Commit behind whatever is there."""
+    """Commit to the end of a thread, however long it is."""
     thread = await store.load_thread(thread_id)
     length = thread.message_count if thread else 0
     fields: dict[str, Any] = {"thread_id": thread_id, "expected_length": length}
@@ -114,7 +114,7 @@ async def write(store: Store, thread_id: str = "t", /, **delta: Any) -> Committe
 
 
 async def refused(error: type[E], deed: Awaitable[object]) -> E:
-    """The error a deed is refused with."""
+    """The error that an operation raises."""
     try:
         answer = await deed
     except error as refusal:
@@ -123,7 +123,7 @@ async def refused(error: type[E], deed: Awaitable[object]) -> E:
 
 
 async def refused_in_vain(store: Store, error: type[E], deed: Awaitable[object]) -> E:
-    """The same, and nothing that can be read has changed."""
+    """The error that an operation raises, having changed nothing that can be read."""
     before = await everything(store)
     refusal = await refused(error, deed)
     after = await everything(store)
@@ -131,7 +131,7 @@ async def refused_in_vain(store: Store, error: type[E], deed: Awaitable[object])
     return refusal
 
 
-# -- looking ----------------------------------------------------------------------------------
+# -- reading ----------------------------------------------------------------------------------
 
 
 async def texts(store: Store, thread_id: str = "t", **page: Any) -> list[str]:
@@ -175,7 +175,7 @@ async def all_tickets(store: Store, **query: Any) -> list[Ticket]:
 
 
 async def everything(store: Store) -> dict[str, Any]:
-    """All that can be read, by name."""
+    """Everything that can be read from a store, by name."""
     found: dict[str, Any] = {"threads": await all_threads(store), "runs": await all_runs(store)}
     found["interrupted"] = names(await store.list_interrupted(now_ms=0))
     found["tickets"] = await all_tickets(store)
@@ -191,7 +191,7 @@ async def everything(store: Store) -> dict[str, Any]:
 
 
 async def thread_as_read(store: Store, thread_id: str) -> dict[str, Any]:
-    """All that can be read of one thread."""
+    """Everything that can be read of one thread."""
     context = await store.load_context(thread_id, tail=2)
     return {
         "head": await store.load_thread(thread_id),

@@ -1,4 +1,4 @@
-"""Odd names and large values."""
+"""Checks with unusual names and large values."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ NAMES = (
 
 @check
 async def any_text_is_a_name(store: Store) -> None:
-    """Of threads, runs, messages, state keys, tickets and calls; and each is itself only."""
+    """Any text may name a thread, run, message, state key, ticket or call, and names no other."""
     for number, name in enumerate(NAMES):
         asked = ticket(name, thread_id=name, run_id=name, asked_at=number)
         await write(
@@ -98,7 +98,7 @@ async def any_text_can_be_owned_decided_told_and_forked(store: Store) -> None:
 
 @check
 async def a_large_message_comes_back_whole(store: Store) -> None:
-    """A megabyte of text, and one of a picture."""
+    """A megabyte of text, and a megabyte of image data."""
     text = "".join(chr(33 + number % 900) for number in range(1_000_000))
     picture = Image(source=Base64Source(media_type="image/png", data="QUJD" * 250_000))
     large = Message.user_with_content((Text(text=text), picture), id="large")

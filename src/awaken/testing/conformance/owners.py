@@ -1,4 +1,4 @@
-"""Owners: who may write, and what became of a commit nobody answered for."""
+"""Checks of owners: who may write, and finding a commit whose answer was lost."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def a_claim_gives_the_right_to_write(store: Store) -> None:
 
 @check
 async def a_thread_that_was_only_claimed_does_not_exist(store: Store) -> None:
-    """For whoever reads, sends, forks, deletes, or wants it as a parent."""
+    """For reading, sending, forking, deleting, and as a parent."""
     fence = await store.claim("t", at_ms=1)
 
     assert await store.load_thread("t") is None
@@ -63,7 +63,7 @@ async def a_thread_that_was_only_claimed_does_not_exist(store: Store) -> None:
 
 @check
 async def a_thread_with_a_live_owner_is_not_claimed_again(store: Store) -> None:
-    """04/M-2: not even by the same store; one owner, one run."""
+    """04/M-2: not even by the same store: one owner, one run."""
     fence = await store.claim("t", at_ms=1)
     lost = await refused(ThreadOwned, store.claim("t", at_ms=2))
     assert (lost.thread_id, lost.owner) == ("t", store.owner)
@@ -75,7 +75,7 @@ async def a_thread_with_a_live_owner_is_not_claimed_again(store: Store) -> None:
 
 @check
 async def whoever_gave_a_thread_up_is_refused(store: Store) -> None:
-    """04/M-3 in spirit: also when it is the same store that took it again."""
+    """04/M-3 in spirit: also when the same store has claimed it again."""
     first = await store.claim("t", at_ms=1)
     await write(store, messages=says("a"), fence=first)
     await store.release(first)
@@ -148,7 +148,7 @@ async def a_refused_commit_gives_nothing_up(store: Store) -> None:
 
 @check
 async def a_release_that_comes_late_changes_nothing(store: Store) -> None:
-    """04/M-3 in spirit; and a second one is as good as none."""
+    """04/M-3 in spirit; a second release has no effect."""
     first = await store.claim("t", at_ms=1)
     await store.release(first)
     await store.release(first)
@@ -162,7 +162,7 @@ async def a_release_that_comes_late_changes_nothing(store: Store) -> None:
 
 @check
 async def a_fence_does_not_outlive_its_thread(store: Store) -> None:
-    """04/S-9 in spirit: what is made again under the same name is another thread."""
+    """04/S-9 in spirit: a thread created again under the same id is another thread."""
     old = await store.claim("t", at_ms=1)
     await write(store, messages=says("a"), fence=old, release=True)
     await store.delete_thread("t", at_ms=2)

@@ -1,7 +1,7 @@
-"""Two stores in the same hands: each deed is done in both, and both must answer alike.
+"""Two stores side by side: each operation runs on both, and both must return the same.
 
-Owners, epochs and numbers of commands are each store's own; all else is given, so that equal means
-equal.
+Owners, epochs and command ids differ between the stores; all other values are given by the caller,
+so that they can be compared.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ NEVER = 10**15
 
 
 class StorePair:
-    """A store and the one it is held against.
+    """A store and the one it is compared with.
 
-    Deeds get the store and its side, 0 or 1, by which to pick what differs between the two.
+    An operation gets a store and its side, 0 or 1, to pick the values that differ between the two.
     """
 
     def __init__(
@@ -46,10 +46,10 @@ class StorePair:
 
         return self._runner.run(wait())
 
-    # -- deeds --------------------------------------------------------------------------------
+    # -- operations ---------------------------------------------------------------------------
 
     def do(self, deed: Deed) -> Sides | None:
-        """What both answered; nothing if both refused, and for the same reason."""
+        """What both stores returned, or `None` if both raised the same error class."""
         answers: list[Any] = []
         refusals: list[StoreError] = []
         for side, store in enumerate(self.stores):
@@ -64,7 +64,7 @@ class StorePair:
         return None
 
     def agree(self, deed: Deed) -> Any:
-        """The same, where both must also say the same."""
+        """The value that both stores returned, which must be equal."""
         answers = self.do(deed)
         if answers is None:
             return None
@@ -73,7 +73,7 @@ class StorePair:
         return left
 
     def commit(self, commit: ThreadCommit, acks: Sequence[int] = ()) -> Any:
-        """Commit with the fence held now; `acks` are places in `commands`."""
+        """Commit with the fence held now; `acks` are indexes into `commands`."""
         held = self.fences.get(commit.thread_id)
 
         def made(side: int) -> ThreadCommit:
@@ -96,12 +96,12 @@ class StorePair:
             self.fences[thread_id] = fences
 
     def give_up(self, thread_id: str) -> None:
-        """Note that a thread was given up."""
+        """Note that a thread was released."""
         if thread_id in self.fences:
             self.given_up.append(self.fences.pop(thread_id))
 
     def tell(self, deed: Deed) -> None:
-        """Do what makes a command, or none."""
+        """Run an operation that stores a command or none."""
         numbers = self.do(deed)
         if numbers is None:
             return
@@ -123,7 +123,7 @@ class StorePair:
         self.commands.append(numbers)
 
     def _number_sends(self, thread_ids: Iterable[str]) -> None:
-        """Find out which numbers the commands of a commit got; some of them may be gone already."""
+        """Find the ids that a commit's commands got; some commands may be gone already."""
         new: list[list[int]] = []
         for side, store in enumerate(self.stores):
             known = {sent[side] for sent in self.commands}
@@ -150,7 +150,7 @@ class StorePair:
         return self._run(self.stores[1].load_thread(thread_id)) is not None
 
     def compare(self, now_ms: int) -> None:
-        """Everything that can be read is the same."""
+        """Check that everything that can be read is the same."""
         left, right = (self._run(self._look(side, now_ms)) for side in (0, 1))
         for name in left.keys() | right.keys():
             assert left.get(name) == right.get(name), name
@@ -174,7 +174,7 @@ class StorePair:
         return found
 
     def _plain(self, value: Any, side: int) -> Any:
-        """A value without what is the store's own."""
+        """A value without owners, epochs and command ids."""
         if isinstance(value, Thread):
             return replace(value, owner=value.owner and "somebody")
         if isinstance(value, ThreadCommand):

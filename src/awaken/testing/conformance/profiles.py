@@ -1,4 +1,4 @@
-"""Profiles: entries that outlive threads, by owner and key (01 §2.6)."""
+"""Checks of profiles: entries by owner and key, kept longer than threads (01 §2.6)."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ async def clearing_an_owner_leaves_the_others(store: Store) -> None:
 
 @check
 async def an_entry_is_compared_and_set(store: Store) -> None:
-    """01/D-26: 0 means that it must be new, and a refusal changes nothing."""
+    """01/D-26: version 0 means that there must be no entry; a refusal changes nothing."""
     for written in range(3):
         before = await store.profiles.get(SYSTEM, "k")
         for expected in {0, 1, 2, 3} - {written}:

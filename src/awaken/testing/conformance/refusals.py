@@ -1,4 +1,4 @@
-"""Refusals: a commit with one flaw changes nothing, and the store goes on as if it had not come."""
+"""Checks of refused commits: a commit with one flaw changes nothing, and the store works on."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ CALL_DONE = line("m", 0, CallPhase.SUCCEEDED)
 
 
 async def _refuses(store: Store, error: type[StoreError], **changes: Any) -> None:
-    """A commit with one of everything and one flaw is refused, and the store goes on without it."""
+    """Check that a commit with data of every kind and one flaw is refused and changes nothing."""
     await write(
         store,
         messages=says("old"),
@@ -138,13 +138,13 @@ async def a_message_with_an_empty_id_is_refused(store: Store) -> None:
 
 @check
 async def a_message_that_is_twice_in_a_commit_is_refused(store: Store) -> None:
-    """04/S-2, within one commit; ids over the whole log are their maker's business."""
+    """04/S-2, within one commit; the writer sees to unique ids over the whole log."""
     await _refuses(store, InvalidRecord, messages=(*says("a", "b"), *says("a")))
 
 
 @check
 async def decisions_that_are_sent_are_refused(store: Store) -> None:
-    """They are decided: nobody answers a ticket past its check."""
+    """`decide` must be used, so that no answer bypasses the check of its ticket."""
     forged = ThreadCommand(
         thread_id="elsewhere",
         kind=CommandKind.DECISIONS,
@@ -171,7 +171,7 @@ async def a_thread_is_not_its_own_parent(store: Store) -> None:
 
 @check
 async def a_value_that_cannot_be_written_is_refused_or_kept_as_it_is(store: Store) -> None:
-    """A store that writes nothing down may keep any object; the others say `Serialization`."""
+    """A store in memory may keep any object; the others raise `Serialization`."""
     await write(store, messages=says("a"), run=record("r"))
     call = ToolCall(id="c", name="tool", arguments={"of": object()})
     odd = Message.assistant_with_tool_calls("", [call], id="odd")
@@ -188,7 +188,7 @@ async def a_value_that_cannot_be_written_is_refused_or_kept_as_it_is(store: Stor
 
 @check
 async def a_fence_nobody_gave_out_is_refused(store: Store) -> None:
-    """Also where nobody owns the thread: whoever held that fence has lost it."""
+    """Also if the thread has no owner: such a fence is out of date."""
     forged = Fence(thread_id="t", owner=store.owner, epoch=1_000_000)
     await _refuses(store, StaleFence, fence=forged)
 
@@ -206,7 +206,7 @@ async def no_thread_becomes_its_own_ancestor(store: Store) -> None:
 
 @check
 async def a_ticket_is_of_the_thread_that_is_written(store: Store) -> None:
-    """Also if one that is comes before it."""
+    """Also if a correct ticket comes before it."""
     stray = ticket("m:9", thread_id="elsewhere")
     await refused_in_vain(store, InvalidRecord, write(store, "new", tickets=(stray,)))
     await _refuses(store, InvalidRecord, tickets=(ticket("m:8"), stray))

@@ -1,4 +1,4 @@
-"""Runs: their records, their state, their calls."""
+"""Checks of runs: their records, their state, their call ledgers, and interrupted runs."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ async def every_field_of_a_record_comes_back(store: Store) -> None:
 
 @check
 async def lists_and_contexts_leave_out_what_is_put_together_on_reading(store: Store) -> None:
-    """Though the record that was written had it."""
+    """Even if the written record had it."""
     given = record(
         "r",
         output=RunMessageOutput(
@@ -133,7 +133,7 @@ async def lists_and_contexts_leave_out_what_is_put_together_on_reading(store: St
 
 @check
 async def the_latest_run_is_the_one_written_last(store: Store) -> None:
-    """02 §3.2: though all say the same second."""
+    """02 §3.2: even if all have the same second."""
     for run in ("r1", "r2", "r1"):
         await write(store, run=record(run))
     await write(store, "u", run=record("r9", "u"))
@@ -161,7 +161,7 @@ async def state_keys_nobody_names_stay(store: Store) -> None:
 
 @check
 async def a_runs_state_hides_the_threads(store: Store) -> None:
-    """And of the thread's, the run sees what it is now."""
+    """For other keys, the run sees the current state of the thread."""
     await write(store, run=record("r"), thread_state=raw(k=1, n=1), run_state=raw(k=2))
     await write(store, run=record("s"), thread_state=raw(n=9))
 
@@ -182,7 +182,7 @@ async def state_without_a_run_is_written(store: Store) -> None:
 
 @check
 async def state_is_what_it_became_over_many_commits(store: Store) -> None:
-    """Whatever a store does now and then to keep reading cheap."""
+    """Whatever snapshots a store makes to keep reading cheap."""
     for number in range(150):
         name = f"k{number % 7}"
         await write(
@@ -259,7 +259,7 @@ async def _interrupted(store: Store, now_ms: int = 0) -> list[str]:
 
 @check
 async def a_run_whose_owner_gave_it_up_is_interrupted(store: Store) -> None:
-    """And is not, as long as somebody holds its thread, nor once it is done."""
+    """It is not while its thread has an owner, nor once it is done."""
     for number, name in enumerate(("b", "a")):
         fence = await store.claim(name, at_ms=1)
         run = record(f"run {name}", name, created_at=number)
@@ -291,7 +291,7 @@ async def interrupted_runs_of_one_thread_can_be_asked_for(store: Store) -> None:
 
 @check
 async def a_run_that_waits_is_interrupted_once_its_ticket_is_past(store: Store) -> None:
-    """04/M-4 in spirit: at the very instant, it is not."""
+    """04/M-4 in spirit: at `expires_at` itself it is not."""
     late = ticket("m:0", expires_at=500)
     whenever = ticket("m:1", asked_at=101)
     await write(store, run=record("r", status=WAITING), tickets=(late, whenever))
@@ -305,7 +305,7 @@ async def a_run_that_waits_is_interrupted_once_its_ticket_is_past(store: Store) 
 
 @check
 async def a_ticket_that_is_no_longer_open_interrupts_nobody(store: Store) -> None:
-    """Nor does one of another run."""
+    """Nor does a ticket of another run."""
     closed = ticket("m:0", expires_at=500, status=TicketStatus.CLOSED)
     answered = ticket("m:1", expires_at=500, asked_at=101)
     await write(store, run=record("r", status=WAITING), tickets=(closed, answered))

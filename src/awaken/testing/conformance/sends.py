@@ -1,4 +1,4 @@
-"""Commands sent with a commit: kept if it is made, and only then."""
+"""Checks of commands sent with a commit: they are stored if and only if the commit is."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ check = Suite[StoreCheck]()
 
 
 async def _left(store: Store, thread_id: str) -> list[ThreadCommand]:
-    """What is to be done in a thread, without the numbers."""
+    """The pending commands of a thread, without their ids."""
     return [replace(command, id=0) for command in await store.load_commands(thread_id)]
 
 
@@ -38,7 +38,7 @@ async def _left(store: Store, thread_id: str) -> list[ThreadCommand]:
 
 @check
 async def a_command_comes_with_the_commit_that_sends_it(store: Store) -> None:
-    """As it was given, but for its id."""
+    """Unchanged except for its id."""
     await write(store, "u")
     sent = ThreadCommand(
         thread_id="u",
@@ -78,7 +78,7 @@ async def sent_either_way_ids_grow(store: Store) -> None:
 
 @check
 async def a_cancel_for_a_run_that_has_ended_is_dropped(store: Store) -> None:
-    """No commit of that run would ever take it away."""
+    """No later commit of that run would delete it."""
     await write(store, "u", run=record("over", "u", status=DONE))
     await write(store, "v", run=record("open", "v"))
     over, still_open, unknown = cancel("u", "over"), cancel("v", "open"), cancel("u", "to come")
@@ -91,7 +91,7 @@ async def a_cancel_for_a_run_that_has_ended_is_dropped(store: Store) -> None:
 
 @check
 async def a_command_to_no_thread_is_dropped(store: Store) -> None:
-    """And nothing else is: not the commit, and not what it sends besides."""
+    """The commit itself and its other commands are stored."""
     await write(store, "u")
     await store.claim("claimed", at_ms=1)
     sends = (cancel("ghost"), cancel("claimed"), cancel("u"), cancel("later"))
@@ -121,7 +121,7 @@ async def a_thread_may_send_to_itself(store: Store) -> None:
 
 @check
 async def what_is_sent_cannot_be_acknowledged_by_the_same_commit(store: Store) -> None:
-    """Whatever ids its maker may guess."""
+    """Whatever ids the writer may guess."""
     await write(store)
     done = await store.send(tell("a"))
     await write(store, acks=tuple(range(done, done + 9)), sends=(tell("b"),))
@@ -134,7 +134,7 @@ async def what_is_sent_cannot_be_acknowledged_by_the_same_commit(store: Store) -
 
 @check
 async def a_commit_that_was_made_before_sends_nothing_again(store: Store) -> None:
-    """Neither when somebody asks what became of it, nor when it comes a second time."""
+    """Neither when `find_commit` asks for it, nor when the commit is sent a second time."""
     await write(store, "u")
     commit = ThreadCommit(
         thread_id="t",
@@ -155,12 +155,12 @@ async def a_commit_that_was_made_before_sends_nothing_again(store: Store) -> Non
     assert await _left(store, "t") == [tell("c")]
 
 
-# -- what becomes of them ---------------------------------------------------------------------
+# -- effects ----------------------------------------------------------------------------------
 
 
 @check
 async def a_cancel_goes_with_the_run_that_ends_beside_it(store: Store) -> None:
-    """With the run it names, or with any if it names none; other commands stay."""
+    """With the run it names, or with any run if it names none; other commands stay."""
     await write(store, "u")
     kept = (cancel(run_id="other"), tell("a"), cancel("u"), cancel("u", run_id="r"))
     sends = (cancel(run_id="r"), *kept, cancel())
@@ -188,7 +188,7 @@ async def a_waiting_run_to_which_a_commit_sends_is_interrupted(store: Store) -> 
 
 @check
 async def whoever_waits_is_woken_by_what_a_commit_sends(store: Store) -> None:
-    """For commands, and for a change of the thread they are sent to."""
+    """Tasks that wait for commands, and for a change of the thread the command is sent to."""
     await write(store, "u")
 
     async def see() -> None:

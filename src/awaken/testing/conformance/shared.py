@@ -1,7 +1,7 @@
-"""Data that outlives a handle: closed and opened again, and in use by two at once.
+"""Checks of data that several handles share, one after the other or at the same time.
 
-A check takes a function that gives another opened handle on the same data, as another process
-would have. Whatever it opened, it closes.
+A check takes a function that returns another open handle on the same data, like that of another
+process. It closes every handle it opens.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ async def _handles(open_store: OpenStore, count: int = 2) -> AsyncIterator[list[
 
 
 async def _fill(store: Store) -> None:
-    """A bit of everything."""
+    """Write some data of every kind."""
     await write(store, "p", at_ms=1)
     for step in range(3):
         await write(
@@ -108,7 +108,7 @@ async def opening_and_closing_may_be_repeated(open_store: OpenStore) -> None:
 
 @check
 async def closing_gives_up_what_was_owned(open_store: OpenStore) -> None:
-    """And what was running there is found, to be carried on."""
+    """The runs that were running there are listed as interrupted."""
     async with _handles(open_store, 1) as (store,):
         old = await store.claim("t", at_ms=1)
         await write(store, run=record("r"), fence=old)
@@ -122,7 +122,7 @@ async def closing_gives_up_what_was_owned(open_store: OpenStore) -> None:
 
 @check
 async def numbers_go_on_when_opened_again(open_store: OpenStore) -> None:
-    """Ids of commands are not used again, though none is left."""
+    """Command ids are not used again, even if no command is left."""
     async with _handles(open_store, 1) as (store,):
         await write(store)
         first = await store.send(CANCEL)

@@ -1,4 +1,4 @@
-"""Answers that are still being written: kept in entries, until a commit ends them."""
+"""Checks of the stream log: unfinished answers, kept until a commit ends them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def _kept(store: Store) -> list[StreamLogEntry]:
 
 @check
 async def pieces_are_there_for_whoever_goes_on_with_the_run(store: Store) -> None:
-    """02/E5: in order, as they were given."""
+    """02/E5: in order and unchanged."""
     fence = await _begun(store)
     assert await _kept(store) == []
     entries = [
@@ -106,7 +106,7 @@ async def pieces_go_with_their_thread(store: Store) -> None:
 
 @check
 async def a_thread_that_was_never_written_keeps_no_piece(store: Store) -> None:
-    """Its owner may give one all the same: a thread begins with its first commit."""
+    """Appending is accepted and has no effect: there is no thread before its first commit."""
     fence = await store.claim("t", at_ms=1)
     await store.append_stream(fence, entry(1, "too early"))
     assert await store.load_context("t") is None

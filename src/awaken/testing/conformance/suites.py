@@ -1,4 +1,4 @@
-"""All checks, by what they ask of a store."""
+"""All store checks, by what they require of a store."""
 
 from __future__ import annotations
 
@@ -47,19 +47,22 @@ _PARTS = (
 
 
 def store_checks() -> list[StoreCheck]:
-    """What every store holds: each check takes one that is opened and empty."""
+    """The checks for every store; each takes an open, empty store."""
     return [check for part in _PARTS for check in part.check.checks]
 
 
 def shared_store_checks() -> list[SharedStoreCheck]:
-    """What a store holds whose data outlives it, and that several processes may have open.
+    """The checks for stores whose data stays when closed and that several processes may open.
 
-    Each check takes a function that opens one more handle on the same, at first empty, data.
+    Each check takes a function that opens another handle on the same, initially empty, data.
     """
     return list(shared.check.checks)
 
 
 def crash_checks() -> list[StoreCheck]:
-    """What a store holds after a process died: each check takes a fresh handle on data on which
-    another process had called `leave_behind` before it was killed."""
+    """The checks for a store after the crash of a process.
+
+    Each takes a new handle on data on which another process called `leave_behind` before it was
+    killed.
+    """
     return list(crashes.check.checks)

@@ -1,4 +1,4 @@
-"""Tickets: opened by a commit, answered once, closed when nobody needs the answer."""
+"""Checks of tickets: opened by a commit, answered once, closed with their run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OPEN, ANSWERED, CLOSED = TicketStatus.OPEN, TicketStatus.ANSWERED, TicketStatus.
 
 
 async def _ask(store: Store, *tickets: Ticket) -> None:
-    """A run that waits for its tickets to be answered."""
+    """Write a run that waits for answers to its tickets."""
     await write(store, run=record("r", status=WAITING), tickets=tickets or (ticket(),))
 
 
@@ -70,7 +70,7 @@ async def a_commit_changes_a_ticket_by_its_key(store: Store) -> None:
 
 @check
 async def a_key_names_one_ticket_in_each_thread(store: Store) -> None:
-    """A fork goes on from the same messages, and may ask the same questions."""
+    """A fork continues from the same messages, and may ask the same questions."""
     await _ask(store)
     await write(store, "u", run=record("s", "u"), tickets=(ticket(thread_id="u", run_id="s"),))
 
@@ -148,7 +148,7 @@ async def another_digest_is_refused(store: Store) -> None:
 
 @check
 async def an_id_that_may_come_again_is_not_enough(store: Store) -> None:
-    """Only the key names one question for ever; an answer by another id says what was seen."""
+    """Only the key always names one question; an answer by another id needs the digest."""
     await _ask(store)
     for target in ("ticket-m:0", "call-m:0"):
         await _refuses(store, (target, YES()))
@@ -170,7 +170,7 @@ async def a_ticket_is_answered_once(store: Store) -> None:
 
 @check
 async def the_same_decision_again_is_no_second_answer(store: Store) -> None:
-    """01/D-15: told by its id, and by what it says."""
+    """01/D-15: recognised by its id and its content."""
     await _ask(store, ticket("m:0"), ticket("m:1", asked_at=101))
     await store.decide("t", [("m:0", YES(1, id="d1"))], at_ms=200)
     kept = await all_tickets(store)
@@ -189,7 +189,7 @@ async def the_same_decision_again_is_no_second_answer(store: Store) -> None:
 
 @check
 async def a_repeated_decision_is_known_after_its_run(store: Store) -> None:
-    """The ticket stays answered, and the command is done."""
+    """The ticket stays answered, although the command is done."""
     await _ask(store)
     number = await store.decide("t", [("m:0", YES(id="d1"))], at_ms=200)
     await write(store, run=record("r", status=DONE), acks=(number,))
@@ -200,7 +200,7 @@ async def a_repeated_decision_is_known_after_its_run(store: Store) -> None:
 
 @check
 async def an_answer_that_comes_too_late_is_refused(store: Store) -> None:
-    """04/M-4 in spirit: at the very instant, it is not too late."""
+    """04/M-4 in spirit: at `expires_at` itself it is not too late."""
     await _ask(store, *(ticket(f"m:{n}", asked_at=n, expires_at=500) for n in range(3)))
     await store.decide("t", [("m:0", YES())], at_ms=499)
     await store.decide("t", [("m:1", YES())], at_ms=500)
@@ -227,7 +227,7 @@ async def no_decision_is_none(store: Store) -> None:
 
 @check
 async def a_name_that_may_mean_two_is_refused(store: Store) -> None:
-    """Ids of calls repeat in other turns; the key tells which."""
+    """Call ids repeat in other steps; the key is unique."""
     first, second = (ticket(f"m:{n}", call_id="same", asked_at=n) for n in range(2))
     await _ask(store, first, second)
     await _refuses(store, ("same", YES()))
@@ -254,7 +254,7 @@ async def answers_are_taken_all_or_none(store: Store) -> None:
 
 @check
 async def tickets_close_with_their_run(store: Store) -> None:
-    """Those that are open; what was answered stays so, and other runs go on asking."""
+    """The open ones; answered tickets stay answered, and tickets of other runs stay open."""
     await _ask(store, ticket("m:0"), ticket("m:1", asked_at=101))
     other = ticket("n:0", run_id="s", asked_at=102)
     await write(store, run=record("s", status=WAITING), tickets=(other,))
@@ -276,7 +276,7 @@ async def a_ticket_a_last_commit_brings_is_closed(store: Store) -> None:
 
 @check
 async def no_commit_takes_an_answer_back(store: Store) -> None:
-    """Whoever wrote it did not know of the answer yet."""
+    """Its writer did not know of the answer yet."""
     await _ask(store)
     await store.decide("t", [("m:0", YES(id="d1"))], at_ms=200)
     answered = await all_tickets(store)

@@ -1,4 +1,4 @@
-"""Trees of threads: listed as a whole, told to end as a whole, and asking once."""
+"""Checks of thread trees: listed as a whole, cancelled as a whole, and each question once."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ check = Suite[StoreCheck]()
 
 
 async def _grow(store: Store) -> None:
-    """Root r with children a (running) and b (ended); c beneath a waits, d beneath b runs, and so
-    does q, which is none of theirs."""
+    """Root r with children a (running) and b (ended); c beneath a waits, d beneath b runs; q also
+    runs and belongs to no tree."""
     for number, (name, parent, status) in enumerate(
         (
             ("r", None, RUNNING),
@@ -113,7 +113,7 @@ async def runs_are_listed_by_their_kind(store: Store) -> None:
 
 
 async def _told(store: Store) -> list[tuple[str, str | None]]:
-    """Whom a command tells to end."""
+    """The threads and runs that have a pending cancel."""
     commands = await store.load_commands()
     assert all(command.kind is CommandKind.CANCEL for command in commands)
     return [(command.thread_id, command.run_id) for command in commands]
@@ -121,7 +121,7 @@ async def _told(store: Store) -> list[tuple[str, str | None]]:
 
 @check
 async def everything_open_in_a_tree_is_told_to_end_at_once(store: Store) -> None:
-    """Also what is beneath something that has ended; nothing else is told."""
+    """Also runs beneath a run that has ended; no other run gets a cancel."""
     await _grow(store)
 
     told = await store.cancel_tree("r", at_ms=7)
@@ -178,7 +178,7 @@ async def where_nothing_is_open_nothing_is_told(store: Store) -> None:
 
 @check
 async def a_question_is_listed_once_where_it_is_to_be_answered(store: Store) -> None:
-    """Whoever names a thread or a run sees what that one asks. A task asks nothing itself."""
+    """With a thread or run in the query, its own tickets are listed. A task asks no questions."""
     call = RunRequestSnapshot(origin=RequestOrigin.INTERNAL, parent_tool_call_id="call")
     runs: list[tuple[str, str | None, dict[str, Any]]] = [
         ("root", None, {}),

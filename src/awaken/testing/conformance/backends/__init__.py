@@ -1,11 +1,11 @@
-"""Checks that hold a backend to what it says of itself, to be run on one's own.
+"""Conformance checks for backends, according to the capabilities they declare.
 
     @pytest.mark.parametrize("check", backend_checks(), ids=lambda check: check.__name__)
     async def test_backend(check: BackendCheck, subject: BackendSubject) -> None:
         await check(subject)
 
-`subject` is a fresh `BackendSubject`: it makes the backend, with the few agents it is checked with,
-and says how to see what they do. What a backend does not claim is not asked of it.
+`subject` is a new `BackendSubject`: it makes the backend with the few agents that the checks use,
+and lets them observe these agents. Capabilities that a backend does not declare are not checked.
 """
 
 from awaken.testing.conformance.backends.subject import (

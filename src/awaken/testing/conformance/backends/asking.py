@@ -1,4 +1,4 @@
-"""How the checks ask a backend, as a root or as a delegate, and what they hold every answer to."""
+"""Running agents on a backend, as a root or as a delegate, and the checks of every result."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ REFUSALS = (
 
 
 class NotSupported(Exception):
-    """The backend does not run agents in this way, and said so as the contract does."""
+    """The backend does not run agents in this way, and says so with the contract's error."""
 
 
 class Ask(msgspec.Struct, kw_only=True):
-    """One thing to ask an agent, and what was heard while it worked."""
+    """A request to an agent, and the events that came while it worked."""
 
     part: BackendPart = BackendPart.ECHO
     text: str = "hello"
@@ -77,7 +77,7 @@ class Ask(msgspec.Struct, kw_only=True):
 
 
 Way = Callable[[BackendSubject, Ask, ExecutionBackend], Coroutine[Any, Any, BackendRunResult]]
-"""Asks a backend, and gives an answer that holds together."""
+"""Runs an agent on a backend, and returns a result that passed the general checks."""
 WayCheck = Callable[[BackendSubject, Way], Awaitable[None]]
 
 
@@ -93,7 +93,7 @@ class BothWays:
         return check
 
     def alone(self, check: BackendCheck) -> BackendCheck:
-        """Collect a check as it is."""
+        """Collect a check that is not run both ways."""
         self.checks.append(check)
         return check
 
@@ -104,7 +104,7 @@ def _one_way(check: WayCheck, way: Way, name: str) -> BackendCheck:
         try:
             await check(subject, way)
         except NotSupported:
-            return  # it says so itself, and `it_runs_agents_in_one_way_at_least` is there
+            return  # another check, `it_runs_agents_in_one_way_at_least`, covers this
 
     checked.__name__ = f"{check.__name__}_{name}"
     return checked
@@ -129,7 +129,7 @@ async def root_request(subject: BackendSubject, ask: Ask) -> BackendRootRunReque
 
 
 async def as_root(subject: BackendSubject, ask: Ask, backend: ExecutionBackend) -> BackendRunResult:
-    """Run the agent for its own sake."""
+    """Run the agent as a root run."""
     request = await root_request(subject, ask)
     result = await _only_its_errors(backend.execute_root(request))
     _holds_together(result, request.agent_id, backend.capabilities())
@@ -140,7 +140,7 @@ async def as_root(subject: BackendSubject, ask: Ask, backend: ExecutionBackend) 
 async def as_delegate(
     subject: BackendSubject, ask: Ask, backend: ExecutionBackend
 ) -> BackendRunResult:
-    """Run it on behalf of another."""
+    """Run the agent as a delegate."""
     request = BackendDelegateRunRequest(
         agent_id=subject.agent_id(ask.part),
         messages=[*ask.before, ask.message],
@@ -160,8 +160,8 @@ async def _only_its_errors(run: Awaitable[BackendRunResult]) -> BackendRunResult
     """
     Raises:
         NotSupported: the backend does not run agents in this way.
-        ExecutionBackendError: it could not.
-        AssertionError: it raised what it must not.
+        ExecutionBackendError: the run failed.
+        AssertionError: the backend raised an error of another class.
     """
     try:
         return await run
@@ -178,7 +178,7 @@ async def _only_its_errors(run: Awaitable[BackendRunResult]) -> BackendRunResult
 
 
 async def fails(run: Awaitable[BackendRunResult]) -> str:
-    """How a run that has to fail did so: its words, whichever way they came."""
+    """The text of a run's failure, given as an error or as a failed result."""
     try:
         result = await run
     except ExecutionBackendError as error:
@@ -187,7 +187,7 @@ async def fails(run: Awaitable[BackendRunResult]) -> str:
     return result.status.message or ""
 
 
-# -- what holds for every answer --------------------------------------------------------------
+# -- checks of every result -------------------------------------------------------------------
 
 _ENDS = {
     BackendStatusKind.COMPLETED: (NaturalEnd, BehaviorRequested, Suspended),
@@ -227,25 +227,25 @@ def _holds_together(result: BackendRunResult, agent_id: str, can: BackendCapabil
 
 
 def waits(result: BackendRunResult) -> bool:
-    """Whether the run stands still until somebody does something."""
+    """Whether the run waits for input, authorization or an answer."""
     return result.status.durable_run_status(result.termination) is RunStatus.WAITING
 
 
 def completed(result: BackendRunResult, text: str) -> None:
-    """The run ended well, and said so."""
+    """Check that the run completed with this text."""
     assert result.status.kind is BackendStatusKind.COMPLETED, result
     assert isinstance(result.termination, NaturalEnd | BehaviorRequested)
     assert (result.output.text_or(result.response) or "") == text
 
 
-# -- runs that go on --------------------------------------------------------------------------
+# -- running agents ---------------------------------------------------------------------------
 
 
 @asynccontextmanager
 async def under_way(
     subject: BackendSubject, way: Way, ask: Ask, backend: ExecutionBackend
 ) -> AsyncIterator[asyncio.Task[BackendRunResult]]:
-    """A run of the slow agent, once it is at work; what is left of it is cancelled."""
+    """A run of the slow agent, once it is working; at the end of the block it is cancelled."""
     run = start_task(way(subject, ask, backend))
     working = start_task(subject.until_working())
     try:
@@ -262,14 +262,14 @@ async def under_way(
 
 
 async def ends(run: asyncio.Task[BackendRunResult]) -> BackendRunResult:
-    """The result of a run that was told to stop."""
+    """The result of a run that was cancelled."""
     _, stuck = await asyncio.wait([run], timeout=PATIENCE)
     assert not stuck, "the run was told to stop, and goes on"
     return run.result()
 
 
 async def stops(subject: BackendSubject) -> None:
-    """The slow agent does not go on where it runs, either."""
+    """Check that the slow agent itself has stopped, too."""
     try:
         async with asyncio.timeout(PATIENCE):
             await subject.until_stopped()

@@ -1,4 +1,4 @@
-"""What a backend says of itself: it stays the same, and more than is said does not happen."""
+"""Checks of declared capabilities: they stay the same, and the backend does not exceed them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ECHO, ASKING = BackendPart.ECHO, BackendPart.ASKING
 
 @check.alone
 async def it_runs_agents_in_one_way_at_least(subject: BackendSubject) -> None:
-    """02 §2.7: the other is refused in the contract's words, if it is."""
+    """02 §2.7: if it refuses the other way, it does so with the contract's text."""
     ways = 0
     for way in (as_root, as_delegate):
         try:
@@ -46,7 +46,7 @@ async def it_runs_agents_in_one_way_at_least(subject: BackendSubject) -> None:
 
 @check.alone
 async def what_it_can_do_does_not_change(subject: BackendSubject) -> None:
-    """02 §2.8: it is asked before a run and after it; both answers have to fit."""
+    """02 §2.8: the capabilities before a run and after it are the same."""
     backend = subject.backend(ECHO)
     before = backend.capabilities()
     assert isinstance(before, BackendCapabilities)
@@ -74,7 +74,7 @@ async def the_whole_conversation_is_read_if_it_says_so(subject: BackendSubject, 
 
 @check.alone
 async def overrides_are_taken_if_it_says_so(subject: BackendSubject) -> None:
-    """02 §2.3: what the backend does not claim is refused before it is asked."""
+    """02 §2.3: what the backend does not declare is refused before the backend is called."""
     backend = subject.backend(ECHO)
     if backend.capabilities().overrides:
         ask = Ask(changes={"overrides": InferenceOverride(temperature=0.5, max_tokens=1_000)})
@@ -99,7 +99,7 @@ async def _as_root_if_supported(subject: BackendSubject, ask: Ask) -> None:
 
 @check
 async def an_agent_that_asks_waits_if_it_says_so(subject: BackendSubject, way: Way) -> None:
-    """02 §2.6, 02/B2: a wait is told from an error, or it is one."""
+    """02 §2.6, 02/B2: a wait is reported as a wait if that is declared, else as an error."""
     backend = subject.backend(ASKING)
     ask = Ask(part=ASKING)
     if backend.capabilities().waits is BackendWaitCapability.NONE:
@@ -111,7 +111,7 @@ async def an_agent_that_asks_waits_if_it_says_so(subject: BackendSubject, way: W
 
 @check.alone
 async def a_run_that_waits_is_continued_if_it_says_so(subject: BackendSubject) -> None:
-    """02 §2.4: with the same identity, what was kept of it, and the answer."""
+    """02 §2.4: with the same identity, the saved state, and the answer."""
     backend = subject.backend(ASKING)
     can = backend.capabilities()
     if not can.continuation.is_possible or can.waits is BackendWaitCapability.NONE:

@@ -1,4 +1,4 @@
-"""What is told while a run goes on: of this run, and nothing that its caller tells."""
+"""Checks of events: they belong to this run, and are not those that the caller emits."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CALLERS = RunStart | RunFinish | StepStart | StepEnd | TextDelta | InferenceCom
 
 @check.alone
 async def a_roots_events_are_its_own(subject: BackendSubject) -> None:
-    """Their envelopes name the run that was asked for, and no place in anybody's log."""
+    """Their envelopes name the requested run, and have no `seq`."""
     ask = Ask()
     try:
         await as_root(subject, ask, subject.backend(ECHO))
@@ -44,9 +44,9 @@ async def a_roots_events_are_its_own(subject: BackendSubject) -> None:
 
 @check.alone
 async def a_root_leaves_its_borders_to_its_caller(subject: BackendSubject) -> None:
-    """02/B7: who runs an agent elsewhere tells of its beginning, its answer and its end.
+    """02/B7: the caller of a remote backend emits the events of the run's start, answer and end.
 
-    A backend that has been given a local context is the caller itself.
+    A backend that gets a local context emits them itself.
     """
     ask = Ask()
     if (await root_request(subject, ask)).local is not None:
@@ -63,7 +63,7 @@ async def a_root_leaves_its_borders_to_its_caller(subject: BackendSubject) -> No
 
 @check.alone
 async def a_delegates_events_are_its_own(subject: BackendSubject) -> None:
-    """02 §2.14: a delegate is a run of its own, and its parent's listeners can tell."""
+    """02 §2.14: a delegate is a run of its own; clients of its parent can see that."""
     ask = Ask()
     try:
         result = await as_delegate(subject, ask, subject.backend(ECHO))

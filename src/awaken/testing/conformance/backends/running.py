@@ -1,4 +1,4 @@
-"""Runs that end by themselves: what comes out fits what went in."""
+"""Checks of runs that end by themselves: their results fit their input."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ HUGE = "lorem ipsum " * 25_000
 
 @check
 async def an_agent_answers(subject: BackendSubject, way: Way) -> None:
-    """02 §2.5: the text of the result is what the agent said."""
+    """02 §2.5: the text of the result is the agent's answer."""
     completed(await way(subject, Ask(text="hello"), subject.backend(ECHO)), "hello")
 
 
 @check
 async def the_last_message_is_answered(subject: BackendSubject, way: Way) -> None:
-    """02 §2.2: whatever else of the conversation it reads."""
+    """02 §2.2: whatever part of the conversation it reads."""
     before = (Message.user("first", id="m1"), Message.assistant("second", id="m2"))
 
     ask = Ask(text="third", before=before)
@@ -45,7 +45,7 @@ async def the_last_message_is_answered(subject: BackendSubject, way: Way) -> Non
 
 @check
 async def an_odd_prompt_arrives_as_it_is(subject: BackendSubject, way: Way) -> None:
-    """Lines, white space, other scripts, and what looks like somebody's markup."""
+    """Lines, white space, other scripts, and text that looks like markup."""
     completed(await way(subject, Ask(text=ODD), subject.backend(ECHO)), ODD)
 
 
@@ -90,7 +90,7 @@ async def runs_at_once_do_not_mix(subject: BackendSubject, way: Way) -> None:
 
 @check
 async def a_failure_is_told(subject: BackendSubject, way: Way) -> None:
-    """02 §2.6, §2.7: as a failed result or as an error; and once more the same."""
+    """02 §2.6, §2.7: as a failed result or as an error, and the same the second time."""
     backend = subject.backend(BackendPart.FAILING)
     for number in range(2):
         ask = Ask(part=BackendPart.FAILING, run=f"run-{number}")

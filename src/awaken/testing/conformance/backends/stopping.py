@@ -1,4 +1,4 @@
-"""Runs that are to stop: they do, as far as the backend claims, and nothing of them is left."""
+"""Checks of cancelling: runs stop as the backend declares, and leave nothing behind."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SLOW, ECHO = BackendPart.SLOW, BackendPart.ECHO
 
 
 async def abort(subject: BackendSubject, ask: Ask, backend: ExecutionBackend) -> None:
-    """Ask the backend to stop a run, with what is on record of it."""
+    """Ask the backend to stop a run, with the run's saved state."""
     agent_id = subject.agent_id(ask.part)
     await backend.abort(
         BackendAbortRequest(
@@ -45,7 +45,7 @@ async def abort(subject: BackendSubject, ask: Ask, backend: ExecutionBackend) ->
 
 
 async def nothing_is_left(subject: BackendSubject, before: set[asyncio.Task[object]]) -> None:
-    """No task, and nothing of what only the subject can see."""
+    """Check that no asyncio task is left, and nothing that only the subject can see."""
     left = asyncio.all_tasks() - before
     if left:
         _, left = await asyncio.wait(left, timeout=PATIENCE)
@@ -53,12 +53,12 @@ async def nothing_is_left(subject: BackendSubject, before: set[asyncio.Task[obje
     assert list(subject.left_behind()) == []
 
 
-# -- the caller goes --------------------------------------------------------------------------
+# -- the caller is cancelled ------------------------------------------------------------------
 
 
 @check
 async def a_cancelled_caller_leaves_nothing_behind(subject: BackendSubject, way: Way) -> None:
-    """02 §2.9: cancelled and joined, then aborted; and the backend can be asked again."""
+    """02 §2.9: cancelled and joined, then aborted; afterwards the backend can run agents again."""
     backend = subject.backend(SLOW)
     cancellation = backend.capabilities().cancellation
     before: set[asyncio.Task[object]] = asyncio.all_tasks()
@@ -67,8 +67,8 @@ async def a_cancelled_caller_leaves_nothing_behind(subject: BackendSubject, way:
         async with under_way(subject, way, ask, backend) as run:
             run.cancel()
             _, stuck = await asyncio.wait([run], timeout=PATIENCE)
-            assert not stuck, "whoever cancels a run waits in vain for it to end"
-            assert run.cancelled(), "a cancelled caller must hear of it"
+            assert not stuck, "the cancelled run does not end"
+            assert run.cancelled(), "a cancelled caller must get CancelledError"
         if cancellation.supports_remote_abort and way is as_root:
             await abort(subject, ask, backend)
         if cancellation is not BackendCancellationCapability.NONE and (
@@ -130,7 +130,7 @@ async def a_token_of_a_run_that_is_over_changes_nothing(subject: BackendSubject,
 
 @check.alone
 async def abort_stops_a_run_if_it_says_so(subject: BackendSubject) -> None:
-    """02 §2.2, 02/B10: `remote_abort`, with what the run has saved of itself."""
+    """02 §2.2, 02/B10: `remote_abort`, with the state that the run has saved."""
     backend = subject.backend(SLOW)
     if not backend.capabilities().cancellation.supports_remote_abort:
         return
@@ -153,7 +153,7 @@ async def abort_stops_a_run_if_it_says_so(subject: BackendSubject) -> None:
 
 @check.alone
 async def abort_of_what_does_not_run_is_harmless(subject: BackendSubject) -> None:
-    """02 §2.7: before a run, after it, of another one, and again."""
+    """02 §2.7: before a run, after it, for another run, and a second time."""
     backend = subject.backend(ECHO)
     ask = Ask()
     await abort(subject, ask, backend)

@@ -1,4 +1,4 @@
-"""What a backend is checked with: its agents, and a way to look at them."""
+"""What the checks need of a backend: its agents, and a way to observe them."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from awaken.errors import AgentNotFound
 
 
 class BackendPart(StrEnum):
-    """The agents a subject has, each by what it does."""
+    """The agents of a subject, by what each does."""
 
     ECHO = "echo"
-    """Says exactly the text of the last message it was sent."""
+    """Answers with exactly the text of the last message."""
     RECALLING = "recalling"
-    """Says the text of the first message of a user it can see; for those that read it all."""
+    """Answers with the text of the first user message; for backends that read all messages."""
     SLOW = "slow"
     """Never ends by itself."""
     FAILING = "failing"
-    """Breaks."""
+    """Fails."""
     ASKING = "asking"
-    """Needs somebody's answer first; with one, it ends well."""
+    """Waits for an answer; with one, it completes."""
 
 
 class _Nobody:
-    """A resolver for backends that look nothing up."""
+    """A resolver without agents."""
 
     def resolve(self, agent_id: str) -> Any:
         raise AgentNotFound(agent_id)
@@ -41,36 +41,36 @@ class _Nobody:
 
 
 class BackendSubject(ABC):
-    """A backend that is to be checked; each check has one of its own."""
+    """A backend to be checked; each check gets a new one."""
 
     resolver: ExecutionResolver = _Nobody()
-    """Goes with every request."""
+    """The resolver in every request."""
 
     @abstractmethod
     def backend(self, part: BackendPart) -> ExecutionBackend:
-        """A backend with that agent; the same one, or another, each time."""
+        """A backend with that agent; it may be the same one each time."""
 
     def agent_id(self, part: BackendPart) -> str:
-        """What requests call the agent."""
+        """The id of the agent in requests."""
         return part.value
 
     async def prepare(self, request: BackendRootRunRequest) -> BackendRootRunRequest:
-        """A root's request with what this backend needs besides.
+        """The request with everything else that this backend needs.
 
-        The answer a continuation brings is its new message, unless something else is put in here.
+        The answer in a continuation is its new message, unless this method changes it.
         """
         return request
 
     @abstractmethod
     async def until_working(self) -> None:
-        """Wait until the slow agent that was asked last is at work."""
+        """Wait until the slow agent of the last request is working."""
 
     @abstractmethod
     async def until_stopped(self) -> None:
-        """Wait until it no longer is; not called unless the backend claims that it can stop it."""
+        """Wait until it has stopped; only called if the backend declares that it can stop it."""
 
     def left_behind(self) -> Sequence[str]:
-        """What is still there of runs that are over: processes, connections, threads."""
+        """What finished runs have left: processes, connections, threads."""
         return ()
 
 

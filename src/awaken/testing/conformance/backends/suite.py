@@ -1,4 +1,4 @@
-"""All checks of backends."""
+"""All backend checks."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from awaken.testing.conformance.backends.subject import BackendCheck
 
 
 def backend_checks() -> list[BackendCheck]:
-    """What every backend holds, as far as it claims to; each check takes a fresh subject."""
+    """The checks for every backend, as far as its capabilities go; each takes a new subject."""
     return [check for part in (claims, running, events, stopping) for check in part.check.checks]

@@ -31,7 +31,7 @@ async def a_thread_that_was_written_has_changed(store: Store) -> None:
 
 
 @check
-async def whoever_waits_for_a_change_is_woken_and_sees_it(store: Store) -> None:
+async def a_task_that_waits_for_a_change_is_woken_and_reads_it(store: Store) -> None:
     """Also of a thread that does not exist yet."""
     async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
         version = 0
@@ -96,7 +96,7 @@ async def a_thread_that_was_made_again_has_changed(store: Store) -> None:
 
 
 @check
-async def a_deed_to_many_threads_is_a_change_of_each(store: Store) -> None:
+async def an_operation_on_many_threads_is_a_change_of_each(store: Store) -> None:
     """It wakes waiting tasks in the same process, as a commit does."""
     for name in ("t", "u"):
         await write(store, name, run=record(f"run of {name}", name))

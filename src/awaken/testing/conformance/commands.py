@@ -20,7 +20,7 @@ from awaken.testing.conformance.making import (
     names,
     raw,
     record,
-    refused_in_vain,
+    refused_without_change,
     says,
     ticket,
     write,
@@ -33,7 +33,7 @@ def cancel(thread_id: str = "t", run_id: str | None = None) -> ThreadCommand:
     return ThreadCommand(thread_id=thread_id, kind=CommandKind.CANCEL, run_id=run_id)
 
 
-def tell(*words: str, thread_id: str = "t") -> ThreadCommand:
+def message_command(*words: str, thread_id: str = "t") -> ThreadCommand:
     return ThreadCommand(thread_id=thread_id, kind=CommandKind.MESSAGES, messages=says(*words))
 
 
@@ -78,7 +78,7 @@ async def ids_grow_in_the_order_of_sending(store: Store) -> None:
 
 @check
 async def a_command_needs_a_thread(store: Store) -> None:
-    await refused_in_vain(store, NotFound, store.send(cancel("ghost")))
+    await refused_without_change(store, NotFound, store.send(cancel("ghost")))
 
 
 @check
@@ -89,7 +89,7 @@ async def decisions_are_decided_not_sent(store: Store) -> None:
         kind=CommandKind.DECISIONS,
         decisions=(("m:0", ToolCallResume.approve()),),
     )
-    await refused_in_vain(store, InvalidRecord, store.send(forged))
+    await refused_without_change(store, InvalidRecord, store.send(forged))
 
 
 @check
@@ -97,8 +97,8 @@ async def a_commit_acknowledges_what_was_done(store: Store) -> None:
     """Only commands of its own thread; other ids have no effect."""
     await write(store, "t")
     await write(store, "u")
-    first, second = await store.send(tell("a")), await store.send(tell("b"))
-    elsewhere = await store.send(tell("c", thread_id="u"))
+    first, second = await store.send(message_command("a")), await store.send(message_command("b"))
+    elsewhere = await store.send(message_command("c", thread_id="u"))
 
     await write(store, acks=(first, elsewhere, 10**9))
 
@@ -112,8 +112,8 @@ async def a_commit_acknowledges_what_was_done(store: Store) -> None:
 async def a_refused_commit_acknowledges_nothing(store: Store) -> None:
     await write(store)
     number = await store.send(cancel())
-    deed = write(store, expected_length=5, acks=(number,))
-    await refused_in_vain(store, VersionConflict, deed)
+    operation = write(store, expected_length=5, acks=(number,))
+    await refused_without_change(store, VersionConflict, operation)
 
 
 @check
@@ -138,7 +138,7 @@ async def a_cancel_goes_with_its_run(store: Store) -> None:
     await store.send(cancel(run_id="r"))
     await store.send(cancel())
     other = await store.send(cancel(run_id="other"))
-    message = await store.send(tell("a"))
+    message = await store.send(message_command("a"))
 
     await write(store, run=record("r", status=WAITING))
     await write(store, run=record("r", status=RUNNING))
@@ -222,7 +222,10 @@ async def a_key_is_one_threads_own_and_goes_with_it(store: Store) -> None:
 async def a_command_is_pending_until_it_is_done(store: Store) -> None:
     await write(store, "u")
     await write(store)
-    number, other = await store.send(tell("a")), await store.send(tell("b", thread_id="u"))
+    number, other = (
+        await store.send(message_command("a")),
+        await store.send(message_command("b", thread_id="u")),
+    )
     assert await store.is_pending(number)
 
     await write(store, acks=(number,))
@@ -236,7 +239,7 @@ async def a_command_is_pending_until_it_is_done(store: Store) -> None:
 async def the_commands_of_a_thread_are_read_from_a_number_on(store: Store) -> None:
     for name in ("t", "u"):
         await write(store, name)
-    numbers = [await store.send(tell(str(n), thread_id="tu"[n % 2])) for n in range(6)]
+    numbers = [await store.send(message_command(str(n), thread_id="tu"[n % 2])) for n in range(6)]
 
     mine = numbers[::2]
     for after, left in ((0, mine), (mine[0], mine[1:]), (numbers[3], mine[2:]), (numbers[5], [])):
@@ -249,7 +252,7 @@ async def the_commands_of_a_thread_are_read_from_a_number_on(store: Store) -> No
 
 
 @check
-async def threads_with_something_to_send_are_listed_while_nobody_owns_them(store: Store) -> None:
+async def threads_with_an_outbox_are_listed_while_they_have_no_owner(store: Store) -> None:
     def outbox(*pending: str) -> dict[str, Raw]:
         return raw(**{OUTBOX_KEY: {"pending": list(pending)}})
 
@@ -293,15 +296,15 @@ async def all_commands_are_read_without_waiting_for_one(store: Store) -> None:
 
 
 @check
-async def what_is_done_is_not_told_again(store: Store) -> None:
+async def commands_that_are_done_are_not_returned_again(store: Store) -> None:
     """Nor a command that was dropped with its run or its thread."""
     for name in ("t", "u"):
         await write(store, name, run=record(f"run {name}", name))
     await write(store, "gone")
-    done = await store.send(tell("a"))
+    done = await store.send(message_command("a"))
     await store.send(cancel("u"))
     await store.send(cancel("gone"))
-    left = await store.send(tell("b"))
+    left = await store.send(message_command("b"))
 
     await write(store, acks=(done,))
     await write(store, "u", run=record("run u", "u", status=DONE))
@@ -311,7 +314,7 @@ async def what_is_done_is_not_told_again(store: Store) -> None:
 
 
 @check
-async def whoever_waits_for_commands_is_woken(store: Store) -> None:
+async def tasks_that_wait_for_commands_are_woken(store: Store) -> None:
     """By a command, and by a decision."""
     await write(store, run=record("r", status=WAITING), tickets=(ticket(),))
     async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
@@ -348,7 +351,7 @@ async def a_reader_of_commands_misses_none(store: Store) -> None:
 
 
 @check
-async def somebody_who_stops_waiting_keeps_nobody_else_from_it(store: Store) -> None:
+async def a_task_that_stops_waiting_does_not_disturb_others(store: Store) -> None:
     await write(store)
     async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
         gone = [

@@ -52,7 +52,7 @@ async def threads_are_apart(store: Store) -> None:
 
 
 @check
-async def what_nobody_wrote_is_absent(store: Store) -> None:
+async def what_was_never_written_is_absent(store: Store) -> None:
     """04/S-4: `None`, not an error and not an empty value."""
     assert await store.load_thread("ghost") is None
     assert await store.load_context("ghost") is None

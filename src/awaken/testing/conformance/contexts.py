@@ -126,7 +126,7 @@ async def a_context_has_the_ledger_of_the_last_turn(store: Store) -> None:
 
 
 @check
-async def calls_that_never_started_have_no_line(store: Store) -> None:
+async def calls_that_never_started_have_no_entry(store: Store) -> None:
     """Entries of the step before are not mistaken for theirs."""
     run = record("r")
     first = line("m1", 0, CallPhase.SUCCEEDED)

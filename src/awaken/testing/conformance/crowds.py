@@ -40,15 +40,15 @@ async def race(
     won: list[Any] = []
     lost: list[StoreError] = []
 
-    async def attempt(deed: Coroutine[Any, Any, Any]) -> None:
+    async def attempt(operation: Coroutine[Any, Any, Any]) -> None:
         try:
-            won.append(await deed)
+            won.append(await operation)
         except losing as refusal:
             lost.append(refusal)
 
     async with asyncio.TaskGroup() as tasks:
-        for deed in deeds:
-            tasks.create_task(attempt(deed))
+        for operation in deeds:
+            tasks.create_task(attempt(operation))
     return won, lost
 
 

@@ -22,7 +22,7 @@ from awaken.testing.conformance.making import (
     names,
     raw,
     record,
-    refused_in_vain,
+    refused_without_change,
     says,
     texts,
     ticket,
@@ -69,7 +69,7 @@ async def a_deleted_thread_is_gone_with_all_that_was_its(store: Store) -> None:
 
 @check
 async def an_unknown_thread_cannot_be_deleted(store: Store) -> None:
-    await refused_in_vain(store, NotFound, store.delete_thread("ghost", at_ms=1))
+    await refused_without_change(store, NotFound, store.delete_thread("ghost", at_ms=1))
 
 
 async def _family(store: Store) -> None:
@@ -83,7 +83,7 @@ async def _family(store: Store) -> None:
 async def a_thread_with_children_is_not_deleted(store: Store) -> None:
     """04 §2.1: unless the caller chooses what happens to them; the error names both ways."""
     await _family(store)
-    refusal = await refused_in_vain(store, InvalidRecord, store.delete_thread("p", at_ms=9))
+    refusal = await refused_without_change(store, InvalidRecord, store.delete_thread("p", at_ms=9))
     assert "detach" in str(refusal)
     assert "cascade" in str(refusal)
 
@@ -126,11 +126,11 @@ async def an_owned_thread_is_not_deleted(store: Store) -> None:
     await _family(store)
     fence = await store.claim("c", at_ms=6)
 
-    owned = await refused_in_vain(store, ThreadOwned, store.delete_thread("c", at_ms=9))
+    owned = await refused_without_change(store, ThreadOwned, store.delete_thread("c", at_ms=9))
     assert (owned.thread_id, owned.owner) == ("c", store.owner)
     for name in ("a", "p"):
-        deed = store.delete_thread(name, children=ChildStrategy.CASCADE, at_ms=9)
-        await refused_in_vain(store, ThreadOwned, deed)
+        operation = store.delete_thread(name, children=ChildStrategy.CASCADE, at_ms=9)
+        await refused_without_change(store, ThreadOwned, operation)
     await store.delete_thread("a", children=ChildStrategy.DETACH, at_ms=9)
     await write(store, "c", run=record("run c", "c", status=DONE), fence=fence, release=True)
     assert (await store.delete_thread("c", at_ms=9)).threads == 1
@@ -145,11 +145,11 @@ async def a_thread_with_an_open_run_is_not_deleted(store: Store) -> None:
 
     for children in ChildStrategy:
         if children is not ChildStrategy.REJECT:
-            deed = store.delete_thread("a", children=children, at_ms=9)
-            refusal = await refused_in_vain(store, RunOpen, deed)
+            operation = store.delete_thread("a", children=children, at_ms=9)
+            refusal = await refused_without_change(store, RunOpen, operation)
             assert (refusal.thread_id, refusal.run_id) == ("a", "open")
-    deed = store.delete_thread("p", children=ChildStrategy.CASCADE, at_ms=9)
-    refusal = await refused_in_vain(store, RunOpen, deed)
+    operation = store.delete_thread("p", children=ChildStrategy.CASCADE, at_ms=9)
+    refusal = await refused_without_change(store, RunOpen, operation)
     assert (refusal.thread_id, refusal.run_id) == ("p", "open")
     assert "cancel" in str(refusal)
 
@@ -171,24 +171,24 @@ async def what_is_beneath_an_open_run_is_not_deleted(store: Store) -> None:
     await _family(store)
     await write(store, "p", run=record("open", "p"), at_ms=6)
 
-    refusal = await refused_in_vain(store, RunOpen, store.delete_thread("c", at_ms=9))
+    refusal = await refused_without_change(store, RunOpen, store.delete_thread("c", at_ms=9))
     assert (refusal.thread_id, refusal.run_id) == ("c", "open")
 
 
 @check
-async def open_runs_that_nobody_carries_on_are_deleted_by_force(store: Store) -> None:
+async def open_runs_without_an_owner_are_deleted_by_force(store: Store) -> None:
     """For runs that no worker can end; the refusal mentions it. Threads with a live owner, or
     beneath an open run, are not deleted."""
     await _family(store)
     await write(store, "a", run=record("open", "a"), at_ms=6)
     fence = await store.claim("c", at_ms=6)
     tree = ChildStrategy.CASCADE
-    deed = store.delete_thread("p", children=tree, force=True, at_ms=9)
-    await refused_in_vain(store, ThreadOwned, deed)
+    operation = store.delete_thread("p", children=tree, force=True, at_ms=9)
+    await refused_without_change(store, ThreadOwned, operation)
     await store.release(fence)
-    deed = store.delete_thread("c", force=True, at_ms=9)
-    await refused_in_vain(store, RunOpen, deed)
-    refusal = await refused_in_vain(
+    operation = store.delete_thread("c", force=True, at_ms=9)
+    await refused_without_change(store, RunOpen, operation)
+    refusal = await refused_without_change(
         store, RunOpen, store.delete_thread("a", children=tree, at_ms=9)
     )
     assert "force=True" in str(refusal)

@@ -22,7 +22,7 @@ from awaken.testing.conformance.making import (
     line,
     raw,
     record,
-    refused_in_vain,
+    refused_without_change,
     says,
     texts,
     thread_as_read,
@@ -183,7 +183,7 @@ async def a_fork_outlives_its_origin(store: Store) -> None:
 async def a_fork_needs_an_origin_an_event_and_a_new_name(store: Store) -> None:
     await _history(store)
     await write(store, "taken")
-    for error, deed in (
+    for error, operation in (
         (NotFound, store.fork("ghost", "u", at_ms=1)),
         (NotFound, store.fork("t", "u", at=0, at_ms=1)),
         (NotFound, store.fork("t", "u", at=6, at_ms=1)),
@@ -191,7 +191,7 @@ async def a_fork_needs_an_origin_an_event_and_a_new_name(store: Store) -> None:
         (AlreadyExists, store.fork("t", "taken", at_ms=1)),
         (AlreadyExists, store.fork("t", "t", at=1, at_ms=1)),
     ):
-        await refused_in_vain(store, error, deed)
+        await refused_without_change(store, error, operation)
 
 
 @check

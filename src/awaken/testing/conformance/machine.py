@@ -218,7 +218,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(place=places, kind=st.sampled_from(KINDS), run=st.none() | runs)
     def send(self, place: int, kind: CommandKind, run: str | None) -> None:
         command = _command(self.existing(place), kind, run, self.author.tick())
-        self.pair.tell(lambda store, _: store.send(command))
+        self.pair.send(lambda store, _: store.send(command))
 
     @rule(place=places)
     def cancel_tree(self, place: int) -> None:
@@ -242,7 +242,7 @@ class StoreMachine(RuleBasedStateMachine):
             fits = call_digest("r", "tool", key) if seal == "right" else seal
             given.append((target.format(key), replace(answer, digest=fits)))
         for at_ms in [self.author.tick() for _ in range(1 + again)]:
-            self.pair.tell(partial(_decide, thread, given, at_ms))
+            self.pair.send(partial(_decide, thread, given, at_ms))
 
     # -- whole threads ------------------------------------------------------------------------
 
@@ -282,14 +282,14 @@ class StoreMachine(RuleBasedStateMachine):
     ) -> None:
         """Write an entry; without a value delete it, without a key delete all entries."""
 
-        def deed(store: Store, _: int) -> Awaitable[Any]:
+        def operation(store: Store, _: int) -> Awaitable[Any]:
             if key is None:
                 return store.profiles.clear_owner(owner)
             if value is None:
                 return store.profiles.delete(owner, key)
             return store.profiles.set(owner, key, value, expected_version=version)
 
-        self.pair.do(deed)
+        self.pair.do(operation)
         listed = self.pair.do(lambda store, _: store.profiles.list(owner))
         assert listed is not None
         left, right = ([(e.key, e.value, e.version) for e in entries] for entries in listed)

@@ -113,19 +113,19 @@ async def write(store: Store, thread_id: str = "t", /, **delta: Any) -> Committe
     return await store.commit(ThreadCommit(**(fields | delta)))
 
 
-async def refused(error: type[E], deed: Awaitable[object]) -> E:
+async def refused(error: type[E], operation: Awaitable[object]) -> E:
     """The error that an operation raises."""
     try:
-        answer = await deed
+        answer = await operation
     except error as refusal:
         return refusal
     raise AssertionError(f"{error.__name__} was expected, the answer was {answer!r}")
 
 
-async def refused_in_vain(store: Store, error: type[E], deed: Awaitable[object]) -> E:
+async def refused_without_change(store: Store, error: type[E], operation: Awaitable[object]) -> E:
     """The error that an operation raises, having changed nothing that can be read."""
     before = await everything(store)
-    refusal = await refused(error, deed)
+    refusal = await refused(error, operation)
     after = await everything(store)
     assert after == before
     return refusal

@@ -16,7 +16,7 @@ from awaken.testing.conformance.making import (
     event,
     record,
     refused,
-    refused_in_vain,
+    refused_without_change,
     says,
     texts,
     write,
@@ -69,22 +69,24 @@ async def a_thread_with_a_live_owner_is_not_claimed_again(store: Store) -> None:
     assert (lost.thread_id, lost.owner) == ("t", store.owner)
 
     await write(store, messages=says("a"), fence=fence)
-    await refused_in_vain(store, ThreadOwned, store.claim("t", at_ms=3))
+    await refused_without_change(store, ThreadOwned, store.claim("t", at_ms=3))
     await write(store, messages=says("b"), fence=fence)
 
 
 @check
-async def whoever_gave_a_thread_up_is_refused(store: Store) -> None:
+async def an_owner_that_released_a_thread_is_refused(store: Store) -> None:
     """04/M-3 in spirit: also when the same store has claimed it again."""
     first = await store.claim("t", at_ms=1)
     await write(store, messages=says("a"), fence=first)
     await store.release(first)
-    await refused_in_vain(store, StaleFence, write(store, messages=says("x"), fence=first))
+    await refused_without_change(store, StaleFence, write(store, messages=says("x"), fence=first))
 
     second = await store.claim("t", at_ms=2)
     assert second.epoch > first.epoch
     assert (first.taken_from, second.taken_from) == (None, None)
-    stale = await refused_in_vain(store, StaleFence, write(store, messages=says("x"), fence=first))
+    stale = await refused_without_change(
+        store, StaleFence, write(store, messages=says("x"), fence=first)
+    )
     assert (stale.thread_id, stale.epoch, stale.current) == ("t", first.epoch, second.epoch)
     await write(store, messages=says("b"), fence=second)
     assert await texts(store) == ["a", "b"]
@@ -98,15 +100,17 @@ async def a_fence_of_another_thread_or_owner_opens_nothing(store: Store) -> None
 
     stranger = Fence(thread_id="t", owner="stranger", epoch=here.epoch)
     for wrong in (there, stranger):
-        await refused_in_vain(store, StaleFence, write(store, messages=says("x"), fence=wrong))
+        await refused_without_change(
+            store, StaleFence, write(store, messages=says("x"), fence=wrong)
+        )
 
 
 @check
-async def a_commit_without_a_fence_needs_a_thread_nobody_owns(store: Store) -> None:
+async def a_commit_without_a_fence_needs_a_thread_without_owner(store: Store) -> None:
     await write(store, messages=says("a"))
     fence = await store.claim("t", at_ms=1)
 
-    stale = await refused_in_vain(store, StaleFence, write(store, messages=says("x")))
+    stale = await refused_without_change(store, StaleFence, write(store, messages=says("x")))
     assert (stale.thread_id, stale.epoch, stale.current) == ("t", 0, fence.epoch)
 
     await store.release(fence)
@@ -124,7 +128,7 @@ async def a_claim_keeps_others_from_a_thread_that_is_not_there_yet(store: Store)
 
 
 @check
-async def a_commit_can_give_the_thread_up(store: Store) -> None:
+async def a_commit_can_release_the_thread(store: Store) -> None:
     fence = await store.claim("t", at_ms=1)
     await write(store, messages=says("a"), run=record("r", status=DONE), fence=fence, release=True)
 
@@ -136,12 +140,12 @@ async def a_commit_can_give_the_thread_up(store: Store) -> None:
 
 
 @check
-async def a_refused_commit_gives_nothing_up(store: Store) -> None:
+async def a_refused_commit_releases_nothing(store: Store) -> None:
     fence = await store.claim("t", at_ms=1)
     await write(store, messages=says("a"), fence=fence)
 
-    deed = write(store, expected_length=9, messages=says("x"), fence=fence, release=True)
-    await refused_in_vain(store, VersionConflict, deed)
+    operation = write(store, expected_length=9, messages=says("x"), fence=fence, release=True)
+    await refused_without_change(store, VersionConflict, operation)
 
     await write(store, messages=says("b"), fence=fence)
 
@@ -187,7 +191,7 @@ def _commit(length: int, revision: int, *words: str, events: int = 1) -> ThreadC
 
 
 @check
-async def a_commit_that_landed_is_settled_with_its_answer(store: Store) -> None:
+async def a_commit_that_was_written_is_found_with_its_answer(store: Store) -> None:
     """04 §4.2: `CommitUnknown` means that it may be durable."""
     for commit in (_commit(0, 1, "a"), _commit(1, 2, "b", "c", events=3), _commit(3, 3, events=0)):
         assert await store.find_commit(commit) is None
@@ -196,7 +200,7 @@ async def a_commit_that_landed_is_settled_with_its_answer(store: Store) -> None:
 
 
 @check
-async def a_commit_that_did_not_land_is_settled_with_nothing(store: Store) -> None:
+async def a_commit_that_was_not_written_is_not_found(store: Store) -> None:
     assert await store.find_commit(_commit(0, 1, "a")) is None
     await store.commit(_commit(0, 1, "a"))
 
@@ -208,7 +212,7 @@ async def a_commit_that_did_not_land_is_settled_with_nothing(store: Store) -> No
 
 
 @check
-async def a_last_commit_is_settled_though_it_gave_the_thread_up(store: Store) -> None:
+async def a_last_commit_is_found_though_it_released_the_thread(store: Store) -> None:
     fence = await store.claim("t", at_ms=1)
     last = replace(_commit(0, 1, "a"), fence=fence, release=True)
 

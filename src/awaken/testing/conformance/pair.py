@@ -21,7 +21,7 @@ from awaken.errors import StoreError
 from awaken.testing.conformance.making import all_runs, everything, names
 
 Sides = tuple[Any, Any]
-Deed = Callable[[Store, int], Awaitable[Any]]
+Operation = Callable[[Store, int], Awaitable[Any]]
 NEVER = 10**15
 
 
@@ -40,21 +40,21 @@ class StorePair:
         self.given_up: list[tuple[Fence, Fence]] = []
         self.commands: list[tuple[int, int]] = []
 
-    def _run(self, deed: Awaitable[Any]) -> Any:
+    def _run(self, operation: Awaitable[Any]) -> Any:
         async def wait() -> Any:
-            return await deed
+            return await operation
 
         return self._runner.run(wait())
 
     # -- operations ---------------------------------------------------------------------------
 
-    def do(self, deed: Deed) -> Sides | None:
+    def do(self, operation: Operation) -> Sides | None:
         """What both stores returned, or `None` if both raised the same error class."""
         answers: list[Any] = []
         refusals: list[StoreError] = []
         for side, store in enumerate(self.stores):
             try:
-                answers.append(self._run(deed(store, side)))
+                answers.append(self._run(operation(store, side)))
             except StoreError as refusal:
                 refusals.append(refusal)
         if not refusals:
@@ -63,9 +63,9 @@ class StorePair:
         assert type(refusals[0]) is type(refusals[1]), refusals
         return None
 
-    def agree(self, deed: Deed) -> Any:
+    def agree(self, operation: Operation) -> Any:
         """The value that both stores returned, which must be equal."""
-        answers = self.do(deed)
+        answers = self.do(operation)
         if answers is None:
             return None
         left, right = (self._plain(answer, side) for side, answer in enumerate(answers))
@@ -100,9 +100,9 @@ class StorePair:
         if thread_id in self.fences:
             self.given_up.append(self.fences.pop(thread_id))
 
-    def tell(self, deed: Deed) -> None:
+    def send(self, operation: Operation) -> None:
         """Run an operation that stores a command or none."""
-        numbers = self.do(deed)
+        numbers = self.do(operation)
         if numbers is None:
             return
         kept = [bool(number) for number in numbers]

@@ -21,7 +21,7 @@ from awaken.testing.conformance.making import (
     raw,
     record,
     refused,
-    refused_in_vain,
+    refused_without_change,
     says,
     texts,
     ticket,
@@ -63,7 +63,7 @@ async def _refuses(store: Store, error: type[StoreError], **changes: Any) -> Non
         "at_ms": 99,
     }
 
-    await refused_in_vain(store, error, store.commit(ThreadCommit(**(good | changes))))
+    await refused_without_change(store, error, store.commit(ThreadCommit(**(good | changes))))
 
     committed = await store.commit(ThreadCommit(**good))
     assert (committed.length, committed.first_event_seq) == (2, 2)
@@ -97,8 +97,8 @@ async def a_version_conflict_says_how_long_the_log_is(store: Store) -> None:
 @check
 async def a_refused_first_commit_makes_no_thread(store: Store) -> None:
     """04/S-6."""
-    deed = write(store, expected_length=3, messages=says("a"), run=record("r"))
-    await refused_in_vain(store, VersionConflict, deed)
+    operation = write(store, expected_length=3, messages=says("a"), run=record("r"))
+    await refused_without_change(store, VersionConflict, operation)
 
     assert await store.load_thread("t") is None
     assert await store.load_run("r") is None
@@ -152,7 +152,7 @@ async def decisions_that_are_sent_are_refused(store: Store) -> None:
     )
     fine = ThreadCommand(thread_id="elsewhere", kind=CommandKind.CANCEL)
     await _refuses(store, InvalidRecord, sends=(fine, forged))
-    await refused_in_vain(store, InvalidRecord, write(store, "new", sends=(fine, forged)))
+    await refused_without_change(store, InvalidRecord, write(store, "new", sends=(fine, forged)))
 
 
 @check
@@ -187,7 +187,7 @@ async def a_value_that_cannot_be_written_is_refused_or_kept_as_it_is(store: Stor
 
 
 @check
-async def a_fence_nobody_gave_out_is_refused(store: Store) -> None:
+async def a_fence_that_no_claim_returned_is_refused(store: Store) -> None:
     """Also if the thread has no owner: such a fence is out of date."""
     forged = Fence(thread_id="t", owner=store.owner, epoch=1_000_000)
     await _refuses(store, StaleFence, fence=forged)
@@ -200,13 +200,13 @@ async def no_thread_becomes_its_own_ancestor(store: Store) -> None:
     await write(store, "b", parent_thread_id="a")
     await write(store, "c", parent_thread_id="b")
 
-    deed = write(store, "a", parent_thread_id="c", messages=says("x"))
-    await refused_in_vain(store, InvalidRecord, deed)
+    operation = write(store, "a", parent_thread_id="c", messages=says("x"))
+    await refused_without_change(store, InvalidRecord, operation)
 
 
 @check
 async def a_ticket_is_of_the_thread_that_is_written(store: Store) -> None:
     """Also if a correct ticket comes before it."""
     stray = ticket("m:9", thread_id="elsewhere")
-    await refused_in_vain(store, InvalidRecord, write(store, "new", tickets=(stray,)))
+    await refused_without_change(store, InvalidRecord, write(store, "new", tickets=(stray,)))
     await _refuses(store, InvalidRecord, tickets=(ticket("m:8"), stray))

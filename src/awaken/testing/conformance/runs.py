@@ -148,7 +148,7 @@ async def the_latest_run_is_the_one_written_last(store: Store) -> None:
 
 
 @check
-async def state_keys_nobody_names_stay(store: Store) -> None:
+async def state_keys_that_a_commit_does_not_name_stay(store: Store) -> None:
     """Design §4: a commit touches the keys it names; thread state outlives its runs."""
     await write(store, run=record("r1"), thread_state=raw(a=1, b=1), run_state=raw(x=1, y=1))
     await write(store, run=record("r2"), thread_state=raw(b=2), run_state=raw(x=2))
@@ -203,7 +203,7 @@ async def state_is_what_it_became_over_many_commits(store: Store) -> None:
 
 
 @check
-async def the_ledger_gives_the_latest_line_of_each_call(store: Store) -> None:
+async def the_ledger_gives_the_latest_entry_of_each_call(store: Store) -> None:
     """Design §8: keyed by message and index; an outcome keeps the arguments of its intent."""
     for calls in (
         (line("m", 1, CallPhase.INTENT, {"n": 1}), line("m", 0, CallPhase.INTENT, {"n": 0})),
@@ -220,7 +220,7 @@ async def the_ledger_gives_the_latest_line_of_each_call(store: Store) -> None:
 
 
 @check
-async def a_line_with_arguments_replaces_those_before(store: Store) -> None:
+async def an_entry_with_arguments_replaces_those_before(store: Store) -> None:
     """Edited arguments are what ran."""
     await write(store, run=record("r"), calls=(line("m", 0, CallPhase.INTENT, {"n": 1}),))
     await write(store, run=record("r"), calls=(line("m", 0, CallPhase.INTENT, {"n": 2}),))
@@ -231,7 +231,7 @@ async def a_line_with_arguments_replaces_those_before(store: Store) -> None:
 
 
 @check
-async def a_held_result_is_there_until_the_next_line(store: Store) -> None:
+async def a_held_result_is_there_until_the_next_entry(store: Store) -> None:
     result = Message.tool("c1", "done early", id="m-result")
     held = line("m", 1, CallPhase.SUCCEEDED, held=result)
     await write(store, run=record("r"), calls=(held,))
@@ -304,7 +304,7 @@ async def a_run_that_waits_is_interrupted_once_its_ticket_is_past(store: Store) 
 
 
 @check
-async def a_ticket_that_is_no_longer_open_interrupts_nobody(store: Store) -> None:
+async def a_ticket_that_is_no_longer_open_interrupts_no_run(store: Store) -> None:
     """Nor does a ticket of another run."""
     closed = ticket("m:0", expires_at=500, status=TicketStatus.CLOSED)
     answered = ticket("m:1", expires_at=500, asked_at=101)

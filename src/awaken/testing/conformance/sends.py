@@ -19,7 +19,7 @@ from awaken.testing.conformance.making import (
     Suite,
     names,
     record,
-    refused_in_vain,
+    refused_without_change,
     says,
     texts,
     write,
@@ -149,7 +149,7 @@ async def a_commit_that_was_made_before_sends_nothing_again(store: Store) -> Non
     committed = await store.commit(commit)
     for _ in range(2):
         assert await store.find_commit(commit) == committed
-    await refused_in_vain(store, VersionConflict, store.commit(commit))
+    await refused_without_change(store, VersionConflict, store.commit(commit))
 
     assert await _left(store, "u") == [tell("b", thread_id="u")]
     assert await _left(store, "t") == [tell("c")]
@@ -187,7 +187,7 @@ async def a_waiting_run_to_which_a_commit_sends_is_interrupted(store: Store) -> 
 
 
 @check
-async def whoever_waits_is_woken_by_what_a_commit_sends(store: Store) -> None:
+async def waiting_tasks_are_woken_by_what_a_commit_sends(store: Store) -> None:
     """Tasks that wait for commands, and for a change of the thread the command is sent to."""
     await write(store, "u")
 

@@ -107,7 +107,7 @@ async def opening_and_closing_may_be_repeated(open_store: OpenStore) -> None:
 
 
 @check
-async def closing_gives_up_what_was_owned(open_store: OpenStore) -> None:
+async def closing_releases_what_was_owned(open_store: OpenStore) -> None:
     """The runs that were running there are listed as interrupted."""
     async with _handles(open_store, 1) as (store,):
         old = await store.claim("t", at_ms=1)
@@ -233,7 +233,7 @@ async def nothing_is_lost_when_both_write(open_store: OpenStore) -> None:
 
 
 @check
-async def one_hears_of_the_others_changes(open_store: OpenStore) -> None:
+async def one_handle_sees_the_others_changes(open_store: OpenStore) -> None:
     async def see(store: Store, length: int) -> None:
         version = 0
         while len(await texts(store)) < length:
@@ -248,7 +248,7 @@ async def one_hears_of_the_others_changes(open_store: OpenStore) -> None:
 
 
 @check
-async def one_hears_of_the_others_commands(open_store: OpenStore) -> None:
+async def one_handle_sees_the_others_commands(open_store: OpenStore) -> None:
     async with _handles(open_store) as (one, two):
         await write(one, run=record("r", status=WAITING), tickets=(ticket(),))
         seen: list[Any] = []
@@ -265,7 +265,7 @@ async def one_hears_of_the_others_commands(open_store: OpenStore) -> None:
 
 
 @check
-async def one_hears_of_what_the_other_sends_with_a_commit(open_store: OpenStore) -> None:
+async def one_handle_sees_what_the_other_sends_with_a_commit(open_store: OpenStore) -> None:
     async def see(store: Store) -> None:
         version = 0
         while not await store.load_commands("t"):

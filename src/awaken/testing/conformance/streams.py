@@ -38,7 +38,7 @@ async def _kept(store: Store) -> list[StreamLogEntry]:
 
 
 @check
-async def pieces_are_there_for_whoever_goes_on_with_the_run(store: Store) -> None:
+async def a_stream_log_is_there_for_the_next_owner(store: Store) -> None:
     """02/E5: in order and unchanged."""
     fence = await _begun(store)
     assert await _kept(store) == []
@@ -55,7 +55,7 @@ async def pieces_are_there_for_whoever_goes_on_with_the_run(store: Store) -> Non
 
 
 @check
-async def the_first_piece_begins_anew(store: Store) -> None:
+async def the_first_entry_replaces_the_log(store: Store) -> None:
     fence = await _begun(store)
     await store.append_stream(fence, entry(1, "one"))
     await store.append_stream(fence, entry(2, "two"))
@@ -64,7 +64,7 @@ async def the_first_piece_begins_anew(store: Store) -> None:
 
 
 @check
-async def a_commit_that_ends_an_answer_drops_its_pieces(store: Store) -> None:
+async def a_commit_that_ends_an_answer_deletes_its_log(store: Store) -> None:
     fence = await _begun(store)
     await store.append_stream(fence, entry(1, "one"))
     await write(
@@ -74,7 +74,7 @@ async def a_commit_that_ends_an_answer_drops_its_pieces(store: Store) -> None:
 
 
 @check
-async def what_a_run_that_is_over_left_behind_is_nobodys(store: Store) -> None:
+async def the_log_of_a_finished_run_is_not_read(store: Store) -> None:
     fence = await _begun(store)
     await store.append_stream(fence, entry(1, "one"))
     await write(store, run=record("r", revision=1, status=DONE), fence=fence, release=True)
@@ -82,7 +82,7 @@ async def what_a_run_that_is_over_left_behind_is_nobodys(store: Store) -> None:
 
 
 @check
-async def only_the_owner_keeps_pieces(store: Store) -> None:
+async def only_the_owner_appends_to_a_stream_log(store: Store) -> None:
     fence = await _begun(store)
     await store.append_stream(fence, entry(1, "one"))
     await store.release(fence)
@@ -95,7 +95,7 @@ async def only_the_owner_keeps_pieces(store: Store) -> None:
 
 
 @check
-async def pieces_go_with_their_thread(store: Store) -> None:
+async def a_stream_log_is_deleted_with_its_thread(store: Store) -> None:
     fence = await _begun(store)
     await store.append_stream(fence, entry(1, "one"))
     await write(store, run=record("r", revision=1, status=DONE), fence=fence, release=True)
@@ -105,7 +105,7 @@ async def pieces_go_with_their_thread(store: Store) -> None:
 
 
 @check
-async def a_thread_that_was_never_written_keeps_no_piece(store: Store) -> None:
+async def a_thread_that_was_never_written_has_no_stream_log(store: Store) -> None:
     """Appending is accepted and has no effect: there is no thread before its first commit."""
     fence = await store.claim("t", at_ms=1)
     await store.append_stream(fence, entry(1, "too early"))

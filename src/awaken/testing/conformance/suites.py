@@ -12,7 +12,6 @@ from awaken.testing.conformance import (
     deleting,
     forks,
     lists,
-    odd,
     owners,
     profiles,
     refusals,
@@ -22,6 +21,7 @@ from awaken.testing.conformance import (
     streams,
     tickets,
     trees,
+    unusual_values,
 )
 from awaken.testing.conformance.making import SharedStoreCheck, StoreCheck
 
@@ -42,7 +42,7 @@ _PARTS = (
     deleting,
     profiles,
     crowds,
-    odd,
+    unusual_values,
 )
 
 

@@ -17,7 +17,7 @@ from awaken.testing.conformance.making import (
     Suite,
     all_tickets,
     record,
-    refused_in_vain,
+    refused_without_change,
     ticket,
     write,
 )
@@ -35,7 +35,9 @@ async def _ask(store: Store, *tickets: Ticket) -> None:
 
 
 async def _refuses(store: Store, *decisions: Decision, at_ms: int = 200) -> DecisionRefused:
-    return await refused_in_vain(store, DecisionRefused, store.decide("t", decisions, at_ms=at_ms))
+    return await refused_without_change(
+        store, DecisionRefused, store.decide("t", decisions, at_ms=at_ms)
+    )
 
 
 async def _statuses(store: Store) -> dict[str, TicketStatus]:
@@ -84,7 +86,7 @@ async def a_key_names_one_ticket_in_each_thread(store: Store) -> None:
 
 
 @check
-async def an_answer_is_kept_in_its_ticket_and_told_in_a_command(store: Store) -> None:
+async def an_answer_is_kept_in_its_ticket_and_sent_in_a_command(store: Store) -> None:
     """Design §8: one transaction answers the ticket and inserts the command."""
     asked = ticket()
     await _ask(store, asked)
@@ -215,7 +217,7 @@ async def an_answer_to_nothing_is_refused(store: Store) -> None:
     assert refusal.target == "ghost"
     await _refuses(store, ("", YES()))
     elsewhere = store.decide("elsewhere", [("m:0", YES())], at_ms=200)
-    await refused_in_vain(store, DecisionRefused, elsewhere)
+    await refused_without_change(store, DecisionRefused, elsewhere)
 
 
 @check

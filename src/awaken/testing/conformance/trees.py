@@ -112,7 +112,7 @@ async def runs_are_listed_by_their_kind(store: Store) -> None:
 # -- ending -----------------------------------------------------------------------------------
 
 
-async def _told(store: Store) -> list[tuple[str, str | None]]:
+async def _cancelled(store: Store) -> list[tuple[str, str | None]]:
     """The threads and runs that have a pending cancel."""
     commands = await store.load_commands()
     assert all(command.kind is CommandKind.CANCEL for command in commands)
@@ -120,7 +120,7 @@ async def _told(store: Store) -> list[tuple[str, str | None]]:
 
 
 @check
-async def everything_open_in_a_tree_is_told_to_end_at_once(store: Store) -> None:
+async def all_open_runs_of_a_tree_are_cancelled_at_once(store: Store) -> None:
     """Also runs beneath a run that has ended; no other run gets a cancel."""
     await _grow(store)
 
@@ -128,23 +128,23 @@ async def everything_open_in_a_tree_is_told_to_end_at_once(store: Store) -> None
 
     assert names(told) == ["r", "a", "c", "d"]
     assert list(told) == [await store.load_thread(name) for name in "racd"]
-    assert sorted(await _told(store)) == [(name, f"run {name}") for name in "acdr"]
+    assert sorted(await _cancelled(store)) == [(name, f"run {name}") for name in "acdr"]
     assert {command.at_ms for command in await store.load_commands()} == {7}
     await write(store, "c", run=record("run c", "c", status=DONE))
-    assert sorted(await _told(store)) == [(name, f"run {name}") for name in "adr"]
+    assert sorted(await _cancelled(store)) == [(name, f"run {name}") for name in "adr"]
 
 
 @check
-async def a_tree_may_be_told_to_end_from_any_of_its_threads(store: Store) -> None:
+async def a_tree_may_be_cancelled_from_any_of_its_threads(store: Store) -> None:
     await _grow(store)
 
     assert names(await store.cancel_tree("b", at_ms=7)) == ["d"], "it has ended itself"
     assert names(await store.cancel_tree("a", at_ms=7)) == ["a", "c"]
-    assert sorted(await _told(store)) == [(name, f"run {name}") for name in "acd"]
+    assert sorted(await _cancelled(store)) == [(name, f"run {name}") for name in "acd"]
 
 
 @check
-async def what_was_told_to_end_is_not_told_again(store: Store) -> None:
+async def a_run_with_a_pending_cancel_gets_no_second_one(store: Store) -> None:
     await _grow(store)
     await store.send(ThreadCommand.cancel("c", "run c", at_ms=1))
     await store.send(ThreadCommand(thread_id="a", kind=CommandKind.CANCEL, at_ms=1))
@@ -160,7 +160,7 @@ async def what_was_told_to_end_is_not_told_again(store: Store) -> None:
 
 
 @check
-async def where_nothing_is_open_nothing_is_told(store: Store) -> None:
+async def without_open_runs_nothing_is_cancelled(store: Store) -> None:
     await _grow(store)
     for name in "acd":
         await write(store, name, run=record(f"run {name}", name, status=DONE))

@@ -44,13 +44,13 @@ async def the_last_message_is_answered(subject: BackendSubject, way: Way) -> Non
 
 
 @check
-async def an_odd_prompt_arrives_as_it_is(subject: BackendSubject, way: Way) -> None:
+async def an_unusual_prompt_arrives_unchanged(subject: BackendSubject, way: Way) -> None:
     """Lines, white space, other scripts, and text that looks like markup."""
     completed(await way(subject, Ask(text=ODD), subject.backend(ECHO)), ODD)
 
 
 @check
-async def a_huge_prompt_arrives_as_it_is(subject: BackendSubject, way: Way) -> None:
+async def a_huge_prompt_arrives_unchanged(subject: BackendSubject, way: Way) -> None:
     completed(await way(subject, Ask(text=HUGE), subject.backend(ECHO)), HUGE)
 
 
@@ -89,7 +89,7 @@ async def runs_at_once_do_not_mix(subject: BackendSubject, way: Way) -> None:
 
 
 @check
-async def a_failure_is_told(subject: BackendSubject, way: Way) -> None:
+async def a_failure_is_reported(subject: BackendSubject, way: Way) -> None:
     """02 §2.6, §2.7: as a failed result or as an error, and the same the second time."""
     backend = subject.backend(BackendPart.FAILING)
     for number in range(2):

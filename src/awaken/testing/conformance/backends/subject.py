@@ -27,7 +27,7 @@ class BackendPart(StrEnum):
     """Waits for an answer; with one, it completes."""
 
 
-class _Nobody:
+class _NoAgents:
     """A resolver without agents."""
 
     def resolve(self, agent_id: str) -> Any:
@@ -43,7 +43,7 @@ class _Nobody:
 class BackendSubject(ABC):
     """A backend to be checked; each check gets a new one."""
 
-    resolver: ExecutionResolver = _Nobody()
+    resolver: ExecutionResolver = _NoAgents()
     """The resolver in every request."""
 
     @abstractmethod

@@ -75,7 +75,7 @@ async def any_text_is_a_name(store: Store) -> None:
 
 
 @check
-async def any_text_can_be_owned_decided_told_and_forked(store: Store) -> None:
+async def any_text_can_be_claimed_decided_sent_and_forked(store: Store) -> None:
     for name in NAMES:
         fence = await store.claim(name, at_ms=1)
         asked = ticket(name, thread_id=name, run_id=name)

@@ -32,7 +32,6 @@ from awaken.contract.start import (
     ThreadContextSnapshot,
 )
 from awaken.control.inbox import inbox_channel
-from awaken.contract.stream_log import StreamLogEntry
 from awaken.domain.identity import RunIdentity, RunOrigin
 from awaken.domain.lifecycle import (
     BehaviorRequested,

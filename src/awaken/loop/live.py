@@ -13,7 +13,6 @@ from awaken.codec import loads
 from awaken.contract.backend import BackendRootRunRequest
 from awaken.contract.llm import RoutingKey
 from awaken.contract.start import PreparedRun
-from awaken.contract.stream_log import StreamLogEntry
 from awaken.contract.tool import ToolCallContext
 from awaken.control.cancel import interruptible
 from awaken.domain.message import MessageMetadata

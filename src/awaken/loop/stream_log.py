@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
-from awaken.control.tasks import start_task
 from awaken.contract.stream_log import StreamLogEntry
+from awaken.control.tasks import start_task
 from awaken.loop.live import LiveRun
 from awaken.stream.accumulate import StreamAccumulator
 

@@ -10,7 +10,7 @@ from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import ThreadCommit
 from awaken.contract.store import Store
 from awaken.errors import VersionConflict
-from awaken.testing.conformance.commands import cancel, tell
+from awaken.testing.conformance.commands import cancel, message_command
 from awaken.testing.conformance.making import (
     DONE,
     PATIENCE,
@@ -63,10 +63,12 @@ async def a_command_comes_with_the_commit_that_sends_it(store: Store) -> None:
 async def sent_either_way_ids_grow(store: Store) -> None:
     await write(store, "u")
     await write(store, "v")
-    first = await store.send(tell("0", thread_id="u"))
-    words = [tell(word, thread_id=name) for word, name in (("1", "u"), ("2", "v"), ("3", "u"))]
+    first = await store.send(message_command("0", thread_id="u"))
+    words = [
+        message_command(word, thread_id=name) for word, name in (("1", "u"), ("2", "v"), ("3", "u"))
+    ]
     await write(store, sends=tuple(words))
-    last = await store.send(tell("4", thread_id="v"))
+    last = await store.send(message_command("4", thread_id="v"))
 
     found = await store.next_commands(0)
 
@@ -109,12 +111,12 @@ async def a_command_to_no_thread_is_dropped(store: Store) -> None:
 @check
 async def a_thread_may_send_to_itself(store: Store) -> None:
     """Also with its first commit, whether it was claimed before or not."""
-    await write(store, sends=(tell("a"),))
-    await write(store, sends=(tell("b"),))
-    assert await _left(store, "t") == [tell("a"), tell("b")]
+    await write(store, sends=(message_command("a"),))
+    await write(store, sends=(message_command("b"),))
+    assert await _left(store, "t") == [message_command("a"), message_command("b")]
 
     fence = await store.claim("u", at_ms=1)
-    own = tell("c", thread_id="u")
+    own = message_command("c", thread_id="u")
     await write(store, "u", sends=(own,), fence=fence, release=True)
     assert await _left(store, "u") == [own]
 
@@ -123,8 +125,8 @@ async def a_thread_may_send_to_itself(store: Store) -> None:
 async def what_is_sent_cannot_be_acknowledged_by_the_same_commit(store: Store) -> None:
     """Whatever ids the writer may guess."""
     await write(store)
-    done = await store.send(tell("a"))
-    await write(store, acks=tuple(range(done, done + 9)), sends=(tell("b"),))
+    done = await store.send(message_command("a"))
+    await write(store, acks=tuple(range(done, done + 9)), sends=(message_command("b"),))
 
     (left,) = await store.load_commands("t")
     assert left.messages == says("b")
@@ -141,7 +143,7 @@ async def a_commit_that_was_made_before_sends_nothing_again(store: Store) -> Non
         expected_length=0,
         messages=says("a"),
         run=record("r", revision=1),
-        sends=(tell("b", thread_id="u"), tell("c")),
+        sends=(message_command("b", thread_id="u"), message_command("c")),
     )
     assert await store.find_commit(commit) is None
     assert await _left(store, "u") == []
@@ -151,8 +153,8 @@ async def a_commit_that_was_made_before_sends_nothing_again(store: Store) -> Non
         assert await store.find_commit(commit) == committed
     await refused_without_change(store, VersionConflict, store.commit(commit))
 
-    assert await _left(store, "u") == [tell("b", thread_id="u")]
-    assert await _left(store, "t") == [tell("c")]
+    assert await _left(store, "u") == [message_command("b", thread_id="u")]
+    assert await _left(store, "t") == [message_command("c")]
 
 
 # -- effects ----------------------------------------------------------------------------------
@@ -162,7 +164,7 @@ async def a_commit_that_was_made_before_sends_nothing_again(store: Store) -> Non
 async def a_cancel_goes_with_the_run_that_ends_beside_it(store: Store) -> None:
     """With the run it names, or with any run if it names none; other commands stay."""
     await write(store, "u")
-    kept = (cancel(run_id="other"), tell("a"), cancel("u"), cancel("u", run_id="r"))
+    kept = (cancel(run_id="other"), message_command("a"), cancel("u"), cancel("u", run_id="r"))
     sends = (cancel(run_id="r"), *kept, cancel())
 
     await write(store, run=record("r", status=DONE), sends=sends)
@@ -179,7 +181,7 @@ async def a_waiting_run_to_which_a_commit_sends_is_interrupted(store: Store) -> 
 
     await write(store, "u", sends=(cancel(run_id="another"),))
     assert names(await store.list_interrupted(now_ms=0)) == []
-    await write(store, "u", sends=(tell("go on"),))
+    await write(store, "u", sends=(message_command("go on"),))
     assert names(await store.list_interrupted(now_ms=0)) == ["r"]
 
 

@@ -147,7 +147,7 @@ async def test_nobody_gives_back_what_others_have_used_up(
 ) -> None:
     """A count below zero would be added to what the parent may still spend."""
     backend = backend_for("echo", options=liar(tmp_path, ended(**counts)))
-    with pytest.raises(RemoteError, match="no message of ours"):
+    with pytest.raises(RemoteError, match="broke the protocol"):
         await backend.execute_root(root())
 
 

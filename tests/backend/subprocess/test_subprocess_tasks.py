@@ -30,12 +30,12 @@ async def test_an_agent_answers_once_its_tasks_have_ended() -> None:
     assert result.spending.spent.steps == 3
 
 
-async def test_an_agent_whose_task_asks_somebody_says_that_nobody_can_be_asked() -> None:
+async def test_an_agent_whose_task_needs_an_approval_says_that_it_cannot_come() -> None:
     async with asyncio.timeout(PATIENCE):
         result = await backend_for("asking_later", target="asking_later").execute_root(root())
 
     assert result.status.kind is BackendStatusKind.FAILED
-    assert "waits for an answer to 'pay', and nobody can be asked" in str(result.status.message)
+    assert "waits for an answer to 'pay', which cannot come" in str(result.status.message)
 
 
 async def test_a_run_that_waits_for_its_tasks_can_be_cancelled() -> None:

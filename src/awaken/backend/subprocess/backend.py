@@ -1,9 +1,8 @@
-"""Runs an agent in a process of its own, and turns what comes back into a result."""
+"""Runs an agent in a process of its own, and turns what the process says into a result."""
 
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -47,6 +46,7 @@ from awaken.contract.backend import (
 )
 from awaken.contract.events import EventSink, NullEventSink
 from awaken.control.cancel import CancellationToken
+from awaken.control.child_process import how_it_ended
 from awaken.domain.budget import Amount, Spending
 from awaken.domain.event import RunEvent
 from awaken.domain.identity import RunIdentity, RunOrigin
@@ -68,13 +68,13 @@ _CAPABILITIES = BackendCapabilities(
 
 
 class SubprocessBackend(ExecutionBackend):
-    """Starts a process for every run; it gets the whole conversation, and is gone afterwards.
+    """Starts a process for every run. It gets the whole conversation, and ends with the run.
 
-    A cancelled run is asked to end, then made to. When the run is over, however that came, no
-    process of it is left; nor is one when our own process is killed.
+    A cancelled run is asked to end, then killed. When a run is over, all processes that it has
+    started are dead; so are they when our own process is killed.
 
-    Of a root run, only its activity is passed on while it goes on: its caller tells of its
-    beginning, its answer and its end. All events of a delegate are passed on.
+    While a root run goes on, only its activity events are passed on: its caller reports its start,
+    its answer and its end. All events of a delegate are passed on.
 
     Args:
         agent: `module:name` of an `Agent`, a list of them, or a function that returns either.
@@ -102,19 +102,20 @@ class SubprocessBackend(ExecutionBackend):
         return _CAPABILITIES
 
     async def abort(self, request: BackendAbortRequest) -> None:
-        """Kill the run's process, if there is one; one of an earlier process of ours has died."""
+        """Kill the run's process, if it has one. One that an earlier process of ours has started
+        died with that process."""
         process = self._running.get(request.run_identity.run_id)
         if process is not None:
             process.told_to_stop = True
             process.kill()
 
     async def execute_root(self, request: BackendRootRunRequest) -> BackendRunResult:
-        """Run an agent for its own sake.
+        """Run an agent as a run of its own.
 
         Raises:
             BackendAgentNotFound: there is no such agent where the endpoint points.
             ExecutionFailed: the process, or the agent in it, cannot be started.
-            RemoteError: the process died, or wrote what is none of the protocol.
+            RemoteError: the process died, or broke the protocol.
         """
         start = self._start(
             request.run_identity, request.messages, request.new_messages, EventsWanted.ACTIVITY
@@ -175,7 +176,7 @@ class SubprocessBackend(ExecutionBackend):
         try:
             async with process:
                 tree = RunTree(identity, start.events)
-                return await self._in_time(process, line, identity, _Ours(sink, tree), token)
+                return await self._in_time(process, line, identity, _TreeSink(sink, tree), token)
         except OSError as error:
             raise ExecutionFailed(
                 f"agent '{identity.agent_id}': its process cannot be talked to: {error}"
@@ -188,7 +189,7 @@ class SubprocessBackend(ExecutionBackend):
         options = self._options
         if depth() >= MAX_DEPTH:
             raise ExecutionFailed(
-                f"agent '{agent_id}': processes of agents start processes at most {MAX_DEPTH} "
+                f"agent '{agent_id}': agents' processes may start others at most {MAX_DEPTH} "
                 "levels deep; does it delegate to itself?"
             )
         command = options.command(CHILD_MODULE)
@@ -214,7 +215,7 @@ class SubprocessBackend(ExecutionBackend):
         sink: EventSink,
         token: CancellationToken | None,
     ) -> BackendRunResult:
-        """The run's result, or that it took too long."""
+        """The run's result; one with status timeout if the run took too long."""
         process.write(line)
         try:
             with self._stopping(process, token):
@@ -226,7 +227,7 @@ class SubprocessBackend(ExecutionBackend):
             text = f"agent '{identity.agent_id}' took longer than {self._timeout_ms} ms"
             return _result(identity, Failed(value=text), status=BackendRunStatus.timeout())
         except asyncio.CancelledError:
-            # Whoever cancels by the token, too, wants the agent to put its things in order.
+            # A caller that cancels by the token, too, gives the agent its grace to clean up.
             if token is not None and token.is_cancelled():
                 await process.wait()
             raise
@@ -238,7 +239,7 @@ class SubprocessBackend(ExecutionBackend):
 
     @contextmanager
     def _stopping(self, process: Process, token: CancellationToken | None) -> Iterator[None]:
-        """Let the token stop the process while the block runs."""
+        """While the block runs, cancelling the token stops the process."""
         if token is None:
             yield
             return
@@ -250,7 +251,7 @@ class SubprocessBackend(ExecutionBackend):
             token.forget(handle)
 
     async def _wait_for_exit(self, process: Process) -> None:
-        """Let a process that has answered close what it has open, though not for ever."""
+        """Give a process that has answered the time to close what it has open, then kill it."""
         try:
             async with asyncio.timeout(self._options.grace_ms / 1000):
                 await process.wait()
@@ -258,8 +259,8 @@ class SubprocessBackend(ExecutionBackend):
             process.kill()
 
 
-class _Ours:
-    """Passes on what belongs to the run, and nothing else."""
+class _TreeSink:
+    """Passes on the events of the run and of those it started, and no others."""
 
     def __init__(self, sink: EventSink, tree: RunTree) -> None:
         self._sink, self._tree = sink, tree
@@ -270,18 +271,18 @@ class _Ours:
             await self._sink.emit(ours)
 
     async def close(self) -> None:
-        """The sink is the caller's to close."""
+        """Does nothing: the caller closes its own sink."""
 
 
 async def _answer(process: Process, agent_id: str, sink: EventSink) -> Ended | Broken | None:
-    """How the run ended; nothing if the process has ended without a word."""
+    """How the run ended; `None` if the process has ended without saying so."""
     while True:
         try:
             line = await process.line()
         except LineTooLong as error:
             raise RemoteError(
-                f"agent '{agent_id}': its process wrote a line that is too long for "
-                "options.max_line_bytes; it was killed"
+                f"agent '{agent_id}': its process was killed: it wrote a line that is too long for "
+                "options.max_line_bytes"
             ) from error
         if line is None:
             return None
@@ -301,27 +302,26 @@ def _read(line: bytes, agent_id: str) -> FromChild:
         return read_from_child(line)
     except msgspec.DecodeError as error:
         raise RemoteError(
-            f"agent '{agent_id}': its process wrote what is no message of ours and was killed: "
+            f"agent '{agent_id}': its process broke the protocol and was killed; it wrote "
             f"{line[:200]!r} ({error})"
         ) from error
 
 
 async def _died(process: Process, agent_id: str) -> RemoteError:
-    code = await process.wait()
-    how = f"exit code {code}" if code >= 0 else f"signal {-code} ({signal.strsignal(-code)})"
-    words = await process.last_words()
-    said = "; its last words:\n" + "\n".join(words) if words else ", and wrote nothing to stderr"
-    return RemoteError(f"agent '{agent_id}': its process ended with {how} in mid-run{said}")
+    how = how_it_ended(await process.wait())
+    errors = await process.last_errors()
+    said = "; the end of its stderr:\n" + "\n".join(errors) if errors else ", its stderr is empty"
+    return RemoteError(f"agent '{agent_id}': its process {how} before its run ended{said}")
 
 
 # -- results ----------------------------------------------------------------------------------
 
 
 def _told_result(identity: RunIdentity, answer: Ended | Broken) -> BackendRunResult:
-    """What the child said, as a result.
+    """The result that the child's last message stands for.
 
     Raises:
-        BackendAgentNotFound, ExecutionFailed: it has not even begun.
+        BackendAgentNotFound, ExecutionFailed: the run has not begun.
     """
     if isinstance(answer, Ended):
         end = answer.termination
@@ -341,11 +341,11 @@ def _told_result(identity: RunIdentity, answer: Ended | Broken) -> BackendRunRes
 
 def _cannot_ask(identity: RunIdentity, answer: Ended) -> str:
     what = (
-        f"an answer to {', '.join(map(repr, answer.asks_for))}" if answer.asks_for else "somebody"
+        f"an answer to {', '.join(map(repr, answer.asks_for))}" if answer.asks_for else "a person"
     )
     return (
-        f"agent '{identity.agent_id}' waits for {what}, and nobody can be asked: its process ends "
-        "with its run. Run the agent here, without an endpoint, or give it tools that need no one"
+        f"agent '{identity.agent_id}' waits for {what}, which cannot come: its process ends with "
+        "its run. Run the agent here, without an endpoint, or give it tools that need no approval"
     )
 
 

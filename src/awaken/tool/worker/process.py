@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import pickle
-import signal
 import socket
 import subprocess
 import sys
-import threading
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 
+from awaken.control.child_process import FORK_LOCK, ChildProcess, how_it_ended, inherited
 from awaken.errors import ConfigError
-from awaken.tool.worker.environment import DEPTH, inherited
 from awaken.tool.worker.wire import READY, BadFrame, Setup, receive_answer, send
 
 GRACE = 2.0
@@ -28,10 +26,10 @@ _BOOT = (
 
 
 def check_system() -> None:
-    """Make sure that worker processes can be had.
+    """Make sure that this system can have worker processes.
 
     Raises:
-        ConfigError: not on this system.
+        ConfigError: it cannot.
     """
     if os.name != "posix":
         raise ConfigError(
@@ -45,30 +43,11 @@ def check_system() -> None:
         )
 
 
-# Held while one is started or let go: a fork in between would keep what it must not have.
-_LIST = threading.Lock()
-_ALL: set[WorkerProcess] = set()
-
-
-def _forget_all() -> None:
-    """In a fork: workers end with the process that started them, whatever forks of it do."""
-    for worker in _ALL:
-        worker.forget()
-    _ALL.clear()
-    _LIST.release()
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(
-        before=_LIST.acquire, after_in_parent=_LIST.release, after_in_child=_forget_all
-    )
-
-
 class WorkerProcess:
-    """A fresh Python in a process group of its own, never a fork of this one.
+    """A fresh Python process, never a fork of this one, that calls one function.
 
     It dies when this process does. What it prints goes to our stderr. One thread talks with it; any
-    may kill it. It must `get_ready` before its first call.
+    thread may kill it. Call `get_ready` before the first `call`.
 
     Raises:
         OSError: it cannot be started.
@@ -76,34 +55,28 @@ class WorkerProcess:
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
-        self._lock = threading.Lock()
-        self._over = False
         self._calls = 0
-        with _LIST, ExitStack() as undo:
+        with FORK_LOCK:
             self._channel, theirs = socket.socketpair()
-            undo.callback(self._channel.close)
-            with theirs:
-                inside, self._lifeline = os.pipe()
-                undo.callback(os.close, self._lifeline)
-                try:
-                    self._process = subprocess.Popen(
+            try:
+                with theirs:
+                    self._child = ChildProcess(
                         _command(theirs.fileno()),
-                        stdin=inside,
+                        env=inherited(setup.pass_env),
                         stdout=_STDERR,
-                        pass_fds=(theirs.fileno(),),
-                        env=inherited((DEPTH, *setup.pass_env)),
-                        start_new_session=True,
+                        stderr=None,
+                        pass_fds=[theirs.fileno()],
+                        channel=self._channel,
                     )
-                finally:
-                    os.close(inside)
-            undo.pop_all()
-            _ALL.add(self)
+            except BaseException:
+                self._channel.close()
+                raise
 
     def get_ready(self) -> None:
-        """Wait until it has imported its function.
+        """Wait until the worker has imported its function.
 
         Raises:
-            ConfigError: it cannot.
+            ConfigError: it could not, and has been ended.
         """
         said, wrong = None, ""
         try:
@@ -116,17 +89,18 @@ class WorkerProcess:
         except TimeoutError:
             wrong = f"it took longer than {_START_SECONDS:g} seconds"
         except OSError:
-            pass  # it died, and how it did says why
+            pass  # it died, and its return code says how
         if said != READY:
-            status = self.end()
-            why = said.decode() if said else wrong or f"it {how_it_ended(status)}"
+            code = self.end()
+            why = said.decode() if said else wrong or f"it {how_it_ended(code)}"
             raise ConfigError(
                 f"the worker process of tool {self._setup.tool!r} did not get to import "
                 f"{self._setup.target}: {why}"
             )
 
     def is_alive(self) -> bool:
-        """Whether it waits for a call; one that has said something meanwhile cannot be trusted."""
+        """Whether it waits for a call. A worker that wrote between two calls is not trusted, and
+        does not count as alive."""
         try:
             self._channel.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
             return False
@@ -136,10 +110,11 @@ class WorkerProcess:
             return False
 
     def call(self, request: bytes) -> bytes | None:
-        """What it answers, or `None` if it died, or must: its answer cannot be had.
+        """The worker's answer. Returns `None` if the worker died or its answer does not fit in
+        memory; the caller then ends it.
 
         Raises:
-            BadFrame: it said something else, and must die for that.
+            BadFrame: the worker wrote something else than an answer; the caller ends it.
         """
         self._calls += 1
         try:
@@ -151,61 +126,23 @@ class WorkerProcess:
             return None
 
     def kill(self) -> None:
-        """Kill it, and all it started; whoever talks with it is told that it died."""
-        with self._lock:
-            if not self._over:
-                self._kill_group()
-                # A stray process may hold the other end of the channel, and is not waited for.
-                with suppress(OSError):
-                    self._channel.shutdown(socket.SHUT_RDWR)
+        """Kill it and all it started; the thread that talks with it sees the end of the channel."""
+        self._child.kill()
+        # A process that left the worker's group may hold the other end of the channel open.
+        with suppress(OSError):
+            self._channel.shutdown(socket.SHUT_RDWR)
 
     def end(self) -> int:
-        """Kill what is left of it, and wait until it is dead: how it ended, as `Popen` says it.
-
-        A process that is exiting already keeps the status it exits with.
-        """
-        with self._lock:
-            self._over = True
-            self._kill_group()
-        status = self._process.wait()
-        with _LIST:
-            _ALL.discard(self)
-            self.forget()
-        return status
+        """Kill it if it lives, and wait for its end; returns its return code, as `Popen` does."""
+        return self._child.end()
 
     def retire(self) -> None:
         """Let it run its exit handlers, then end it."""
         with suppress(OSError):
             self._channel.shutdown(socket.SHUT_WR)
-            self._channel.settimeout(GRACE)
-            self._channel.recv(1)
-        self.end()
-
-    def forget(self) -> None:
-        """Let go of it, though it may live."""
-        self._process.returncode = self._process.returncode or 0
-        self._channel.close()
-        os.close(self._lifeline)
-
-    def _kill_group(self) -> None:
-        # It was not waited for yet, so nobody else can have its number. Some systems refuse to
-        # kill what is dead.
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        self._child.end(GRACE)
 
 
 def _command(channel: int) -> list[str]:
     flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
     return [sys.executable, *flags, "-u", "-c", _BOOT, str(channel), *map(str, sys.path)]
-
-
-def how_it_ended(status: int) -> str:
-    """`Popen`'s return code in words."""
-    if status >= 0:
-        return f"exited with code {status}"
-    try:
-        name = signal.Signals(-status).name
-    except ValueError:
-        name = f"signal {-status}"
-    hint = ", perhaps for want of memory" if name == "SIGKILL" else ""
-    return f"was killed by {name}{hint}"

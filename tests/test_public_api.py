@@ -35,7 +35,6 @@ SELDOM = (
     "awaken.backend.child",
     "awaken.backend.remote.lifecycle",
     "awaken.backend.subprocess",
-    "awaken.contract.backend_profile",
     "awaken.ext.background.manager",
     "awaken.ext.background.plugin",
     "awaken.ext.background.tools",

@@ -53,17 +53,6 @@ if TYPE_CHECKING:
         state_with_backend_output,
     )
     from awaken.backend.sinks import ErrorMode, ProgressForwardingSink, StreamingPassthroughSink
-    from awaken.contract.backend_profile import (
-        BackendDecisionCapability,
-        BackendFrontendToolCapability,
-        BackendOverrideCapability,
-        BackendPersistenceCapability,
-        BackendProfile,
-        BackendRequirements,
-        Mismatch,
-        Profiled,
-        profile_of,
-    )
     from awaken.contract.start import ThreadContextSnapshot
 
 __all__ = [
@@ -74,21 +63,15 @@ __all__ = [
     "BackendCapabilities",
     "BackendContinuationCapability",
     "BackendControl",
-    "BackendDecisionCapability",
     "BackendDelegateContinuation",
     "BackendDelegatePersistence",
     "BackendDelegatePolicy",
     "BackendDelegateRunRequest",
-    "BackendFrontendToolCapability",
     "BackendLocalRootContext",
     "BackendLoopError",
     "BackendOutputArtifact",
     "BackendOutputCapability",
-    "BackendOverrideCapability",
     "BackendParentContext",
-    "BackendPersistenceCapability",
-    "BackendProfile",
-    "BackendRequirements",
     "BackendRootRunRequest",
     "BackendRunOutput",
     "BackendRunResult",
@@ -104,8 +87,6 @@ __all__ = [
     "ExecutionBackendFactoryError",
     "ExecutionFailed",
     "LocalBackend",
-    "Mismatch",
-    "Profiled",
     "ProgressForwardingSink",
     "RemoteError",
     "StreamingPassthroughSink",
@@ -117,7 +98,6 @@ __all__ = [
     "load_checkpoint_state",
     "map_termination",
     "materialize_remote_message_log",
-    "profile_of",
     "remote_backend_error_message",
     "run_child_agent",
     "run_child_agent_checked",
@@ -142,10 +122,5 @@ __getattr__, __dir__ = lazy_names(
         ),
         ".sinks": "ErrorMode ProgressForwardingSink StreamingPassthroughSink",
         "..contract.start": "ThreadContextSnapshot",
-        "..contract.backend_profile": (
-            "BackendDecisionCapability BackendFrontendToolCapability BackendOverrideCapability "
-            "BackendPersistenceCapability BackendProfile BackendRequirements Mismatch Profiled "
-            "profile_of"
-        ),
     },
 )

@@ -23,15 +23,15 @@ import msgspec
 
 from awaken.backend.subprocess.protocol import (
     PROTOCOL,
-    Broken,
-    Cancel,
-    Ended,
+    CancelRun,
+    EventMessage,
     EventsWanted,
     FailureKind,
     FromChild,
+    RunBroken,
+    RunEnded,
     Spent,
-    Start,
-    Told,
+    StartRun,
     read_to_child,
 )
 from awaken.codec import clean_text, dumps
@@ -88,7 +88,7 @@ class Wire:
 class WireSink:
     """Passes events on to the parent: all of them, or only what tells of the run's own activity."""
 
-    def __init__(self, wire: Wire, start: Start) -> None:
+    def __init__(self, wire: Wire, start: StartRun) -> None:
         self._wire = wire
         self._identity = start.identity
         self._all = start.events is EventsWanted.ALL
@@ -102,7 +102,9 @@ class WireSink:
             told = msgspec.structs.replace(told, identity=self._identity)
         try:
             # A place in this store's log means nothing to others.
-            await self._wire.send(Told(event=msgspec.structs.replace(event, event=told, seq=None)))
+            await self._wire.send(
+                EventMessage(event=msgspec.structs.replace(event, event=told, seq=None))
+            )
         except (TypeError, ValueError) as error:
             log.warning("an event cannot be written as JSON: %s", error)
 
@@ -157,7 +159,7 @@ def load_agents(address: str) -> list[Agent | RemoteAgent]:
     return list(agents)
 
 
-def pick(agents: list[Agent | RemoteAgent], start: Start) -> str:
+def pick(agents: list[Agent | RemoteAgent], start: StartRun) -> str:
     """Which of the agents runs: the target, the only one, or the one that is called the same.
 
     Raises:
@@ -176,23 +178,25 @@ def pick(agents: list[Agent | RemoteAgent], start: Start) -> str:
 # -- the run ----------------------------------------------------------------------------------
 
 
-async def answer(start: Start, sink: EventSink, token: CancellationToken) -> Ended | Broken:
+async def answer(
+    start: StartRun, sink: EventSink, token: CancellationToken
+) -> RunEnded | RunBroken:
     """Run the agent, and say how it ended."""
     if start.protocol != PROTOCOL:
         text = f"its awaken speaks protocol {PROTOCOL}, ours {start.protocol}: install the same"
-        return Broken(kind=FailureKind.NOT_READY, message=text)
+        return RunBroken(kind=FailureKind.NOT_READY, message=text)
     try:
         agents = load_agents(start.agent)
         agent_id = pick(agents, start)
         runtime = Runtime(agents, recover=False)
     except NoSuchAgent as error:
-        return Broken(kind=FailureKind.AGENT_NOT_FOUND, message=str(error))
+        return RunBroken(kind=FailureKind.AGENT_NOT_FOUND, message=str(error))
     except (NotReady, AwakenError) as error:
-        return Broken(kind=FailureKind.NOT_READY, message=clean_text(str(error)))
+        return RunBroken(kind=FailureKind.NOT_READY, message=clean_text(str(error)))
     except Exception as error:
         traceback.print_exc()
         text = f"{start.agent} raised {type(error).__name__}: {error}"
-        return Broken(kind=FailureKind.NOT_READY, message=clean_text(text))
+        return RunBroken(kind=FailureKind.NOT_READY, message=clean_text(text))
     try:
         # One that has no budget of its own is counted all the same.
         limits = next(agent.spec.budget for agent in agents if agent.id == agent_id)
@@ -203,18 +207,18 @@ async def answer(start: Start, sink: EventSink, token: CancellationToken) -> End
     except Exception as error:
         if not isinstance(error, AwakenError):
             traceback.print_exc()
-        return Broken(kind=FailureKind.BROKE_OFF, message=clean_text(str(error)))
+        return RunBroken(kind=FailureKind.BROKE_OFF, message=clean_text(str(error)))
 
 
 async def run(
     runtime: Runtime,
     agent_id: str,
-    start: Start,
+    start: StartRun,
     sink: EventSink,
     token: CancellationToken,
     *,
     budget: Budget | None = None,
-) -> Ended:
+) -> RunEnded:
     """The run itself, on a thread that has the conversation so far."""
     identity = start.identity
     messages = as_messages(start.messages)
@@ -243,7 +247,7 @@ async def run(
     # The run is resumed here, where its events are passed on; the runtime resumes the others.
     runtime.leave_to_caller(identity.thread_id)
     result, asks_for = await to_its_end(runtime.engine, request, sink, token)
-    return Ended(
+    return RunEnded(
         termination=SUSPENDED_END if asks_for else result.termination,
         response=clean_text(result.response),
         steps=result.steps,
@@ -331,7 +335,7 @@ def listen(
     """Be the thread that hears the parent, also while the agent keeps the loop busy."""
     try:
         for line in lines:
-            if isinstance(read_to_child(line), Cancel):
+            if isinstance(read_to_child(line), CancelRun):
                 with suppress(RuntimeError):  # the loop is closed: the run has ended
                     loop.call_soon_threadsafe(token.cancel)
     finally:
@@ -357,7 +361,7 @@ def keep_to_ourselves() -> tuple[int, IO[bytes]]:
     return stdin, stdout
 
 
-async def serve(start: Start, lines: Iterator[bytes], stdout: IO[bytes]) -> None:
+async def serve(start: StartRun, lines: Iterator[bytes], stdout: IO[bytes]) -> None:
     token = CancellationToken()
     loop = asyncio.get_running_loop()
     threading.Thread(target=listen, args=(lines, loop, token), daemon=True).start()
@@ -374,7 +378,7 @@ def main() -> None:
     if line is None:
         return  # the parent was gone before it had said anything
     start = read_to_child(line)
-    if isinstance(start, Start):
+    if isinstance(start, StartRun):
         asyncio.run(serve(start, lines, stdout))
 
 

@@ -10,7 +10,7 @@ from a2a.types.a2a_pb2 import StreamResponse, Task
 from google.protobuf.json_format import MessageToDict, ParseDict
 
 from awaken.backend.a2a.parts import message_id, parts_of, sendable, waiting_for_answer
-from awaken.backend.a2a.snapshot import Snapshot, outcome_of, outcome_of_message, timed_out
+from awaken.backend.a2a.snapshot import TaskSnapshot, outcome_of, outcome_of_message, timed_out
 from awaken.contract.backend import BackendStatusKind, ExecutionFailed
 from awaken.domain.message import (
     Audio,
@@ -27,8 +27,8 @@ from awaken.domain.message import (
 )
 
 
-def snapshot(**task: Any) -> Snapshot:
-    return Snapshot(ParseDict({"id": "t", "contextId": "c", **task}, Task()))
+def snapshot(**task: Any) -> TaskSnapshot:
+    return TaskSnapshot(ParseDict({"id": "t", "contextId": "c", **task}, Task()))
 
 
 def status(state: str, text: str | None = None) -> dict[str, Any]:
@@ -213,7 +213,7 @@ def test_a_message_besides_a_task_holds_text_and_artifacts() -> None:
 # -- streams ----------------------------------------------------------------------------------
 
 
-def told(now: Snapshot, **event: Any) -> None:
+def told(now: TaskSnapshot, **event: Any) -> None:
     now.apply(ParseDict(event, StreamResponse()))
 
 

@@ -14,9 +14,9 @@ from awaken.backend.a2a.client import A2aClient
 from awaken.backend.a2a.config import A2aConfig
 from awaken.backend.a2a.http import Http, SizeLimit
 from awaken.backend.a2a.lookup import stop_task
-from awaken.backend.a2a.snapshot import Outcome
+from awaken.backend.a2a.snapshot import TurnOutcome
 from awaken.backend.a2a.state import RemoteTask, load_task, merged, remote_state
-from awaken.backend.a2a.turn import Turn, TurnInput
+from awaken.backend.a2a.turn import RemoteTurn, TurnInput
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.backend import (
     BackendAbortRequest,
@@ -108,7 +108,7 @@ class A2aBackend(ExecutionBackend):
         )
         try:
             async with self._client() as client:
-                turn = Turn(
+                turn = RemoteTurn(
                     client, self._config, asked, keep=keep, tell=told.tell, clock=self._clock
                 )
                 outcome = await turn.run()
@@ -136,7 +136,7 @@ class A2aBackend(ExecutionBackend):
         )
         told = _Told(request.sink, self._clock, run_id, run_id, parent.parent_run_id)
         async with self._client() as client:
-            turn = Turn(
+            turn = RemoteTurn(
                 client, self._config, asked, keep=_keep_nothing, tell=told.tell, clock=self._clock
             )
             try:
@@ -144,7 +144,7 @@ class A2aBackend(ExecutionBackend):
                     outcome = await turn.run()
             except Cancelled:
                 await turn.stop()
-                outcome = Outcome(status=BackendRunStatus.cancelled(), termination=CANCELLED)
+                outcome = TurnOutcome(status=BackendRunStatus.cancelled(), termination=CANCELLED)
             except asyncio.CancelledError:
                 await turn.stop()
                 raise
@@ -222,12 +222,12 @@ async def _keep_nothing(task: RemoteTask) -> None:
     return
 
 
-def _with_question(outcome: Outcome) -> Outcome:
+def _with_question(outcome: TurnOutcome) -> TurnOutcome:
     """A delegate that waits always says what for: its parent shows it to somebody."""
     status = outcome.status
     if status.kind in _ASKS and status.message is None:
         status = BackendRunStatus(kind=status.kind, message=_ASKS[status.kind])
-    return Outcome(
+    return TurnOutcome(
         status=status,
         termination=outcome.termination,
         status_reason=outcome.status_reason,
@@ -236,7 +236,7 @@ def _with_question(outcome: Outcome) -> Outcome:
 
 
 def _result(
-    agent_id: str, run_id: str, outcome: Outcome, state: PersistedState | None
+    agent_id: str, run_id: str, outcome: TurnOutcome, state: PersistedState | None
 ) -> BackendRunResult:
     return BackendRunResult(
         agent_id=agent_id,

@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 from awaken.contract.backend import ExecutionFailed
 from awaken.domain.value import Value
 
-Address = IPv4Address | IPv6Address
+IpAddress = IPv4Address | IPv6Address
 
 _PORTS = {"http": 80, "https": 443}
 _NAME = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*")
@@ -153,7 +153,7 @@ _V6_COMPATIBLE = IPv6Network("::/96")
 _V6_TRANSLATED = IPv6Network("64:ff9b::/96")
 
 
-def kind_of(address: Address) -> str | None:
+def kind_of(address: IpAddress) -> str | None:
     """What makes an address no public one, or `None`. IPv4 inside IPv6 is judged as IPv4."""
     if isinstance(address, IPv4Address):
         return next((kind for net, kind in _V4 if address in net), None)
@@ -230,7 +230,7 @@ class AddressPolicy(Value, frozen=True, kw_only=True):
                 return True
         return False
 
-    def _check(self, host: str, address: Address) -> None:
+    def _check(self, host: str, address: IpAddress) -> None:
         kind = kind_of(address)
         if kind is None or (self.allow_private and kind in LOCAL_KINDS):
             return
@@ -244,7 +244,7 @@ class AddressPolicy(Value, frozen=True, kw_only=True):
         )
 
 
-def _literal(host: str) -> Address | None:
+def _literal(host: str) -> IpAddress | None:
     try:
         return ip_address(host)
     except ValueError:

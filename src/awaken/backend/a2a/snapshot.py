@@ -27,7 +27,7 @@ SCHEMA = "a2a-task-progress.v1"
 _NO_SUCCESS = INTERRUPTED | (TERMINAL - {"TASK_STATE_COMPLETED"})
 
 
-class Snapshot:
+class TaskSnapshot:
     """A task, kept current by what its stream tells.
 
     `made` are its artifacts: those in `task` itself are as they were when it was read.
@@ -155,7 +155,7 @@ def state_name(task: Task) -> str:
 # -- what it means ----------------------------------------------------------------------------
 
 
-class Outcome(Value, frozen=True, kw_only=True):
+class TurnOutcome(Value, frozen=True, kw_only=True):
     """The end of a turn, as a run's backend tells it."""
 
     status: BackendRunStatus
@@ -167,42 +167,42 @@ class Outcome(Value, frozen=True, kw_only=True):
 TIMED_OUT = Stopped(value=StoppedReason(code="timeout"))
 
 
-def outcome_of(snapshot: Snapshot) -> Outcome:
+def outcome_of(snapshot: TaskSnapshot) -> TurnOutcome:
     """What a task that is done means."""
     text, said = snapshot.text, snapshot.failure
     output = BackendRunOutput(text=text or None, artifacts=snapshot.artifacts)
     match snapshot.state:
         case "TASK_STATE_COMPLETED":
-            return Outcome(
+            return TurnOutcome(
                 status=BackendRunStatus.completed(), termination=NATURAL_END, output=output
             )
         case "TASK_STATE_CANCELED":
-            return Outcome(
+            return TurnOutcome(
                 status=BackendRunStatus.cancelled(), termination=CANCELLED, output=output
             )
         case "TASK_STATE_INPUT_REQUIRED":
-            return Outcome(
+            return TurnOutcome(
                 status=BackendRunStatus.waiting_input(said),
                 termination=SUSPENDED_END,
                 status_reason="input_required",
                 output=_with_question(output, said),
             )
         case "TASK_STATE_AUTH_REQUIRED":
-            return Outcome(
+            return TurnOutcome(
                 status=BackendRunStatus.waiting_auth(said),
                 termination=SUSPENDED_END,
                 status_reason="auth_required",
                 output=_with_question(output, said),
             )
     why = said or f"the agent ended task {snapshot.id!r} as {snapshot.state} without saying why"
-    return Outcome(
+    return TurnOutcome(
         status=BackendRunStatus.failed(why), termination=Failed(value=why), output=output
     )
 
 
-def outcome_of_message(message: A2aMessage) -> Outcome:
+def outcome_of_message(message: A2aMessage) -> TurnOutcome:
     """An answer without a task."""
-    return Outcome(
+    return TurnOutcome(
         status=BackendRunStatus.completed(),
         termination=NATURAL_END,
         output=BackendRunOutput(
@@ -211,12 +211,12 @@ def outcome_of_message(message: A2aMessage) -> Outcome:
     )
 
 
-def timed_out(snapshot: Snapshot | None) -> Outcome:
+def timed_out(snapshot: TaskSnapshot | None) -> TurnOutcome:
     """The time is over; what there is by then is kept."""
     output = BackendRunOutput()
     if snapshot is not None:
         output = BackendRunOutput(text=snapshot.made.text or None, artifacts=snapshot.artifacts)
-    return Outcome(status=BackendRunStatus.timeout(), termination=TIMED_OUT, output=output)
+    return TurnOutcome(status=BackendRunStatus.timeout(), termination=TIMED_OUT, output=output)
 
 
 def _with_question(output: BackendRunOutput, question: str | None) -> BackendRunOutput:

@@ -24,15 +24,15 @@ from awaken.backend.a2a.lookup import ABSENT, Unknowable, find_task, stop_task
 from awaken.backend.a2a.parts import message_id, parts_of, sendable, waiting_for_answer
 from awaken.backend.a2a.patience import DeadlinePassed, Patience
 from awaken.backend.a2a.snapshot import (
-    Outcome,
-    Snapshot,
+    TaskSnapshot,
+    TurnOutcome,
     outcome_of,
     outcome_of_message,
     state_name,
     timed_out,
 )
 from awaken.backend.a2a.state import DIRECT_MESSAGE, VERSION, RemoteTask, Sending
-from awaken.backend.a2a.watch import Tell, Watch
+from awaken.backend.a2a.watch import TaskWatch, Tell
 from awaken.clock import Clock
 from awaken.contract.backend import ExecutionBackendError, ExecutionFailed, RemoteError
 from awaken.domain.message import Message
@@ -66,7 +66,7 @@ class TurnInput(Value, frozen=True, kw_only=True):
         return known if known.run_id == self.run_id else None
 
 
-class Turn:
+class RemoteTurn:
     """One turn, from what is known to its outcome.
 
     Args:
@@ -90,12 +90,12 @@ class Turn:
         self._keep = keep
         self._clock = clock
         self._patience = Patience(clock, config.timeout, config.poll_interval)
-        self._watch = Watch(client, self._patience, tell, streaming=config.options.streaming)
-        self._snapshot: Snapshot | None = None
+        self._watch = TaskWatch(client, self._patience, tell, streaming=config.options.streaming)
+        self._snapshot: TaskSnapshot | None = None
         self.left_running: str | None = None
         self.task = asked.own or _inherited(asked.known)
 
-    async def run(self) -> Outcome:
+    async def run(self) -> TurnOutcome:
         """
         Raises:
             ExecutionBackendError: nothing came of it.
@@ -130,21 +130,21 @@ class Turn:
 
     # -- the way through ----------------------------------------------------------------------
 
-    async def _carry_out(self) -> Snapshot | A2aMessage:
+    async def _carry_out(self) -> TaskSnapshot | A2aMessage:
         unsent = self._unsent()
         answer = await self._take_up(unsent)
-        if isinstance(answer, Snapshot):
+        if isinstance(answer, TaskSnapshot):
             await self._follow(answer)
             if not (answer.is_interrupted and unsent):
                 return answer
         elif answer is not None:
             return answer
         answer = await self._send(unsent)
-        if isinstance(answer, Snapshot):
+        if isinstance(answer, TaskSnapshot):
             await self._follow(answer)
         return answer
 
-    async def _follow(self, snapshot: Snapshot) -> None:
+    async def _follow(self, snapshot: TaskSnapshot) -> None:
         await self._watch.observe(snapshot)
         self._note(snapshot.task)
 
@@ -160,7 +160,7 @@ class Turn:
         known = self.task.context_id is not None
         return sendable(waiting_for_answer(asked.messages) if known else asked.messages)
 
-    async def _take_up(self, unsent: Sequence[Message]) -> Snapshot | A2aMessage | None:
+    async def _take_up(self, unsent: Sequence[Message]) -> TaskSnapshot | A2aMessage | None:
         """What this run has set off before, if it has."""
         own = self._asked.own
         if own is None:
@@ -182,7 +182,7 @@ class Turn:
 
     # -- sending ------------------------------------------------------------------------------
 
-    async def _send(self, messages: Sequence[Message]) -> Snapshot | A2aMessage:
+    async def _send(self, messages: Sequence[Message]) -> TaskSnapshot | A2aMessage:
         if not messages:
             raise ExecutionFailed("no user message content to send")
         asked, reused = self._asked, self.task.is_interrupted
@@ -221,7 +221,7 @@ class Turn:
 
     async def _deliver(
         self, sending: Sending, messages: Sequence[Message], *, ask_first: bool
-    ) -> Snapshot | A2aMessage:
+    ) -> TaskSnapshot | A2aMessage:
         """Bring a message over, once, as far as that can be known."""
         lost: RemoteError = RemoteError("the process ended before the agent's answer was kept")
         is_first = not ask_first and sending.task_id is None
@@ -265,7 +265,9 @@ class Turn:
             ) from error
         return None if found is ABSENT else found
 
-    async def _post(self, sending: Sending, messages: Sequence[Message]) -> Snapshot | A2aMessage:
+    async def _post(
+        self, sending: Sending, messages: Sequence[Message]
+    ) -> TaskSnapshot | A2aMessage:
         message = A2aMessage(
             message_id=sending.message_id,
             context_id=sending.context_id,
@@ -291,13 +293,13 @@ class Turn:
         )
         return answer
 
-    async def _found(self, task: Task) -> Snapshot:
+    async def _found(self, task: Task) -> TaskSnapshot:
         """A task that is now known: kept, and told."""
         before = self.task
         self._note(task)
         if (before.task_id, before.sending) != (self.task.task_id, None):
             await self._keep(self.task)
-        snapshot = self._snapshot = Snapshot(task)
+        snapshot = self._snapshot = TaskSnapshot(task)
         await self._watch.progress(snapshot)
         return snapshot
 

@@ -12,7 +12,7 @@ from a2a.types.a2a_pb2 import Task
 from awaken.backend.a2a.client import A2aClient, BadAnswer, Refused
 from awaken.backend.a2a.http import Unanswered
 from awaken.backend.a2a.patience import Patience
-from awaken.backend.a2a.snapshot import Snapshot
+from awaken.backend.a2a.snapshot import TaskSnapshot
 from awaken.contract.backend import RemoteError
 from awaken.domain.event import ActivitySnapshot
 
@@ -28,7 +28,7 @@ _AT_ONCE = 32
 Tell = Callable[[ActivitySnapshot], Awaitable[None]]
 
 
-class Watch:
+class TaskWatch:
     """Watches one turn's tasks, and tells how they come along."""
 
     def __init__(
@@ -41,7 +41,7 @@ class Watch:
         self._next_at: float | None = None
         self._told: set[str] = set()
 
-    async def observe(self, snapshot: Snapshot) -> None:
+    async def observe(self, snapshot: TaskSnapshot) -> None:
         """Follow the task until it ended, or waits for us.
 
         Raises:
@@ -56,7 +56,7 @@ class Watch:
         if not snapshot.is_done:
             await self._poll(snapshot)
 
-    async def _follow(self, snapshot: Snapshot) -> None:
+    async def _follow(self, snapshot: TaskSnapshot) -> None:
         whole, count = False, 0
         async with self._patience.in_time(), self._client.subscribe(snapshot.id) as events:
             async for event in events:
@@ -73,7 +73,7 @@ class Watch:
             snapshot.replace(await self._look(snapshot))
             await self._tell(snapshot.progress())
 
-    async def _poll(self, snapshot: Snapshot) -> None:
+    async def _poll(self, snapshot: TaskSnapshot) -> None:
         while True:
             snapshot.replace(await self._look(snapshot))
             await self.progress(snapshot)
@@ -81,14 +81,14 @@ class Watch:
                 return
             await self._patience.pause()
 
-    async def _look(self, snapshot: Snapshot) -> Task:
+    async def _look(self, snapshot: TaskSnapshot) -> Task:
         async def out_of_reach(error: RemoteError) -> None:
             self._next_at = None
             await self._tell(snapshot.progress(unreachable=error.message))
 
         return await self._patience.ask(partial(self._client.get_task, snapshot.id), out_of_reach)
 
-    async def progress(self, snapshot: Snapshot) -> None:
+    async def progress(self, snapshot: TaskSnapshot) -> None:
         """Tell where the task stands, though not for every letter it writes."""
         now, state = self._patience.clock.monotonic(), snapshot.state
         # A state is told at once when it is new: a task that goes back and forth is not.

@@ -14,14 +14,14 @@ from awaken.backend.subprocess.process import LineTooLong, Process
 from awaken.backend.subprocess.protocol import (
     CHILD_MODULE,
     PROTOCOL,
-    Broken,
-    Cancel,
-    Ended,
+    CancelRun,
+    EventMessage,
     EventsWanted,
     FailureKind,
     FromChild,
-    Start,
-    Told,
+    RunBroken,
+    RunEnded,
+    StartRun,
     read_from_child,
 )
 from awaken.backend.subprocess.tree import RunTree
@@ -54,7 +54,7 @@ from awaken.domain.lifecycle import CANCELLED, Failed, Suspended, TerminationRea
 from awaken.domain.message import Message
 from awaken.ids import UUID7, Ids
 
-_CANCEL = dumps(Cancel()) + b"\n"
+_CANCEL = dumps(CancelRun()) + b"\n"
 _CAPABILITIES = BackendCapabilities(
     cancellation=BackendCancellationCapability.COOPERATIVE_TOKEN_AND_REMOTE_ABORT,
     decisions=False,
@@ -143,9 +143,9 @@ class SubprocessBackend(ExecutionBackend):
         messages: Sequence[Message],
         new: Sequence[Message],
         events: EventsWanted,
-    ) -> Start:
+    ) -> StartRun:
         history = len(messages) - len(new)
-        return Start(
+        return StartRun(
             protocol=PROTOCOL,
             agent=self._agent,
             target=self._target,
@@ -158,7 +158,7 @@ class SubprocessBackend(ExecutionBackend):
     # -- one run ------------------------------------------------------------------------------
 
     async def _run(
-        self, start: Start, sink: EventSink, token: CancellationToken | None
+        self, start: StartRun, sink: EventSink, token: CancellationToken | None
     ) -> BackendRunResult:
         identity = start.identity
         if token is not None and token.is_cancelled():
@@ -274,7 +274,7 @@ class _TreeSink:
         """Does nothing: the caller closes its own sink."""
 
 
-async def _answer(process: Process, agent_id: str, sink: EventSink) -> Ended | Broken | None:
+async def _answer(process: Process, agent_id: str, sink: EventSink) -> RunEnded | RunBroken | None:
     """How the run ended; `None` if the process has ended without saying so."""
     while True:
         try:
@@ -287,7 +287,7 @@ async def _answer(process: Process, agent_id: str, sink: EventSink) -> Ended | B
         if line is None:
             return None
         message = _read(line, agent_id)
-        if not isinstance(message, Told):
+        if not isinstance(message, EventMessage):
             return message
         try:
             await sink.emit(message.event)
@@ -317,13 +317,13 @@ async def _died(process: Process, agent_id: str) -> RemoteError:
 # -- results ----------------------------------------------------------------------------------
 
 
-def _told_result(identity: RunIdentity, answer: Ended | Broken) -> BackendRunResult:
+def _told_result(identity: RunIdentity, answer: RunEnded | RunBroken) -> BackendRunResult:
     """The result that the child's last message stands for.
 
     Raises:
         BackendAgentNotFound, ExecutionFailed: the run has not begun.
     """
-    if isinstance(answer, Ended):
+    if isinstance(answer, RunEnded):
         end = answer.termination
         if isinstance(end, Suspended):
             end = Failed(value=_cannot_ask(identity, answer))
@@ -339,7 +339,7 @@ def _told_result(identity: RunIdentity, answer: Ended | Broken) -> BackendRunRes
     return _result(identity, Failed(value=answer.message))
 
 
-def _cannot_ask(identity: RunIdentity, answer: Ended) -> str:
+def _cannot_ask(identity: RunIdentity, answer: RunEnded) -> str:
     what = (
         f"an answer to {', '.join(map(repr, answer.asks_for))}" if answer.asks_for else "a person"
     )

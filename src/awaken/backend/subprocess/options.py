@@ -21,7 +21,7 @@ end somewhere."""
 
 _ADDRESS = re.compile(r"python:([^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*)")
 
-Name = Annotated[str, msgspec.Meta(pattern=r"^[^=\x00]+$")]
+VariableName = Annotated[str, msgspec.Meta(pattern=r"^[^=\x00]+$")]
 
 
 class SubprocessOptions(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -38,8 +38,8 @@ class SubprocessOptions(Value, frozen=True, kw_only=True, forbid_unknown_fields=
     """
 
     cwd: str | None = None
-    env: dict[Name, str] = msgspec.field(default_factory=dict)
-    pass_env: tuple[Name, ...] = ()
+    env: dict[VariableName, str] = msgspec.field(default_factory=dict)
+    pass_env: tuple[VariableName, ...] = ()
     grace_ms: Annotated[int, msgspec.Meta(ge=0)] = 2_000
     python: str | None = None
     max_line_bytes: Annotated[int, msgspec.Meta(ge=1_024)] = 16 * 1024 * 1024

@@ -45,7 +45,7 @@ class FailureKind(StrEnum):
 # -- to the child -----------------------------------------------------------------------------
 
 
-class Start(Value, frozen=True, kw_only=True, tag="start", tag_field="type"):
+class StartRun(Value, frozen=True, kw_only=True, tag="start", tag_field="type"):
     """Run the agent at `agent` (`module:name`); the last `fresh` messages are this turn's."""
 
     protocol: int
@@ -58,17 +58,17 @@ class Start(Value, frozen=True, kw_only=True, tag="start", tag_field="type"):
     events: EventsWanted = EventsWanted.NONE
 
 
-class Cancel(Value, frozen=True, kw_only=True, tag="cancel", tag_field="type"):
+class CancelRun(Value, frozen=True, kw_only=True, tag="cancel", tag_field="type"):
     """End the run, cleanly, soon."""
 
 
-ToChild = Start | Cancel
+ToChild = StartRun | CancelRun
 
 
 # -- to the parent ----------------------------------------------------------------------------
 
 
-class Told(Value, frozen=True, kw_only=True, tag="event", tag_field="type"):
+class EventMessage(Value, frozen=True, kw_only=True, tag="event", tag_field="type"):
     """The run tells something."""
 
     event: RunEvent
@@ -96,7 +96,7 @@ class Spent(Value, frozen=True, kw_only=True):
         return Amount(tokens=self.tokens, money=self.money, steps=self.steps, seconds=self.seconds)
 
 
-class Ended(Value, frozen=True, kw_only=True, tag="result", tag_field="type"):
+class RunEnded(Value, frozen=True, kw_only=True, tag="result", tag_field="type"):
     """How the run ended, and what it and all it started have used up; `asks_for` are the tools
     whose calls wait for somebody's answer."""
 
@@ -108,14 +108,14 @@ class Ended(Value, frozen=True, kw_only=True, tag="result", tag_field="type"):
     spent: Spent | None = None
 
 
-class Broken(Value, frozen=True, kw_only=True, tag="error", tag_field="type"):
+class RunBroken(Value, frozen=True, kw_only=True, tag="error", tag_field="type"):
     """The run could not begin, or broke off."""
 
     kind: FailureKind
     message: str
 
 
-FromChild = Told | Ended | Broken
+FromChild = EventMessage | RunEnded | RunBroken
 
 
 def read_to_child(line: bytes) -> ToChild:

@@ -37,7 +37,7 @@ from awaken.domain.inference import StopReason, TokenUsage
 from awaken.domain.lifecycle import CANCELLED, Stopped
 from awaken.domain.message import Role
 from awaken.errors import InferenceFailed
-from awaken.llm.mend import Plan, cause_of, plan_for
+from awaken.llm.mend import MendPlan, cause_of, plan_for
 from awaken.testing import FakeClock, FunctionModel, ScriptedModel
 
 pytestmark = pytest.mark.anyio
@@ -102,15 +102,15 @@ class Heard:
 @pytest.mark.parametrize(
     ("heard", "plan"),
     [
-        (StreamSnapshot(), Plan.START_OVER),
-        (StreamSnapshot(in_flight_call=("b", "add", '{"a"')), Plan.START_OVER),
-        (StreamSnapshot(text="so"), Plan.CONTINUE),
-        (StreamSnapshot(text="so", in_flight_call=("b", "add", "{")), Plan.DROP_CALL),
-        (StreamSnapshot(completed_calls=(("a", "add", "{}"),)), Plan.USE_CALLS),
-        (StreamSnapshot(text="so", completed_calls=(("a", "add", "{}"),)), Plan.USE_CALLS),
+        (StreamSnapshot(), MendPlan.START_OVER),
+        (StreamSnapshot(in_flight_call=("b", "add", '{"a"')), MendPlan.START_OVER),
+        (StreamSnapshot(text="so"), MendPlan.CONTINUE),
+        (StreamSnapshot(text="so", in_flight_call=("b", "add", "{")), MendPlan.DROP_CALL),
+        (StreamSnapshot(completed_calls=(("a", "add", "{}"),)), MendPlan.USE_CALLS),
+        (StreamSnapshot(text="so", completed_calls=(("a", "add", "{}"),)), MendPlan.USE_CALLS),
     ],
 )
-def test_what_has_arrived_decides_how_to_go_on(heard: StreamSnapshot, plan: Plan) -> None:
+def test_what_has_arrived_decides_how_to_go_on(heard: StreamSnapshot, plan: MendPlan) -> None:
     """02/E6: the plan table of 6.4."""
     assert plan_for(heard) is plan
 

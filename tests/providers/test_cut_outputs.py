@@ -13,7 +13,7 @@ from mock_server import Answer, MockServer, WireServer
 from awaken import Agent, Runtime
 from awaken.contract.llm import StreamSnapshot
 from awaken.domain.message import Text
-from awaken.llm.mend import Plan, plan_for
+from awaken.llm.mend import MendPlan, plan_for
 
 pytestmark = pytest.mark.anyio
 
@@ -65,5 +65,5 @@ async def test_an_answer_is_one_text_though_the_model_thought_again(
 
 def test_blanks_are_nothing_that_was_said() -> None:
     """02/E6: an answer that begins with an empty line, of which no more came, is asked for anew."""
-    assert plan_for(StreamSnapshot(text="\n\n")) is Plan.START_OVER
-    assert plan_for(StreamSnapshot(text="\n\nSo")) is Plan.CONTINUE
+    assert plan_for(StreamSnapshot(text="\n\n")) is MendPlan.START_OVER
+    assert plan_for(StreamSnapshot(text="\n\nSo")) is MendPlan.CONTINUE

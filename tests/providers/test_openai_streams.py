@@ -23,14 +23,14 @@ from awaken.domain.inference import StopReason, StreamResult, TokenUsage
 from awaken.domain.message import Text, Thinking, ToolCall
 from awaken.ids import SequentialIds
 from awaken.llm.openai.chat_stream import ChatReader
-from awaken.llm.openai.executor import Reader
+from awaken.llm.openai.executor import AnswerReader
 from awaken.llm.openai.responses_stream import ResponsesReader
 from awaken.stream.accumulate import StreamAccumulator
 
 MADE_UP = "call_00000000000070008000000000000001"
 
 
-def everything(reader: Reader, events: Iterable[Any]) -> list[LlmStreamEvent]:
+def everything(reader: AnswerReader, events: Iterable[Any]) -> list[LlmStreamEvent]:
     heard: list[LlmStreamEvent] = []
     for event in events:
         heard += reader.read(event)

@@ -58,7 +58,7 @@ async def bounded_error(response: Any) -> None:
         await bounded(response)
 
 
-class Held:
+class PendingSize:
     """Counts what the reader of a stream keeps to itself until it can be told."""
 
     def __init__(self) -> None:

@@ -31,7 +31,7 @@ _RESET = re.compile(r"reset|broken pipe|closed|ended early|disconnect|eof", re.I
 _UNAVAILABLE = re.compile(r"\b50[23]\b|bad gateway|unavailable", re.IGNORECASE)
 
 
-class Plan(Enum):
+class MendPlan(Enum):
     """What is done about a broken stream: the reference's R1 to R4."""
 
     CONTINUE = "P1"
@@ -40,13 +40,13 @@ class Plan(Enum):
     START_OVER = "P4"
 
 
-def plan_for(heard: StreamSnapshot) -> Plan:
+def plan_for(heard: StreamSnapshot) -> MendPlan:
     """How to go on with what has arrived."""
     if heard.completed_calls:
-        return Plan.USE_CALLS
+        return MendPlan.USE_CALLS
     if not heard.text.strip():  # not every provider lets a model have said nothing but blanks
-        return Plan.START_OVER
-    return Plan.CONTINUE if heard.in_flight_call is None else Plan.DROP_CALL
+        return MendPlan.START_OVER
+    return MendPlan.CONTINUE if heard.in_flight_call is None else MendPlan.DROP_CALL
 
 
 def cause_of(error: InferenceExecutionError) -> str | None:
@@ -124,17 +124,17 @@ class MendingExecutor(Around[StreamDriver]):
         """
         heard = listener.snapshot()
         plan = plan_for(heard)
-        if request.output is not None and plan is not Plan.USE_CALLS:
+        if request.output is not None and plan is not MendPlan.USE_CALLS:
             # A model that has to write an object writes a whole one.
-            plan = Plan.START_OVER
+            plan = MendPlan.START_OVER
         match plan:
-            case Plan.USE_CALLS:
+            case MendPlan.USE_CALLS:
                 await listener.accept_calls(cause)
                 return None
-            case Plan.START_OVER:
+            case MendPlan.START_OVER:
                 await listener.start_over(cause)
                 return await listener.afford(request, ())
-            case Plan.CONTINUE | Plan.DROP_CALL:
+            case MendPlan.CONTINUE | MendPlan.DROP_CALL:
                 await listener.continue_text(cause)
         said = (Message.assistant(heard.text), Message.internal_user(GO_ON))
         longer = msgspec.structs.replace(request, messages=[*request.messages, *said])

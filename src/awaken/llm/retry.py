@@ -28,7 +28,7 @@ from awaken.stream.listener import UNSEEN
 MAX_BACKOFF_MS = 8000
 _NEVER = sys.maxsize
 
-Count = Annotated[int, Meta(ge=0)]
+RetryCount = Annotated[int, Meta(ge=0)]
 Share = Annotated[float, Meta(ge=0, le=1)]
 
 
@@ -40,11 +40,11 @@ class LlmRetryPolicy(Value, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     the arguments of calls, over all of its streams.
     """
 
-    max_retries: Count = 2
-    backoff_base_ms: Count = 500
-    overloaded_backoff_base_ms: Count = 2000
-    max_stream_retries: Count = 2
-    stream_idle_timeout_secs: Count = 60
+    max_retries: RetryCount = 2
+    backoff_base_ms: RetryCount = 500
+    overloaded_backoff_base_ms: RetryCount = 2000
+    max_stream_retries: RetryCount = 2
+    stream_idle_timeout_secs: RetryCount = 60
     jitter: Share = 0.0
     max_answer_bytes: Annotated[int, Meta(ge=1)] = MAX_ANSWER_BYTES
 

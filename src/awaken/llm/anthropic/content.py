@@ -25,18 +25,18 @@ from awaken.domain.message import (
 
 ORIGIN = "anthropic"
 
-Block = dict[str, Any]
+BlockParam = dict[str, Any]
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _DATA_URL = re.compile(r"data:([^;,]+)?((?:;[^;,]+)*?)(;base64)?,(.*)", re.DOTALL)
 
 
-def text_block(text: str) -> Block | None:
+def text_block(text: str) -> BlockParam | None:
     """A block of text; blank ones are not taken."""
     return {"type": "text", "text": text} if text and not text.isspace() else None
 
 
-def media_block(block: ContentBlock, model: str, where: str) -> Block | None:
+def media_block(block: ContentBlock, model: str, where: str) -> BlockParam | None:
     """What a user or a tool shows: text, pictures and documents; reasoning is passed over.
 
     Raises:
@@ -59,7 +59,7 @@ def media_block(block: ContentBlock, model: str, where: str) -> Block | None:
             raise InvalidRequest(f"a {type(block).__name__} block has no place at {where}")
 
 
-def system_block(block: ContentBlock, model: str, where: str) -> Block | None:
+def system_block(block: ContentBlock, model: str, where: str) -> BlockParam | None:
     """What a system prompt says, which is text.
 
     Raises:
@@ -72,7 +72,7 @@ def system_block(block: ContentBlock, model: str, where: str) -> Block | None:
     raise unsupported(model, f"{type(block).__name__} (system)", where)
 
 
-def thinking_block(block: Thinking) -> Block | None:
+def thinking_block(block: Thinking) -> BlockParam | None:
     """Reasoning as it came from here; that of other providers is nothing to this one."""
     if block.origin != ORIGIN:
         return None
@@ -101,14 +101,14 @@ def call_input(arguments: Json) -> dict[str, Any]:
     return {} if arguments is None else {"arguments": arguments}
 
 
-def _image_source(source: MediaSource) -> Block:
+def _image_source(source: MediaSource) -> BlockParam:
     source = _inlined(source)
     if isinstance(source, UrlSource):
         return {"type": "url", "url": source.url}
     return {"type": "base64", "media_type": source.media_type, "data": source.data}
 
 
-def _document_source(source: MediaSource, model: str, where: str) -> Block:
+def _document_source(source: MediaSource, model: str, where: str) -> BlockParam:
     source = _inlined(source)
     if isinstance(source, UrlSource):
         return {"type": "url", "url": source.url}

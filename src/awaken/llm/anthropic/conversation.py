@@ -12,7 +12,7 @@ from typing import Any
 
 from awaken.domain.message import Message, Role, Text, Thinking, ToolResultBlock, ToolUse
 from awaken.llm.anthropic.content import (
-    Block,
+    BlockParam,
     call_input,
     media_block,
     system_block,
@@ -25,7 +25,7 @@ from awaken.llm.anthropic.content import (
 _BEFORE = "(The beginning of the conversation is not shown.)"
 
 
-class Conversation:
+class AnthropicConversation:
     """What has been said so far.
 
     Args:
@@ -34,19 +34,19 @@ class Conversation:
     """
 
     def __init__(self, model: str, *, replay: bool, system_role: bool) -> None:
-        self.system: list[Block] = []
+        self.system: list[BlockParam] = []
         self.messages: list[dict[str, Any]] = []
-        self.stable: list[Block] = []
+        self.stable: list[BlockParam] = []
         """The last block of each turn of the user's that will be the same in the next request."""
         self.replayed = False
         """Whether reasoning is among what is sent."""
         self._model = model
         self._replay = replay
         self._system_role = system_role
-        self._results: list[Block] = []
-        self._said: list[Block] = []
-        self._last_said: Block | None = None
-        self._notes: list[Block] = []
+        self._results: list[BlockParam] = []
+        self._said: list[BlockParam] = []
+        self._last_said: BlockParam | None = None
+        self._notes: list[BlockParam] = []
         self._ids: dict[str, str] = {}
         self._used: set[str] = set()
 
@@ -89,7 +89,7 @@ class Conversation:
         shown = _present(
             media_block(block, self._model, f"{where}[{i}]") for i, block in enumerate(content)
         )
-        result: Block = {"type": "tool_result", "tool_use_id": self._id_of_result(call_id)}
+        result: BlockParam = {"type": "tool_result", "tool_use_id": self._id_of_result(call_id)}
         self._results.append({**result, "content": shown} if shown else result)
 
     def _fold_notes(self) -> None:
@@ -113,7 +113,7 @@ class Conversation:
     # -- an answer ----------------------------------------------------------------------------
 
     def _add_assistant(self, message: Message, where: str) -> None:
-        blocks: list[Block] = []
+        blocks: list[BlockParam] = []
         for index, block in enumerate(message.content):
             match block:
                 case Text():
@@ -136,7 +136,7 @@ class Conversation:
             self._end_turn()
             self._append_answer(blocks)
 
-    def _append_answer(self, blocks: list[Block]) -> None:
+    def _append_answer(self, blocks: list[BlockParam]) -> None:
         if not self.messages:
             self.messages.append({"role": "user", "content": [{"type": "text", "text": _BEFORE}]})
         last = self.messages[-1]
@@ -145,7 +145,7 @@ class Conversation:
         else:
             self.messages.append({"role": "assistant", "content": blocks})
 
-    def _call(self, id: str, name: str, arguments: Any) -> Block:
+    def _call(self, id: str, name: str, arguments: Any) -> BlockParam:
         # Some providers begin to count their ids anew in every answer; here they must differ.
         base = wire = wire_name(id)
         count = 1
@@ -166,12 +166,12 @@ class Conversation:
 
 
 _ADD = {
-    Role.SYSTEM: Conversation._add_system,
-    Role.USER: Conversation._add_user,
-    Role.TOOL: Conversation._add_tool,
-    Role.ASSISTANT: Conversation._add_assistant,
+    Role.SYSTEM: AnthropicConversation._add_system,
+    Role.USER: AnthropicConversation._add_user,
+    Role.TOOL: AnthropicConversation._add_tool,
+    Role.ASSISTANT: AnthropicConversation._add_assistant,
 }
 
 
-def _present(blocks: Iterable[Block | None]) -> list[Block]:
+def _present(blocks: Iterable[BlockParam | None]) -> list[BlockParam]:
     return [block for block in blocks if block is not None]

@@ -13,11 +13,11 @@ from awaken.domain.inference import InferenceOverride
 from awaken.domain.message import Message, Role, Thinking
 from awaken.domain.output import OutputFormat
 from awaken.domain.tool import ToolDescriptor
-from awaken.llm.anthropic.content import Block, system_block, thinking_block, wire_name
-from awaken.llm.anthropic.conversation import Conversation
+from awaken.llm.anthropic.content import BlockParam, system_block, thinking_block, wire_name
+from awaken.llm.anthropic.conversation import AnthropicConversation
 from awaken.llm.anthropic.models import Claude, Platform, claude
 from awaken.llm.anthropic.schema import strict_schema
-from awaken.llm.anthropic.thinking import Plan, plan_of
+from awaken.llm.anthropic.thinking import ThinkingPlan, plan_of
 
 CACHED = {"type": "ephemeral"}
 BINDING_BETA = "thinking-binding-controls-2026-08-01"
@@ -55,7 +55,7 @@ def prepare(
     """
     model = claude(request.upstream_model)
     plan = _fitting(plan_of(model, request.overrides, max_tokens), request, model)
-    talk = Conversation(
+    talk = AnthropicConversation(
         request.upstream_model,
         replay=plan.replay,
         system_role=model.takes_system_messages and platform == "anthropic",
@@ -88,7 +88,7 @@ def prepare(
     )
 
 
-def _system(request: InferenceRequest) -> list[Block]:
+def _system(request: InferenceRequest) -> list[BlockParam]:
     blocks = (
         system_block(block, request.upstream_model, f"system[{index}]")
         for index, block in enumerate(request.system)
@@ -96,7 +96,7 @@ def _system(request: InferenceRequest) -> list[Block]:
     return [block for block in blocks if block is not None]
 
 
-def _tool(tool: ToolDescriptor) -> Block:
+def _tool(tool: ToolDescriptor) -> BlockParam:
     schema = tool.parameters if isinstance(tool.parameters, dict) else {}
     described = {"description": tool.description} if tool.description else {}
     return {
@@ -106,7 +106,7 @@ def _tool(tool: ToolDescriptor) -> Block:
     }
 
 
-def _bound(plan: Plan, bound: bool) -> tuple[dict[str, Any] | None, Sequence[str]]:
+def _bound(plan: ThinkingPlan, bound: bool) -> tuple[dict[str, Any] | None, Sequence[str]]:
     """How to think, and the features that have to be switched on for it."""
     if not bound or plan.thinking is None:
         return plan.thinking, ()
@@ -115,7 +115,7 @@ def _bound(plan: Plan, bound: bool) -> tuple[dict[str, Any] | None, Sequence[str
     return {**plan.thinking, "block_binding": binding}, (BINDING_BETA,)
 
 
-def _mark(tools: list[Block], system: list[Block], stable: list[Block]) -> None:
+def _mark(tools: list[BlockParam], system: list[BlockParam], stable: list[BlockParam]) -> None:
     """Where the cache should hold what comes before: at most four places.
 
     The end of the tools and of the system prompt, which rarely change; the ends of the user's
@@ -127,7 +127,7 @@ def _mark(tools: list[Block], system: list[Block], stable: list[Block]) -> None:
 
 def _output(
     format: OutputFormat | None, effort: str | None
-) -> tuple[dict[str, Any], Sequence[Block]]:
+) -> tuple[dict[str, Any], Sequence[BlockParam]]:
     """The settings of the output, and what has to be said in words instead."""
     output: dict[str, Any] = {"effort": effort} if effort else {}
     if format is None:
@@ -167,7 +167,7 @@ def _by_hand(
 # -- calls that were begun without thinking -----------------------------------------------------
 
 
-def _fitting(plan: Plan, request: InferenceRequest, model: Claude) -> Plan:
+def _fitting(plan: ThinkingPlan, request: InferenceRequest, model: Claude) -> ThinkingPlan:
     """The plan, without thinking where the model would refuse it.
 
     One that takes a budget goes on thinking after its calls, and wants to see how it began; if
@@ -175,7 +175,7 @@ def _fitting(plan: Plan, request: InferenceRequest, model: Claude) -> Plan:
     """
     if not model.takes_budget or plan.thinking is None or not _goes_on_blindly(request.messages):
         return plan
-    return Plan(max_tokens=plan.max_tokens)
+    return ThinkingPlan(max_tokens=plan.max_tokens)
 
 
 def _goes_on_blindly(messages: Sequence[Message]) -> bool:

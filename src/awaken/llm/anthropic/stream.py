@@ -18,9 +18,9 @@ from awaken.contract.llm import (
 from awaken.domain.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.domain.inference import StopReason, TokenUsage
 from awaken.llm.anthropic.content import ORIGIN
-from awaken.llm.bounds import Held
+from awaken.llm.bounds import PendingSize
 
-Told = LlmStreamEvent | None
+MaybeEvent = LlmStreamEvent | None
 _BLOCK = 256
 
 _STOPS = {
@@ -47,12 +47,12 @@ class StreamReader:
         self._blocks: dict[int, Any] = {}
         self._written: set[int] = set()
         self._signature: list[str] = []
-        self._held = Held()
+        self._held = PendingSize()
         self._spoke = False
         self._prompt = 0
         self._stop: str | None = None
         self._why: Any = None
-        self._on: dict[str, Callable[[Any], Told]] = {
+        self._on: dict[str, Callable[[Any], MaybeEvent]] = {
             "content_block_delta": self._delta,
             "content_block_start": self._block_start,
             "content_block_stop": self._block_stop,
@@ -60,20 +60,20 @@ class StreamReader:
             "message_delta": self._message_delta,
             "message_stop": self._message_stop,
         }
-        self._deltas: dict[str, Callable[[Any], Told]] = {
+        self._deltas: dict[str, Callable[[Any], MaybeEvent]] = {
             "text_delta": self._text,
             "input_json_delta": self._arguments,
             "thinking_delta": self._thinking,
             "signature_delta": self._signed,
         }
-        self._ends: dict[str, Callable[[Any, int], Told]] = {
+        self._ends: dict[str, Callable[[Any, int], MaybeEvent]] = {
             "text": self._text_end,
             "thinking": self._thinking_end,
             "redacted_thinking": self._redacted_end,
             "tool_use": self._call_end,
         }
 
-    def read(self, event: Any) -> Told:
+    def read(self, event: Any) -> MaybeEvent:
         """What an event says, if it says anything.
 
         Raises:
@@ -85,15 +85,15 @@ class StreamReader:
 
     # -- the message --------------------------------------------------------------------------
 
-    def _message_start(self, event: Any) -> Told:
+    def _message_start(self, event: Any) -> MaybeEvent:
         return self._usage(event.message.usage)
 
-    def _message_delta(self, event: Any) -> Told:
+    def _message_delta(self, event: Any) -> MaybeEvent:
         self._stop = event.delta.stop_reason or self._stop
         self._why = getattr(event.delta, "stop_details", None)
         return self._usage(getattr(event, "usage", None))
 
-    def _message_stop(self, event: Any) -> Told:
+    def _message_stop(self, event: Any) -> MaybeEvent:
         self.done = True
         if self._stop == "refusal":
             # What was said until then must not be kept: all that follows would be refused, too.
@@ -102,7 +102,7 @@ class StreamReader:
             raise ContextOverflow("the conversation leaves no room in the model's context window")
         return Stop(reason=_STOPS.get(self._stop or ""))
 
-    def _usage(self, usage: Any) -> Told:
+    def _usage(self, usage: Any) -> MaybeEvent:
         asked, answered = _count(usage, "input_tokens"), _count(usage, "output_tokens") or 0
         read = _count(usage, "cache_read_input_tokens")
         written = _count(usage, "cache_creation_input_tokens")
@@ -124,7 +124,7 @@ class StreamReader:
 
     # -- blocks -------------------------------------------------------------------------------
 
-    def _block_start(self, event: Any) -> Told:
+    def _block_start(self, event: Any) -> MaybeEvent:
         self._held.add("", _BLOCK)
         block = self._blocks[event.index] = event.content_block
         if block.type == "text":
@@ -138,38 +138,38 @@ class StreamReader:
             return ToolCallStart(id=block.id, name=self._names.get(block.name, block.name))
         return None
 
-    def _delta(self, event: Any) -> Told:
+    def _delta(self, event: Any) -> MaybeEvent:
         on = self._deltas.get(event.delta.type)
         return on(event) if on is not None else None
 
-    def _block_stop(self, event: Any) -> Told:
+    def _block_stop(self, event: Any) -> MaybeEvent:
         block = self._blocks.get(event.index)
         end = self._ends.get(block.type) if block is not None else None
         return end(block, event.index) if end is not None else None
 
-    def _text(self, event: Any) -> Told:
+    def _text(self, event: Any) -> MaybeEvent:
         text = event.delta.text
         return TextDelta(delta=text) if text else None
 
-    def _text_end(self, block: Any, index: int) -> Told:
+    def _text_end(self, block: Any, index: int) -> MaybeEvent:
         return ContentBlockStop()
 
-    def _thinking(self, event: Any) -> Told:
+    def _thinking(self, event: Any) -> MaybeEvent:
         text = event.delta.thinking
         return ReasoningDelta(delta=text) if text else None
 
-    def _signed(self, event: Any) -> Told:
+    def _signed(self, event: Any) -> MaybeEvent:
         self._held.add(event.delta.signature)
         self._signature.append(event.delta.signature)
         return None
 
-    def _thinking_end(self, block: Any, index: int) -> Told:
+    def _thinking_end(self, block: Any, index: int) -> MaybeEvent:
         return ReasoningDone(origin=ORIGIN, signature="".join(self._signature) or None)
 
-    def _redacted_end(self, block: Any, index: int) -> Told:
+    def _redacted_end(self, block: Any, index: int) -> MaybeEvent:
         return ReasoningDone(origin=ORIGIN, encrypted=block.data)
 
-    def _arguments(self, event: Any) -> Told:
+    def _arguments(self, event: Any) -> MaybeEvent:
         written = event.delta.partial_json
         block = self._blocks.get(event.index)
         if not written or block is None or block.type != "tool_use":
@@ -177,7 +177,7 @@ class StreamReader:
         self._written.add(event.index)
         return ToolCallDelta(id=block.id, args_delta=written)
 
-    def _call_end(self, block: Any, index: int) -> Told:
+    def _call_end(self, block: Any, index: int) -> MaybeEvent:
         # Some gateways give a call's arguments at once instead of in pieces.
         if index in self._written or not block.input:
             return None

@@ -16,7 +16,7 @@ MIN_BUDGET = 1_024
 BUDGETS = {"low": 2_048, "medium": 8_192, "high": 24_576, "max": 49_152}
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class ThinkingPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The part of a request that is about thinking.
 
     `replay`: reasoning of earlier answers is sent back.
@@ -30,7 +30,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 def plan_of(
     model: Claude, overrides: InferenceOverride | None, default_max_tokens: int | None = None
-) -> Plan:
+) -> ThinkingPlan:
     """How to ask `model` for the effort wanted, as near to it as the model allows."""
     wanted = overrides.reasoning_effort if overrides is not None else None
     limit = (overrides.max_tokens if overrides is not None else None) or default_max_tokens
@@ -39,33 +39,33 @@ def plan_of(
     return _adaptive(model, _level(wanted), limit)
 
 
-def _with_budget(model: Claude, wanted: ReasoningEffort | None, limit: int | None) -> Plan:
+def _with_budget(model: Claude, wanted: ReasoningEffort | None, limit: int | None) -> ThinkingPlan:
     budget = wanted.budget if isinstance(wanted, ReasoningBudget) else BUDGETS.get(wanted or "", 0)
     if budget <= 0:
-        return Plan(max_tokens=limit or min(DEFAULT_MAX_TOKENS, model.max_output))
+        return ThinkingPlan(max_tokens=limit or min(DEFAULT_MAX_TOKENS, model.max_output))
     most = limit or model.max_output
     # Thinking counts towards the limit, so some of it has to be left for the answer.
     budget = min(max(budget, MIN_BUDGET), most - MIN_BUDGET)
     if budget < MIN_BUDGET:
-        return Plan(max_tokens=most)
+        return ThinkingPlan(max_tokens=most)
     thinking = {"type": "enabled", "budget_tokens": budget}
-    return Plan(max_tokens=most, thinking=thinking, replay=True)
+    return ThinkingPlan(max_tokens=most, thinking=thinking, replay=True)
 
 
-def _adaptive(model: Claude, level: str | None, limit: int | None) -> Plan:
+def _adaptive(model: Claude, level: str | None, limit: int | None) -> ThinkingPlan:
     if level == "none" and model.always_thinks:
         level = "low"
     if level == "none" or (level is None and model.known and not model.thinks_unasked):
-        return Plan(
+        return ThinkingPlan(
             max_tokens=limit or min(DEFAULT_MAX_TOKENS, model.max_output),
             thinking=_off(model) if level == "none" else None,
         )
     most = model.max_output if level is not None else min(DEFAULT_MAX_TOKENS, model.max_output)
     if level is None and not model.known:
-        return Plan(max_tokens=limit or most, replay=True)
+        return ThinkingPlan(max_tokens=limit or most, replay=True)
     # Newer models keep their reasoning to themselves unless they are asked for it.
     thinking = {"type": "adaptive", "display": "summarized"}
-    return Plan(max_tokens=limit or most, thinking=thinking, effort=level, replay=True)
+    return ThinkingPlan(max_tokens=limit or most, thinking=thinking, effort=level, replay=True)
 
 
 def _off(model: Claude) -> dict[str, Any] | None:

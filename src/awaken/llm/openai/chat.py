@@ -25,7 +25,7 @@ from awaken.llm.openai.connection import (
 )
 from awaken.llm.openai.content import names_back
 from awaken.llm.openai.executor import OpenAIExecutor
-from awaken.llm.openai.failures import Address
+from awaken.llm.openai.failures import Destination
 from awaken.llm.sdk import sdk, secret
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class AzureChat(OpenAIChat):
             )
         key = secret(options.get("api_key"), ["AZURE_OPENAI_API_KEY"], whose=name)
         endpoint = checked_url(name, url)
-        address = Address(
+        address = Destination(
             url=endpoint,
             timeout=checked_timeout(name, options),
             start=options.get("start", "check AZURE_OPENAI_ENDPOINT and the network"),

@@ -22,7 +22,7 @@ from awaken.contract.llm import (
 from awaken.domain.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.domain.inference import StopReason, TokenUsage
 from awaken.ids import UUID7, Ids
-from awaken.llm.bounds import Held
+from awaken.llm.bounds import PendingSize
 from awaken.llm.openai.chat_request import REASONING_FIELDS
 from awaken.llm.openai.failures import cut_off, said_failure
 
@@ -71,7 +71,7 @@ class ChatReader:
         self._field: str | None = None
         self._details: list[dict[str, Any]] = []
         self._refusal: list[str] = []
-        self._held = Held()
+        self._held = PendingSize()
         self._usage: TokenUsage | None = None
         self._finish: str | None = None
         self._spoke = False

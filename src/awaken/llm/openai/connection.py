@@ -14,7 +14,7 @@ from awaken.domain.secret import RedactedString, shown_address
 from awaken.domain.value import Value
 from awaken.errors import ConfigError
 from awaken.llm.bounds import bounded
-from awaken.llm.openai.failures import Address
+from awaken.llm.openai.failures import Destination
 from awaken.llm.sdk import NO_KEY, PROVIDER_TIMEOUT, PerLoop, find_key, sdk, secret
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Connection:
     """Clients for one server, one for each event loop; they are made when they are needed."""
 
     def __init__(
-        self, module: Any, make: Callable[[], AsyncOpenAI], address: Address, clock: Clock
+        self, module: Any, make: Callable[[], AsyncOpenAI], address: Destination, clock: Clock
     ) -> None:
         self.sdk, self.address, self.clock = module, address, clock
         self._clients = PerLoop(make, _close)
@@ -64,7 +64,9 @@ class Connection:
 class OwnConnection:
     """A client that was given; whoever gave it closes it."""
 
-    def __init__(self, module: Any, client: AsyncOpenAI, address: Address, clock: Clock) -> None:
+    def __init__(
+        self, module: Any, client: AsyncOpenAI, address: Destination, clock: Clock
+    ) -> None:
         self.sdk, self.address, self.clock = module, address, clock
         self._client = client.with_options(max_retries=0)
 
@@ -93,7 +95,7 @@ def connect(whose: str, options: ConnectionOptions) -> Connection | OwnConnectio
         key: RedactedString | None = secret(options.get("api_key"), ["OPENAI_API_KEY"], whose=whose)
     else:
         key = find_key(options.get("api_key"), whose=whose)
-    address = Address(
+    address = Destination(
         url=url,
         timeout=timeout,
         start=options.get("start", "check the address and the network"),
@@ -157,7 +159,7 @@ def _own(
         if value is not None and name not in ("client", "start", "clock"):
             raise ConfigError(f"{whose}: give {name} to the client, not beside it")
     timeout = client.timeout
-    address = Address(
+    address = Destination(
         url=str(client.base_url).rstrip("/"),
         timeout=timeout if isinstance(timeout, int | float) else PROVIDER_TIMEOUT,
         start=options.get("start", "check the address and the network"),

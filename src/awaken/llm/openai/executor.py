@@ -12,7 +12,7 @@ from awaken.llm.openai.connection import Connection, OwnConnection
 from awaken.llm.openai.failures import translated
 
 
-class Reader(Protocol):
+class AnswerReader(Protocol):
     """Reads the events of one answer."""
 
     @property
@@ -96,4 +96,4 @@ class OpenAIExecutor(ABC):
     def _body(self, request: InferenceRequest) -> dict[str, Any]: ...
 
     @abstractmethod
-    def _reader(self, request: InferenceRequest) -> Reader: ...
+    def _reader(self, request: InferenceRequest) -> AnswerReader: ...

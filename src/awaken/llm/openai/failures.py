@@ -46,7 +46,7 @@ _BY_CODE: dict[str, type[InferenceExecutionError]] = {
 _OF_THE_REQUEST = ("invalid_", "image_", "failed_to_download_image", "unsupported_", "empty_image")
 
 
-class Address(Value, frozen=True, kw_only=True):
+class Destination(Value, frozen=True, kw_only=True):
     """Where requests go, for error texts.
 
     Args:
@@ -71,7 +71,7 @@ class Address(Value, frozen=True, kw_only=True):
 
 
 def translated(
-    error: Exception, sdk: Any, address: Address, now_ms: int
+    error: Exception, sdk: Any, address: Destination, now_ms: int
 ) -> InferenceExecutionError:
     """One of our errors for whatever came while a stream was opened or read."""
     if isinstance(error, sdk.APITimeoutError):
@@ -106,7 +106,7 @@ def cut_off() -> ProviderError:
     return ProviderError("connection reset: the stream ended early, in the middle of the answer")
 
 
-def _unconnected(error: Exception, address: Address) -> ProviderError:
+def _unconnected(error: Exception, address: Destination) -> ProviderError:
     cause = error.__cause__
     why = address.scrub(str(cause) or type(cause).__name__) if cause is not None else str(error)
     if type(cause).__name__ == "ConnectError":
@@ -116,7 +116,7 @@ def _unconnected(error: Exception, address: Address) -> ProviderError:
     return ProviderError(f"connection error: connection reset by {address.url}: {why}")
 
 
-def _refused(error: Any, address: Address, now_ms: int) -> InferenceExecutionError:
+def _refused(error: Any, address: Destination, now_ms: int) -> InferenceExecutionError:
     body = address.scrub(error.response.text)
     refused = classify_http(error.status_code, body, error.response.headers, now_ms=now_ms)
     if error.status_code == 400:

@@ -17,10 +17,10 @@ from awaken.contract.llm import (
 )
 from awaken.domain.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.domain.inference import StopReason, TokenUsage
-from awaken.llm.bounds import Held
+from awaken.llm.bounds import PendingSize
 from awaken.llm.openai.failures import cut_off, said_failure
 
-Json = dict[str, Any]
+JsonObject = dict[str, Any]
 
 
 class _Call(msgspec.Struct, gc=False):
@@ -41,8 +41,8 @@ class ResponsesReader:
         self._out: list[LlmStreamEvent] = []
         self._calls: dict[int | str, _Call] = {}
         self._refusal: list[str] = []
-        self._held = Held()
-        self._end: Json | None = None
+        self._held = PendingSize()
+        self._end: JsonObject | None = None
         # Of the item that is being written: whether any text came, or reasoning.
         self._spoke = self._thought = False
         self._said = False
@@ -97,54 +97,54 @@ class ResponsesReader:
 
     # -- pieces -------------------------------------------------------------------------------
 
-    def _text(self, event: Json) -> None:
+    def _text(self, event: JsonObject) -> None:
         self._spoke = self._said = True
         self._out.append(TextDelta(delta=event["delta"]))
 
-    def _reasoning(self, event: Json) -> None:
+    def _reasoning(self, event: JsonObject) -> None:
         self._thought = True
         self._out.append(ReasoningDelta(delta=event["delta"]))
 
-    def _next_summary(self, event: Json) -> None:
+    def _next_summary(self, event: JsonObject) -> None:
         if self._thought:
             self._out.append(ReasoningDelta(delta="\n\n"))
 
-    def _arguments(self, event: Json) -> None:
+    def _arguments(self, event: JsonObject) -> None:
         call = self._calls[_place(event)]
         call.written = True
         self._out.append(ToolCallDelta(id=call.id, args_delta=event["delta"]))
 
-    def _refuse(self, event: Json) -> None:
+    def _refuse(self, event: JsonObject) -> None:
         self._held.add(event["delta"])
         self._refusal.append(event["delta"])
 
     # -- items --------------------------------------------------------------------------------
 
-    def _item_added(self, event: Json) -> None:
+    def _item_added(self, event: JsonObject) -> None:
         self._spoke = self._thought = False
         item = event["item"]
         if item["type"] == "function_call":
             self._start_call(_place(event), item)
 
-    def _item_done(self, event: Json) -> None:
+    def _item_done(self, event: JsonObject) -> None:
         item = event["item"]
         end = self._ENDS.get(item["type"])
         if end is not None:
             end(self, _place(event), item)
 
-    def _start_call(self, place: int | str, item: Json) -> _Call:
+    def _start_call(self, place: int | str, item: JsonObject) -> _Call:
         call = self._calls[place] = _Call(item["call_id"])
         name = item["name"]
         self._out.append(ToolCallStart(id=call.id, name=self._names.get(name, name)))
         return call
 
-    def _end_call(self, place: int | str, item: Json) -> None:
+    def _end_call(self, place: int | str, item: JsonObject) -> None:
         call = self._calls.get(place) or self._start_call(place, item)
         if not call.written and item.get("arguments"):
             call.written = True
             self._out.append(ToolCallDelta(id=call.id, args_delta=item["arguments"]))
 
-    def _end_message(self, place: int | str, item: Json) -> None:
+    def _end_message(self, place: int | str, item: JsonObject) -> None:
         if not self._spoke:
             for part in item.get("content") or ():
                 if part.get("type") == "output_text" and part.get("text"):
@@ -153,7 +153,7 @@ class ResponsesReader:
             self._out.append(ContentBlockStop())
         self._spoke = False
 
-    def _end_reasoning(self, place: int | str, item: Json) -> None:
+    def _end_reasoning(self, place: int | str, item: JsonObject) -> None:
         if not self._thought:
             parts = [*(item.get("summary") or ()), *(item.get("content") or ())]
             if text := "\n\n".join(part["text"] for part in parts):
@@ -171,10 +171,10 @@ class ResponsesReader:
 
     # -- ends ---------------------------------------------------------------------------------
 
-    def _ended(self, event: Json) -> None:
+    def _ended(self, event: JsonObject) -> None:
         self._end = event["response"]
 
-    def _failed(self, event: Json) -> None:
+    def _failed(self, event: JsonObject) -> None:
         error = event["response"].get("error") or {}
         raise said_failure(
             error.get("code") or "",
@@ -182,16 +182,16 @@ class ResponsesReader:
             error.get("message") or "the provider gave up on the answer",
         )
 
-    def _error(self, event: Json) -> None:
+    def _error(self, event: JsonObject) -> None:
         message = event.get("message") or "the provider gave up on the answer"
         raise said_failure(event.get("code") or "", "", message)
 
-    _ENDS: ClassVar[Mapping[str, Callable[[ResponsesReader, int | str, Json], None]]] = {
+    _ENDS: ClassVar[Mapping[str, Callable[[ResponsesReader, int | str, JsonObject], None]]] = {
         "function_call": _end_call,
         "message": _end_message,
         "reasoning": _end_reasoning,
     }
-    _HANDLERS: ClassVar[Mapping[str, Callable[[ResponsesReader, Json], None]]] = {
+    _HANDLERS: ClassVar[Mapping[str, Callable[[ResponsesReader, JsonObject], None]]] = {
         "response.output_text.delta": _text,
         "response.function_call_arguments.delta": _arguments,
         "response.reasoning_summary_text.delta": _reasoning,
@@ -220,7 +220,7 @@ def usage_of(usage: Mapping[str, Any]) -> TokenUsage:
     )
 
 
-def _place(event: Json) -> int | str:
+def _place(event: JsonObject) -> int | str:
     """Which of the answer's items an event is about; llama.cpp does not count them."""
     place: int | str | None = event.get("output_index")
     return place if place is not None else str(event.get("item_id") or event["item"]["id"])

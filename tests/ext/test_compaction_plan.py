@@ -11,7 +11,13 @@ from awaken.domain.inference import CompactionMode, ContextWindowPolicy
 from awaken.domain.message import CompactionInterval, Message, MessageMetadata, ToolCall
 from awaken.ext.compaction import CompactionConfig, CompactionState
 from awaken.ext.compaction.config import section_schema
-from awaken.ext.compaction.plan import Plan, plan, safe_boundary, summary_message, summary_text
+from awaken.ext.compaction.plan import (
+    CompactionPlan,
+    plan,
+    safe_boundary,
+    summary_message,
+    summary_text,
+)
 from awaken.ext.compaction.state import (
     COMPACTION,
     Begin,
@@ -39,7 +45,7 @@ def said(*texts: str) -> list[Message]:
     return [makers[at % 2](f"{text} {LONG}") for at, text in enumerate(texts)]
 
 
-def planned(messages: list[Message], suffix: int = 2) -> Plan | None:
+def planned(messages: list[Message], suffix: int = 2) -> CompactionPlan | None:
     return plan(messages, suffix, DEFAULT_COUNTER)
 
 
@@ -130,7 +136,9 @@ def test_the_transcript_says_who_said_what() -> None:
 
 
 def test_of_too_long_a_transcript_the_end_is_read() -> None:
-    found = Plan(boundary_message_id="b", previous=None, lines=("one", "two", "three"), tokens=9)
+    found = CompactionPlan(
+        boundary_message_id="b", previous=None, lines=("one", "two", "three"), tokens=9
+    )
 
     assert found.transcript(100) == "one\ntwo\nthree"
     assert found.transcript(10) == "[Earlier messages are left out]\ntwo\nthree"

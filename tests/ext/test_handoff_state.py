@@ -14,15 +14,15 @@ from awaken.ext.handoff import (
     Activate,
     Clear,
     HandoffPlugin,
+    HandoffRequest,
     HandoffState,
     Handover,
-    Request,
 )
 from awaken.plugin.env import ExecutionEnv
 from awaken.state.key import Merge, Scope
 from awaken.state.runtime_keys import ACTIVE_AGENT
 
-Update = Request | Activate | Clear
+Update = HandoffRequest | Activate | Clear
 
 
 def after(*updates: Update) -> HandoffState:
@@ -37,19 +37,19 @@ def after(*updates: Update) -> HandoffState:
 
 def test_a_later_request_replaces_an_earlier_one() -> None:
     """03/MH-3 a later request replaces an earlier one."""
-    assert after(Request(agent="a"), Request(agent="b")).requested_agent == "b"
+    assert after(HandoffRequest(agent="a"), HandoffRequest(agent="b")).requested_agent == "b"
 
 
 def test_a_request_leaves_the_active_agent_alone() -> None:
     """03/MH-3 request leaves active alone; the effective agent is the requested one."""
-    state = after(Activate(agent="a"), Request(agent="b"))
+    state = after(Activate(agent="a"), HandoffRequest(agent="b"))
 
     assert (state.active_agent, state.requested_agent, state.effective) == ("a", "b", "b")
 
 
 def test_activating_another_agent_than_was_requested_wins() -> None:
     """03/MH-3 activate of another agent than requested wins: the request is done with."""
-    state = after(Request(agent="b"), Activate(agent="c"))
+    state = after(HandoffRequest(agent="b"), Activate(agent="c"))
 
     assert (state.active_agent, state.requested_agent, state.effective) == ("c", None, "c")
 
@@ -57,7 +57,7 @@ def test_activating_another_agent_than_was_requested_wins() -> None:
 def test_clearing_what_is_empty_is_harmless() -> None:
     """03/MH-3 clear on empty is harmless, and so is clearing twice."""
     assert after(Clear()) == after(Clear(), Clear()) == HandoffState()
-    assert after(Activate(agent="a"), Request(agent="b"), Clear(), Clear()) == HandoffState()
+    assert after(Activate(agent="a"), HandoffRequest(agent="b"), Clear(), Clear()) == HandoffState()
 
 
 def test_the_state_is_written_as_the_agents_and_the_way_between_them() -> None:
@@ -74,7 +74,7 @@ def test_the_state_is_written_as_the_agents_and_the_way_between_them() -> None:
 
 def test_the_actions_carry_their_type() -> None:
     """03 §3: `request{agent}`, `activate{agent}`, `clear`."""
-    actions = [Request(agent="a"), Activate(agent="a"), Clear()]
+    actions = [HandoffRequest(agent="a"), Activate(agent="a"), Clear()]
 
     assert [loads(dumps(action)) for action in actions] == [
         {"type": "request", "agent": "a"},
@@ -116,7 +116,9 @@ def test_an_agent_chosen_from_outside_has_it_from_nobody() -> None:
 
 def test_an_agent_that_hands_over_to_itself_stays_where_it_is() -> None:
     """03 §3: its request is done with, and nobody gave it anything."""
-    state = after(Activate(agent="b", by="a"), Request(agent="b"), Activate(agent="b", by="b"))
+    state = after(
+        Activate(agent="b", by="a"), HandoffRequest(agent="b"), Activate(agent="b", by="b")
+    )
 
     assert (state.active_agent, state.requested_agent) == ("b", None)
     assert state.trail == (Handover(by="a"),)

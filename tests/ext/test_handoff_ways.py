@@ -18,7 +18,7 @@ from awaken.domain.inference import StreamResult
 from awaken.domain.lifecycle import NATURAL_END
 from awaken.domain.message import Role
 from awaken.errors import ConfigError
-from awaken.ext.handoff import HANDOFF, Clear, Handoff, HandoffPlugin, Request
+from awaken.ext.handoff import HANDOFF, Clear, Handoff, HandoffPlugin, HandoffRequest
 from awaken.state.runtime_keys import ACTIVE_AGENT
 from awaken.testing import FunctionModel, ScriptedModel, tool_call_response, tool_calls_response
 
@@ -193,7 +193,7 @@ class AtRunEnd:
         registrar.hook(Phase.RUN_END, self._ask)
 
     async def _ask(self, _: PhaseContext) -> Command:
-        return Command().update(HANDOFF, Request(agent=self._agent))
+        return Command().update(HANDOFF, HandoffRequest(agent=self._agent))
 
 
 async def test_a_pending_request_is_fulfilled_when_the_next_run_starts() -> None:

@@ -30,7 +30,7 @@ from awaken.state.key import StateKey
 from awaken.tool import FunctionTool
 from awaken.tool.worker.pool import Pool
 from awaken.tool.worker.target import target_of
-from awaken.tool.worker.wire import Request, Setup
+from awaken.tool.worker.wire import Setup, WorkerRequest
 
 DEADLINE = 20.0
 
@@ -102,7 +102,7 @@ def pool_for(made: FunctionTool[..., Any], pass_env: tuple[str, ...] = (), **opt
 
 
 def request(**values: Any) -> bytes:
-    return pickle.dumps(Request(values, None))
+    return pickle.dumps(WorkerRequest(values, None))
 
 
 def assert_dead(pid: int) -> None:

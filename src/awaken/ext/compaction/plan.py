@@ -19,7 +19,7 @@ OPENING, CLOSING = "<conversation-summary>", "</conversation-summary>"
 LEFT_OUT = "[Earlier messages are left out]"
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class CompactionPlan(msgspec.Struct, frozen=True, kw_only=True):
     """All up to a message is to be summarised: what the summariser reads of it, and how many tokens
     that takes now. `previous` is the summary it begins with, if it does."""
 
@@ -40,7 +40,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return "\n".join(reversed(kept))
 
 
-def plan(messages: Sequence[Message], suffix: int, counter: TokenCounter) -> Plan | None:
+def plan(messages: Sequence[Message], suffix: int, counter: TokenCounter) -> CompactionPlan | None:
     """What to summarise so that the last messages, `suffix` of them, and all since the user's last
     one stay as they are; nothing if that is not worth it."""
     first = 0
@@ -59,7 +59,9 @@ def plan(messages: Sequence[Message], suffix: int, counter: TokenCounter) -> Pla
     lines = tuple(line for message in covered for line in _lines(message))
     if not boundary or tokens < LEAST_TOKENS or not lines:
         return None
-    return Plan(boundary_message_id=boundary, previous=previous, lines=lines, tokens=tokens)
+    return CompactionPlan(
+        boundary_message_id=boundary, previous=previous, lines=lines, tokens=tokens
+    )
 
 
 def safe_boundary(messages: Sequence[Message], start: int, stop: int) -> int | None:

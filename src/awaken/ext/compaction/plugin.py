@@ -19,8 +19,8 @@ from awaken.ext.compaction.state import (
     InFlight,
     Skip,
 )
-from awaken.ext.compaction.summary import Job, Jobs, summarise
 from awaken.plugin.compactor import Compactor, LiveConversation
+from awaken.ext.compaction.summary import Jobs, SummaryJob, summarise
 from awaken.plugin.hook import ConfigSchema
 from awaken.plugin.registrar import Registrar
 
@@ -98,7 +98,7 @@ class CompactionPlugin:
 
     # -- taking in ----------------------------------------------------------------------------
 
-    def _take(self, talk: LiveConversation, job: Job) -> None:
+    def _take(self, talk: LiveConversation, job: SummaryJob) -> None:
         self._jobs.drop(talk.identity.thread_id)
         outcome = job.future.result()
         about = {"boundary_message_id": job.boundary_message_id}
@@ -140,7 +140,7 @@ def _config(talk: LiveConversation) -> CompactionConfig:
         return CompactionConfig()
 
 
-def _mishap(talk: LiveConversation, job: Job, reason: str) -> CompactionMishap:
+def _mishap(talk: LiveConversation, job: SummaryJob, reason: str) -> CompactionMishap:
     return CompactionMishap(
         task_id=job.task_id,
         boundary_message_id=job.boundary_message_id,

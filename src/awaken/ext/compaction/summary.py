@@ -16,8 +16,8 @@ from awaken.domain.inference import InferenceOverride
 from awaken.domain.message import Message, Text
 from awaken.errors import AwakenError, describe
 from awaken.ext.compaction.config import CompactionConfig
-from awaken.ext.compaction.plan import Plan
 from awaken.plugin.compactor import LiveConversation
+from awaken.ext.compaction.plan import CompactionPlan
 
 DEADLINE = 300.0
 """Seconds after which a summary is given up."""
@@ -27,32 +27,32 @@ REMEMBERED = 1000
 log = logging.getLogger("awaken.compaction")
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class SummaryOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """A summary, or why there is none."""
 
     text: str = ""
     error: str | None = None
 
 
-async def summarise(talk: LiveConversation, plan: Plan, config: CompactionConfig) -> Outcome:
+async def summarise(talk: LiveConversation, plan: CompactionPlan, config: CompactionConfig) -> SummaryOutcome:
     """Ask a model for the summary that was planned."""
     try:
         async with asyncio.timeout(DEADLINE):
             answer = await talk.ask(_request(talk, plan, config), config.summary_model)
     except TimeoutError:
-        return Outcome(error=f"there was no summary within {DEADLINE:g} seconds")
+        return SummaryOutcome(error=f"there was no summary within {DEADLINE:g} seconds")
     except AwakenError as error:
-        return Outcome(error=str(error))
+        return SummaryOutcome(error=str(error))
     except BaseException as error:
         if is_ours(error):
             raise
         log.exception("a summary for thread %s failed", talk.identity.thread_id)
-        return Outcome(error=f"{type(error).__name__}: {describe(error)}")
+        return SummaryOutcome(error=f"{type(error).__name__}: {describe(error)}")
     text = answer.text().strip()
-    return Outcome(text=text) if text else Outcome(error="the summary was empty")
+    return SummaryOutcome(text=text) if text else SummaryOutcome(error="the summary was empty")
 
 
-def _request(talk: LiveConversation, plan: Plan, config: CompactionConfig) -> InferenceRequest:
+def _request(talk: LiveConversation, plan: CompactionPlan, config: CompactionConfig) -> InferenceRequest:
     room = (
         talk.policy.max_context_tokens
         - config.summary_max_tokens
@@ -70,7 +70,7 @@ def _request(talk: LiveConversation, plan: Plan, config: CompactionConfig) -> In
     )
 
 
-class Job:
+class SummaryJob:
     """A summary under way, or made; `task_id` is what its thread knows it by.
 
     Of the plan it keeps what is needed to the end: it may be long until somebody asks.
@@ -78,7 +78,9 @@ class Job:
 
     __slots__ = ("boundary_message_id", "future", "task_id", "tokens")
 
-    def __init__(self, task_id: str, plan: Plan, future: asyncio.Future[Outcome]) -> None:
+    def __init__(
+        self, task_id: str, plan: CompactionPlan, future: asyncio.Future[SummaryOutcome]
+    ) -> None:
         self.task_id, self.future = task_id, future
         self.boundary_message_id, self.tokens = plan.boundary_message_id, plan.tokens
 
@@ -94,20 +96,20 @@ class Jobs:
     """The summaries of this process, by thread. They belong to it, not to the runs."""
 
     def __init__(self) -> None:
-        self._jobs: dict[str, Job] = {}
+        self._jobs: dict[str, SummaryJob] = {}
 
-    def start(self, thread_id: str, task_id: str, plan: Plan, work: Work) -> None:
+    def start(self, thread_id: str, task_id: str, plan: CompactionPlan, work: SummaryWork) -> None:
         """Make a summary; one that nobody has asked for since long is forgotten."""
         before = self._jobs.pop(thread_id, None)
         if before is not None and not before.is_lost:
             before.future.cancel()
-        self._jobs[thread_id] = Job(task_id, plan, start_task(work))
+        self._jobs[thread_id] = SummaryJob(task_id, plan, start_task(work))
         if len(self._jobs) > REMEMBERED:
             done = [thread for thread, job in self._jobs.items() if job.future.done()]
             for thread in done[: len(self._jobs) - REMEMBERED]:
                 del self._jobs[thread]
 
-    def find(self, thread_id: str, task_id: str) -> Job | None:
+    def find(self, thread_id: str, task_id: str) -> SummaryJob | None:
         """That summary of a thread, unless nothing will come of it."""
         job = self._jobs.get(thread_id)
         return None if job is None or job.task_id != task_id or job.is_lost else job
@@ -126,4 +128,4 @@ class Jobs:
             await asyncio.wait(futures)
 
 
-Work = Coroutine[Any, Any, Outcome]
+SummaryWork = Coroutine[Any, Any, SummaryOutcome]

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
         HANDOFF_COUNT,
         Activate,
         Clear,
+        HandoffRequest,
         HandoffState,
         Handover,
-        Request,
     )
 
 __all__ = [
@@ -30,10 +30,10 @@ __all__ = [
     "Handoff",
     "HandoffInputPlugin",
     "HandoffPlugin",
+    "HandoffRequest",
     "HandoffState",
     "Handover",
     "InputFilter",
-    "Request",
 ]
 
 __getattr__, __dir__ = lazy_names(
@@ -41,6 +41,6 @@ __getattr__, __dir__ = lazy_names(
     {
         ".input": "HandoffInputPlugin",
         ".plugin": "HANDOFF_TOOL HandoffPlugin",
-        ".state": "HANDOFF HANDOFF_COUNT Activate Clear HandoffState Handover Request",
+        ".state": "HANDOFF HANDOFF_COUNT Activate Clear HandoffState Handover HandoffRequest",
     },
 )

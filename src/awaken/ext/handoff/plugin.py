@@ -11,7 +11,7 @@ from awaken.domain.recovery import ToolEffect
 from awaken.domain.tool import ToolDescriptor, ToolError, ToolResult
 from awaken.errors import ConfigError
 from awaken.ext.handoff.config import MAX_HANDOFFS, Handoff
-from awaken.ext.handoff.state import HANDOFF, HANDOFF_COUNT, Activate, HandoffState, Request
+from awaken.ext.handoff.state import HANDOFF, HANDOFF_COUNT, Activate, HandoffRequest, HandoffState
 from awaken.plugin.context import PhaseContext
 from awaken.plugin.registrar import Registrar
 from awaken.state.command import Command
@@ -154,4 +154,4 @@ class HandoffTool:
         result = ToolResult.success_with_message(
             HANDOFF_TOOL, {"agent": agent}, f"The conversation is handed to {agent}."
         )
-        return ToolOutput(result, Command().update(HANDOFF, Request(agent=agent)))
+        return ToolOutput(result, Command().update(HANDOFF, HandoffRequest(agent=agent)))

@@ -40,7 +40,7 @@ class HandoffState(Value, frozen=True, kw_only=True):
         return self.trail[0].by if self.trail else None
 
 
-class Request(Value, frozen=True, kw_only=True, tag="request", tag_field="type"):
+class HandoffRequest(Value, frozen=True, kw_only=True, tag="request", tag_field="type"):
     """Ask for another agent; a later request replaces an earlier one."""
 
     agent: str
@@ -61,9 +61,9 @@ class Clear(Value, frozen=True, kw_only=True, tag="clear", tag_field="type"):
     """Nobody was asked, nobody took over: the conversation goes back to where it began."""
 
 
-def _apply(state: HandoffState, update: Request | Activate | Clear) -> HandoffState:
+def _apply(state: HandoffState, update: HandoffRequest | Activate | Clear) -> HandoffState:
     match update:
-        case Request(agent=agent):
+        case HandoffRequest(agent=agent):
             return HandoffState(
                 active_agent=state.active_agent, requested_agent=agent, trail=state.trail
             )
@@ -83,7 +83,7 @@ def _trail(state: HandoffState, update: Activate) -> tuple[Handover, ...]:
     return (*state.trail, Handover(by=update.by, since=update.since))
 
 
-HANDOFF: StateKey[HandoffState, Request | Activate | Clear] = StateKey(
+HANDOFF: StateKey[HandoffState, HandoffRequest | Activate | Clear] = StateKey(
     "agent_handoff", initial=HandoffState, apply=_apply, scope=Scope.THREAD
 )
 

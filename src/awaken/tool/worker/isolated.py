@@ -22,9 +22,9 @@ from awaken.tool.worker.target import check, refuse_while_loading, target_of
 from awaken.tool.worker.wire import (
     MAX_FRAME,
     BadFrame,
-    Request,
     Returned,
     Setup,
+    WorkerRequest,
     context_fields,
     read_answer,
 )
@@ -97,7 +97,7 @@ class IsolatedFunction:
         given = {k: v for k, v in values.items() if v is not self._defaults[k]}
         context = None if self._setup.context is None else context_fields(ctx)
         try:
-            request = pickle.dumps(Request(given, context))
+            request = pickle.dumps(WorkerRequest(given, context))
         except Exception as error:
             raise ConfigError(
                 f"tool {self._tool!r}: its arguments cannot be sent to a worker process ({error}): "

@@ -19,7 +19,7 @@ IDLE_SECONDS = 60.0
 _POOLS: dict[Setup, Pool] = {}
 
 
-Outcome = bytes | int | Exception
+CallOutcome = bytes | int | Exception
 """An answer, the status with which the process ended instead, or why none was started."""
 
 
@@ -31,15 +31,15 @@ class _Job:
     def __init__(self, request: bytes, loop: asyncio.AbstractEventLoop) -> None:
         self.request = request
         self.unwanted = False
-        self.done: asyncio.Future[Outcome] = loop.create_future()
+        self.done: asyncio.Future[CallOutcome] = loop.create_future()
         self._loop = loop
 
-    def settle(self, outcome: Outcome) -> None:
+    def settle(self, outcome: CallOutcome) -> None:
         """Tell who waits, from any thread."""
         with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._settle, outcome)
 
-    def _settle(self, outcome: Outcome) -> None:
+    def _settle(self, outcome: CallOutcome) -> None:
         if not self.done.done():
             self.done.set_result(outcome)
 
@@ -67,7 +67,7 @@ class Pool:
         self._waiting: deque[_Job] = deque()
         self._running: dict[_Job, WorkerProcess] = {}
 
-    async def call(self, request: bytes) -> Outcome:
+    async def call(self, request: bytes) -> CallOutcome:
         """The outcome of a request. If this is cancelled, its process is dead when it ends."""
         job = _Job(request, asyncio.get_running_loop())
         self._hand_out(job)
@@ -189,7 +189,7 @@ class _Keeper(threading.Thread):
                 if self._pool.dismiss(self):
                     return None
 
-    def _do(self, job: _Job) -> Outcome:
+    def _do(self, job: _Job) -> CallOutcome:
         process = self._process
         if process is not None and not process.is_alive():
             process.end()

@@ -23,9 +23,9 @@ from awaken.tool.worker.wire import (
     MAX_FRAME,
     READY,
     Raised,
-    Request,
     Returned,
     Setup,
+    WorkerRequest,
     receive,
     send,
 )
@@ -86,7 +86,7 @@ class Worker:
             return dumps(Raised(kind=kind, message=_describe(error), trace=trace))
 
     def _arguments(self, frame: bytes) -> dict[str, Any]:
-        request: Request = pickle.loads(frame)
+        request: WorkerRequest = pickle.loads(frame)
         if self._setup.context is not None and request.context is not None:
             request.values[self._setup.context] = self._context(request.context)
         return request.values

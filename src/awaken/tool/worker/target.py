@@ -22,7 +22,7 @@ _SCRIPT_ELSEWHERE = "__worker_main__"
 _loading = False
 
 
-class Target(NamedTuple):
+class FunctionTarget(NamedTuple):
     """A function's address; `is_main` if its module is the program that was started."""
 
     module: str
@@ -34,7 +34,7 @@ class Target(NamedTuple):
         return f"{self.module}.{self.qualname}"
 
 
-def target_of(fn: Callable[..., Any], tool: str) -> Target:
+def target_of(fn: Callable[..., Any], tool: str) -> FunctionTarget:
     """The address of a function.
 
     Raises:
@@ -50,7 +50,7 @@ def target_of(fn: Callable[..., Any], tool: str) -> Target:
     home = sys.modules.get(module)
     file = getattr(home, "__file__", None)
     if module != _SCRIPT:
-        return Target(module, qualname, file)
+        return FunctionTarget(module, qualname, file)
     if file is None or not Path(file).is_file():
         raise _refused(tool, f"{qualname} is in no file: move it into a module, and import it")
     if "__main__" not in Path(file).read_text(errors="replace"):
@@ -61,10 +61,10 @@ def target_of(fn: Callable[..., Any], tool: str) -> Target:
         )
     spec: ModuleSpec | None = getattr(home, "__spec__", None)
     name = _SCRIPT if spec is None else spec.name
-    return Target(name, qualname, os.path.abspath(file), is_main=True)
+    return FunctionTarget(name, qualname, os.path.abspath(file), is_main=True)
 
 
-def check(target: Target, fn: Callable[..., Any], tool: str) -> None:
+def check(target: FunctionTarget, fn: Callable[..., Any], tool: str) -> None:
     """Make sure that the address leads to the function.
 
     Raises:
@@ -83,7 +83,7 @@ def check(target: Target, fn: Callable[..., Any], tool: str) -> None:
         )
 
 
-def load(target: Target) -> Callable[..., Any]:
+def load(target: FunctionTarget) -> Callable[..., Any]:
     """The function at an address, in a process that has not seen it before.
 
     Raises:
@@ -115,7 +115,7 @@ def refuse_while_loading(tool: str) -> None:
         )
 
 
-def _module(target: Target) -> types.ModuleType:
+def _module(target: FunctionTarget) -> types.ModuleType:
     if target.module != _SCRIPT:
         try:
             spec = find_spec(target.module)

@@ -14,7 +14,7 @@ from awaken.codec import loads
 from awaken.contract.tool import ToolCallContext
 from awaken.domain.tool import ToolErrorKind, ToolResult
 from awaken.domain.value import Value
-from awaken.tool.worker.target import Target
+from awaken.tool.worker.target import FunctionTarget
 
 _HEAD = struct.Struct("!QQ")
 MAX_FRAME = 64 * 1024 * 1024
@@ -28,13 +28,13 @@ class Setup(NamedTuple):
     """The first thing a worker is told; `context` is the parameter that takes one, if any does."""
 
     tool: str
-    target: Target
+    target: FunctionTarget
     context: str | None
     argv: tuple[str, ...]
     pass_env: tuple[str, ...] = ()
 
 
-class Request(NamedTuple):
+class WorkerRequest(NamedTuple):
     """One call: the arguments, and what of its context the function may see if it asks for one."""
 
     values: dict[str, Any]
@@ -74,14 +74,14 @@ class Raised(Value, frozen=True, kw_only=True, tag="raised"):
     trace: str | None = None
 
 
-Answer = Returned | Raised
+WorkerAnswer = Returned | Raised
 
 READY = b"ready"
 """What a worker says when it has found its function; anything else is why it has not."""
 
 
-def read_answer(frame: bytes) -> Answer:
-    answer: Answer = loads(frame, cast("Any", Answer))
+def read_answer(frame: bytes) -> WorkerAnswer:
+    answer: WorkerAnswer = loads(frame, cast("Any", WorkerAnswer))
     return answer
 
 

@@ -44,7 +44,7 @@ from awaken.domain.lifecycle import CANCELLED, NATURAL_END, RunStatus
 from awaken.domain.result import AgentRunResult
 from awaken.errors import RunLeft, StorageError
 from awaken.stores.memory import MemoryStore
-from awaken.testing import FailingStore, Failure
+from awaken.testing import CommitFailure, FailingStore
 
 pytestmark = pytest.mark.anyio
 
@@ -270,7 +270,7 @@ async def test_a_cancelled_run_whose_end_cannot_be_kept_is_aborted_all_the_same(
 ) -> None:
     """design §8: the cancel that waits for it ends it when it is recovered."""
     backend = Endless()
-    failing: Any = FailingStore(store, {2: Failure.REFUSED})
+    failing: Any = FailingStore(store, {2: CommitFailure.REFUSED})
     far = Far(failing, backend)
     far.token.cancel()
 

@@ -56,12 +56,12 @@ from awaken.errors import (
 )
 from awaken.plugin.agent import ResolvedBackendAgent
 from awaken.stores.memory import MemoryStore
-from awaken.testing import FailingStore, Failure
+from awaken.testing import CommitFailure, FailingStore
 
 pytestmark = pytest.mark.anyio
 
 DONE, RUNNING = RunStatus.DONE, RunStatus.RUNNING
-REFUSED = Failure.REFUSED
+REFUSED = CommitFailure.REFUSED
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -388,9 +388,9 @@ async def test_a_run_whose_end_cannot_be_kept_does_not_claim_it(store: Store) ->
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
-@pytest.mark.parametrize("failure", [Failure.LOST, Failure.LANDED])
+@pytest.mark.parametrize("failure", [CommitFailure.LOST, CommitFailure.LANDED])
 async def test_a_commit_whose_answer_is_lost_changes_nothing(
-    store: Store, number: int, failure: Failure
+    store: Store, number: int, failure: CommitFailure
 ) -> None:
     async def work(request: BackendRootRunRequest) -> BackendRunResult:
         await save(request)

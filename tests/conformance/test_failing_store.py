@@ -11,7 +11,7 @@ from awaken.domain.message import Message
 from awaken.domain.run import RunRecord
 from awaken.errors import CommitUnknown, StoreUnavailable
 from awaken.stores.memory import MemoryStore
-from awaken.testing import FailingStore, Failure
+from awaken.testing import CommitFailure, FailingStore
 from awaken.testing.conformance import store_checks
 
 pytestmark = pytest.mark.anyio
@@ -37,7 +37,7 @@ async def texts(store: Store) -> list[str]:
 
 
 async def test_a_refused_commit_was_not_written() -> None:
-    store = FailingStore(MemoryStore(), {2: Failure.REFUSED})
+    store = FailingStore(MemoryStore(), {2: CommitFailure.REFUSED})
     await store.commit(step(1))
 
     with pytest.raises(StoreUnavailable, match="commit 2 was to fail"):
@@ -50,9 +50,11 @@ async def test_a_refused_commit_was_not_written() -> None:
 
 
 @pytest.mark.parametrize(
-    ("failure", "written"), [(Failure.LOST, ["1"]), (Failure.LANDED, ["1", "2"])]
+    ("failure", "written"), [(CommitFailure.LOST, ["1"]), (CommitFailure.LANDED, ["1", "2"])]
 )
-async def test_an_answer_that_was_lost_can_be_settled(failure: Failure, written: list[str]) -> None:
+async def test_an_answer_that_was_lost_can_be_settled(
+    failure: CommitFailure, written: list[str]
+) -> None:
     """04 §4.2: it may be durable; `settle` knows."""
     store = FailingStore(MemoryStore(), {2: failure})
     await store.commit(step(1))
@@ -61,16 +63,16 @@ async def test_an_answer_that_was_lost_can_be_settled(failure: Failure, written:
         await store.commit(step(2))
 
     assert await texts(store) == written
-    assert (await store.find_commit(step(2)) is not None) == (failure is Failure.LANDED)
+    assert (await store.find_commit(step(2)) is not None) == (failure is CommitFailure.LANDED)
 
 
 async def test_a_store_can_stay_broken() -> None:
-    store = FailingStore(MemoryStore(), {}, then=Failure.REFUSED)
+    store = FailingStore(MemoryStore(), {}, then=CommitFailure.REFUSED)
     for _ in range(2):
         with pytest.raises(StoreUnavailable):
             await store.commit(step(1))
 
-    store = FailingStore(MemoryStore(), {2: Failure.LANDED}, then=Failure.REFUSED)
+    store = FailingStore(MemoryStore(), {2: CommitFailure.LANDED}, then=CommitFailure.REFUSED)
     await store.commit(step(1))
     with pytest.raises(CommitUnknown):
         await store.commit(step(2))

@@ -47,7 +47,7 @@ from awaken.state.command import EffectSpec
 from awaken.state.key import StateKey
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel
-from awaken.testing.models import Answer, FunctionAnswer
+from awaken.testing.models import FunctionAnswer, ScriptedAnswer
 
 E = TypeVar("E")
 
@@ -79,7 +79,7 @@ class CheckedModel(FunctionModel):
     """
 
     def __init__(
-        self, *script: Answer | Exception | Callable[[InferenceRequest], FunctionAnswer]
+        self, *script: ScriptedAnswer | Exception | Callable[[InferenceRequest], FunctionAnswer]
     ) -> None:
         super().__init__(self._next, name="checked")
         self.requests: list[list[Message]] = []

@@ -20,7 +20,7 @@ from awaken.errors import StorageError
 from awaken.loop.journal import Journal
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sqlite import SqliteStore
-from awaken.testing import FailingStore, Failure
+from awaken.testing import CommitFailure, FailingStore
 
 pytestmark = pytest.mark.anyio
 
@@ -89,8 +89,8 @@ async def test_a_commit_nobody_waits_for_takes_what_was_there_by_then() -> None:
     await store.close()
 
 
-@pytest.mark.parametrize("failure", [Failure.LANDED, Failure.LOST])
-async def test_a_lost_answer_doubles_nothing(failure: Failure) -> None:
+@pytest.mark.parametrize("failure", [CommitFailure.LANDED, CommitFailure.LOST])
+async def test_a_lost_answer_doubles_nothing(failure: CommitFailure) -> None:
     """04 §4.2."""
     store = await opened(FailingStore(MemoryStore(), {2: failure}))
     journal = new_journal(store)

@@ -39,8 +39,8 @@ from awaken.state.runtime_keys import RUN_LIFECYCLE, Done
 from awaken.state.store import StateStore
 from awaken.stores.memory import MemoryStore
 from awaken.testing import (
+    CommitFailure,
     FailingStore,
-    Failure,
     FakeClock,
     ScriptedModel,
     tool_call_response,
@@ -239,7 +239,7 @@ async def test_a_cancel_is_kept_until_the_run_has_ended() -> None:
     await Stage(agent(), store=store).run()
     record = await Stage(agent(), store=store).record()
     await store.send(ThreadCommand.cancel(THREAD, record.run_id, at_ms=1))
-    failing: Any = FailingStore(store, {1: Failure.LANDED}, then=Failure.REFUSED)
+    failing: Any = FailingStore(store, {1: CommitFailure.LANDED}, then=CommitFailure.REFUSED)
     clock = FakeClock(auto=True)  # the time to wait for a store that is away passes at once
     (run,) = await Stage(agent(), store=failing, clock=clock).runtime.recover()
     with pytest.raises(AwakenError):

@@ -56,7 +56,7 @@ from awaken.errors import (
 from awaken.state.command import EffectSpec, MutationBatch
 from awaken.state.runtime_keys import RUN_LIFECYCLE
 from awaken.stores.memory import MemoryStore
-from awaken.testing import FailingStore, Failure, tool_call_response, tool_calls_response
+from awaken.testing import CommitFailure, FailingStore, tool_call_response, tool_calls_response
 from awaken.testing.models import FunctionAnswer
 
 pytestmark = pytest.mark.anyio
@@ -502,13 +502,13 @@ async def test_a_run_whose_store_failed_goes_on_with_the_next_request(fail_at: i
 # -- answers that get lost --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("failure", [Failure.LANDED, Failure.LOST])
+@pytest.mark.parametrize("failure", [CommitFailure.LANDED, CommitFailure.LOST])
 @pytest.mark.parametrize(
     ("sequential", "lost_at"),
     [(True, n) for n in range(1, COMMITS + 2)] + [(False, n) for n in range(1, COMMITS + 1)],
 )
 async def test_a_lost_answer_is_found_out_and_the_run_goes_on(
-    lost_at: int, sequential: bool, failure: Failure
+    lost_at: int, sequential: bool, failure: CommitFailure
 ) -> None:
     """Design §4, 04 §4.2: what landed is not written again, what did not is; nobody notices."""
     store = FailingStore(MemoryStore(), {lost_at: failure})
@@ -518,7 +518,7 @@ async def test_a_lost_answer_is_found_out_and_the_run_goes_on(
     result = await stage.run()
 
     assert result.termination == NATURAL_END
-    assert store.commits == COMMITS + sequential + (failure is Failure.LOST)
+    assert store.commits == COMMITS + sequential + (failure is CommitFailure.LOST)
     await plain.run()
     assert await stage.texts() == await plain.texts()
     log = await stage.log()
@@ -536,7 +536,7 @@ async def test_a_lost_answer_is_found_out_and_the_run_goes_on(
 
 async def test_a_commit_that_never_lands_is_given_up() -> None:
     """04 §4.2: it is tried a few times, not for ever; then the store has failed."""
-    store = FailingStore(MemoryStore(), {2: Failure.LOST}, then=Failure.LOST)
+    store = FailingStore(MemoryStore(), {2: CommitFailure.LOST}, then=CommitFailure.LOST)
     stage = Stage(Agent("a", model=patient_model(), tools=[look]), store=store)
 
     with pytest.raises(StorageError, match="lost") as caught:
@@ -548,8 +548,8 @@ async def test_a_commit_that_never_lands_is_given_up() -> None:
     assert (await stage.record()).status is RunStatus.RUNNING
 
 
-@pytest.mark.parametrize("failure", [Failure.LANDED, Failure.LOST])
-async def test_nobody_guesses_when_reading_back_fails_too(failure: Failure) -> None:
+@pytest.mark.parametrize("failure", [CommitFailure.LANDED, CommitFailure.LOST])
+async def test_nobody_guesses_when_reading_back_fails_too(failure: CommitFailure) -> None:
     """Design §8: the run claims nothing; the next request goes on from what the store has."""
 
     class Gone(FailingStore):
@@ -564,7 +564,7 @@ async def test_nobody_guesses_when_reading_back_fails_too(failure: Failure) -> N
 
     first = await stage.record()
     assert first.status is RunStatus.RUNNING
-    kept = [Role.USER, Role.ASSISTANT] if failure is Failure.LANDED else [Role.USER]
+    kept = [Role.USER, Role.ASSISTANT] if failure is CommitFailure.LANDED else [Role.USER]
     assert [message.role for message in await stage.log()] == kept
     await assert_usable(stage)
     assert (await stage.record()).run_id == first.run_id

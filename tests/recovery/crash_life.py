@@ -33,9 +33,9 @@ from awaken.domain.message import Message
 from awaken.errors import InvalidResume, ThreadAlreadyRunning
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing.chaos import (
-    Changes,
     KillSwitch,
     Picture,
+    ThreadChanges,
     Witness,
     at_rest,
     open_runs,
@@ -200,7 +200,7 @@ async def _settle(
         goes_on: the user may have more to say, and does not wait for questions nobody answers.
     """
     store = runtime.store
-    changes = Changes(store)
+    changes = ThreadChanges(store)
     while True:
         for recovered in () if by_itself else await runtime.recover():
             with suppress(ThreadAlreadyRunning, InvalidResume):  # another process was quicker

@@ -13,7 +13,7 @@ from awaken.domain.run import RunRecord, RunRequestSnapshot
 from awaken.domain.ticket import Ticket
 from awaken.stores.memory import MemoryStore
 from awaken.testing.chaos import (
-    Changes,
+    ThreadChanges,
     answerable,
     at_rest,
     open_runs,
@@ -114,7 +114,7 @@ async def test_nothing_is_at_rest_as_long_as_somebody_runs() -> None:
 async def test_whoever_waits_for_a_change_looks_up_also_without_one() -> None:
     """What begins meanwhile is not among what it waits for."""
     store = await store_with(run("root"))
-    changes = Changes(store)
+    changes = ThreadChanges(store)
     for _ in range(2):
         await changes.wait(await open_runs(store))
 

@@ -20,7 +20,7 @@ from awaken.ext.background import BackgroundTaskPlugin, drop_live_task, live_tas
 from awaken.runtime import recovery
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock
-from awaken.testing.failing import Failure
+from awaken.testing.failing import CommitFailure
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.anyio
 class FailingTasks(MemoryStore):
     """A store that fails where tasks begin or end, so often."""
 
-    def __init__(self, at: RunStatus, failure: Failure, times: int = 1) -> None:
+    def __init__(self, at: RunStatus, failure: CommitFailure, times: int = 1) -> None:
         super().__init__()
         self._at, self._failure = at, failure
         self.left = times
@@ -38,9 +38,9 @@ class FailingTasks(MemoryStore):
         if not self.left or run is None or not run.is_task or run.status is not self._at:
             return await super().commit(commit)
         self.left -= 1
-        if self._failure is Failure.REFUSED:
+        if self._failure is CommitFailure.REFUSED:
             raise StoreUnavailable("not now")
-        if self._failure is Failure.LANDED:
+        if self._failure is CommitFailure.LANDED:
             await super().commit(commit)
         raise CommitUnknown("the answer was lost")
 
@@ -51,14 +51,16 @@ BEGUN, ENDED = RunStatus.RUNNING, RunStatus.DONE
 @pytest.mark.parametrize(
     ("at", "failure"),
     [
-        (BEGUN, Failure.LOST),
-        (BEGUN, Failure.LANDED),
-        (ENDED, Failure.LOST),
-        (ENDED, Failure.LANDED),
-        (ENDED, Failure.REFUSED),
+        (BEGUN, CommitFailure.LOST),
+        (BEGUN, CommitFailure.LANDED),
+        (ENDED, CommitFailure.LOST),
+        (ENDED, CommitFailure.LANDED),
+        (ENDED, CommitFailure.REFUSED),
     ],
 )
-async def test_a_task_runs_once_and_its_owner_is_told_once(at: RunStatus, failure: Failure) -> None:
+async def test_a_task_runs_once_and_its_owner_is_told_once(
+    at: RunStatus, failure: CommitFailure
+) -> None:
     """An answer that was lost is looked for; what was refused is tried again."""
     yard, store = Yard(), FailingTasks(at, failure)
 
@@ -78,7 +80,7 @@ async def test_a_task_runs_once_and_its_owner_is_told_once(at: RunStatus, failur
 
 async def test_a_task_that_cannot_be_kept_does_not_start() -> None:
     """The model is told; nothing is left behind, and the next task can begin."""
-    yard, store = Yard(), FailingTasks(BEGUN, Failure.REFUSED)
+    yard, store = Yard(), FailingTasks(BEGUN, CommitFailure.REFUSED)
 
     async with Runtime([yard.digger(dig(1), dig(2))], store=store) as runtime:
         await runtime.run("digger", "go", thread=T)
@@ -94,7 +96,7 @@ async def test_a_task_that_cannot_be_kept_does_not_start() -> None:
 
 async def test_an_end_that_a_store_did_not_take_is_kept_later() -> None:
     """03/DB-2: never left `running`: the next look around keeps how it ended, and tells."""
-    yard, store = Yard(), FailingTasks(ENDED, Failure.REFUSED, times=6)
+    yard, store = Yard(), FailingTasks(ENDED, CommitFailure.REFUSED, times=6)
 
     async with Runtime([yard.digger(dig(1))], store=store, clock=FakeClock(auto=True)) as runtime:
         await runtime.run("digger", "go", thread=T)

@@ -3,7 +3,7 @@ a store that fails when told to. What every store must hold is in `awaken.testin
 
 from awaken.stream.split import stream_of
 from awaken.testing.clock import FakeClock
-from awaken.testing.failing import FailingStore, Failure
+from awaken.testing.failing import CommitFailure, FailingStore
 from awaken.testing.models import (
     FunctionModel,
     ScriptedModel,
@@ -15,10 +15,10 @@ from awaken.testing.models import (
 from awaken.testing.tools import CustomCancelTool, EchoTool
 
 __all__ = [
+    "CommitFailure",
     "CustomCancelTool",
     "EchoTool",
     "FailingStore",
-    "Failure",
     "FakeClock",
     "FunctionModel",
     "ScriptedModel",

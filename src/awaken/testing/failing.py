@@ -11,7 +11,7 @@ from awaken.contract.store import Store
 from awaken.errors import CommitUnknown, StoreUnavailable
 
 
-class Failure(StrEnum):
+class CommitFailure(StrEnum):
     """What becomes of a commit.
 
     `refused`: nothing was written, and the writer knows. The other two look alike to the writer,
@@ -33,7 +33,11 @@ class FailingStore(_AnyStore):  # type: ignore[misc]  # it passes for whatever s
     """
 
     def __init__(
-        self, store: Store, failures: Mapping[int, Failure], *, then: Failure | None = None
+        self,
+        store: Store,
+        failures: Mapping[int, CommitFailure],
+        *,
+        then: CommitFailure | None = None,
     ) -> None:
         self._store = store
         self._failures = failures
@@ -48,11 +52,11 @@ class FailingStore(_AnyStore):  # type: ignore[misc]  # it passes for whatever s
         number = self.commits
         is_behind = number > max(self._failures, default=0)
         failure = self._then if is_behind else self._failures.get(number)
-        if failure is Failure.REFUSED:
+        if failure is CommitFailure.REFUSED:
             raise StoreUnavailable(f"commit {number} was to fail")
-        if failure is Failure.LOST:
+        if failure is CommitFailure.LOST:
             raise CommitUnknown(f"commit {number} was to be lost")
         committed = await self._store.commit(commit)
-        if failure is Failure.LANDED:
+        if failure is CommitFailure.LANDED:
             raise CommitUnknown(f"the answer to commit {number} was to be lost")
         return committed

@@ -13,13 +13,13 @@ from awaken.domain.inference import StopReason, StreamResult, TokenUsage
 from awaken.domain.message import Text, ToolCall
 from awaken.stream.split import stream_of
 
-Answer = StreamResult | str | Sequence[LlmStreamEvent]
+ScriptedAnswer = StreamResult | str | Sequence[LlmStreamEvent]
 """A whole answer: a result, its text, or the events themselves."""
 
-Response = Answer | Exception | Sequence[LlmStreamEvent | Exception]
+Response = ScriptedAnswer | Exception | Sequence[LlmStreamEvent | Exception]
 """What a script may hold; an exception among events breaks the stream at its place."""
 
-FunctionAnswer = Answer | Awaitable[Answer] | AsyncIterator[LlmStreamEvent]
+FunctionAnswer = ScriptedAnswer | Awaitable[ScriptedAnswer] | AsyncIterator[LlmStreamEvent]
 
 
 # -- answers ----------------------------------------------------------------------------------
@@ -57,7 +57,7 @@ def _result(
     )
 
 
-def _events_of(answer: Answer, chunk: int | None = None) -> Sequence[LlmStreamEvent]:
+def _events_of(answer: ScriptedAnswer, chunk: int | None = None) -> Sequence[LlmStreamEvent]:
     if isinstance(answer, str):
         answer = text_response(answer)
     return stream_of(answer, chunk) if isinstance(answer, StreamResult) else answer

@@ -22,9 +22,9 @@ from awaken.front.loading import open_model, open_store
 from awaken.plugin.hook import Plugin
 from awaken.plugin.registrar import Registrar
 from awaken.testing.chaos import (
-    Changes,
     KillSwitch,
     NoteKind,
+    ThreadChanges,
     Witness,
     at_rest,
     open_runs,
@@ -74,7 +74,7 @@ async def _carry_out(life: Life, store: Store, agents: Sequence[Agent]) -> None:
     async with Runtime(agents, store=store, recover=False) as runtime:
         if await store.latest_run(THREAD) is None:
             await runtime.run(life.agent, life.prompt, thread=THREAD)
-        changes, answered = Changes(store), 0
+        changes, answered = ThreadChanges(store), 0
         while answered < MOST_QUESTIONS:
             for recovered in await runtime.recover():
                 # Who delivered a message to it, runs it, or has done so.

@@ -10,19 +10,19 @@ anything still moves, `questions` what is asked.
 
 from awaken.testing.chaos.compare import differences
 from awaken.testing.chaos.picture import Picture, picture_of, task_of, whole_picture_of
-from awaken.testing.chaos.rest import Changes, answerable, at_rest, open_runs, questions
+from awaken.testing.chaos.rest import ThreadChanges, answerable, at_rest, open_runs, questions
 from awaken.testing.chaos.review import Damage, damage_between, transcript_faults
 from awaken.testing.chaos.switch import KillSwitch
 from awaken.testing.chaos.watch import watched_model, watched_store, watched_tool
 from awaken.testing.chaos.witness import Note, NoteKind, Witness
 
 __all__ = [
-    "Changes",
     "Damage",
     "KillSwitch",
     "Note",
     "NoteKind",
     "Picture",
+    "ThreadChanges",
     "Witness",
     "answerable",
     "at_rest",

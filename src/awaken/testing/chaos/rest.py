@@ -67,7 +67,7 @@ async def at_rest(store: Store, *, clock: Clock = SYSTEM_CLOCK) -> bool:
     return True
 
 
-class Changes:
+class ThreadChanges:
     """Waits until something in the threads of runs has changed since it was asked last.
 
     It looks up now and then: a thread that begins meanwhile is not among them.

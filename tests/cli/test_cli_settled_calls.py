@@ -7,7 +7,7 @@ import io
 import pytest
 
 from awaken.cli.console import open_console
-from awaken.cli.transcript import Transcript
+from awaken.cli.transcript import TurnPrinter
 from awaken.domain.event import (
     AgentEvent,
     RunEvent,
@@ -45,7 +45,7 @@ def _ended(outcome: ResumedOutcome, reason: str | None) -> ToolCallResumed:
 
 def _shown(*events: RunEvent) -> list[str]:
     file = io.StringIO()
-    transcript = Transcript(open_console(file))
+    transcript = TurnPrinter(open_console(file))
     for event in events:
         transcript.show(event)
     transcript.finish()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 
 from awaken.cli.console import open_console
-from awaken.cli.transcript import Transcript
+from awaken.cli.transcript import TurnPrinter
 from awaken.codec import Json
 from awaken.domain.event import (
     ActivitySnapshot,
@@ -49,7 +49,7 @@ class Reader:
 
     def __init__(self) -> None:
         self.file = io.StringIO()
-        self.transcript = Transcript(open_console(self.file))
+        self.transcript = TurnPrinter(open_console(self.file))
 
     def show(self, *events: AgentEvent, at_ms: int = 0) -> None:
         for event in events:

@@ -15,13 +15,13 @@ from team_kit import write_team
 
 from awaken import Message, Runtime, ToolCallResume
 from awaken.cli.pytest_file import write_test
-from awaken.cli.source import Call, Source, block, quoted
+from awaken.cli.source import Source, SourceCall, block, quoted
 from awaken.codec import loads
 from awaken.contract.threads import Page
 from awaken.domain.lifecycle import NATURAL_END
 from awaken.domain.run import RunRecord
 from awaken.front.replay import Recording, answer
-from awaken.front.replay.parts import Turn
+from awaken.front.replay.parts import RecordedStep
 
 LONG = "A line of some length, to be read.\n" * 200
 
@@ -284,9 +284,11 @@ def test_any_text_is_itself_again(text: str) -> None:
 
 def test_values_are_broken_into_lines_only_where_they_do_not_fit() -> None:
     source = Source()
-    short = source.write({"a": [1, (2,), None], "b": Call("make", "x", y=True)}, before="X = ")
+    short = source.write(
+        {"a": [1, (2,), None], "b": SourceCall("make", "x", y=True)}, before="X = "
+    )
     assert short == 'X = {"a": [1, (2,), None], "b": make("x", y=True)}'
-    long = source.write([Message.user("hello " * 9), Call("make", *range(40))], before="X = ")
+    long = source.write([Message.user("hello " * 9), SourceCall("make", *range(40))], before="X = ")
     assert max(map(len, long.splitlines())) <= 88
     assert source.imports == {"awaken.domain.message": {"Message", "Role", "Text"}}
     assert eval(source.write(["x" * 50, "y" * 50], before="")) == ["x" * 50, "y" * 50]
@@ -299,7 +301,7 @@ def test_a_name_that_is_no_name_does_no_harm() -> None:
         thread_id="t",
         agents=(odd,),
         input=(Message.user("hi"),),
-        turns=(Turn(answer=answer("yes")),),
+        turns=(RecordedStep(answer=answer("yes")),),
         termination=NATURAL_END,
         response="yes",
         steps=1,

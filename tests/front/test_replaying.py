@@ -14,8 +14,8 @@ from awaken.front.replay import (
     Approval,
     Difference,
     RecordedCall,
+    RecordedStep,
     Recording,
-    Turn,
     answer,
     first_difference,
     read_recording,
@@ -99,7 +99,7 @@ def test_what_the_agents_own_code_says_again_is_not_said_twice() -> None:
         thread_id="t",
         agents=("a",),
         input=(Message.user("Go"),),
-        turns=(Turn(answer=answer("no"), news=(again,)), Turn(answer=answer("{}"))),
+        turns=(RecordedStep(answer=answer("no"), news=(again,)), RecordedStep(answer=answer("{}"))),
         termination=NATURAL_END,
     )
     assert was.scene().news == {1: (again,)}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from awaken.cli.conversation import Conversation
 
 
-class Asking:
+class LocalQuestion:
     """A question that is put to somebody here, while somebody elsewhere may answer it."""
 
     def __init__(self, conversation: Conversation, tickets: Sequence[RunWaitingTicket]) -> None:

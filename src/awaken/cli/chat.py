@@ -21,8 +21,8 @@ from awaken.cli.options import open_decider, runs_agents, yes_option
 from awaken.cli.resume import recovered
 from awaken.cli.target import Target, load_target
 from awaken.cli.text import call_words, one_line
-from awaken.cli.transcript import Transcript
 from awaken.control.tasks import start_task
+from awaken.cli.transcript import TurnPrinter
 from awaken.domain.message import Message, Role
 from awaken.ids import UUID7
 
@@ -95,7 +95,7 @@ class Room:
 
     def __init__(self, console: Console, back: WayBack | None) -> None:
         self.console = console
-        self.transcript = Transcript(console, back)
+        self.transcript = TurnPrinter(console, back)
         self._back = back
 
     def welcome(self, conversation: Conversation, words: str) -> None:
@@ -127,7 +127,7 @@ class Room:
                 case _ if line.startswith("/"):
                     self._say(f"{one_line(line)} is no command; /help lists them")
                 case _:
-                    self.transcript = Transcript(self.console, self._back)
+                    self.transcript = TurnPrinter(self.console, self._back)
                     await conversation.turn(line, self.transcript)
                     # From now on whoever spoke last answers: there may have been a hand-over.
                     conversation.agent = None
@@ -164,7 +164,7 @@ class Room:
             with interrupts.calling(lines.interrupt):
                 await conversation.answer(asking, self.transcript)
             return None
-        self.transcript = Transcript(self.console, self._back)
+        self.transcript = TurnPrinter(self.console, self._back)
         await conversation.hear(self.transcript)
         return None
 
@@ -178,7 +178,7 @@ class Room:
             back = f"; to go on: {self._back.resume(conversation.thread)}" if self._back else ""
             self._say(f"background tasks are left: {await tasks.names()}{back}")
             return Exit.DONE
-        self.transcript = Transcript(self.console, self._back)
+        self.transcript = TurnPrinter(self.console, self._back)
         return await conversation.stay(self.transcript)
 
     def _history(self, messages: Sequence[Message]) -> None:

@@ -12,7 +12,7 @@ import msgspec
 
 from awaken.cli.address import WayBack
 from awaken.cli.aio import lone_error
-from awaken.cli.asking import Asking
+from awaken.cli.asking import LocalQuestion
 from awaken.cli.background import LiveTasks, next_news, tickets_of, waiting_run
 from awaken.cli.decider import Decider
 from awaken.cli.exits import Exit, exit_of
@@ -219,7 +219,7 @@ class Conversation:
 
     async def _read(self, events: RunStream, view: View, group: asyncio.TaskGroup) -> None:
         """Show every event; while a run waits, somebody is asked, and may answer elsewhere."""
-        asking: Asking | None = None
+        asking: LocalQuestion | None = None
         left = False
         async for event in events:
             if asking is not None:
@@ -231,7 +231,7 @@ class Conversation:
             elif event.thread_id == self.thread and pauses(event):
                 view.tally.questions = await self._tickets(event.run_id)
                 if not left:
-                    asking = Asking(self, view.tally.questions)
+                    asking = LocalQuestion(self, view.tally.questions)
                     asking.begin(group, view)
         if asking is not None:
             await asking.over(view)

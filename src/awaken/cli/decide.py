@@ -18,7 +18,7 @@ from awaken.cli.lines import Interrupted, Lines, is_terminal
 from awaken.cli.options import print_json, steers
 from awaken.cli.question import Question, line_to_answer, shell_word, visible_line, wants_value
 from awaken.cli.text import ago, call_words, one_line
-from awaken.cli.transcript import Transcript
+from awaken.cli.transcript import TurnPrinter
 from awaken.codec import Json
 from awaken.contract.threads import TicketQuery
 from awaken.domain.run import RunWaitingTicket
@@ -219,7 +219,7 @@ async def _answer(
 
 
 async def _ask(ticket: Ticket, console: Console, reason: str | None) -> ToolCallResume | None:
-    transcript = Transcript(console)
+    transcript = TurnPrinter(console)
     asked = RunWaitingTicket.of(ticket)
     try:
         answer = await AtTerminal(Lines(), lambda: transcript, yes=False).decide(asked)

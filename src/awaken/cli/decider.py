@@ -14,7 +14,7 @@ import msgspec
 from awaken.cli.lines import Interrupted, Lines
 from awaken.cli.question import Question, asks_outcome, wants_value
 from awaken.cli.text import call_words
-from awaken.cli.transcript import Transcript
+from awaken.cli.transcript import TurnPrinter
 from awaken.codec import Json, loads
 from awaken.domain.run import RunWaitingTicket
 from awaken.domain.suspension import ResumeAction, ToolCallResume, ToolCallResumeMode
@@ -81,7 +81,7 @@ class Unattended:
 class AtTerminal:
     """Asks on the terminal; the end of input leaves the call waiting."""
 
-    def __init__(self, lines: Lines, transcript: Callable[[], Transcript], *, yes: bool) -> None:
+    def __init__(self, lines: Lines, transcript: Callable[[], TurnPrinter], *, yes: bool) -> None:
         self.by = user_name()
         self._lines, self._transcript, self._yes = lines, transcript, yes
 

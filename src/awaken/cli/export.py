@@ -16,8 +16,8 @@ from awaken.cli.console import say
 from awaken.cli.desk import Desk, open_desk
 from awaken.cli.exits import Exit, Mistake
 from awaken.cli.options import complain, stdout_for_events, store_option
-from awaken.cli.pytest_file import Cast, Written, folder_from, slug, write_test
-from awaken.cli.target import AnyAgent, load_target
+from awaken.cli.pytest_file import ReplaySetup, Written, folder_from, slug, write_test
+from awaken.cli.target import TargetAgent, load_target
 from awaken.codec import dumps_text
 from awaken.front import Agent
 from awaken.front.replay import Recording, first_difference, read_recording, replay
@@ -134,11 +134,11 @@ async def run_of(desk: Desk, text: str) -> str:
 
 def _cast(
     target: str,
-    agents: Sequence[AnyAgent],
+    agents: Sequence[TargetAgent],
     tools: Literal["recorded", "real"],
     file: Path,
     recording: Recording,
-) -> Cast:
+) -> ReplaySetup:
     ids = [agent.id for agent in agents if isinstance(agent, Agent)]
     if recording.agent not in ids:
         known = ", ".join(ids) or "none that runs here"
@@ -149,8 +149,8 @@ def _cast(
     played = _never_run(agents) if tools == "real" else None
     if where.endswith(".py"):
         path = Path(where)
-        return Cast(path.stem, name, folder_from(file, path.parent), played)
-    return Cast(where, name, _folder_of(where, file), played)
+        return ReplaySetup(path.stem, name, folder_from(file, path.parent), played)
+    return ReplaySetup(where, name, _folder_of(where, file), played)
 
 
 def _folder_of(module: str, test: Path) -> str | None:
@@ -161,7 +161,7 @@ def _folder_of(module: str, test: Path) -> str | None:
     return None
 
 
-def _never_run(agents: Sequence[AnyAgent]) -> Collection[str]:
+def _never_run(agents: Sequence[TargetAgent]) -> Collection[str]:
     """Tools whose calls start another agent or a task: that is no part of the run."""
     specs = [agent.spec for agent in agents if isinstance(agent, Agent)]
     return {
@@ -171,7 +171,7 @@ def _never_run(agents: Sequence[AnyAgent]) -> Collection[str]:
     }
 
 
-async def _check(recording: Recording, agents: Sequence[AnyAgent] | None) -> None:
+async def _check(recording: Recording, agents: Sequence[TargetAgent] | None) -> None:
     """Try what the test will try.
 
     Raises:

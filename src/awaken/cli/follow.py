@@ -10,7 +10,7 @@ from awaken.cli.address import WayBack
 from awaken.cli.children import Children
 from awaken.cli.started import name_of
 from awaken.cli.tally import awaits_tasks
-from awaken.cli.transcript import Transcript
+from awaken.cli.transcript import TurnPrinter
 from awaken.contract.threads import TicketQuery
 from awaken.domain.event import (
     RunEvent,
@@ -39,7 +39,7 @@ def is_over(event: RunEvent) -> bool:
     return is_terminal(event.event) and not pauses(event) and not awaits_tasks(event.event)
 
 
-class Reader:
+class ThreadPrinter:
     """Prints one thread, run after run.
 
     Pieces of text are not kept, so what was said comes from the log: a step's answer is the message
@@ -70,8 +70,8 @@ class Reader:
         self._ahead: list[Message] = []
         self._answer: str | None = None
 
-    def _new_view(self, console: Console) -> Transcript:
-        view = Transcript(console, self._way_back, self._children)
+    def _new_view(self, console: Console) -> TurnPrinter:
+        view = TurnPrinter(console, self._way_back, self._children)
         view.tally.thread = self._thread
         return view
 

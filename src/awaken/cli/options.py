@@ -18,7 +18,7 @@ from awaken.cli.decider import AtTerminal, Decider, Unattended
 from awaken.cli.exits import Exit
 from awaken.cli.lines import Lines, is_terminal
 from awaken.cli.text import one_line
-from awaken.cli.transcript import Transcript
+from awaken.cli.transcript import TurnPrinter
 from awaken.cli.view import JsonLines, View
 
 MOST_LISTED = 1_000
@@ -85,7 +85,7 @@ def open_view(as_json: bool, out: TextIO, way_back: WayBack | None = None) -> Vi
     """A transcript, or lines of JSON."""
     if as_json:
         return JsonLines(out, sys.stderr, way_back)
-    return Transcript(open_console(out), way_back)
+    return TurnPrinter(open_console(out), way_back)
 
 
 def stdout_for_events(as_json: bool) -> AbstractContextManager[object]:
@@ -103,12 +103,12 @@ def open_decider(
         say: where nobody's answers are told; standard error if not given.
     """
 
-    def transcript() -> Transcript:
+    def transcript() -> TurnPrinter:
         shown = view()
-        assert isinstance(shown, Transcript), "questions are asked in transcripts only"
+        assert isinstance(shown, TurnPrinter), "questions are asked in transcripts only"
         return shown
 
-    if isinstance(view(), Transcript) and is_terminal():
+    if isinstance(view(), TurnPrinter) and is_terminal():
         return AtTerminal(lines, transcript, yes=yes)
     why = "--yes" if yes else "no terminal to ask: run it in one, or with --yes"
     return Unattended(approve=yes, why=why, say=say or complain)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from awaken.cli.source import LONGEST, WIDTH, Call, Name, Source, block
+from awaken.cli.source import LONGEST, WIDTH, Source, SourceCall, SourceName, block
 from awaken.codec import Json
 from awaken.domain.inference import StreamResult, TokenUsage
 from awaken.domain.message import ContentBlock, Message, Text
@@ -26,7 +26,7 @@ _PUBLIC = frozenset(
 )
 
 
-class Cast(NamedTuple):
+class ReplaySetup(NamedTuple):
     """Where the user's agents are, and which calls of theirs are played; without `played`, all."""
 
     module: str
@@ -43,7 +43,7 @@ class Written(NamedTuple):
 
 
 def write_test(
-    recording: Recording, cast: Cast | None = None, *, has_neighbours: bool = True
+    recording: Recording, cast: ReplaySetup | None = None, *, has_neighbours: bool = True
 ) -> Written:
     """The test of a recording; the same bytes every time.
 
@@ -56,7 +56,7 @@ def write_test(
 
 
 class _Writer:
-    def __init__(self, recording: Recording, cast: Cast | None, source: Source) -> None:
+    def __init__(self, recording: Recording, cast: ReplaySetup | None, source: Source) -> None:
         self._recording = recording
         self._cast = cast
         self.source = source
@@ -167,7 +167,7 @@ class _Writer:
 
     # -- the data -----------------------------------------------------------------------------
 
-    def _scene(self, scene: Scene) -> Call:
+    def _scene(self, scene: Scene) -> SourceCall:
         use = self.source.use
         calls = scene.calls
         if self._cast is not None and self._cast.played is not None:
@@ -187,7 +187,7 @@ class _Writer:
             "overrides": scene.overrides,
             "frontend_tools": list(scene.frontend_tools),
         }
-        return Call(use(_REPLAY, "Scene"), **{name: it for name, it in given.items() if it})
+        return SourceCall(use(_REPLAY, "Scene"), **{name: it for name, it in given.items() if it})
 
     def _message(self, message: Message) -> object:
         """By the shortest way to make it; as it is if there is none."""
@@ -208,13 +208,13 @@ class _Writer:
             made["tool"] = (result, (message.tool_call_id, text))
         for verb, (candidate, given) in made.items():
             if msgspec.structs.replace(candidate, id=message.id) == message:
-                return Call(f"{self.source.use('awaken', 'Message')}.{verb}", *given)
+                return SourceCall(f"{self.source.use('awaken', 'Message')}.{verb}", *given)
         return message
 
-    def _call(self, made: RecordedCall) -> Call:
+    def _call(self, made: RecordedCall) -> SourceCall:
         named = {"failed": made.failed or None, "data": made.data}
         name = self.source.use(_REPLAY, "RecordedCall")
-        return Call(
+        return SourceCall(
             name,
             made.tool,
             made.arguments,
@@ -222,9 +222,11 @@ class _Writer:
             **{key: value for key, value in named.items() if value is not None},
         )
 
-    def _approval(self, approval: Approval) -> Call:
+    def _approval(self, approval: Approval) -> SourceCall:
         name = self.source.use(_REPLAY, "Approval")
-        return Call(name, approval.tool, approval.arguments, self._decision(approval.decision))
+        return SourceCall(
+            name, approval.tool, approval.arguments, self._decision(approval.decision)
+        )
 
     def _decision(self, decision: ToolCallResume) -> object:
         name = self.source.use("awaken", "ToolCallResume")
@@ -239,7 +241,7 @@ class _Writer:
             verb, first = "approve", (decision.result,) if decision.result is not None else ()
         else:
             return decision
-        return Call(f"{name}.{verb}", *first, **said)
+        return SourceCall(f"{name}.{verb}", *first, **said)
 
     def _answers(self) -> list[object]:
         said = self._recording.answers(own_code=self._cast is not None)
@@ -250,15 +252,15 @@ class _Writer:
 
     def _answer(self, response: Response, failure: str | None, said: StreamResult) -> object:
         if failure is not None:
-            error = Call("RuntimeError", failure)
+            error = SourceCall("RuntimeError", failure)
             if not said.content:
                 return error
-            stream = Call(self.source.use("awaken.testing", "stream_of"), self._said(said))
-            return [Name(f"*{self.source.write(stream)}[:-1]"), error]
+            stream = SourceCall(self.source.use("awaken.testing", "stream_of"), self._said(said))
+            return [SourceName(f"*{self.source.write(stream)}[:-1]"), error]
         assert isinstance(response, StreamResult), "only a failure is anything else"
         return self._said(response)
 
-    def _said(self, said: StreamResult) -> Call:
+    def _said(self, said: StreamResult) -> SourceCall:
         use = self.source.use
         parts: list[object] = [
             part.text if isinstance(part, Text) else part for part in said.content
@@ -266,14 +268,14 @@ class _Writer:
         for made in said.tool_calls:
             named = {"id": made.id, "signature": made.signature}
             parts.append(
-                Call(
+                SourceCall(
                     use(_REPLAY, "call"),
                     made.name,
                     made.arguments,
                     **{name: it for name, it in named.items() if it is not None},
                 )
             )
-        return Call(use(_REPLAY, "answer"), *parts, **_manner(said))
+        return SourceCall(use(_REPLAY, "answer"), *parts, **_manner(said))
 
 
 def _manner(said: StreamResult) -> dict[str, object]:

@@ -27,7 +27,7 @@ from awaken.cli.started import (
 )
 from awaken.cli.tables import LONGEST_FIELD, print_fields, print_table
 from awaken.cli.text import ago, call_words, count, one_line, result_words, seconds
-from awaken.cli.transcript import Transcript
+from awaken.cli.transcript import TurnPrinter
 from awaken.contract.commits import CallEntry, CallPhase, call_key
 from awaken.contract.threads import RunQuery
 from awaken.domain.budget import Amount
@@ -51,7 +51,7 @@ _PHASES = {
 }
 
 
-class Shown(Value, frozen=True, kw_only=True):
+class ShownThread(Value, frozen=True, kw_only=True):
     """What `--json` prints; `runs` are the thread's latest, or the one that was asked for, and
     `started` what they have started, with all beneath it."""
 
@@ -109,7 +109,9 @@ def show(id: str, limit: int, store: str | None, as_json: bool) -> Exit:
 # -- what there is ------------------------------------------------------------------------------
 
 
-async def _gather(desk: Desk, subject: Subject, limit: int) -> tuple[Shown, Sequence[Started]]:
+async def _gather(
+    desk: Desk, subject: Subject, limit: int
+) -> tuple[ShownThread, Sequence[Started]]:
     thread, run = subject.thread, subject.run
     latest = run.run_id if run is not None else thread.open_run_id or thread.latest_run_id
     runs: tuple[RunRecord, ...]
@@ -120,7 +122,7 @@ async def _gather(desk: Desk, subject: Subject, limit: int) -> tuple[Shown, Sequ
         after = max(0, thread.message_count - limit) if limit else 0
         messages = tuple(await desk.store.load_records(thread.id, after=after))
     started = await started_by(desk.store, [run.run_id for run in reversed(runs)])
-    shown = Shown(
+    shown = ShownThread(
         thread=thread,
         runs=runs,
         started=tuple(run for _, run in started),
@@ -151,7 +153,7 @@ async def _messages_of(desk: Desk, run: RunRecord) -> tuple[MessageRecord, ...]:
 # -- for people ---------------------------------------------------------------------------------
 
 
-def _thread(console: Console, shown: Shown, left_behind: frozenset[str], now_ms: int) -> None:
+def _thread(console: Console, shown: ShownThread, left_behind: frozenset[str], now_ms: int) -> None:
     thread = shown.thread
     holds = f"{count(thread.message_count, 'message')}, {count(thread.event_count, 'event')}"
     forked = f"{thread.forked_from} at event {thread.forked_at}" if thread.forked_from else ""
@@ -174,7 +176,7 @@ def _thread(console: Console, shown: Shown, left_behind: frozenset[str], now_ms:
         console.print(Text(words, "dim"))
 
 
-def _lone_task(shown: Shown) -> RunRecord | None:
+def _lone_task(shown: ShownThread) -> RunRecord | None:
     """The task that is all there is in its thread."""
     return shown.runs[0] if len(shown.runs) == 1 and shown.runs[0].is_task else None
 
@@ -222,10 +224,10 @@ def _changes(run: RunRecord) -> str:
     return f"its agent, before it went on: {', '.join(run.agent_changes)}"
 
 
-def _messages(console: Console, shown: Shown) -> None:
+def _messages(console: Console, shown: ShownThread) -> None:
     speakers = {run.run_id: run.agent_id for run in shown.runs}
     names: dict[str, str] = {}
-    transcript = Transcript(console)
+    transcript = TurnPrinter(console)
     if shown.messages and shown.messages[0].seq > 1 and len(shown.runs) != 1:
         console.print(Text(f"\n… {shown.messages[0].seq - 1:,} messages before", "dim"))
     for record in shown.messages:
@@ -233,7 +235,7 @@ def _messages(console: Console, shown: Shown) -> None:
 
 
 def _message(
-    transcript: Transcript, record: MessageRecord, speakers: dict[str, str], names: dict[str, str]
+    transcript: TurnPrinter, record: MessageRecord, speakers: dict[str, str], names: dict[str, str]
 ) -> None:
     """Print one message; `speakers` and `names` (of calls) learn from it."""
     message, run_id = record.message, record.produced_by_run_id or ""
@@ -277,7 +279,7 @@ def _tickets(console: Console, subject: Subject, tickets: Sequence[Ticket], now_
         console.print(f"  {line_to_answer(subject.id, ticket, is_cut=is_cut)}")
 
 
-def _calls(console: Console, shown: Shown) -> None:
+def _calls(console: Console, shown: ShownThread) -> None:
     if not shown.calls:
         return
     # A call that waited before it began has no line with its arguments.

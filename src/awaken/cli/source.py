@@ -15,7 +15,7 @@ LONGEST = 4_000
 _PLAIN = {"\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
-class Call:
+class SourceCall:
     """A call in the source: a name, and what is given to it."""
 
     def __init__(self, name: str, *args: object, **named: object) -> None:
@@ -24,7 +24,7 @@ class Call:
         self.named = named
 
 
-class Name(str):
+class SourceName(str):
     """A name in the source."""
 
 
@@ -70,7 +70,7 @@ class Source:
 
     def _line(self, value: Any) -> str:
         """All of it in one line."""
-        if isinstance(value, Name):
+        if isinstance(value, SourceName):
             return str(value)
         if isinstance(value, str) and not isinstance(value, Enum):
             return self._text(value)
@@ -86,7 +86,7 @@ class Source:
 
     def _parts(self, value: Any) -> tuple[str, list[tuple[str, Any]], str] | None:
         """What a value that can be broken into lines is made of."""
-        if isinstance(value, Call):
+        if isinstance(value, SourceCall):
             named = [(f"{name}=", item) for name, item in value.named.items()]
             return f"{value.name}(", [*(("", item) for item in value.args), *named], ")"
         if isinstance(value, msgspec.Struct):

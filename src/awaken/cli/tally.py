@@ -65,7 +65,7 @@ UNANSWERED = (CallState.DENIED, CallState.EXPIRED, CallState.SUPERSEDED, CallSta
 _OPEN = {CallPhase.INTENT: CallState.RUNNING, CallPhase.SUSPENDED: CallState.WAITING}
 
 
-class Call(msgspec.Struct):
+class CallTally(msgspec.Struct):
     """One call; `began_at_ms` is when it was asked for, or answered if it had to wait."""
 
     id: str
@@ -95,7 +95,7 @@ class Tally:
         self.steps = 0
         self.tokens = 0
         self.cost: float | None = None
-        self.calls: list[Call] = []
+        self.calls: list[CallTally] = []
         self.questions: Sequence[RunWaitingTicket] = ()
         self.thread = ""
         self.agent: str | None = None
@@ -107,24 +107,24 @@ class Tally:
         self._began_at_ms: int | None = None
         self._last_at_ms = 0
         self._paused_at_ms: int | None = None
-        self._by_id: dict[str, Call] = {}
+        self._by_id: dict[str, CallTally] = {}
 
     @property
     def took_ms(self) -> int:
         """From the first event to the last, waiting for people included."""
         return 0 if self._began_at_ms is None else self._last_at_ms - self._began_at_ms
 
-    def call(self, id: str) -> Call | None:
+    def call(self, id: str) -> CallTally | None:
         """The latest call of that id: providers use them again."""
         return self._by_id.get(id)
 
-    def cut_short(self) -> list[Call]:
+    def cut_short(self) -> list[CallTally]:
         """Calls that began and were not allowed to end."""
         # An approved call is on its way as soon as it is approved; it gets no end if cancelled.
         cut = self.in_state(CallState.INTERRUPTED, CallState.UNKNOWN, CallState.RUNNING)
         return [call for call in cut if call.state is not CallState.RUNNING or call.approved]
 
-    def never_begun(self) -> list[Call]:
+    def never_begun(self) -> list[CallTally]:
         """Calls that were asked for and had no effect."""
         open_ = self.in_state(CallState.RUNNING, CallState.WAITING, *UNANSWERED)
         return [call for call in open_ if not call.approved]
@@ -134,7 +134,7 @@ class Tally:
         calls = {call.id for call in self.in_state(CallState.WAITING) if call.answer is None}
         return [ticket for ticket in self.questions if ticket.tool_call_id in calls]
 
-    def in_state(self, *states: CallState) -> list[Call]:
+    def in_state(self, *states: CallState) -> list[CallTally]:
         return [call for call in self.calls if call.state in states]
 
     def is_own(self, told: RunEvent) -> bool:
@@ -154,7 +154,7 @@ class Tally:
         for entry in calls:
             state = _OPEN.get(entry.phase)
             if state is not None:
-                call = Call(entry.call_id, entry.tool_name, entry.arguments, 0, state=state)
+                call = CallTally(entry.call_id, entry.tool_name, entry.arguments, 0, state=state)
                 self.calls.append(call)
                 self._by_id[call.id] = call
         for ticket in tickets:
@@ -218,7 +218,7 @@ class Tally:
 
     def _of_call(self, event: ToolCallReady | ToolCallDone | ToolCallResumed, at_ms: int) -> None:
         if isinstance(event, ToolCallReady):
-            call = Call(event.id, event.name, event.arguments, at_ms)
+            call = CallTally(event.id, event.name, event.arguments, at_ms)
             self.calls.append(call)
             self._by_id[event.id] = call
             return
@@ -254,7 +254,7 @@ def _state_done(event: ToolCallDone) -> CallState:
             return CallState.INTERRUPTED if cut else CallState.FAILED
 
 
-def _state_resumed(event: ToolCallResumed, call: Call) -> CallState:
+def _state_resumed(event: ToolCallResumed, call: CallTally) -> CallState:
     match event.outcome:
         case ResumedOutcome.DENIED:
             return CallState.DENIED

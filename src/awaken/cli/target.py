@@ -22,13 +22,13 @@ from awaken.front.loading import import_from_folder
 
 _EXPECTED = "an Agent, a list of Agents, or a function without arguments that returns a Runtime"
 
-AnyAgent = Agent | RemoteAgent
+TargetAgent = Agent | RemoteAgent
 
 
 class Target:
     """What a user pointed at: agents to run, or a runtime made elsewhere."""
 
-    def __init__(self, name: str, found: Sequence[AnyAgent] | Runtime) -> None:
+    def __init__(self, name: str, found: Sequence[TargetAgent] | Runtime) -> None:
         self.name = name
         self._found = found
 
@@ -77,7 +77,7 @@ class Target:
             )
         return [agent for agent in _all_on(self._found, model) if isinstance(agent, Agent)]
 
-    def everyone(self) -> Sequence[AnyAgent]:
+    def everyone(self) -> Sequence[TargetAgent]:
         """The agents themselves, also those that run elsewhere.
 
         Raises:
@@ -127,7 +127,7 @@ class _OnModel(Agent):
         return self._remodelled
 
 
-def _all_on(agents: Sequence[AnyAgent], model: str | None) -> list[AnyAgent]:
+def _all_on(agents: Sequence[TargetAgent], model: str | None) -> list[TargetAgent]:
     """The agents, those that run here on another model if one is given."""
     if model is None:
         return list(agents)
@@ -197,7 +197,7 @@ def _broken(name: str, error: Exception) -> Mistake:
     return Mistake(f"{name} raised {type(error).__name__} when imported: {text}{place}")
 
 
-def _agents_or_runtime(name: str, value: Any) -> Sequence[AnyAgent] | Runtime:
+def _agents_or_runtime(name: str, value: Any) -> Sequence[TargetAgent] | Runtime:
     # A tool can be called, too, and would do its work here.
     if callable(value) and not hasattr(value, "descriptor"):
         try:
@@ -209,7 +209,7 @@ def _agents_or_runtime(name: str, value: Any) -> Sequence[AnyAgent] | Runtime:
         raise Mistake(f"{name} is async: make it a plain function that returns a Runtime")
     if isinstance(value, Runtime):
         return value
-    agents = [value] if isinstance(value, AnyAgent) else value
+    agents = [value] if isinstance(value, TargetAgent) else value
     if isinstance(agents, list | tuple) and agents and _are_agents(agents):
         return list(agents)
     raise Mistake(f"{name} is {_kind(value)}: point at {_EXPECTED}")
@@ -229,10 +229,10 @@ def _suggestion(module: ModuleType) -> str:
 
 
 def _is_target(value: object) -> bool:
-    if isinstance(value, AnyAgent | Runtime):
+    if isinstance(value, TargetAgent | Runtime):
         return True
     return isinstance(value, list | tuple) and bool(value) and _are_agents(value)
 
 
 def _are_agents(items: Sequence[object]) -> bool:
-    return all(isinstance(item, AnyAgent) for item in items)
+    return all(isinstance(item, TargetAgent) for item in items)

@@ -13,7 +13,7 @@ from rich.text import Text
 from awaken.cli.address import WayBack
 from awaken.cli.children import Children
 from awaken.cli.flow import Flow
-from awaken.cli.tally import UNANSWERED, Call, CallState, Tally, failure_in, result_in
+from awaken.cli.tally import UNANSWERED, CallState, CallTally, Tally, failure_in, result_in
 from awaken.cli.text import LONGEST, call_words, clean, one_line, result_words, seconds
 from awaken.cli.view import afterword, summary
 from awaken.codec import Json
@@ -51,7 +51,7 @@ _MARKS = {
 }
 
 
-class Transcript:
+class TurnPrinter:
     """Prints one turn.
 
     On a terminal there are colours, wrapped text, and a spinner while tools run. Anywhere else it
@@ -220,7 +220,7 @@ class Transcript:
         if self.tally.agent is not None and self._speaker != self.tally.agent:
             self.speaks(self.tally.agent)
 
-    def _ended(self, call: Call, result: Json) -> None:
+    def _ended(self, call: CallTally, result: Json) -> None:
         if self._speaker is None:
             self._header()  # the call was made before this transcript began
         if rest := self._tool_output.pop(call.id, ""):

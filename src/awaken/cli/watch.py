@@ -11,7 +11,7 @@ from awaken.cli.console import open_console, say_json
 from awaken.cli.decide import open_tickets
 from awaken.cli.desk import Desk, Subject, at_desk
 from awaken.cli.exits import Exit, exit_of
-from awaken.cli.follow import Reader, is_over, pauses
+from awaken.cli.follow import ThreadPrinter, is_over, pauses
 from awaken.cli.options import complain, json_option, store_option
 from awaken.cli.question import line_to_answer, shell_word
 from awaken.cli.tree import TreeEvents
@@ -71,7 +71,7 @@ class Watcher:
         self._desk, self._subject = desk, subject
         self._as_json, self._forever = as_json, forever
         self._beneath: set[str] = set()
-        self._reader = Reader(
+        self._reader = ThreadPrinter(
             desk.runtime, subject.thread.id, open_console(sys.stdout), numbered=True
         )
 

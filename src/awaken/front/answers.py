@@ -12,15 +12,15 @@ from awaken.domain.suspension import Decision, ToolCallResume
 from awaken.domain.ticket import AskedCall, Ticket
 from awaken.errors import ConfigError
 
-Target = str | AskedCall
+TicketRef = str | AskedCall
 """A ticket, or its key. Ids of tickets and calls come again with other questions, and are taken
 only with a `ToolCallResume` that has the digest of the question."""
 
 Reply = bool | ToolCallResume
 
 # A mapping's keys are invariant: one of tickets alone is no mapping of targets.
-Answers = (
-    Mapping[Target, Reply]
+AnswersByTicket = (
+    Mapping[TicketRef, Reply]
     | Mapping[str, Reply]
     | Mapping[Ticket, Reply]
     | Mapping[RunWaitingTicket, Reply]
@@ -30,7 +30,7 @@ Answers = (
 OnApproval = Callable[[RunWaitingTicket], Awaitable[Reply] | Reply]
 
 
-def decisions_of(answers: Answers, by: str | None = None) -> tuple[Decision, ...]:
+def decisions_of(answers: AnswersByTicket, by: str | None = None) -> tuple[Decision, ...]:
     """
     Raises:
         ConfigError: a target is neither a ticket nor a text, or an answer is none.

@@ -26,7 +26,7 @@ from awaken.domain.spec import AgentSpec, ModelSpec, RemoteEndpoint
 from awaken.domain.tool import ToolDescriptor
 from awaken.errors import AwakenError, ConfigError
 from awaken.front.agent import Agent, listed
-from awaken.front.answers import Answers, OnApproval, ask, decisions_of
+from awaken.front.answers import AnswersByTicket, OnApproval, ask, decisions_of
 from awaken.front.archive import Archive
 from awaken.front.budgets import checked_budget, checked_overrides
 from awaken.front.build import AnyAgent, Assembly, shapes_of
@@ -219,7 +219,7 @@ class Runtime(Archive):
         input: Input = None,
         *,
         thread: str | None = None,
-        answers: Answers | None = None,
+        answers: AnswersByTicket | None = None,
         on_approval: OnApproval | None = None,
         overrides: InferenceOverride | None = None,
         budget: Budget | None = None,
@@ -255,7 +255,7 @@ class Runtime(Archive):
         input: Input = None,
         *,
         thread: str | None = None,
-        answers: Answers | None = None,
+        answers: AnswersByTicket | None = None,
         on_approval: OnApproval | None = None,
         overrides: InferenceOverride | None = None,
         budget: Budget | None = None,
@@ -346,7 +346,7 @@ class Runtime(Archive):
         agent: str | Agent | RemoteAgent | None,
         input: Input,
         thread: str | None,
-        answers: Answers | None,
+        answers: AnswersByTicket | None,
         overrides: InferenceOverride | None,
         budget: Budget | None,
         frontend_tools: Sequence[ToolDescriptor],
@@ -419,7 +419,7 @@ class Runtime(Archive):
         self._engine.one_loop.bind()
         return await cancel_with_receipt(self._engine, id, deadline)
 
-    async def decide(self, id: str, answers: Answers, *, by: str | None = None) -> bool:
+    async def decide(self, id: str, answers: AnswersByTicket, *, by: str | None = None) -> bool:
         """Answer tickets of a run, all or none: `{ticket: True}`, or by the ticket's key.
 
         The answers are kept first. A run that is live, here or in another process, goes on with

@@ -10,7 +10,7 @@ import msgspec
 from awaken.codec import dumps, loads
 
 
-class Entry(msgspec.Struct, frozen=True):
+class BookEntry(msgspec.Struct, frozen=True):
     """Something that was done, and the key it was asked for by."""
 
     key: str
@@ -25,19 +25,19 @@ class Books:
 
     def enter(self, key: str, what: str) -> None:
         """Do it: from here on, it has happened."""
-        line = dumps(Entry(key, what)) + b"\n"
+        line = dumps(BookEntry(key, what)) + b"\n"
         fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
             os.write(fd, line)
         finally:
             os.close(fd)
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[BookEntry]:
         """Everything that was done, in order."""
         if not self._path.exists():
             return []
-        return [loads(line, Entry) for line in self._path.read_bytes().splitlines()]
+        return [loads(line, BookEntry) for line in self._path.read_bytes().splitlines()]
 
-    def find(self, key: str) -> Entry | None:
+    def find(self, key: str) -> BookEntry | None:
         """What was done by that key, if anything was."""
         return next((entry for entry in self.entries() if entry.key == key), None)

@@ -13,7 +13,7 @@ from rich.text import Text
 from awaken.cli.aio import run_to_exit
 from awaken.cli.conversation import Conversation
 from awaken.cli.decider import Decider, Unattended
-from awaken.cli.demo.books import Books, Entry
+from awaken.cli.demo.books import BookEntry, Books
 from awaken.cli.demo.closing import close
 from awaken.cli.demo.story import PROMPT, Crossing, story_agents
 from awaken.cli.demo.supervise import HOME_OPTION, supervise
@@ -21,7 +21,7 @@ from awaken.cli.exits import Exit
 from awaken.cli.interrupt import Interrupts
 from awaken.cli.lines import Interrupted, Lines, is_terminal
 from awaken.cli.options import json_option, open_decider, open_view, stdout_for_events, yes_option
-from awaken.cli.transcript import Transcript
+from awaken.cli.transcript import TurnPrinter
 from awaken.cli.view import View
 from awaken.contract.commits import CallPhase
 from awaken.front import Runtime
@@ -91,7 +91,7 @@ class Player:
             else:
                 self._open()
                 code = await conversation.turn(PROMPT, self._view)
-            if isinstance(self._view, Transcript) and code is Exit.DONE:
+            if isinstance(self._view, TurnPrinter) and code is Exit.DONE:
                 await close(self._view.console, runtime, THREAD, self._books, killed=self._again)
         return code
 
@@ -102,7 +102,7 @@ class Player:
         return Unattended(approve=True, why=why, say=self._view.note)
 
     def _open(self) -> None:
-        if not isinstance(self._view, Transcript):
+        if not isinstance(self._view, TurnPrinter):
             return
         console = self._view.console
         console.print(Text("awaken demo", "bold"))
@@ -112,7 +112,7 @@ class Player:
 
     # -- the crash ----------------------------------------------------------------------------
 
-    async def _offer_to_die(self, tool: str, entry: Entry) -> None:
+    async def _offer_to_die(self, tool: str, entry: BookEntry) -> None:
         """The world is changed and the call has not ended: die here, if somebody wants that."""
         if self._again:
             return
@@ -129,7 +129,7 @@ class Player:
         os.kill(os.getpid(), signal.SIGKILL)
 
     async def _wants_to_kill(self) -> bool:
-        assert isinstance(self._view, Transcript), "questions are asked in transcripts only"
+        assert isinstance(self._view, TurnPrinter), "questions are asked in transcripts only"
         self._lines.forget_typed()
         self._view.ask(_OFFER.format(pid=os.getpid()))
         try:
@@ -149,7 +149,7 @@ class Player:
         if begun:
             self._view.note(f"begun, with an unknown outcome: {', '.join(begun)}")
 
-    def _found(self, tool: str, entry: Entry) -> None:
+    def _found(self, tool: str, entry: BookEntry) -> None:
         self._view.note(
             f"{tool} finds in the books: {entry.what}. So it is not done again "
             f"(idempotency key {entry.key})"

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 
 import msgspec
 
-from awaken.cli.demo.books import Books, Entry
+from awaken.cli.demo.books import BookEntry, Books
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.codec import Json, dumps_text
 from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop, Usage
@@ -72,8 +72,8 @@ class Crossing(msgspec.Struct, frozen=True):
     books.
     """
 
-    done: Callable[[str, Entry], Awaitable[None]]
-    found: Callable[[str, Entry], None]
+    done: Callable[[str, BookEntry], Awaitable[None]]
+    found: Callable[[str, BookEntry], None]
 
 
 class Shop:
@@ -121,7 +121,7 @@ class Shop:
     async def _change(self, ctx: ToolCallContext, what: str) -> str:
         await self._pause(0.4)
         self._books.enter(ctx.idempotency_key, what)
-        await self._crossing.done(ctx.tool_name, Entry(ctx.idempotency_key, what))
+        await self._crossing.done(ctx.tool_name, BookEntry(ctx.idempotency_key, what))
         await self._pause(0.3)
         return what
 

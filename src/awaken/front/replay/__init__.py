@@ -1,7 +1,7 @@
 """Finished runs as their log has them, run again: the same, or with something changed."""
 
 from awaken.front.replay.compare import Difference, first_difference
-from awaken.front.replay.parts import Approval, RecordedCall, Scene, Turn, answer, call
+from awaken.front.replay.parts import Approval, RecordedCall, RecordedStep, Scene, answer, call
 from awaken.front.replay.play import replay
 from awaken.front.replay.reading import read_recording
 from awaken.front.replay.recording import Recording
@@ -10,9 +10,9 @@ __all__ = [
     "Approval",
     "Difference",
     "RecordedCall",
+    "RecordedStep",
     "Recording",
     "Scene",
-    "Turn",
     "answer",
     "call",
     "first_difference",

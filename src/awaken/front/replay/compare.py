@@ -10,7 +10,7 @@ import msgspec
 from awaken.codec import Json, dumps_text, to_json
 from awaken.domain.lifecycle import TerminationReason
 from awaken.domain.suspension import ResumeAction
-from awaken.front.replay.parts import Approval, Turn
+from awaken.front.replay.parts import Approval, RecordedStep
 from awaken.front.replay.recording import Recording
 
 
@@ -52,7 +52,7 @@ def agent_changes(was: Recording, now: Recording) -> tuple[str, ...]:
     )
 
 
-def _turn(turn: Turn | None, text: bool) -> Iterator[str]:
+def _turn(turn: RecordedStep | None, text: bool) -> Iterator[str]:
     if turn is None:
         return
     said = turn.answer.text()

@@ -54,7 +54,7 @@ class Approval(msgspec.Struct, frozen=True):
     decision: ToolCallResume
 
 
-class Turn(msgspec.Struct, frozen=True, kw_only=True):
+class RecordedStep(msgspec.Struct, frozen=True, kw_only=True):
     """One answer of the model, its calls, and what was said to the agent meanwhile.
 
     With a `failure` the answer, or as much of it as came, ended so.

@@ -36,13 +36,13 @@ THREAD = "replay"
 MODEL = "replayed"
 
 Tools = Literal["recorded", "real"]
-Cast = Agent | Sequence[Agent | RemoteAgent]
+ReplayAgents = Agent | Sequence[Agent | RemoteAgent]
 
 
 async def replay(
     scene: Scene,
     model: str | LlmExecutor,
-    agents: Cast | Callable[[], Cast] | None = None,
+    agents: ReplayAgents | Callable[[], ReplayAgents] | None = None,
     *,
     prompt: str | None = None,
     tools: Tools = "recorded",

@@ -26,7 +26,7 @@ from awaken.domain.suspension import ToolCallResume
 from awaken.domain.tool import ToolResult, ToolStatus
 from awaken.errors import ConfigError, NotFound
 from awaken.ext.handoff.plugin import HANDOFF_TOOL
-from awaken.front.replay.parts import Approval, RecordedCall, Turn
+from awaken.front.replay.parts import Approval, RecordedCall, RecordedStep
 from awaken.front.replay.recording import INFERENCE_FAILED, Recording
 from awaken.front.result import RunResult
 from awaken.loop.infer import CONTINUE
@@ -155,7 +155,9 @@ def _overrides(run: RunRecord) -> InferenceOverride | None:
     return from_json(given, InferenceOverride) if given is not None else None
 
 
-def _agents(run: RunRecord, events: Sequence[RunEvent], turns: Sequence[Turn]) -> tuple[str, ...]:
+def _agents(
+    run: RunRecord, events: Sequence[RunEvent], turns: Sequence[RecordedStep]
+) -> tuple[str, ...]:
     """Who spoke: whoever was asked, and those it was handed to."""
     begun = (event.event for event in events if isinstance(event.event, RunStart))
     identity = next((start.identity for start in begun if start.identity is not None), None)
@@ -232,7 +234,7 @@ class _Reader:
         return list(self._steps.values())
 
     @property
-    def turns(self) -> tuple[Turn, ...]:
+    def turns(self) -> tuple[RecordedStep, ...]:
         return tuple(self._turn(draft) for draft in self._drafts)
 
     def read(self, log: Sequence[MessageRecord]) -> None:
@@ -292,13 +294,13 @@ class _Reader:
             return end.value.removeprefix(INFERENCE_FAILED)
         return None
 
-    def _turn(self, draft: _Draft) -> Turn:
+    def _turn(self, draft: _Draft) -> RecordedStep:
         message = draft.message
         made = (message and message.tool_calls) or ()
         stop = StopReason.TOOL_USE if made else StopReason.END_TURN
         # The model is told of malformed calls, unless they only were too long.
         is_cut_off = draft.cut_off or (draft.is_note and not draft.garbled)
-        return Turn(
+        return RecordedStep(
             answer=StreamResult(
                 content=message.content if message is not None and not draft.is_note else (),
                 tool_calls=made,

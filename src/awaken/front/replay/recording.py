@@ -18,11 +18,11 @@ from awaken.domain.lifecycle import (
 )
 from awaken.domain.message import Message, ToolCall, Visibility
 from awaken.domain.tool import ToolDescriptor
-from awaken.front.replay.parts import Approval, RecordedCall, Scene, Turn
+from awaken.front.replay.parts import Approval, RecordedCall, RecordedStep, Scene
 from awaken.loop.answer import DOES_NOT_FIT
 from awaken.stream.split import stream_of
 
-ScriptedAnswer = StreamResult | Sequence[LlmStreamEvent | Exception]
+RecordedAnswer = StreamResult | Sequence[LlmStreamEvent | Exception]
 """What a `ScriptedModel` is given for one answer."""
 INFERENCE_FAILED = "inference failed: "
 NOT_KEPT = "not_kept"
@@ -42,7 +42,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
     agents: tuple[str, ...]
     input: tuple[Message, ...]
     history: tuple[Message, ...] = ()
-    turns: tuple[Turn, ...] = ()
+    turns: tuple[RecordedStep, ...] = ()
     approvals: tuple[Approval, ...] = ()
     termination: TerminationReason
     response: str = ""
@@ -95,9 +95,9 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
             frontend_tools=self.frontend_tools,
         )
 
-    def answers(self, *, own_code: bool = False) -> list[ScriptedAnswer]:
+    def answers(self, *, own_code: bool = False) -> list[RecordedAnswer]:
         """What the model said, for a `ScriptedModel`."""
-        said: list[ScriptedAnswer] = [self._response(turn) for turn in self.turns]
+        said: list[RecordedAnswer] = [self._response(turn) for turn in self.turns]
         missing = self._missing_call() if own_code and said else None
         if missing is not None:
             said[-1] = msgspec.structs.replace(self.turns[-1].answer, tool_calls=(missing,))
@@ -115,7 +115,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
         return news
 
     @staticmethod
-    def _response(turn: Turn) -> ScriptedAnswer:
+    def _response(turn: RecordedStep) -> RecordedAnswer:
         if turn.failure is None:
             return turn.answer
         return [*stream_of(turn.answer)[:-1], RuntimeError(turn.failure)]

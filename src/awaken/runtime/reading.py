@@ -34,7 +34,7 @@ MOST_LEADING = 8
 """How many messages at a thread's beginning are looked at for system messages that stay."""
 
 
-async def read_thread(
+async def resolve_and_read(
     store: Store, request: RunRequest, resolver: ExecutionResolver
 ) -> tuple[ResolvedExecution, ThreadContext]:
     """The agent that is to speak, and the thread as it wants to see it.

@@ -60,7 +60,7 @@ from awaken.runtime.one_loop import OneLoop
 from awaken.runtime.opening import Opening, local_run, remote_run
 from awaken.runtime.outboxes import Outboxes
 from awaken.runtime.prepare import RunChoice, Sent, as_asked_before, choose_run, take_commands
-from awaken.runtime.reading import read_thread, resolve
+from awaken.runtime.reading import resolve, resolve_and_read
 from awaken.runtime.request import (
     AskAgain,
     CancelFirst,
@@ -381,7 +381,7 @@ class AgentRuntime(LiveControl):
             except DecisionRefused as error:
                 refused = error
         resolver = self._resolver()
-        agent, context = await read_thread(self.store, request, resolver)
+        agent, context = await resolve_and_read(self.store, request, resolver)
         if refused is not None and not _knows_its_questions(agent, request):
             raise InvalidResume(refused) from refused
         choice = await choose_run(request, context, self.store, self.ids)

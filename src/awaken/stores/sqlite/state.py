@@ -23,7 +23,7 @@ _replace = msgspec.structs.replace
 _State = dict[str, msgspec.Raw]
 
 
-class Snapshot(Value, frozen=True, kw_only=True):
+class FoldedState(Value, frozen=True, kw_only=True):
     """The state and ledger of a thread after a commit, as stored.
 
     `runs` has the state of the runs that were open, by primary key. `asked` is the id of the last
@@ -39,7 +39,7 @@ class Snapshot(Value, frozen=True, kw_only=True):
 class Fold:
     """A snapshot to which commits are added, one by one."""
 
-    def __init__(self, base: Snapshot) -> None:
+    def __init__(self, base: FoldedState) -> None:
         self.thread: _State = dict(base.thread)
         self.runs: dict[int, _State] = {run: dict(state) for run, state in base.runs.items()}
         self._asked = base.asked
@@ -62,9 +62,9 @@ class Fold:
             if entry.key.rpartition(":")[0] == self._asked:
                 enter(self._calls, entry)
 
-    def snapshot(self, runs: frozenset[int]) -> Snapshot:
+    def snapshot(self, runs: frozenset[int]) -> FoldedState:
         kept = {run: state for run, state in self.runs.items() if run in runs}
-        return Snapshot(thread=self.thread, runs=kept, asked=self._asked, calls=self.calls)
+        return FoldedState(thread=self.thread, runs=kept, asked=self._asked, calls=self.calls)
 
 
 def enter(ledger: dict[str, CallEntry], entry: CallEntry) -> None:
@@ -77,7 +77,7 @@ def enter(ledger: dict[str, CallEntry], entry: CallEntry) -> None:
 
 def fold_at(db: sqlite3.Connection, thread: int, position: int) -> Fold:
     """The state and ledger of a thread after the commit at `position`."""
-    at, base = next(_snapshots(db, thread, 1, position), (0, Snapshot()))
+    at, base = next(_snapshots(db, thread, 1, position), (0, FoldedState()))
     fold = Fold(base)
     for row in commits(db, thread, at + 1, position):
         if row.run is not None and row.run not in fold.runs:
@@ -121,11 +121,11 @@ def persisted(state: _State) -> PersistedState:
 
 def _snapshots(
     db: sqlite3.Connection, thread: int, first: int, last: int
-) -> Iterator[tuple[int, Snapshot]]:
+) -> Iterator[tuple[int, FoldedState]]:
     """The snapshots from position `last` down to `first`."""
     base = commit_id(thread, 0)
     for id, state in db.execute(queries.SNAPSHOTS, (base + first, base + last)):
-        yield id - base, loads(state, Snapshot)
+        yield id - base, loads(state, FoldedState)
 
 
 def _is_open(db: sqlite3.Connection, run: int) -> bool:

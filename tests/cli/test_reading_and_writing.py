@@ -15,7 +15,7 @@ from awaken.cli.builtin import calculate, count_words
 from awaken.cli.decider import read_approval, read_value
 from awaken.cli.flow import Flow
 from awaken.cli.tables import print_table
-from awaken.cli.text import ago, call_words, clean, one_line, seconds, size
+from awaken.cli.text import ago, call_words, clean, seconds, size, terminal_line
 from awaken.domain.run import RunWaitingTicket
 from awaken.domain.suspension import ResumeAction, ToolCallResumeMode
 from awaken.domain.tool import ToolError
@@ -39,7 +39,7 @@ def test_escape_sequences_are_shown_and_not_obeyed() -> None:
 
 @given(st.text(), st.integers(8, 60))
 def test_one_line_is_one_line_and_not_too_long(text: str, longest: int) -> None:
-    line = one_line(text, longest)
+    line = terminal_line(text, longest)
     assert len(line) <= longest
     assert len(line.splitlines()) <= 1
 

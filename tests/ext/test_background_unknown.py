@@ -22,7 +22,7 @@ from awaken.ext.background import (
     background,
 )
 from awaken.ext.background.records import ORPHANED
-from awaken.tool.answer import WORKER_DIED, cut_short
+from awaken.tool.answer import WORKER_DIED, cut_short_result
 
 pytestmark = pytest.mark.anyio
 
@@ -161,7 +161,7 @@ async def test_so_does_the_death_of_its_worker_process() -> None:
 
     @tool(name="job")
     async def dying() -> ToolOutput:
-        return cut_short("job", ToolError.execution_failed("the worker died"), WORKER_DIED)
+        return cut_short_result("job", ToolError.execution_failed("the worker died"), WORKER_DIED)
 
     await start(bench, dying)
     await bench.ended("bg_0")

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Container, Sequence
 
 from awaken.cli.started import task_title
-from awaken.cli.text import one_line
+from awaken.cli.text import terminal_line
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.background import TaskStatus
 from awaken.domain.event import ActivitySnapshot, RunEvent, RunStart
@@ -100,7 +100,7 @@ class LiveTasks:
 
     async def names(self) -> str:
         """What they are called, or nothing if there are none."""
-        return ", ".join(one_line(task_title(task)) for task in await self.running())
+        return ", ".join(terminal_line(task_title(task)) for task in await self.running())
 
     async def progress(self) -> list[RunEvent]:
         """What tasks have reported since this was asked last, as events of theirs."""

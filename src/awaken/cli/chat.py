@@ -16,12 +16,12 @@ from awaken.cli.console import open_console
 from awaken.cli.conversation import Conversation
 from awaken.cli.exits import Exit
 from awaken.cli.interrupt import Interrupts
-from awaken.cli.lines import Interrupted, Lines, is_terminal
+from awaken.cli.lines import Interrupted, Lines, is_tty
 from awaken.cli.options import open_decider, runs_agents, yes_option
 from awaken.cli.resume import recovered
 from awaken.cli.target import Target, load_target
-from awaken.cli.text import call_words, one_line
 from awaken.control.tasks import start_task
+from awaken.cli.text import call_words, terminal_line
 from awaken.cli.transcript import TurnPrinter
 from awaken.domain.message import Message, Role
 from awaken.ids import UUID7
@@ -99,7 +99,7 @@ class Room:
         self._back = back
 
     def welcome(self, conversation: Conversation, words: str) -> None:
-        agent, thread = one_line(conversation.agent or ""), one_line(conversation.thread)
+        agent, thread = terminal_line(conversation.agent or ""), terminal_line(conversation.thread)
         self._say(f"Talking with {agent} in thread {thread}. /help for help, /quit to leave.")
         if words:
             self._say(words)
@@ -125,7 +125,7 @@ class Room:
                 case "/history":
                     self._history(await conversation.runtime.messages(conversation.thread))
                 case _ if line.startswith("/"):
-                    self._say(f"{one_line(line)} is no command; /help lists them")
+                    self._say(f"{terminal_line(line)} is no command; /help lists them")
                 case _:
                     self.transcript = TurnPrinter(self.console, self._back)
                     await conversation.turn(line, self.transcript)
@@ -138,8 +138,8 @@ class Room:
         self.console.print()
         self.console.print("you › ", style="bold", end="")
         line = await self._line_or_news(conversation)
-        if line is not None and not is_terminal():
-            self.console.print(one_line(line))  # nobody has typed it here, so nobody sees it
+        if line is not None and not is_tty():
+            self.console.print(terminal_line(line))  # nobody has typed it here, so nobody sees it
         return line
 
     async def _line_or_news(self, conversation: Conversation) -> str | None:
@@ -174,7 +174,7 @@ class Room:
         tasks = await conversation.tasks()
         if tasks is None:
             return Exit.DONE
-        if is_terminal():
+        if is_tty():
             back = f"; to go on: {self._back.resume(conversation.thread)}" if self._back else ""
             self._say(f"background tasks are left: {await tasks.names()}{back}")
             return Exit.DONE
@@ -186,7 +186,7 @@ class Room:
             if message.role in (Role.SYSTEM, Role.USER) and not message.is_visible_user():
                 continue  # what the runtime told the model
             who = "you" if message.role is Role.USER else message.role.value
-            if text := one_line(message.text()):
+            if text := terminal_line(message.text()):
                 self._say(f"{who:>9}  {text}")
             for call in message.tool_calls or ():
                 self._say(f"{who:>9}  → {call_words(call.name, call.arguments)}")

@@ -9,7 +9,7 @@ import msgspec
 
 from awaken.cli.exits import ending_words
 from awaken.cli.tally import failure_in, result_in
-from awaken.cli.text import call_words, one_line, result_words
+from awaken.cli.text import call_words, result_words, terminal_line
 from awaken.codec import Json, loads
 from awaken.domain.event import (
     ActivitySnapshot,
@@ -42,7 +42,7 @@ class Child:
     """A run that another one has started, and the tools it has called, by call."""
 
     def __init__(self, name: str, level: int, is_task: bool) -> None:
-        self.name, self.level, self.is_task = one_line(name), level, is_task
+        self.name, self.level, self.is_task = terminal_line(name), level, is_task
         self.tools: dict[str, str] = {}
 
 
@@ -105,12 +105,12 @@ class Children:
             case ActivitySnapshot(content={"message": str(message)}):
                 return Aside("·", child.name, message, child.level)
             case Error(message=message):
-                return Aside("✗", child.name, one_line(message, room(taken)), child.level)
+                return Aside("✗", child.name, terminal_line(message, room(taken)), child.level)
         return None
 
 
 def _ended(child: Child, mark: str, tool: str, said: Json, room: Callable[[int], int]) -> Aside:
-    tool = one_line(tool)
+    tool = terminal_line(tool)
     left = room(len(child.name) + len(tool) + 2 * child.level + 8)
     return Aside(mark, child.name, f"{tool}: {result_words(said, left)}", child.level)
 

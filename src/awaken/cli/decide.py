@@ -14,10 +14,10 @@ from awaken.cli.console import open_console
 from awaken.cli.decider import AtTerminal, approval, read_value, user_name
 from awaken.cli.desk import Desk, Subject, at_desk
 from awaken.cli.exits import Exit, Mistake
-from awaken.cli.lines import Interrupted, Lines, is_terminal
+from awaken.cli.lines import Interrupted, Lines, is_tty
 from awaken.cli.options import print_json, steers
 from awaken.cli.question import Question, line_to_answer, shell_word, visible_line, wants_value
-from awaken.cli.text import ago, call_words, one_line
+from awaken.cli.text import ago, call_words, terminal_line
 from awaken.cli.transcript import TurnPrinter
 from awaken.codec import Json
 from awaken.contract.threads import TicketQuery
@@ -85,7 +85,7 @@ def decide(
             _show(console, ticket, desk.now_ms(), whole=wanted.verdict is not None)
         if wanted.verdict is None and not as_json:
             console.print(Text(f"  {line_to_answer(subject.id, ticket)}", "dim"))
-        answer = await _answer(wanted, ticket, console, ask=is_terminal() and not as_json)
+        answer = await _answer(wanted, ticket, console, ask=is_tty() and not as_json)
         if answer is None:
             console.print(Text("not answered", "dim"))
             return Exit.SUSPENDED
@@ -142,7 +142,7 @@ def _read_words(
         raise Mistake("no leaves nothing to edit and no value to give: leave those options out")
     arguments = None if edit is None else read_value(edit)
     if edit is not None and not isinstance(arguments, dict):
-        raise Mistake(f"--edit takes all arguments as a JSON object, not {one_line(edit)}")
+        raise Mistake(f"--edit takes all arguments as a JSON object, not {terminal_line(edit)}")
     return Wanted(
         target=rest[0] if rest else None,
         verdict=True if edit is not None or value is not None else verdict,
@@ -171,7 +171,7 @@ async def _ticket(desk: Desk, subject: Subject, wanted: Wanted) -> Ticket:
         if (target is None or ticket.answers_to(target)) and digest in (None, ticket.digest)
     ]
     waiting = "; ".join(
-        f"{one_line(t.key)}: {call_words(t.tool_name, t.arguments, 80)}" for t in tickets
+        f"{terminal_line(t.key)}: {call_words(t.tool_name, t.arguments, 80)}" for t in tickets
     )
     if not found:
         named = f"call {target!r}" if digest is None else f"question of digest {digest!r}"
@@ -264,7 +264,7 @@ def _told(
     words = "approved" if answer.action is ResumeAction.RESUME else "denied"
     if answer.mode is not None:
         words += " with other arguments"
-    console.print(Text(f"{words} by {one_line(by)}", "green"))
+    console.print(Text(f"{words} by {terminal_line(by)}", "green"))
     if live:
         console.print("the process that runs it goes on with it")
     else:

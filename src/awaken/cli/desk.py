@@ -11,7 +11,7 @@ from rich.text import Text
 
 from awaken.cli.address import existing_store
 from awaken.cli.exits import WAITS_FOR_TASKS, Exit, Mistake, ending_words
-from awaken.cli.text import one_line
+from awaken.cli.text import terminal_line
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.store import Store
 from awaken.contract.threads import RunQuery, ThreadQuery
@@ -49,7 +49,7 @@ class Subject:
 
     @property
     def words(self) -> str:
-        return one_line(
+        return terminal_line(
             f"thread {self.thread.id}" if self.run is None else f"run {self.run.run_id}"
         )
 
@@ -171,7 +171,7 @@ def standing(run: RunRecord, left_behind: frozenset[str]) -> Text:
     if run.run_id in left_behind:
         return _state(TO_RESUME)
     if run.status is RunStatus.DONE:
-        return _state(one_line(ending_words(run.termination_reason), LONGEST_STATE))
+        return _state(terminal_line(ending_words(run.termination_reason), LONGEST_STATE))
     return _state(WAITS_FOR_TASKS if run.is_background_task_waiting() else run.status.value)
 
 

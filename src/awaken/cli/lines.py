@@ -23,7 +23,7 @@ class Interrupted(Exception):
     """Nobody waits for the line any more."""
 
 
-def is_terminal() -> bool:
+def is_tty() -> bool:
     """Whether there is somebody to ask: both what is typed and what is shown is a terminal's."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 

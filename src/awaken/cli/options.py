@@ -16,8 +16,8 @@ from awaken.cli.address import DEFAULT_STORE, STORE_VARIABLE, WayBack
 from awaken.cli.console import open_console, say, say_json
 from awaken.cli.decider import AtTerminal, Decider, Unattended
 from awaken.cli.exits import Exit
-from awaken.cli.lines import Lines, is_terminal
-from awaken.cli.text import one_line
+from awaken.cli.lines import Lines, is_tty
+from awaken.cli.text import terminal_line
 from awaken.cli.transcript import TurnPrinter
 from awaken.cli.view import JsonLines, View
 
@@ -108,7 +108,7 @@ def open_decider(
         assert isinstance(shown, TurnPrinter), "questions are asked in transcripts only"
         return shown
 
-    if isinstance(view(), TurnPrinter) and is_terminal():
+    if isinstance(view(), TurnPrinter) and is_tty():
         return AtTerminal(lines, transcript, yes=yes)
     why = "--yes" if yes else "no terminal to ask: run it in one, or with --yes"
     return Unattended(approve=yes, why=why, say=say or complain)
@@ -131,4 +131,4 @@ def print_more(console: Console, any_shown: bool, none: str, cursor: str | None)
 
 def complain(text: str) -> None:
     """Say something on standard error."""
-    say(f"awaken: {one_line(text, 1000)}", err=True)
+    say(f"awaken: {terminal_line(text, 1000)}", err=True)

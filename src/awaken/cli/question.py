@@ -10,7 +10,7 @@ import re
 import shlex
 from collections.abc import Iterable
 
-from awaken.cli.text import escaped, one_line
+from awaken.cli.text import escaped, terminal_line
 from awaken.codec import Json, dumps_text
 from awaken.domain.recovery import OUTCOME_UNKNOWN
 from awaken.domain.suspension import ToolCallResumeMode
@@ -141,4 +141,4 @@ def line_to_answer(id: str, ticket: AskedCall, *, is_cut: bool = False) -> str:
 def shell_word(text: str) -> str:
     """An id as it is typed; an id that holds a line's end does not begin another line."""
     word = shlex.quote(text)
-    return word if word.isprintable() else one_line(word)
+    return word if word.isprintable() else terminal_line(word)

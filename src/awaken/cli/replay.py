@@ -20,7 +20,7 @@ from awaken.cli.export import run_of
 from awaken.cli.options import json_value_option, print_json, stdout_for_events, store_option
 from awaken.cli.tables import print_fields, print_table
 from awaken.cli.target import Target, load_target
-from awaken.cli.text import one_line
+from awaken.cli.text import terminal_line
 from awaken.domain.lifecycle import TerminationReason
 from awaken.domain.value import Value
 from awaken.errors import BuildError, ConfigError, ResolveError
@@ -224,7 +224,7 @@ def _diff(difference: Difference) -> Iterator[str]:
     every = max(len(difference.was), len(difference.now))
     changes = difflib.unified_diff(difference.was, difference.now, lineterm="", n=every)
     _, _, _, *shared = changes  # the names of files and the numbers of lines say nothing here
-    lines = [f"{line[0]} {one_line(line[1:], _LONGEST_LINE)}" for line in shared]
+    lines = [f"{line[0]} {terminal_line(line[1:], _LONGEST_LINE)}" for line in shared]
     yield from lines[:MOST_LINES]
     if len(lines) > MOST_LINES:
         yield f"  … {len(lines) - MOST_LINES} lines more: --json has them all"
@@ -245,7 +245,7 @@ def _money(took: Took) -> str:
 
 
 def _ending(took: Took) -> str:
-    return one_line(ending_words(took.ended), 60)
+    return terminal_line(ending_words(took.ended), 60)
 
 
 def _tokens(took: Took) -> str:

@@ -26,7 +26,7 @@ from awaken.cli.started import (
     task_title,
 )
 from awaken.cli.tables import LONGEST_FIELD, print_fields, print_table
-from awaken.cli.text import ago, call_words, count, one_line, result_words, seconds
+from awaken.cli.text import ago, call_words, count, result_words, seconds, terminal_line
 from awaken.cli.transcript import TurnPrinter
 from awaken.contract.commits import CallEntry, CallPhase, call_key
 from awaken.contract.threads import RunQuery
@@ -157,7 +157,7 @@ def _thread(console: Console, shown: ShownThread, left_behind: frozenset[str], n
     thread = shown.thread
     holds = f"{count(thread.message_count, 'message')}, {count(thread.event_count, 'event')}"
     forked = f"{thread.forked_from} at event {thread.forked_at}" if thread.forked_from else ""
-    console.print(Text(one_line(f"thread {thread.id}"), "bold"))
+    console.print(Text(terminal_line(f"thread {thread.id}"), "bold"))
     fields = (
         ("state", thread_standing(thread, left_behind)),
         ("holds", holds),
@@ -253,7 +253,7 @@ def _message(
                     speakers[run_id] = str(call.arguments.get("agent"))
         case Role.TOOL:
             name = names.get(message.tool_call_id or "", "a tool")
-            transcript.remark("←", f"{one_line(name)}: {result_words(text)}")
+            transcript.remark("←", f"{terminal_line(name)}: {result_words(text)}")
         case _:
             pass  # what the runtime told the model is not part of the conversation
 
@@ -307,7 +307,7 @@ def _started(
     console.print()
     rows = [
         (
-            Text("  " * (level - 1) + one_line(name_of(run))),
+            Text("  " * (level - 1) + terminal_line(name_of(run))),
             standing(run, left_behind),
             ago(now_ms, run.created_at * 1_000),
             run.run_id,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from rich.console import Console
 from rich.text import Text
 
-from awaken.cli.text import one_line
+from awaken.cli.text import terminal_line
 
 _GAP = "  "
 _NARROWEST = 12
@@ -51,4 +51,4 @@ def print_fields(console: Console, fields: Iterable[tuple[str, str | Text]]) -> 
 
 
 def _cell(value: str | Text, longest: int = 200) -> Text:
-    return value if isinstance(value, Text) else Text(one_line(value, longest))
+    return value if isinstance(value, Text) else Text(terminal_line(value, longest))

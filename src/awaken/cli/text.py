@@ -44,7 +44,7 @@ def _picture(found: re.Match[str]) -> str:
     return "\u2421" if code == 0x7F else "\ufffd"
 
 
-def one_line(text: str, longest: int = LONGEST) -> str:
+def terminal_line(text: str, longest: int = LONGEST) -> str:
     """`text`, harmless, on one line and not longer than `longest`."""
     # Only the beginning can be seen: a megabyte of tool output need not be cleaned.
     line = " ".join(clean(text[: 4 * longest + 4]).split())
@@ -57,13 +57,13 @@ def call_words(name: str, arguments: Json, longest: int = LONGEST) -> str:
         words = ", ".join(f"{key}={dumps_text(value)}" for key, value in arguments.items())
     else:
         words = "" if arguments is None else dumps_text(arguments)
-    name = one_line(name)
-    return f"{name}({one_line(words, max(8, longest - len(name) - 2))})"
+    name = terminal_line(name)
+    return f"{name}({terminal_line(words, max(8, longest - len(name) - 2))})"
 
 
 def result_words(value: Json, longest: int = LONGEST) -> str:
     """What a call answered: text as it is, anything else as JSON."""
-    return one_line(value if isinstance(value, str) else dumps_text(value), longest)
+    return terminal_line(value if isinstance(value, str) else dumps_text(value), longest)
 
 
 def seconds(ms: int) -> str:

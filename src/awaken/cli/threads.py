@@ -15,7 +15,7 @@ from awaken.cli.options import lists, print_json, print_more
 from awaken.cli.question import shell_word
 from awaken.cli.started import name_of
 from awaken.cli.tables import print_table
-from awaken.cli.text import ago, one_line
+from awaken.cli.text import ago, terminal_line
 from awaken.contract.threads import Page, ThreadQuery
 from awaken.domain.thread import Thread
 
@@ -83,7 +83,7 @@ class Table:
     async def rows(self, thread: Thread, level: int = 0) -> Sequence[Row]:
         rows: list[Row] = [
             (
-                Text(_INDENT * level + one_line(thread.id)),
+                Text(_INDENT * level + terminal_line(thread.id)),
                 thread_standing(thread, self._left_behind),
                 f"{thread.message_count:,}",
                 ago(self._now_ms, thread.updated_at),

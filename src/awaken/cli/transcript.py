@@ -14,7 +14,7 @@ from awaken.cli.address import WayBack
 from awaken.cli.children import Children
 from awaken.cli.flow import Flow
 from awaken.cli.tally import UNANSWERED, CallState, CallTally, Tally, failure_in, result_in
-from awaken.cli.text import LONGEST, call_words, clean, one_line, result_words, seconds
+from awaken.cli.text import LONGEST, call_words, clean, result_words, seconds, terminal_line
 from awaken.cli.view import afterword, summary
 from awaken.codec import Json
 from awaken.domain.event import (
@@ -93,7 +93,7 @@ class TurnPrinter:
         self._spin()
 
     def note(self, text: str) -> None:
-        self._line("!", "yellow", one_line(text, 1000))
+        self._line("!", "yellow", terminal_line(text, 1000))
 
     def ask(self, question: str) -> None:
         """Print a question, and leave the cursor behind it."""
@@ -109,7 +109,7 @@ class TurnPrinter:
         self._rest()
         self._speaker, self._below_calls = name, False
         self._print("")
-        self._print(f"● {one_line(name)}", "bold cyan")
+        self._print(f"● {terminal_line(name)}", "bold cyan")
 
     def said(self, name: str, text: str) -> None:
         """A whole message of `name`'s."""
@@ -152,7 +152,7 @@ class TurnPrinter:
 
     @_show.register
     def _(self, event: StreamReset) -> None:
-        self._line("↺", "yellow", f"the model starts over: {one_line(event.reason)}")
+        self._line("↺", "yellow", f"the model starts over: {terminal_line(event.reason)}")
 
     @_show.register
     def _(self, event: ToolCallReady) -> None:
@@ -161,7 +161,9 @@ class TurnPrinter:
 
     @_show.register
     def _(self, event: ToolCallCancel) -> None:
-        self._line("✗", "yellow", f"{one_line(event.name)} was dropped: {one_line(event.reason)}")
+        self._line(
+            "✗", "yellow", f"{terminal_line(event.name)} was dropped: {terminal_line(event.reason)}"
+        )
 
     @_show.register
     def _(self, event: ToolCallStreamDelta) -> None:
@@ -230,26 +232,30 @@ class TurnPrinter:
         room = self._room(len(took) + len(call.name) + 8)
         match call.state:
             case CallState.WAITING:
-                return self._line(mark, style, f"{one_line(call.name)} waits for an answer")
+                return self._line(mark, style, f"{terminal_line(call.name)} waits for an answer")
             case CallState.DENIED:
                 reason = call.answer.reason if call.answer is not None else result
-                words = f"was denied: {one_line(str(reason), room)}" if reason else "was denied"
-                return self._line(mark, style, f"{one_line(call.name)} {words}")
+                words = (
+                    f"was denied: {terminal_line(str(reason), room)}" if reason else "was denied"
+                )
+                return self._line(mark, style, f"{terminal_line(call.name)} {words}")
             case CallState.EXPIRED | CallState.SUPERSEDED | CallState.CANCELLED:
-                words = f"{one_line(call.name)} was given up: {one_line(str(result), room)}"
+                words = (
+                    f"{terminal_line(call.name)} was given up: {terminal_line(str(result), room)}"
+                )
                 return self._line(mark, style, words)
             case CallState.INTERRUPTED:
-                words = f"{one_line(call.name)} was interrupted"
+                words = f"{terminal_line(call.name)} was interrupted"
             case CallState.UNKNOWN:
-                words = f"{one_line(call.name)} was interrupted, with an unknown outcome"
+                words = f"{terminal_line(call.name)} was interrupted, with an unknown outcome"
             case _:
-                words = f"{one_line(call.name)}: {result_words(result, room)}"
+                words = f"{terminal_line(call.name)}: {result_words(result, room)}"
         self._line(mark, style, words, took)
 
     def _detail(self, mark: str, name: str, text: str, level: int = 1) -> None:
         self._rest()
         margin = _INDENT * (level + 1)
-        words = one_line(f"{name}: {text}", self._room(len(margin) + 2))
+        words = terminal_line(f"{name}: {text}", self._room(len(margin) + 2))
         self._print(f"{margin}{mark} {words}", "dim")
 
     def _line(self, mark: str, style: str, words: str, took: str = "") -> None:
@@ -278,7 +284,7 @@ class TurnPrinter:
 
     def _spin(self) -> None:
         """Show what is under way while nothing else moves."""
-        names = [one_line(call.name, 24) for call in self.tally.in_state(CallState.RUNNING)]
+        names = [terminal_line(call.name, 24) for call in self.tally.in_state(CallState.RUNNING)]
         if self._watched and names and self._flow is None and self._spinner is None:
             words = Text(", ".join(names[:4]) + (", …" if len(names) > 4 else ""), "dim")
             spinner = Padding(Spinner("dots", words, style="cyan"), (0, 0, 0, 2), expand=False)

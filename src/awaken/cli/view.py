@@ -7,7 +7,7 @@ from typing import Protocol, TextIO
 from awaken.cli.address import WayBack
 from awaken.cli.exits import WAITS_FOR_TASKS, ending_words
 from awaken.cli.tally import CallState, Tally
-from awaken.cli.text import count, json_text, one_line, seconds
+from awaken.cli.text import count, json_text, seconds, terminal_line
 from awaken.domain.event import RunEvent
 from awaken.domain.lifecycle import CancelledEnd, Suspended
 from awaken.domain.run import RunWaitingTicket
@@ -51,7 +51,7 @@ class JsonLines:
         self.tally.decided(ticket.tool_call_id, answer, ticket.asker)
 
     def note(self, text: str) -> None:
-        self._err.write(f"awaken: {one_line(text, 1000)}\n")
+        self._err.write(f"awaken: {terminal_line(text, 1000)}\n")
         self._err.flush()
 
     def finish(self) -> None:
@@ -64,7 +64,7 @@ def summary(tally: Tally, way_back: WayBack | None) -> str:
     """How a turn ended and what it took, in one line."""
     ending = WAITS_FOR_TASKS if tally.awaits_tasks else ending_words(tally.ending)
     parts = [
-        one_line(ending, 400),
+        terminal_line(ending, 400),
         count(tally.steps, "step"),
         count(tally.tokens, "token"),
         seconds(tally.took_ms),
@@ -75,7 +75,7 @@ def summary(tally: Tally, way_back: WayBack | None) -> str:
     if tally.waited_ms >= 100:
         parts[-1] += f", {seconds(tally.waited_ms)} of it waiting for an answer"
     if way_back is not None and way_back.new_thread:
-        parts.append(f"thread {one_line(tally.thread)}")
+        parts.append(f"thread {terminal_line(tally.thread)}")
     return " · ".join(parts)
 
 
@@ -85,8 +85,10 @@ def afterword(tally: Tally, way_back: WayBack | None) -> list[str]:
         case CancelledEnd():
             return [_what_was_done(tally)]
         case Suspended():
-            waiting = ", ".join(one_line(call.name) for call in tally.in_state(CallState.WAITING))
-            lines = [f"still waits for an answer: {waiting} (thread {one_line(tally.thread)})"]
+            waiting = ", ".join(
+                terminal_line(call.name) for call in tally.in_state(CallState.WAITING)
+            )
+            lines = [f"still waits for an answer: {waiting} (thread {terminal_line(tally.thread)})"]
             if way_back is not None:
                 open_ = tally.open_questions()
                 lines += [f"to answer:  {way_back.decide(tally.thread, one)}" for one in open_]
@@ -98,7 +100,7 @@ def afterword(tally: Tally, way_back: WayBack | None) -> list[str]:
 def _what_was_done(tally: Tally) -> str:
     """What a cancelled turn leaves behind: which calls took effect, and which did not."""
     parts = [
-        f"{label}: {', '.join(one_line(call.name) for call in calls)}"
+        f"{label}: {', '.join(terminal_line(call.name) for call in calls)}"
         for label, calls in (
             ("finished", tally.in_state(CallState.DONE, CallState.FAILED)),
             ("interrupted", tally.cut_short()),

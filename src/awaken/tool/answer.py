@@ -44,7 +44,7 @@ def to_output(tool: str, value: Any) -> ToolOutput:
     return ToolOutput(ToolResult(tool_name=tool, status=_SUCCESS, data=data, message=message))
 
 
-def cut_short(tool: str, error: ToolError, mark: str) -> ToolOutput:
+def cut_short_result(tool: str, error: ToolError, mark: str) -> ToolOutput:
     """The output of a call that was ended before it had answered."""
     return ToolOutput(
         ToolResult(

@@ -16,7 +16,7 @@ from awaken.domain.message import ToolCall
 from awaken.domain.schema import as_object, check_arguments
 from awaken.domain.tool import ToolError, ToolErrorKind, ToolResult
 from awaken.errors import RunLeft
-from awaken.tool.answer import TIMED_OUT, cut_short
+from awaken.tool.answer import TIMED_OUT, cut_short_result
 from awaken.tool.frontend import FrontEndTool
 from awaken.tool.function import FunctionTool
 from awaken.tool.threads import NotStarted
@@ -183,7 +183,7 @@ def _accepted(name: str, output: object) -> ToolOutput:
 
 def _failed(name: str, error: ToolError) -> ToolOutput:
     if error.kind is ToolErrorKind.TIMEOUT:
-        return cut_short(name, error, TIMED_OUT)
+        return cut_short_result(name, error, TIMED_OUT)
     return ToolOutput(ToolResult.error(name, clean_text(str(error))))
 
 

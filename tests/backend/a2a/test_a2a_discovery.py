@@ -12,7 +12,7 @@ import pytest
 from a2a_harness import TOKEN, RunningAgent, backend_for, endpoint, root, running_agent
 
 from awaken.backend.a2a import A2aBackendFactory, RemoteSource, discover
-from awaken.backend.a2a.card import agent_of
+from awaken.backend.a2a.card import agent_on_card
 from awaken.backend.a2a.config import read_config
 from awaken.codec import dumps
 from awaken.domain.spec import RemoteEndpoint
@@ -156,7 +156,7 @@ def interface(binding: str, version: str = "1.0", **fields: str) -> dict[str, st
 
 def found(*interfaces: dict[str, str], base: RemoteSource | None = None, **card: Any) -> Any:
     body = {"name": "N", "supportedInterfaces": list(interfaces), **card}
-    return agent_of(base or source("https://agents.example"), dumps(body))
+    return agent_on_card(base or source("https://agents.example"), dumps(body))
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_what_is_offered_instead_is_listed() -> None:
         found(interface("GRPC"), interface("SOAP", "2"))
     old = dumps({"name": "N", "url": "https://x.example", "protocolVersion": "0.3.0"})
     with pytest.raises(DiscoveryFailed, match=r"offers JSONRPC 0.3.0; needed"):
-        agent_of(source("https://agents.example"), old)
+        agent_on_card(source("https://agents.example"), old)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from a2a_harness import TOKEN, Kept, Sink, backend_for, endpoint, root
 from test_a2a_floods import WORKING, Json, talker
 
 from awaken.backend.a2a import RemoteSource
-from awaken.backend.a2a.card import agent_of
+from awaken.backend.a2a.card import agent_on_card
 from awaken.backend.a2a.config import read_config
 from awaken.codec import dumps, dumps_text, loads
 from awaken.contract.backend import RemoteError
@@ -26,7 +26,7 @@ def found(base: str = "https://agents.example", auth: Any = None, **card: Any) -
     interface = {"protocolBinding": "HTTP+JSON", "protocolVersion": "1.0"}
     offered = {**interface, "url": card.pop("url", "https://a.example"), **card.pop("more", {})}
     source = RemoteSource(name="lab", endpoint=endpoint(base, **({"auth": auth} if auth else {})))
-    return agent_of(source, dumps({"name": "N", "supportedInterfaces": [offered], **card}))
+    return agent_on_card(source, dumps({"name": "N", "supportedInterfaces": [offered], **card}))
 
 
 # -- cards ------------------------------------------------------------------------------------

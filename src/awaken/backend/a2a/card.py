@@ -38,7 +38,7 @@ async def fetch_agent(source: RemoteSource) -> AgentSpec:
         raise _failed(source, f"no answer within {source.timeout * 1000:.0f} ms") from None
     except ExecutionBackendError as error:
         raise _failed(source, error.message) from error
-    return agent_of(source, body)
+    return agent_on_card(source, body)
 
 
 async def _fetch(source: RemoteSource, config: A2aConfig) -> bytes:
@@ -53,7 +53,7 @@ async def _fetch(source: RemoteSource, config: A2aConfig) -> bytes:
         return await answer.read()
 
 
-def agent_of(source: RemoteSource, body: bytes) -> AgentSpec:
+def agent_on_card(source: RemoteSource, body: bytes) -> AgentSpec:
     """The agent a card describes, reached as the source says.
 
     Raises:

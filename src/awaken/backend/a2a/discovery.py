@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from awaken.backend.a2a.extra import load
+from awaken.backend.a2a.extra import load_a2a
 from awaken.domain.spec import AgentSpec, RemoteEndpoint
 from awaken.domain.value import Value
 
@@ -40,7 +40,7 @@ async def discover(source: RemoteSource) -> AgentSpec:
         DiscoveryFailed: there is no card that could be used; the text says why.
         ExecutionBackendFactoryError: the source's endpoint cannot work, or the extra is missing.
     """
-    fetch: Callable[[RemoteSource], Awaitable[AgentSpec]] = load(
+    fetch: Callable[[RemoteSource], Awaitable[AgentSpec]] = load_a2a(
         "awaken.backend.a2a.card", "fetch_agent"
     )
     return await fetch(source)

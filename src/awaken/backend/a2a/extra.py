@@ -8,7 +8,7 @@ from typing import Any
 from awaken.contract.backend import ExecutionBackendFactoryError
 
 
-def load(module: str, name: str) -> Any:
+def load_a2a(module: str, name: str) -> Any:
     """One name of a module that stands on the protocol's SDK.
 
     Raises:

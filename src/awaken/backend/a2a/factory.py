@@ -6,7 +6,7 @@ What speaks the protocol needs the extra `a2a` and is loaded when a backend is b
 from __future__ import annotations
 
 from awaken.backend.a2a.config import BACKEND, read_config
-from awaken.backend.a2a.extra import load
+from awaken.backend.a2a.extra import load_a2a
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.backend import ExecutionBackend
 from awaken.domain.spec import RemoteEndpoint
@@ -36,6 +36,6 @@ class A2aBackendFactory:
             ExecutionBackendFactoryError: the endpoint cannot work, or the extra is missing.
         """
         config = read_config(endpoint)
-        make = load("awaken.backend.a2a.backend", "A2aBackend")
+        make = load_a2a("awaken.backend.a2a.backend", "A2aBackend")
         backend: ExecutionBackend = make(config, clock=self._clock, ids=self._ids)
         return backend

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from awaken.cli.chaos.trial import Trial
 from awaken.cli.tables import print_table
-from awaken.cli.text import count, one_line
+from awaken.cli.text import count, terminal_line
 from awaken.contract.commits import CallEntry, CallPhase
 from awaken.contract.tool import Tool, traits_of
 from awaken.domain.lifecycle import Failed
@@ -190,7 +190,7 @@ def print_report(console: Console, report: Report) -> None:
             console.print(Text("  · ").append(tool.name, "bold").append(f" {remark}"))
     wrong = [*report.troubles, *report.damage.sentences()]
     for text in wrong[:MOST_SHOWN]:
-        console.print(Text("  ✗ ", "red").append(one_line(text, 400)))
+        console.print(Text("  ✗ ", "red").append(terminal_line(text, 400)))
     if len(wrong) > MOST_SHOWN:
         console.print(Text(f"  … and {len(wrong) - MOST_SHOWN:,} more; --json has all of them"))
     damage = report.damage

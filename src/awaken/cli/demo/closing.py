@@ -29,7 +29,7 @@ NEXT = (
 )
 
 
-async def close(
+async def print_closing(
     console: Console, runtime: Runtime, thread: str, books: Books, *, killed: bool
 ) -> None:
     """Say what was just shown, and what to try next."""

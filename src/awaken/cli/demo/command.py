@@ -14,12 +14,12 @@ from awaken.cli.aio import run_to_exit
 from awaken.cli.conversation import Conversation
 from awaken.cli.decider import Decider, Unattended
 from awaken.cli.demo.books import BookEntry, Books
-from awaken.cli.demo.closing import close
+from awaken.cli.demo.closing import print_closing
 from awaken.cli.demo.story import PROMPT, Crossing, story_agents
-from awaken.cli.demo.supervise import HOME_OPTION, supervise
+from awaken.cli.demo.supervise import HOME_OPTION, run_demo
 from awaken.cli.exits import Exit
 from awaken.cli.interrupt import Interrupts
-from awaken.cli.lines import Interrupted, Lines, is_terminal
+from awaken.cli.lines import Interrupted, Lines, is_tty
 from awaken.cli.options import json_option, open_decider, open_view, stdout_for_events, yes_option
 from awaken.cli.transcript import TurnPrinter
 from awaken.cli.view import View
@@ -45,7 +45,7 @@ def demo(yes: bool, as_json: bool, fast: bool, home: Path | None) -> Exit:
     """
     if home is None:
         given = (("--yes", yes), ("--json", as_json), ("--fast", fast))
-        return supervise([name for name, is_set in given if is_set], as_json=as_json)
+        return run_demo([name for name, is_set in given if is_set], as_json=as_json)
     out = sys.stdout
     with stdout_for_events(as_json):
 
@@ -65,7 +65,7 @@ class Player:
         self._home, self._view, self._interrupts = home, view, interrupts
         self._lines = Lines()
         self._books = Books(home / "books.jsonl")
-        self._attended = is_terminal() and not as_json
+        self._attended = is_tty() and not as_json
         self._yes, self._as_json = yes, as_json
         self._again = False
 
@@ -92,7 +92,9 @@ class Player:
                 self._open()
                 code = await conversation.turn(PROMPT, self._view)
             if isinstance(self._view, TurnPrinter) and code is Exit.DONE:
-                await close(self._view.console, runtime, THREAD, self._books, killed=self._again)
+                await print_closing(
+                    self._view.console, runtime, THREAD, self._books, killed=self._again
+                )
         return code
 
     def _decider(self) -> Decider:

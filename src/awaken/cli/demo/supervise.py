@@ -21,7 +21,7 @@ MOST_LIVES = 10
 HOME_OPTION = "--home"
 
 
-def supervise(options: Sequence[str], *, as_json: bool) -> Exit:
+def run_demo(options: Sequence[str], *, as_json: bool) -> Exit:
     """Play the demo in a process of its own, which may be killed and goes on in the next one."""
     with TemporaryDirectory(prefix="awaken-demo-") as home, _not_interrupted():
         for _ in range(MOST_LIVES):

@@ -14,7 +14,7 @@ from awaken.contract.tool import ToolCallContext, ToolOutput
 from awaken.control.child_process import how_it_ended
 from awaken.domain.tool import ToolError
 from awaken.errors import ConfigError
-from awaken.tool.answer import WORKER_DIED, cut_short
+from awaken.tool.answer import WORKER_DIED, cut_short_result
 from awaken.tool.signature import Signature
 from awaken.tool.worker.pool import Pool, pool_of
 from awaken.tool.worker.process import check_system
@@ -72,7 +72,7 @@ class IsolatedFunction:
             how = how_it_ended(outcome) if isinstance(outcome, int) else f"was ended: {outcome}"
             why = f"the worker process {how}"
             _log.error("tool %r failed in call %r: %s", self._tool, ctx.call_id, why)
-            return cut_short(self._tool, ToolError.execution_failed(why), WORKER_DIED)
+            return cut_short_result(self._tool, ToolError.execution_failed(why), WORKER_DIED)
         try:
             answer = read_answer(outcome)
         except msgspec.DecodeError as error:

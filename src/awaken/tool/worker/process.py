@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from awaken.control.child_process import FORK_LOCK, ChildProcess, how_it_ended, inherited
 from awaken.errors import ConfigError
-from awaken.tool.worker.wire import READY, BadFrame, Setup, receive_answer, send
+from awaken.tool.worker.wire import READY, BadFrame, Setup, receive_answer, send_frame
 
 GRACE = 2.0
 """Seconds a worker without work has for its exit handlers."""
@@ -81,7 +81,7 @@ class WorkerProcess:
         said, wrong = None, ""
         try:
             self._channel.settimeout(_START_SECONDS)
-            send(self._channel, pickle.dumps(self._setup), 0)
+            send_frame(self._channel, pickle.dumps(self._setup), 0)
             said = receive_answer(self._channel, 0)
             self._channel.settimeout(None)
         except BadFrame as error:
@@ -118,7 +118,7 @@ class WorkerProcess:
         """
         self._calls += 1
         try:
-            send(self._channel, request, self._calls)
+            send_frame(self._channel, request, self._calls)
             return receive_answer(self._channel, self._calls)
         except BadFrame:
             raise

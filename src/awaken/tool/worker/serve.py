@@ -18,7 +18,7 @@ from awaken.domain.tool import ToolError, ToolErrorKind, ToolResult
 from awaken.errors import ConfigError
 from awaken.tool.answer import to_output
 from awaken.tool.worker.lifeline import hold
-from awaken.tool.worker.target import load
+from awaken.tool.worker.target import load_function
 from awaken.tool.worker.wire import (
     MAX_FRAME,
     READY,
@@ -26,8 +26,8 @@ from awaken.tool.worker.wire import (
     Returned,
     Setup,
     WorkerRequest,
-    receive,
-    send,
+    receive_frame,
+    send_frame,
 )
 
 
@@ -41,14 +41,14 @@ def main(inherited: int) -> None:
     # Processes the function starts are not to speak in its name, or to keep its owner waiting.
     channel.set_inheritable(False)
     os.register_at_fork(after_in_child=channel.close)
-    received = receive(channel)
+    received = receive_frame(channel)
     if received is None:
         return
     worker = Worker(pickle.loads(received[1]))
-    send(channel, worker.get_ready(), received[0])
-    while (received := receive(channel)) is not None:
+    send_frame(channel, worker.get_ready(), received[0])
+    while (received := receive_frame(channel)) is not None:
         number, frame = received
-        send(channel, worker.answer(frame), number)
+        send_frame(channel, worker.answer(frame), number)
 
 
 class Worker:
@@ -61,7 +61,7 @@ class Worker:
     def get_ready(self) -> bytes:
         """Import the function; `READY`, or why not."""
         try:
-            self._function = load(self._setup.target)
+            self._function = load_function(self._setup.target)
         except BaseException as error:
             traceback.print_exc()
             return _describe(error).encode()

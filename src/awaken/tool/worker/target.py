@@ -83,7 +83,7 @@ def check(target: FunctionTarget, fn: Callable[..., Any], tool: str) -> None:
         )
 
 
-def load(target: FunctionTarget) -> Callable[..., Any]:
+def load_function(target: FunctionTarget) -> Callable[..., Any]:
     """The function at an address, in a process that has not seen it before.
 
     Raises:

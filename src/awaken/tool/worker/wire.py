@@ -89,7 +89,7 @@ class BadFrame(OSError):
     """What came is no frame of ours, or not the one whose turn it is."""
 
 
-def send(channel: socket.socket, frame: bytes, number: int) -> None:
+def send_frame(channel: socket.socket, frame: bytes, number: int) -> None:
     """Write one frame; an answer has the number of its request.
 
     Raises:
@@ -98,7 +98,7 @@ def send(channel: socket.socket, frame: bytes, number: int) -> None:
     channel.sendall(_HEAD.pack(number, len(frame)) + frame, _QUIETLY)
 
 
-def receive(channel: socket.socket) -> tuple[int, bytes] | None:
+def receive_frame(channel: socket.socket) -> tuple[int, bytes] | None:
     """The next frame, with its number, or `None` if there will be none.
 
     Raises:
@@ -122,7 +122,7 @@ def receive_answer(channel: socket.socket, number: int) -> bytes | None:
         BadFrame: what came is the answer to another one.
         OSError: the other side broke off.
     """
-    received = receive(channel)
+    received = receive_frame(channel)
     if received is not None and received[0] != number:
         raise BadFrame(f"frame {received[0]} came in the place of {number}")
     return None if received is None else received[1]

@@ -1,13 +1,20 @@
-"""What runs in a worker process: load one function, call it, answer; until nobody asks any more."""
+"""What runs in a worker process: it loads one function, then calls it once a request.
+
+The worker ends when its owner closes the channel, and is killed when its owner dies.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import inspect
 import os
 import pickle
+import select
+import signal
 import socket
 import sys
+import threading
 import traceback
 from collections.abc import Awaitable
 from typing import Any
@@ -17,7 +24,6 @@ from awaken.contract.tool import ToolCallContext
 from awaken.domain.tool import ToolError, ToolErrorKind, ToolResult
 from awaken.errors import ConfigError
 from awaken.tool.answer import to_output
-from awaken.tool.worker.lifeline import hold
 from awaken.tool.worker.target import load_function
 from awaken.tool.worker.wire import (
     MAX_FRAME,
@@ -32,13 +38,13 @@ from awaken.tool.worker.wire import (
 
 
 def main(inherited: int) -> None:
-    """Serve the process that started this one, by the socket it left us."""
+    """Serve the process that started this one, over the socket that it has passed on."""
     lifeline = os.dup(0)
     with open(os.devnull) as nothing:
         os.dup2(nothing.fileno(), 0)
-    hold(lifeline)
+    die_with_owner(lifeline)
     channel = socket.socket(fileno=inherited)
-    # Processes the function starts are not to speak in its name, or to keep its owner waiting.
+    # Processes that the function starts must not answer in its place, or keep its owner waiting.
     channel.set_inheritable(False)
     os.register_at_fork(after_in_child=channel.close)
     received = receive_frame(channel)
@@ -51,6 +57,24 @@ def main(inherited: int) -> None:
         send_frame(channel, worker.answer(frame), number)
 
 
+def die_with_owner(lifeline: int) -> None:
+    """Have this process and its group killed when the owner closes its end of the pipe, or dies."""
+    try:
+        # By the kernel: code that never lets go of the interpreter would keep a thread from it.
+        fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
+        fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
+    except (AttributeError, OSError):  # not Linux
+        threading.Thread(target=_watch, args=(lifeline,), daemon=True).start()
+    if select.select([lifeline], [], [], 0)[0]:  # it was closed before the kernel watched it
+        os.killpg(0, signal.SIGKILL)
+
+
+def _watch(lifeline: int) -> None:
+    os.read(lifeline, 1)
+    os.killpg(0, signal.SIGKILL)
+
+
 class Worker:
     """One function, and its calls."""
 
@@ -59,7 +83,7 @@ class Worker:
         self._setup = setup
 
     def get_ready(self) -> bytes:
-        """Import the function; `READY`, or why not."""
+        """Import the function. Returns `READY`, or the reason why it cannot be imported."""
         try:
             self._function = load_function(self._setup.target)
         except BaseException as error:
@@ -68,7 +92,7 @@ class Worker:
         return READY
 
     def answer(self, frame: bytes) -> bytes:
-        """Carry out one request; whatever goes wrong is an answer, too."""
+        """Carry out one request; an error becomes an answer, too."""
         try:
             value = self._function(**self._arguments(frame))
             answer = dumps(Returned(result=self._result(value)))
@@ -110,7 +134,7 @@ class Worker:
 
 
 class _Elsewhere:
-    """Stands for what only the run's own process has."""
+    """Stands for what only the run's own process has; using it raises `ConfigError`."""
 
     def __init__(self, tool: str, what: str) -> None:
         self._why = (

@@ -4,7 +4,6 @@ Importing this needs no SDK: what speaks the protocol is loaded when a backend i
 fetched, and needs the extra: `pip install "awaken[a2a]"`.
 """
 
-from awaken.backend.a2a.discovery import RemoteSource, discover
-from awaken.backend.a2a.factory import A2aBackendFactory
+from awaken.backend.a2a.factory import A2aBackendFactory, RemoteSource, discover
 
 __all__ = ["A2aBackendFactory", "RemoteSource", "discover"]

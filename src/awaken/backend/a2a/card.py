@@ -12,7 +12,7 @@ from a2a.types.a2a_pb2 import AgentCard, AgentInterface
 from google.protobuf.json_format import ParseDict, ParseError
 
 from awaken.backend.a2a.config import BACKEND, A2aConfig, Binding, read_config
-from awaken.backend.a2a.discovery import RemoteSource
+from awaken.backend.a2a.factory import RemoteSource
 from awaken.backend.a2a.http import Http, HttpRequest, SizeLimit
 from awaken.codec import Json, loads, one_line, printable
 from awaken.contract.backend import ExecutionBackendError, ExecutionBackendFactoryError
@@ -29,7 +29,7 @@ _VERSION = "1.0"
 
 
 async def fetch_agent(source: RemoteSource) -> AgentSpec:
-    """See `awaken.backend.a2a.discovery.discover`."""
+    """See `awaken.backend.a2a.factory.discover`."""
     config = read_config(source.endpoint)
     try:
         async with asyncio.timeout(source.timeout):

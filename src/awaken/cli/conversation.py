@@ -12,7 +12,6 @@ import msgspec
 
 from awaken.cli.address import WayBack
 from awaken.cli.aio import lone_error
-from awaken.cli.asking import LocalQuestion
 from awaken.cli.background import LiveTasks, next_news, tickets_of, waiting_run
 from awaken.cli.decider import Decider
 from awaken.cli.exits import Exit, exit_of
@@ -32,6 +31,7 @@ from awaken.domain.event import (
 from awaken.domain.lifecycle import CANCELLED, Failed
 from awaken.domain.run import RunRecord, RunWaitingTicket
 from awaken.domain.suspension import ToolCallResume
+from awaken.domain.ticket import TicketStatus
 from awaken.errors import AgentLoopError, InvalidResume, ThreadAlreadyRunning
 from awaken.front import RunStream, Runtime
 from awaken.front.resume import stream_resumed
@@ -249,3 +249,79 @@ class Conversation:
         run = self.runtime.engine.active.find_by_thread(self.thread)
         if run is not None and run.decisions is not None:
             run.decisions.close()
+
+
+class LocalQuestion:
+    """Asks the person at this terminal for decisions, while another approver may decide first."""
+
+    def __init__(self, conversation: Conversation, tickets: Sequence[RunWaitingTicket]) -> None:
+        self._conversation = conversation
+        self._tickets = tickets
+        self._left = False
+        self._sending = False
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self, group: asyncio.TaskGroup, view: View) -> None:
+        self._task = group.create_task(self._ask(view))
+
+    async def over(self, view: View) -> bool:
+        """The run goes on: withdraw the question if it is not answered yet.
+
+        Returns whether the person here left the run waiting.
+        """
+        assert self._task is not None, "it has begun"
+        if not self._task.done():
+            if not self._sending:
+                self._task.cancel()
+            await asyncio.wait([self._task])
+        if self._task.cancelled():
+            await self._tell(view)
+        return self._left
+
+    async def _ask(self, view: View) -> None:
+        """Get decisions for the waiting calls and send them, or leave the run waiting."""
+        conversation = self._conversation
+        answers: dict[RunWaitingTicket, ToolCallResume] = {}
+        for ticket in self._tickets:
+            try:
+                answer = await conversation.decider.decide(ticket)
+            except Interrupted:
+                return  # the run was cancelled with the question
+            if answer is None:
+                self._left = True
+                break
+            view.decided(ticket, answer)
+            answers[ticket] = answer
+        if answers and not conversation.interrupts.hit:
+            await self._send(answers, view)
+        if self._left or not answers:
+            self._left = True
+            conversation.leave()
+
+    async def _send(self, answers: dict[RunWaitingTicket, ToolCallResume], view: View) -> None:
+        conversation, self._sending = self._conversation, True
+        try:
+            await conversation.runtime.decide(
+                conversation.thread, answers, by=conversation.decider.by
+            )
+        except InvalidResume as error:
+            view.note(str(error))
+            await self._tell(view)
+
+    async def _tell(self, view: View) -> None:
+        """Show how other approvers have decided meanwhile."""
+        conversation = self._conversation
+        query = TicketQuery(thread_id=conversation.thread, limit=MOST_TICKETS)
+        known = (await conversation.runtime.list_tickets(query)).items
+        for asked in self._tickets:
+            for ticket in known:
+                answer = ticket.decision
+                if ticket.call_id != asked.tool_call_id or ticket.digest != asked.digest:
+                    continue
+                if ticket.status is TicketStatus.EXPIRED:
+                    view.note(f"{asked.tool_name} was not answered in time")
+                elif answer is not None:
+                    view.decided(asked, answer)
+                    view.note(
+                        f"{asked.tool_name} was answered by {answer.by or 'an unnamed approver'}"
+                    )

@@ -1,16 +1,22 @@
-"""The first thing the command does: load the rest, which takes a moment."""
+"""Starting the command: it loads the rest of itself, which takes a moment."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from importlib import import_module
 
 _INTERRUPTED = 130
 """As `Exit.INTERRUPTED`, which is not loaded yet."""
 
+# `-P` keeps the current folder off the path: with `-m` alone, a `click.py` that lies there would be
+# run. A target that the user names is imported from there all the same.
+ITSELF = (sys.executable, "-P", "-m", "awaken.cli")
+"""What starts this very command as a child process."""
+
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code, also if Ctrl-C comes while it is loaded."""
+    """Run the command line. Returns its exit code, even if Ctrl-C comes while it is loaded."""
     try:
         app = import_module("awaken.cli.app")
     except KeyboardInterrupt:

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from awaken.cli.chaos.life import THREAD, Life
-from awaken.cli.itself import ITSELF
+from awaken.cli.start import ITSELF
 from awaken.codec import dumps_text
 from awaken.domain.value import Value
 from awaken.testing.chaos import Damage, Note, NoteKind, Picture, damage_between, whole_picture_of

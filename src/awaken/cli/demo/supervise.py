@@ -14,8 +14,8 @@ from rich.text import Text
 
 from awaken.cli.console import open_console
 from awaken.cli.exits import Exit
-from awaken.cli.itself import ITSELF
 from awaken.cli.options import complain
+from awaken.cli.start import ITSELF
 
 MOST_LIVES = 10
 HOME_OPTION = "--home"

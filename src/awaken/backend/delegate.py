@@ -81,13 +81,10 @@ class DelegateTool:
         spec: AgentSpec,
         resolver: ExecutionResolver,
         local: LocalBackend | None = None,
-        *,
-        max_depth: int = MAX_DEPTH,
     ) -> None:
         self._agent_id = spec.id
         self._local = local
         self._resolver = resolver
-        self._max_depth = max_depth
         name = delegate_tool_name(spec.id)
         self._descriptor = ToolDescriptor(
             id=name,
@@ -114,9 +111,9 @@ class DelegateTool:
         return args
 
     async def execute(self, args: Json, ctx: ToolCallContext) -> ToolOutput:
-        if ctx.depth >= self._max_depth:
+        if ctx.depth >= MAX_DEPTH:
             raise ToolError.execution_failed(
-                f"agents delegate at most {self._max_depth} levels deep; answer without "
+                f"agents delegate at most {MAX_DEPTH} levels deep; answer without "
                 f"'{self._agent_id}'"
             )
         await ctx.report_progress(message=f"delegating to {self._agent_id}")

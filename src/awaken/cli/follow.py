@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from rich.console import Console
 
-from awaken.cli.address import WayBack
 from awaken.cli.children import Children
 from awaken.cli.started import name_of
 from awaken.cli.tally import awaits_tasks
@@ -46,7 +45,6 @@ class ThreadPrinter:
     that its `step_start` names, and a user's words are those that stand before it.
 
     Args:
-        position: how much of the log the reader knows already.
         numbered: mark where steps end, for those who want to fork or go on from there.
     """
 
@@ -56,22 +54,19 @@ class ThreadPrinter:
         thread: str,
         console: Console,
         *,
-        position: int = 0,
         numbered: bool = False,
-        way_back: WayBack | None = None,
     ) -> None:
         self._runtime, self._thread = runtime, thread
-        self._way_back = way_back
         self._children = Children()
         self.view = self._new_view(console)
         self.ending: TerminationReason | None = None
-        self._position = position
+        self._position = 0
         self._numbered = numbered
         self._ahead: list[Message] = []
         self._answer: str | None = None
 
     def _new_view(self, console: Console) -> TurnPrinter:
-        view = TurnPrinter(console, self._way_back, self._children)
+        view = TurnPrinter(console, None, self._children)
         view.tally.thread = self._thread
         return view
 

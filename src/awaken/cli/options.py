@@ -93,14 +93,11 @@ def stdout_for_events(as_json: bool) -> AbstractContextManager[object]:
     return redirect_stdout(sys.stderr) if as_json else nullcontext()
 
 
-def open_decider(
-    lines: Lines, view: Callable[[], View], *, yes: bool, say: Callable[[str], None] | None = None
-) -> Decider:
-    """Whoever can answer: the person at the terminal, or nobody, who says yes or no to all.
+def open_decider(lines: Lines, view: Callable[[], View], *, yes: bool) -> Decider:
+    """The person at the terminal, if there is one; else a decider that approves or denies all.
 
     Args:
         view: the view of the current turn; only a transcript has room for questions.
-        say: where nobody's answers are told; standard error if not given.
     """
 
     def transcript() -> TurnPrinter:
@@ -111,7 +108,7 @@ def open_decider(
     if isinstance(view(), TurnPrinter) and is_tty():
         return AtTerminal(lines, transcript, yes=yes)
     why = "--yes" if yes else "no terminal to ask: run it in one, or with --yes"
-    return Unattended(approve=yes, why=why, say=say or complain)
+    return Unattended(approve=yes, why=why, say=complain)
 
 
 def print_json(value: object) -> Exit:

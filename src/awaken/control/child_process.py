@@ -36,13 +36,11 @@ DEPTH = "AWAKEN_PROCESS_DEPTH"
 """The variable that counts how many agents' processes stand above a process."""
 
 
-def inherited(
-    pass_env: Collection[str] = (), ours: Mapping[str, str] = os.environ
-) -> dict[str, str]:
+def inherited(pass_env: Collection[str] = ()) -> dict[str, str]:
     """The environment of a child that runs users' code: programs can run in it, and it holds no
     secrets but those whose variables `pass_env` names."""
     wanted = {*INHERITED, DEPTH, *pass_env}
-    return {name: value for name, value in ours.items() if name in wanted or name.startswith("LC_")}
+    return {k: v for k, v in os.environ.items() if k in wanted or k.startswith("LC_")}
 
 
 def how_it_ended(code: int) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Mapping
 from typing import Annotated
 
 import msgspec
@@ -49,14 +48,14 @@ class SubprocessOptions(Value, frozen=True, kw_only=True, forbid_unknown_fields=
         # lies there would be run instead of the installed one.
         return [self.python or sys.executable, "-P", "-m", module]
 
-    def environment(self, ours: Mapping[str, str] = os.environ) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
         """The child's environment: inherited variables, those of the options, and its depth."""
-        return inherited(self.pass_env, ours) | self.env | {DEPTH: str(depth(ours) + 1)}
+        return inherited(self.pass_env) | self.env | {DEPTH: str(depth() + 1)}
 
 
-def depth(ours: Mapping[str, str] = os.environ) -> int:
+def depth() -> int:
     """How many agents' processes stand above this one, counting this one if it is one."""
-    told = ours.get(DEPTH, "0")
+    told = os.environ.get(DEPTH, "0")
     return int(told) if told.isdecimal() else 0
 
 

@@ -1,8 +1,7 @@
-"""What the two processes say to each other: one JSON object a line.
+"""What an agent's process and its parent send each other: one JSON object a line.
 
-The parent sends `start`, and `cancel` if it comes to that; the child sends `event`s while it runs
-and ends with `result` or `error`. A child whose stdin is closed ends at once: nobody is left to
-read what it finds out.
+The parent sends `start`, and perhaps `cancel`; the child sends `event`s while it runs, and ends
+with `result` or `error`. A child whose stdin is closed ends at once, since its parent is gone.
 """
 
 from __future__ import annotations
@@ -23,11 +22,12 @@ from awaken.domain.value import Value
 
 PROTOCOL = 1
 CHILD_MODULE = "awaken.front.child"
-"""What the child runs. It knows the front door, so it lives there; from here it is only named."""
+"""The module that the child runs. It uses `front`, which this package may not import, so it is only
+named here."""
 
 
 class EventsWanted(StrEnum):
-    """Which of its events the child sends."""
+    """Which events of its run the child sends."""
 
     NONE = "none"
     ACTIVITY = "activity"
@@ -59,7 +59,7 @@ class StartRun(Value, frozen=True, kw_only=True, tag="start", tag_field="type"):
 
 
 class CancelRun(Value, frozen=True, kw_only=True, tag="cancel", tag_field="type"):
-    """End the run, cleanly, soon."""
+    """Cancel the run."""
 
 
 ToChild = StartRun | CancelRun
@@ -69,7 +69,7 @@ ToChild = StartRun | CancelRun
 
 
 class EventMessage(Value, frozen=True, kw_only=True, tag="event", tag_field="type"):
-    """The run tells something."""
+    """An event of the run."""
 
     event: RunEvent
 
@@ -79,7 +79,7 @@ Quantity = Annotated[float, msgspec.Meta(ge=0, le=2.0**53)]
 
 
 class Spent(Value, frozen=True, kw_only=True):
-    """An `Amount` as it is told. Amounts are never negative."""
+    """An `Amount` as the child sends it, with no negative values."""
 
     tokens: Count = 0
     money: Quantity = 0.0
@@ -97,8 +97,8 @@ class Spent(Value, frozen=True, kw_only=True):
 
 
 class RunEnded(Value, frozen=True, kw_only=True, tag="result", tag_field="type"):
-    """How the run ended, and what it and all it started have used up; `asks_for` are the tools
-    whose calls wait for somebody's answer."""
+    """How the run ended, and what it and all runs it started have spent; `asks_for` are the tools
+    whose calls wait for an approver."""
 
     termination: TerminationReason
     response: str
@@ -121,7 +121,7 @@ FromChild = EventMessage | RunEnded | RunBroken
 def read_to_child(line: bytes) -> ToChild:
     """
     Raises:
-        msgspec.DecodeError: it is none of ours.
+        msgspec.DecodeError: it is no message of this protocol.
     """
     message: ToChild = loads(line, cast("Any", ToChild))
     return message
@@ -130,7 +130,7 @@ def read_to_child(line: bytes) -> ToChild:
 def read_from_child(line: bytes) -> FromChild:
     """
     Raises:
-        msgspec.DecodeError: it is none of ours.
+        msgspec.DecodeError: it is no message of this protocol.
     """
     message: FromChild = loads(line, cast("Any", FromChild))
     return message

@@ -1,4 +1,5 @@
-"""The worker processes of one function: how many there are, who gets one, how long they last."""
+"""The worker processes of one function: how many there are, which call gets one, how long they
+last."""
 
 from __future__ import annotations
 
@@ -20,11 +21,11 @@ _POOLS: dict[Setup, Pool] = {}
 
 
 CallOutcome = bytes | int | Exception
-"""An answer, the status with which the process ended instead, or why none was started."""
+"""The worker's answer; or the return code of a worker that died; or why no worker could start."""
 
 
 class _Job:
-    """One call on its way, and the event loop where somebody waits for it."""
+    """One call, and the event loop in which its caller waits for it."""
 
     __slots__ = ("_loop", "done", "request", "unwanted")
 
@@ -35,7 +36,7 @@ class _Job:
         self._loop = loop
 
     def settle(self, outcome: CallOutcome) -> None:
-        """Tell who waits, from any thread."""
+        """Give the caller the outcome, from any thread."""
         with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._settle, outcome)
 
@@ -45,10 +46,10 @@ class _Job:
 
 
 class Pool:
-    """Runs one function's calls, side by side in as many processes as there are processors.
+    """Runs one function's calls side by side, in at most as many processes as there are processors.
 
-    A process is started when all others are busy, used again for later calls, and ended when there
-    was none for a while. Calls may come from several event loops.
+    A process is started when all others are busy, used again for later calls, and ended when it
+    had no call for a while. Calls may come from several event loops.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class Pool:
         self.forget()
 
     def forget(self) -> None:
-        """Begin anew, as a fork must: threads and processes stayed with its parent."""
+        """Start empty, as a fork of this process must: threads and workers are its parent's."""
         self._lock = threading.Lock()
         self._keepers: set[_Keeper] = set()
         self._idle: list[_Keeper] = []
@@ -68,7 +69,7 @@ class Pool:
         self._running: dict[_Job, WorkerProcess] = {}
 
     async def call(self, request: bytes) -> CallOutcome:
-        """The outcome of a request. If this is cancelled, its process is dead when it ends."""
+        """The outcome of a request. A cancelled call raises once its process is dead."""
         job = _Job(request, asyncio.get_running_loop())
         self._hand_out(job)
         try:
@@ -79,7 +80,7 @@ class Pool:
                 with suppress(asyncio.CancelledError):
                     await asyncio.shield(job.done)
             raise
-        except GeneratorExit:  # thrown away with its loop, it cannot wait
+        except GeneratorExit:  # the loop was closed under it, so it cannot wait
             self._stop(job)
             raise
 
@@ -97,7 +98,7 @@ class Pool:
                 self._waiting.append(job)
 
     def _stop(self, job: _Job) -> None:
-        """Have the job's process killed, or, if it has none yet, nothing begun."""
+        """Kill the job's process; a job that has none yet is never begun."""
         with self._lock:
             job.unwanted = True
             if job in self._running:
@@ -108,7 +109,7 @@ class Pool:
             job.done.cancel()
 
     def close(self) -> None:
-        """End all processes; those that have something to do are killed."""
+        """End all processes; those that work on a call are killed."""
         with self._lock:
             keepers, self._keepers = self._keepers, set()
             for keeper in keepers.difference(self._idle):
@@ -119,23 +120,23 @@ class Pool:
         for keeper in keepers:
             keeper.join(2 * GRACE)
 
-    # -- what keepers ask -------------------------------------------------------------------------
+    # -- called by keepers -------------------------------------------------------------------------
 
     def begin(self, job: _Job, process: WorkerProcess) -> bool:
-        """Whether the job is still wanted; from now on, `process` is killed when it is not."""
+        """Whether the job is still wanted; if so, cancelling it kills `process` from now on."""
         with self._lock:
             if not job.unwanted:
                 self._running[job] = process
             return not job.unwanted
 
     def finish(self, job: _Job) -> bool:
-        """Whether the job was wanted to its end, and the process not killed."""
+        """Whether the job was not cancelled, so that its process is still good."""
         with self._lock:
             del self._running[job]
             return not job.unwanted
 
     def take_back(self, keeper: _Keeper) -> None:
-        """A keeper can do another job."""
+        """Give the keeper a waiting job, or count it as idle."""
         with self._lock:
             if self._waiting:
                 keeper.jobs.put(self._waiting.popleft())
@@ -143,7 +144,7 @@ class Pool:
                 self._idle.append(keeper)
 
     def dismiss(self, keeper: _Keeper) -> bool:
-        """Whether a keeper may leave; not if it was given a job just now."""
+        """Whether an idle keeper may end; it may not if it was given a job just now."""
         with self._lock:
             if keeper not in self._idle:
                 return False
@@ -153,9 +154,10 @@ class Pool:
 
 
 class _Keeper(threading.Thread):
-    """Keeps one process: starts it when there is a job, talks with it, and waits for its end.
+    """A thread that keeps one worker process: starts it, talks with it, and waits for its end.
 
-    A thread, because all of this blocks; and one that ends with the program, whatever it waits for.
+    It is a thread because all of this blocks, and a daemon so that it never holds up the program's
+    end.
     """
 
     def __init__(self, pool: Pool) -> None:
@@ -175,7 +177,7 @@ class _Keeper(threading.Thread):
             except Exception as error:
                 self._process = None
                 outcome = error
-            # First, so that who made this call finds the process idle for the next one.
+            # Before the caller hears of it, so that its next call finds this process idle.
             self._pool.take_back(self)
             job.settle(outcome)
         if self._process is not None:
@@ -195,7 +197,7 @@ class _Keeper(threading.Thread):
             process.end()
             process = None
         if process is None:
-            # A call that is cancelled meanwhile is not waited for: the next one finds it ready.
+            # A call may be cancelled while the process starts; the next call finds it ready.
             process = self._process = WorkerProcess(self._pool.setup)
             process.get_ready()
         if not self._pool.begin(job, process):

@@ -1,7 +1,7 @@
-"""What goes between a worker process and its owner: one request, one answer, in turn.
+"""What a worker process and its owner send each other: a request, its answer, the next request.
 
-Requests are pickled, so that the function gets the very values the arguments were read as. Answers
-are JSON: nothing a worker says can make its owner run code.
+Requests are pickled, so that the function gets the very values the arguments were decoded to.
+Answers are JSON: nothing a worker sends can make its owner run code.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _HEAD = struct.Struct("!QQ")
 MAX_FRAME = 64 * 1024 * 1024
 """The longest request or answer, in bytes."""
 
-# Programs that let SIGPIPE kill them are not to die of a worker that did.
+# A program that lets SIGPIPE kill it must not die because a worker did.
 _QUIETLY = getattr(socket, "MSG_NOSIGNAL", 0)
 
 
 class Setup(NamedTuple):
-    """The first thing a worker is told; `context` is the parameter that takes one, if any does."""
+    """The first message to a worker; `context` is the parameter that takes the call's context."""
 
     tool: str
     target: FunctionTarget
@@ -35,7 +35,7 @@ class Setup(NamedTuple):
 
 
 class WorkerRequest(NamedTuple):
-    """One call: the arguments, and what of its context the function may see if it asks for one."""
+    """One call: its arguments, and the fields of its context if the function takes one."""
 
     values: dict[str, Any]
     context: dict[str, Any] | None
@@ -56,18 +56,18 @@ _TRAVELS = (
 
 
 def context_fields(ctx: ToolCallContext) -> dict[str, Any]:
-    """What of a call's context is plain data, and can go elsewhere."""
+    """The fields of a call's context that are plain data, and can go to another process."""
     return {name: getattr(ctx, name) for name in _TRAVELS}
 
 
 class Returned(Value, frozen=True, kw_only=True, tag="returned"):
-    """The function answered."""
+    """The function returned."""
 
     result: ToolResult
 
 
 class Raised(Value, frozen=True, kw_only=True, tag="raised"):
-    """The function raised; the trace is for the log, and only if it was no `ToolError`."""
+    """The function raised; `trace` is for the log, and `None` for a `ToolError`."""
 
     kind: ToolErrorKind
     message: str
@@ -77,7 +77,7 @@ class Raised(Value, frozen=True, kw_only=True, tag="raised"):
 WorkerAnswer = Returned | Raised
 
 READY = b"ready"
-"""What a worker says when it has found its function; anything else is why it has not."""
+"""The first answer of a worker that has found its function; any other says why it has not."""
 
 
 def read_answer(frame: bytes) -> WorkerAnswer:
@@ -86,24 +86,24 @@ def read_answer(frame: bytes) -> WorkerAnswer:
 
 
 class BadFrame(OSError):
-    """What came is no frame of ours, or not the one whose turn it is."""
+    """The received bytes are no frame of this protocol, or not the expected one."""
 
 
 def send_frame(channel: socket.socket, frame: bytes, number: int) -> None:
     """Write one frame; an answer has the number of its request.
 
     Raises:
-        OSError: nobody reads any more.
+        OSError: the other side has closed the channel.
     """
     channel.sendall(_HEAD.pack(number, len(frame)) + frame, _QUIETLY)
 
 
 def receive_frame(channel: socket.socket) -> tuple[int, bytes] | None:
-    """The next frame, with its number, or `None` if there will be none.
+    """The next frame with its number; `None` if the other side has closed the channel.
 
     Raises:
-        BadFrame: it is longer than any of ours.
-        OSError: the other side broke off.
+        BadFrame: it is too long.
+        OSError: the connection broke.
     """
     head = _exactly(channel, _HEAD.size)
     if head is None:
@@ -116,11 +116,11 @@ def receive_frame(channel: socket.socket) -> tuple[int, bytes] | None:
 
 
 def receive_answer(channel: socket.socket, number: int) -> bytes | None:
-    """The answer to a request, or `None` if there will be none.
+    """The answer to a request; `None` if the other side has closed the channel.
 
     Raises:
-        BadFrame: what came is the answer to another one.
-        OSError: the other side broke off.
+        BadFrame: the frame answers another request.
+        OSError: the connection broke.
     """
     received = receive_frame(channel)
     if received is not None and received[0] != number:

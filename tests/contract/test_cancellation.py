@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -135,6 +136,19 @@ def test_a_forgotten_listener_is_not_called_and_a_late_one_is_called_at_once() -
     token.forget(token.on_cancel(lambda: calls.append("late")))
 
     assert calls == ["late"]
+
+
+def test_the_handle_of_a_pair_cancels_and_dropping_it_does_not() -> None:
+    """01 §1.11: `new_pair()`; dropping the handle cancels nothing."""
+    handle, token = CancellationToken.new_pair()
+    assert not hasattr(handle, "is_cancelled")
+    handle.cancel()
+    assert token.is_cancelled()
+
+    handle, token = CancellationToken.new_pair()
+    del handle
+    gc.collect()
+    assert not token.is_cancelled()
 
 
 # -- interruptible ----------------------------------------------------------------------------

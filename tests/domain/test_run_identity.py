@@ -11,14 +11,18 @@ from awaken.domain.identity import Adapter, RequestOrigin, RunIdentity, RunMode,
 BARE = RunIdentity(thread_id="t1", run_id="r1", agent_id="a1")
 
 SETTERS = [
-    ("dispatch_id", RunIdentity.with_dispatch_id),
-    ("session_id", RunIdentity.with_session_id),
-    ("transport_request_id", RunIdentity.with_transport_request_id),
-    ("parent_tool_call_id", RunIdentity.with_parent_tool_call_id),
-]
-GETTERS = [
-    ("dispatch_id", RunIdentity.dispatch_id_opt),
-    ("parent_tool_call_id", RunIdentity.parent_tool_call_id_opt),
+    ("dispatch_id", RunIdentity.with_dispatch_id, RunIdentity.dispatch_id_opt),
+    ("session_id", RunIdentity.with_session_id, RunIdentity.session_id_opt),
+    (
+        "transport_request_id",
+        RunIdentity.with_transport_request_id,
+        RunIdentity.transport_request_id_opt,
+    ),
+    (
+        "parent_tool_call_id",
+        RunIdentity.with_parent_tool_call_id,
+        RunIdentity.parent_tool_call_id_opt,
+    ),
 ]
 
 
@@ -57,10 +61,11 @@ def test_a_full_identity_is_flat_and_round_trips() -> None:
     assert loads(dumps(full), RunIdentity) == full
 
 
-@pytest.mark.parametrize(("field", "set_"), SETTERS, ids=[name for name, _ in SETTERS])
-def test_setters_ignore_blank_values(field: str, set_: object) -> None:
+@pytest.mark.parametrize(("field", "set_", "get"), SETTERS, ids=[name for name, _, _ in SETTERS])
+def test_setters_ignore_blank_values(field: str, set_: object, get: object) -> None:
     """01/C-9: blank values are ignored, real ones are set."""
     assert callable(set_)
+    assert callable(get)
     named = set_(BARE, "x")
 
     assert getattr(named, field) == "x"
@@ -69,8 +74,8 @@ def test_setters_ignore_blank_values(field: str, set_: object) -> None:
         assert set_(BARE, blank) == BARE
 
 
-@pytest.mark.parametrize(("field", "get"), GETTERS, ids=[name for name, _ in GETTERS])
-def test_getters_trim_and_give_none_for_blank(field: str, get: object) -> None:
+@pytest.mark.parametrize(("field", "set_", "get"), SETTERS, ids=[name for name, _, _ in SETTERS])
+def test_getters_trim_and_give_none_for_blank(field: str, set_: object, get: object) -> None:
     """01/C-9: `*_opt` getters trim; blank is none."""
     assert callable(get)
     assert get(msgspec.structs.replace(BARE, **{field: "  x "})) == "x"

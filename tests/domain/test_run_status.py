@@ -17,6 +17,7 @@ from awaken.domain.lifecycle import (
     StoppedReason,
     TerminationReason,
     from_done_reason,
+    read_termination,
     to_run_status,
 )
 
@@ -88,7 +89,12 @@ def test_a_reason_string_gives_a_termination(text: str, reason: TerminationReaso
 def test_a_termination_round_trips_on_the_wire(reason: TerminationReason, json: Json) -> None:
     """01/C-10: `{"type"}` or `{"type", "value"}`."""
     assert to_json(reason) == json
-    assert from_json(loads(dumps(reason)), TerminationReason) == reason
+    assert read_termination(loads(dumps(reason))) == reason
+
+
+def test_the_old_name_of_behavior_requested_is_read() -> None:
+    """01/C-10: `plugin_requested` is accepted."""
+    assert read_termination({"type": "plugin_requested"}) is BEHAVIOR_REQUESTED
 
 
 def test_an_unknown_termination_is_refused() -> None:

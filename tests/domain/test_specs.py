@@ -143,7 +143,7 @@ def test_an_absent_section_is_the_types_default() -> None:
 
 def test_a_section_is_read_as_its_type() -> None:
     """01/G-3: the section counts, its own defaults included."""
-    spec = msgspec.structs.replace(SPEC, sections={"retry": {"attempts": 5}})
+    spec = SPEC.with_section("retry", {"attempts": 5})
 
     assert spec.config("retry", Retry) == Retry(attempts=5)
 
@@ -152,8 +152,21 @@ def test_a_section_is_read_as_its_type() -> None:
 def test_an_undecodable_section_is_a_decode_error_that_names_it(section: Json) -> None:
     """01/G-3: undecodable, `KeyDecode`."""
     with pytest.raises(KeyDecode) as failure:
-        msgspec.structs.replace(SPEC, sections={"retry": section}).config("retry", Retry)
+        SPEC.with_section("retry", section).config("retry", Retry)
     assert failure.value.key == "retry"
+
+
+def test_adding_a_section_leaves_the_spec_and_other_sections_alone() -> None:
+    """01/G-3: a section survives, whoever reads it or not."""
+    one = SPEC.with_section("retry", {"attempts": 5})
+    two = one.with_section("other", {"x": [1]})
+    three = two.with_section("retry", {"attempts": 6})
+
+    assert SPEC.sections == {}
+    assert one.sections == {"retry": {"attempts": 5}}
+    assert two.sections == {"retry": {"attempts": 5}, "other": {"x": [1]}}
+    assert three.sections == {"retry": {"attempts": 6}, "other": {"x": [1]}}
+    assert AgentSpec.read(to_json(three)).sections == three.sections
 
 
 # -- endpoints --------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from awaken.domain.intercept import (
     Suspend,
     ToolInterceptPayload,
     ToolPolicyDecision,
+    intercept_to_json,
     policy_payload,
     priority,
 )
@@ -178,6 +179,16 @@ def test_block_beats_suspend_beats_set_result() -> None:
         Suspend,
         SetResult,
     ]
+
+
+def test_intercepts_are_tagged_from_outside() -> None:
+    result = ToolResult.success("t", 1)
+
+    assert loads(dumps(intercept_to_json(Block(reason="no")))) == {"Block": {"reason": "no"}}
+    assert loads(dumps(intercept_to_json(Suspend(ticket=TICKET)))) == {"Suspend": to_json(TICKET)}
+    assert loads(dumps(intercept_to_json(SetResult(result=result)))) == {
+        "SetResult": to_json(result)
+    }
 
 
 @pytest.mark.parametrize(

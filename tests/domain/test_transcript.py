@@ -16,7 +16,7 @@ from awaken.domain.message import (
     ToolCall,
     Visibility,
 )
-from awaken.domain.transcript import INTERRUPTED, effective_view
+from awaken.domain.transcript import INTERRUPTED, effective_view, patch_dangling_tool_calls
 
 
 def turn(text: str, *calls: str) -> Message:
@@ -311,3 +311,42 @@ def test_whatever_the_log_users_messages_stay_in_order(log: list[Message]) -> No
 
 def summarise(messages: list[Message]) -> list[tuple[str, str | None, str]]:
     return [(m.role.value, m.tool_call_id, m.text()) for m in messages]
+
+
+def test_dangling_calls_get_a_result_after_the_existing_ones() -> None:
+    """01 §1.11: calls with no tool message anywhere get one, after that message's results."""
+    log = [turn("ok", "c1", "c2", "c3"), Message.tool("c2", "r"), Message.user("next")]
+
+    assert summarise(patch_dangling_tool_calls(log)) == [
+        ("assistant", None, "ok"),
+        ("tool", "c2", "r"),
+        ("tool", "c1", "[Tool execution was interrupted]"),
+        ("tool", "c3", "[Tool execution was interrupted]"),
+        ("user", None, "next"),
+    ]
+
+
+def test_a_call_answered_further_down_is_not_patched() -> None:
+    """01 §1.11: anywhere means anywhere."""
+    log = [turn("", "c1"), Message.user("x"), Message.tool("c1", "late")]
+
+    assert patch_dangling_tool_calls(log) == log
+
+
+def test_patched_results_have_ids_and_each_turn_gets_its_own() -> None:
+    """01 §1.11: for each assistant message."""
+    log = [turn("", "c1"), turn("", "c2"), Message.tool("c2", "r")]
+
+    patched = patch_dangling_tool_calls(log)
+
+    assert [m.tool_call_id for m in patched] == [None, "c1", None, "c2"]
+    assert patched[1].id
+
+
+def test_a_log_without_dangling_calls_is_only_copied() -> None:
+    log = [Message.user("hi"), turn("", "c1"), Message.tool("c1", "r"), Message.assistant("bye")]
+
+    patched = patch_dangling_tool_calls(log)
+
+    assert patched == log
+    assert patched is not log

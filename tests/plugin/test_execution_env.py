@@ -15,7 +15,7 @@ from awaken.domain.spec import AgentSpec
 from awaken.domain.tool import ToolDescriptor
 from awaken.errors import KeyAlreadyRegistered
 from awaken.plugin.context import PhaseContext
-from awaken.plugin.env import ExecutionEnv, install_plugin
+from awaken.plugin.env import ExecutionEnv, install_plugin, uninstall_plugin
 from awaken.plugin.registrar import Registrar
 from awaken.state.command import CommitEvent, EffectSpec, MutationBatch, ScheduledActionSpec
 from awaken.state.key import StateKey
@@ -224,7 +224,7 @@ def test_installing_and_uninstalling_a_plugin_moves_its_keys() -> None:
 
     install_plugin(store, plugin)
     store.update(A, "here")
-    store.uninstall(plugin.id)
+    uninstall_plugin(store, plugin)
     assert not store.is_registered("a")
     install_plugin(store, plugin)
 

@@ -20,9 +20,9 @@ from awaken.cli.lines import Interrupted, Lines, is_tty
 from awaken.cli.options import open_decider, runs_agents, yes_option
 from awaken.cli.resume import recovered
 from awaken.cli.target import Target, load_target
-from awaken.control.tasks import start_task
 from awaken.cli.text import call_words, terminal_line
 from awaken.cli.transcript import TurnPrinter
+from awaken.control.tasks import start_task
 from awaken.domain.message import Message, Role
 from awaken.ids import UUID7
 

@@ -61,6 +61,24 @@ class CancellationToken:
     def forget(self, handle: int) -> None:
         self._listeners.pop(handle, None)
 
+    @classmethod
+    def new_pair(cls) -> tuple[CancellationHandle, CancellationToken]:
+        """A new token, and a handle that can only cancel it. Dropping the handle has no effect."""
+        token = cls()
+        return CancellationHandle(token), token
+
+
+class CancellationHandle:
+    """Can cancel a token, and cannot wait for it."""
+
+    __slots__ = ("_token",)
+
+    def __init__(self, token: CancellationToken) -> None:
+        self._token = token
+
+    def cancel(self) -> None:
+        self._token.cancel()
+
 
 class interruptible:
     """A context manager: its block runs until it ends or the token is cancelled.

@@ -18,6 +18,27 @@ from awaken.domain.message import (
 )
 from awaken.domain.tool import ToolDescriptor
 
+_OTHER_BLOCK = 50
+
+
+def estimate_message_tokens(message: Message) -> int:
+    """An estimate by the bytes of text and thinking; other blocks count 50, tool calls nothing."""
+    size = 0
+    for block in message.content:
+        if isinstance(block, Text):
+            size += len(block.text.encode())
+        elif isinstance(block, Thinking):
+            size += len(block.thinking.encode())
+        else:
+            size += _OTHER_BLOCK
+    return 4 + size // 4
+
+
+def estimate_tool_tokens(tool: ToolDescriptor) -> int:
+    """An estimate for a tool's name, description and schema."""
+    return len(tool.name) + len(tool.description) + len(dumps(tool.parameters)) // 4 + 10
+
+
 # -- a counter that can be replaced -----------------------------------------------------------
 
 _IMAGE = 1600

@@ -100,6 +100,12 @@ class RunIdentity(Value, frozen=True, kw_only=True):
     def dispatch_id_opt(self) -> str | None:
         return _present(self.dispatch_id)
 
+    def session_id_opt(self) -> str | None:
+        return _present(self.session_id)
+
+    def transport_request_id_opt(self) -> str | None:
+        return _present(self.transport_request_id)
+
     def parent_tool_call_id_opt(self) -> str | None:
         return _present(self.parent_tool_call_id)
 

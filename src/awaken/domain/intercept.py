@@ -55,6 +55,17 @@ def priority(payload: ToolInterceptPayload) -> int:
     return 3 if isinstance(payload, Block) else 2 if isinstance(payload, Suspend) else 1
 
 
+def intercept_to_json(payload: ToolInterceptPayload) -> Json:
+    """The externally tagged wire form: `{"Block": {"reason": …}}`."""
+    match payload:
+        case Block(reason=reason):
+            return {"Block": {"reason": reason}}
+        case Suspend(ticket=ticket):
+            return {"Suspend": ticket}
+        case SetResult(result=result):
+            return {"SetResult": result}
+
+
 class Allow(Value, frozen=True, kw_only=True):
     """Let the call pass."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from awaken.codec import Json, from_json
 from awaken.domain.value import Value
 
 
@@ -126,3 +127,11 @@ def from_done_reason(text: str) -> TerminationReason:
     if colon and prefix == "error":
         return Failed(value=rest)
     return Failed(value=text)
+
+
+def read_termination(value: Json) -> TerminationReason:
+    """A termination from JSON; the old name `plugin_requested` is understood."""
+    if isinstance(value, dict) and value.get("type") == "plugin_requested":
+        return BEHAVIOR_REQUESTED
+    reason: TerminationReason = from_json(value, TerminationReason)
+    return reason

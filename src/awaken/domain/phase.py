@@ -17,3 +17,7 @@ class Phase(StrEnum):
     AFTER_TOOL_EXECUTE = "after_tool_execute"
     STEP_END = "step_end"
     RUN_END = "run_end"
+
+    @property
+    def is_run_level(self) -> bool:
+        return self in (Phase.RUN_START, Phase.RUN_END)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from datetime import date
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import msgspec
 
@@ -286,6 +286,9 @@ class AgentSpec(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
             return from_json(self.sections[section], type_)
         except (msgspec.ValidationError, ValueError) as error:
             raise KeyDecode(section, error) from error
+
+    def with_section(self, name: str, value: Json) -> Self:
+        return msgspec.structs.replace(self, sections={**self.sections, name: value})
 
 
 # -- models -----------------------------------------------------------------------------------

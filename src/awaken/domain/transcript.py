@@ -202,3 +202,25 @@ def _fold_summaries(log: list[Message], skipped: int) -> list[Message]:
 def is_summary(message: Message) -> bool:
     """Whether a message is a summary of other messages."""
     return message.metadata is not None and message.metadata.compaction is not None
+
+
+def patch_dangling_tool_calls(messages: Sequence[Message]) -> list[Message]:
+    """The messages, with a result `INTERRUPTED` for each call that has none."""
+    answered = {m.tool_call_id for m in messages if m.role is Role.TOOL}
+    patched: list[Message] = []
+    index = 0
+    while index < len(messages):
+        message = messages[index]
+        patched.append(message)
+        index += 1
+        if message.role is not Role.ASSISTANT or not message.tool_calls:
+            continue
+        while index < len(messages) and messages[index].role is Role.TOOL:
+            patched.append(messages[index])
+            index += 1
+        patched.extend(
+            Message.tool(call.id, INTERRUPTED)
+            for call in message.tool_calls
+            if call.id not in answered
+        )
+    return patched

@@ -257,3 +257,8 @@ def install_plugin(store: StateStore, plugin: Plugin) -> None:
     registrar = Registrar(plugin.id)
     plugin.register(registrar)
     store.install(plugin.id, registrar.keys.values())
+
+
+def uninstall_plugin(store: StateStore, plugin: Plugin) -> None:
+    """Remove a plugin's keys, and their values unless these are retained."""
+    store.uninstall(plugin.id)

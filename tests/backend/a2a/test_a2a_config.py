@@ -6,11 +6,13 @@ import subprocess
 import sys
 from typing import Any
 
+import jsonschema_rs
 import pytest
 
 from awaken.backend import ExecutionBackendFactory, ExecutionBackendFactoryError
 from awaken.backend.a2a import A2aBackendFactory
 from awaken.backend.a2a.config import Binding, read_config
+from awaken.codec import dumps_text
 from awaken.contract.backend import (
     BackendCancellationCapability,
     BackendCapabilities,
@@ -154,6 +156,39 @@ def test_what_it_can_do() -> None:
         transcript=BackendTranscriptCapability.INCREMENTAL_USER_MESSAGES_WITH_REMOTE_STATE,
         output=BackendOutputCapability.TEXT_AND_ARTIFACTS,
     )
+
+
+def test_editors_get_a_schema_with_password_fields() -> None:
+    published = A2aBackendFactory().config_schema()
+    assert list(published) == [
+        "version",
+        "schema",
+        "display_name",
+        "description",
+        "default_config",
+        "ui_schema",
+    ]
+    validator = jsonschema_rs.validator_for(published["schema"])
+    good = {
+        "base_url": URL,
+        "auth": {"type": "bearer", "token": "t"},
+        "options": {"poll_interval_ms": 5, "allow_hosts": ["x"], "binding": "JSONRPC"},
+    }
+    assert validator.is_valid(good)
+    assert not validator.is_valid({**good, "options": {"poll_interval_ms": "5"}})
+    assert not validator.is_valid({**good, "options": {"other": 1}})
+    assert not validator.is_valid({**good, "auth": {"type": "bearer"}})
+    secrets = [
+        one["properties"][name]
+        for one, name in zip(
+            published["schema"]["properties"]["auth"]["oneOf"], ("token", "key"), strict=True
+        )
+    ]
+    assert all(secret["format"] == "password" for secret in secrets)
+    assert published["ui_schema"]["auth"]["token"] == {"ui:widget": "password"}
+    default = {**published["default_config"], "base_url": URL}
+    assert validator.is_valid(default)
+    assert dumps_text(published)
 
 
 WITHOUT_EXTRA = """

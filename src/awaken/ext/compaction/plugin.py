@@ -19,8 +19,8 @@ from awaken.ext.compaction.state import (
     InFlight,
     Skip,
 )
-from awaken.plugin.compactor import Compactor, LiveConversation
 from awaken.ext.compaction.summary import Jobs, SummaryJob, summarise
+from awaken.plugin.compactor import Compactor, LiveConversation
 from awaken.plugin.hook import ConfigSchema
 from awaken.plugin.registrar import Registrar
 

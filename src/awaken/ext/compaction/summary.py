@@ -16,8 +16,8 @@ from awaken.domain.inference import InferenceOverride
 from awaken.domain.message import Message, Text
 from awaken.errors import AwakenError, describe
 from awaken.ext.compaction.config import CompactionConfig
-from awaken.plugin.compactor import LiveConversation
 from awaken.ext.compaction.plan import CompactionPlan
+from awaken.plugin.compactor import LiveConversation
 
 DEADLINE = 300.0
 """Seconds after which a summary is given up."""
@@ -34,7 +34,9 @@ class SummaryOutcome(msgspec.Struct, frozen=True, kw_only=True):
     error: str | None = None
 
 
-async def summarise(talk: LiveConversation, plan: CompactionPlan, config: CompactionConfig) -> SummaryOutcome:
+async def summarise(
+    talk: LiveConversation, plan: CompactionPlan, config: CompactionConfig
+) -> SummaryOutcome:
     """Ask a model for the summary that was planned."""
     try:
         async with asyncio.timeout(DEADLINE):
@@ -52,7 +54,9 @@ async def summarise(talk: LiveConversation, plan: CompactionPlan, config: Compac
     return SummaryOutcome(text=text) if text else SummaryOutcome(error="the summary was empty")
 
 
-def _request(talk: LiveConversation, plan: CompactionPlan, config: CompactionConfig) -> InferenceRequest:
+def _request(
+    talk: LiveConversation, plan: CompactionPlan, config: CompactionConfig
+) -> InferenceRequest:
     room = (
         talk.policy.max_context_tokens
         - config.summary_max_tokens

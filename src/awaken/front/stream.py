@@ -46,7 +46,7 @@ class _Speakers:
     def _handed_to(self, run_id: str) -> str | None:
         """The agent a live run was handed to; `None` if it is with the agent it began with."""
         live = self._live.find_by_run(run_id)
-        return live.store.read(ACTIVE_AGENT) if live is not None and live.store else None
+        return live.state.read(ACTIVE_AGENT) if live is not None and live.state else None
 
     def take(self, step: StepStart) -> str:
         return self._agents.pop(step.message_id, "")

@@ -27,10 +27,10 @@ def check_answer(run: LiveRun) -> TerminationReason | None:
     problem = _problem(run, output, run.response)
     if problem is None:
         return NATURAL_END
-    tries = run.store.read(OUTPUT_TRIES) or 0
+    tries = run.state.read(OUTPUT_TRIES) or 0
     if tries >= run.agent.spec.max_output_retries:
         return Stopped(value=StoppedReason(code=OUTPUT_INVALID, detail=problem))
-    run.store.update(OUTPUT_TRIES, tries + 1)
+    run.state.update(OUTPUT_TRIES, tries + 1)
     again = f"{DOES_NOT_FIT}{problem}. Give the whole answer again, corrected."
     run.transcript.append(Message.internal_user(again, id=run.ids.new()))
     return None

@@ -314,7 +314,7 @@ async def _run_alone(run: LiveRun, turn: Turn, index: int) -> None:
     output: ToolOutput | None = None
     try:
         with run.until_cancelled:
-            output = await invoke(run, turn, index, run.store.snapshot())
+            output = await invoke(run, turn, index, run.state.snapshot())
     except Cancelled:
         if output is None:
             raise
@@ -333,7 +333,7 @@ async def _run_together(run: LiveRun, turn: Turn, batch: Sequence[int]) -> None:
         RunLeft: some of the calls are carried on elsewhere; the others were kept.
     """
     await _intend(run, turn, batch)
-    snapshot = run.store.snapshot()
+    snapshot = run.state.snapshot()
     ended: list[tuple[int, ToolOutput]] = []
     some_ended = asyncio.Event()
     failure: Exception | None = None

@@ -178,7 +178,7 @@ async def complete(
     hooked = hooks and run.is_busy(_AFTER)
     put = _put(run, turn, index, result)
     if not hooked and not output.command:
-        run.store.update(TOOL_CALL_STATES, put)
+        run.state.update(TOOL_CALL_STATES, put)
         _record(run, turn, index, result, at_ms=put.call.updated_at)
         return
     command = Command().update(TOOL_CALL_STATES, put)
@@ -195,15 +195,15 @@ async def complete(
             )
         except BaseException:
             # A hook failed, the tool did not: what it changed, and how the call ended, stays.
-            states = run.store.read(TOOL_CALL_STATES)
+            states = run.state.read(TOOL_CALL_STATES)
             if states is None or states.calls.get(call.id) is not put.call:
-                run.store.commit(command.batch)
+                run.state.commit(command.batch)
             _record(run, turn, index, result)
             raise
     elif command.actions or command.effects:
         await run.phases.submit_command(run.agent.env, command)
     else:
-        run.store.commit(command.batch)
+        run.state.commit(command.batch)
     _record(run, turn, index, result)
 
 
@@ -214,7 +214,7 @@ def _checked(run: LiveRun, turn: Turn, index: int, output: ToolOutput) -> ToolOu
     exclusive = [
         name
         for name in dict.fromkeys(output.command.batch.touched_keys)
-        if run.store.merge_strategy(name) is Merge.EXCLUSIVE
+        if run.state.merge_strategy(name) is Merge.EXCLUSIVE
     ]
     taken = next((name for name in exclusive if name in turn.writers), None)
     try:
@@ -257,7 +257,7 @@ def _put(run: LiveRun, turn: Turn, index: int, result: ToolResult) -> PutCall:
 
 def ask(run: LiveRun, state: ToolCallState, ticket: SuspendTicket) -> ToolCallState:
     """The state of a call that waits, and the ticket others see of it."""
-    states = run.store.read(TOOL_CALL_STATES)
+    states = run.state.read(TOOL_CALL_STATES)
     before = states.calls.get(state.call_id) if states else None
     asked = before.asked if before is not None and before.key == state.key else 0
     if ticket.asker is not None:
@@ -428,7 +428,7 @@ def close_call(
     run: LiveRun, turn: Turn, index: int, result: ToolResult, *, stopped: bool | None = None
 ) -> None:
     """End a call that no tool and no hook has to do with any more."""
-    run.store.update(TOOL_CALL_STATES, _put(run, turn, index, result))
+    run.state.update(TOOL_CALL_STATES, _put(run, turn, index, result))
     _record(run, turn, index, result, stopped=stopped)
 
 

@@ -74,7 +74,7 @@ class Context:
     def __init__(self, run: LiveRun, policy: ContextWindowPolicy) -> None:
         self._run, self.agent, self.policy = run, run.agent, policy
         self.counter = counter_of(run.agent)
-        known = run.store.read(CONTEXT_WINDOW) or ContextWindowState()
+        known = run.state.read(CONTEXT_WINDOW) or ContextWindowState()
         self.factor = known.factor
         self._window = Window(self.counter, known.cut)
         self._model = run.agent.upstream_model
@@ -111,7 +111,7 @@ class Context:
 
     def _keep(self) -> None:
         known = ContextWindowState(cut=self._window.cut, factor=self.factor)
-        self._run.store.update(CONTEXT_WINDOW, known)
+        self._run.state.update(CONTEXT_WINDOW, known)
 
     def learn(self, usage: TokenUsage | None) -> None:
         """Take what the provider has counted for what was guessed."""
@@ -150,8 +150,8 @@ class Context:
         return self.agent.spec
 
     @property
-    def store(self) -> StateStore:
-        return self._run.store
+    def state(self) -> StateStore:
+        return self._run.state
 
     @property
     def clock(self) -> Clock:
@@ -178,7 +178,7 @@ class Context:
         folded = self._run.transcript.fold(boundary_id, summary)
         if folded is not None:
             self._window.begin_anew()
-            if self._run.store.read(CONTEXT_WINDOW) is not None:
+            if self._run.state.read(CONTEXT_WINDOW) is not None:
                 self._keep()
         return folded
 

@@ -63,7 +63,7 @@ async def finish(run: LiveRun, end: TerminationReason) -> AgentRunResult:
 async def _close_lifecycle(run: LiveRun, end: TerminationReason) -> None:
     """Only a suspended run, and one that awaits its tasks, may stay waiting."""
     _close_inbox(run)
-    lifecycle = run.store.read(RUN_LIFECYCLE) or RunLifecycleState()
+    lifecycle = run.state.read(RUN_LIFECYCLE) or RunLifecycleState()
     awaits_tasks = end == NATURAL_END and lifecycle.status_reason == AWAITING_TASKS
     stays = lifecycle.status is RunStatus.WAITING and (isinstance(end, Suspended) or awaits_tasks)
     status, reason = to_run_status(end)
@@ -71,8 +71,8 @@ async def _close_lifecycle(run: LiveRun, end: TerminationReason) -> None:
         return
     await give_up_suspended(run)
     take_all(run)
-    if check_termination(run.store) != end:
-        run.store.update(
+    if check_termination(run.state) != end:
+        run.state.update(
             RUN_LIFECYCLE,
             Done(reason=reason or "", updated_at=run.clock.now_ms(), termination=end),
         )
@@ -92,7 +92,7 @@ def _close_inbox(run: LiveRun) -> None:
 
 
 async def _commit_end(run: LiveRun, end: TerminationReason) -> None:
-    lifecycle = run.store.read(RUN_LIFECYCLE) or RunLifecycleState()
+    lifecycle = run.state.read(RUN_LIFECYCLE) or RunLifecycleState()
     result: dict[str, Json] = {
         "response": run.response,
         "status": lifecycle.status.value,

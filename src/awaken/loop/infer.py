@@ -142,7 +142,7 @@ def build_request(run: LiveRun) -> InferenceRequest:
     if (
         overrides is not None
         or agent.spec.reasoning_effort is not None
-        or run.store.has_any(_STEP_KEYS)
+        or run.state.has_any(_STEP_KEYS)
     ):
         model, overrides = _overrides(run)
         tools, chosen = _offered_tools(run), _context_messages(run)
@@ -171,9 +171,9 @@ def build_request(run: LiveRun) -> InferenceRequest:
 
 def _overrides(run: LiveRun) -> tuple[str, InferenceOverride | None]:
     """The model to ask and the parameters to ask with: agent, then run, then step."""
-    step = run.store.read(INFERENCE_OVERRIDE)
+    step = run.state.read(INFERENCE_OVERRIDE)
     if step is not None and not step.is_empty():
-        run.store.update(INFERENCE_OVERRIDE, None)
+        run.state.update(INFERENCE_OVERRIDE, None)
     effort = run.agent.spec.reasoning_effort
     if effort is None and run.overrides is None and (step is None or step.is_empty()):
         return run.agent.upstream_model, None
@@ -190,18 +190,18 @@ def _overrides(run: LiveRun) -> tuple[str, InferenceOverride | None]:
 
 
 def _context_messages(run: LiveRun) -> Sequence[ContextMessage]:
-    context = run.store.read(CONTEXT_MESSAGES)
+    context = run.state.read(CONTEXT_MESSAGES)
     if not context:
         return ()
-    run.store.update(CONTEXT_MESSAGES, AfterEmit())
+    run.state.update(CONTEXT_MESSAGES, AfterEmit())
     return sorted(context.values(), key=lambda entry: entry.sort_key)
 
 
 def _offered_tools(run: LiveRun) -> tuple[ToolDescriptor, ...]:
-    chosen = run.store.read(TOOL_FILTER)
+    chosen = run.state.read(TOOL_FILTER)
     if chosen is None or not (chosen.excluded or chosen.include_only):
         return run.agent.descriptors
-    run.store.update(TOOL_FILTER, ClearFilter())
+    run.state.update(TOOL_FILTER, ClearFilter())
     return tuple(d for d in run.agent.descriptors if chosen.passes(d.id))
 
 

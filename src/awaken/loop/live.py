@@ -88,8 +88,8 @@ class LiveRun:
         "reservation",
         "routing_key",
         "services",
+        "state",
         "steps",
-        "store",
         "stream",
         "streamed",
         "task",
@@ -117,7 +117,7 @@ class LiveRun:
         self.clock, self.ids = services.clock, services.ids
         self.phases = phases
         phases.look_for_actions()
-        self.store = phases.store
+        self.state = phases.store
         identity = self.identity = request.run_identity
         self.routing_key = RoutingKey(thread_id=identity.thread_id, run_id=identity.run_id)
         self.token = controls.cancellation_token
@@ -216,7 +216,7 @@ class LiveRun:
             tool_name="",
             run_identity=self.identity,
             agent_spec=self.agent.spec,
-            snapshot=self.store.snapshot(),
+            snapshot=self.state.snapshot(),
             activity_sink=journal.tell if journal.live else None,
             cancellation_token=self.token,
             profile_access=self.profile,
@@ -258,7 +258,7 @@ class LiveRun:
     def context(self, phase: Phase, **extra: Any) -> PhaseContext:
         return PhaseContext(
             phase=phase,
-            snapshot=self.store.snapshot(),
+            snapshot=self.state.snapshot(),
             agent_spec=self.agent.spec,
             run_identity=self.identity,
             messages=self.transcript.view(),
@@ -273,7 +273,7 @@ class LiveRun:
         env = self.agent.env
         if not env.hooks[phase]:
             return False
-        return env.is_busy(phase, self.store.snapshot())
+        return env.is_busy(phase, self.state.snapshot())
 
     async def phase(
         self, phase: Phase, *, seed: Command | None = None, final: bool = False, **extra: Any

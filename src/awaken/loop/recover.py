@@ -103,7 +103,7 @@ def count_unanswered(run: LiveRun, last: Message | None) -> None:
 
 def _was_asking(run: LiveRun, last: Message | None) -> bool:
     """Whether the next thing the run had to do was to ask the model, and to commit the answer."""
-    record, states = run.record, run.store.read(TOOL_CALL_STATES)
+    record, states = run.record, run.state.read(TOOL_CALL_STATES)
     if record is None or record.status is not RunStatus.RUNNING:
         return False
     if any(
@@ -111,7 +111,7 @@ def _was_asking(run: LiveRun, last: Message | None) -> bool:
         for call in (states.calls.values() if states else ())
     ):
         return False
-    if check_termination(run.store) is not None or interrupted_turn(run) is not None:
+    if check_termination(run.state) is not None or interrupted_turn(run) is not None:
         return False
     # One that had answered without calls, and is still open, waits for its tasks.
     return last is None or last.role is not Role.ASSISTANT
@@ -168,7 +168,7 @@ def interrupted_turn(run: LiveRun) -> Turn | None:
         return None
     shown, results = _as_shown(run, message)
     assert message.tool_calls, "a turn has calls"
-    states = run.store.read(TOOL_CALL_STATES)
+    states = run.state.read(TOOL_CALL_STATES)
     waiting = {
         call.call_id
         for call in (states.calls.values() if states else ())
@@ -243,7 +243,7 @@ async def _verified(run: LiveRun, turn: Turn, index: int, tool: Tool) -> Any:
     if verify is None:
         log.error("tool %r is to verify and has no method verify(ctx)", turn.calls[index].name)
         return None
-    ctx = calls.tool_context(run, turn, index, run.store.snapshot())
+    ctx = calls.tool_context(run, turn, index, run.state.snapshot())
     try:
         with interruptible(run.token, run.task):
             timeout = traits_of(tool).timeout

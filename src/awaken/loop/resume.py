@@ -131,7 +131,7 @@ async def give_up_suspended(run: LiveRun) -> None:
     A late answer must find nothing, and no other run may take them up. What a delegate had done
     that has asked is told to the model of the thread's next run.
     """
-    states = run.store.read(TOOL_CALL_STATES)
+    states = run.state.read(TOOL_CALL_STATES)
     for call in list(states.calls.values()) if states else ():
         waits = call.status is ToolCallStatus.SUSPENDED
         if not waits and call.resume_input is None:
@@ -155,7 +155,7 @@ async def give_up_suspended(run: LiveRun) -> None:
             suspension_id=None,
             suspension_reason=None,
         )
-        run.store.update(TOOL_CALL_STATES, PutCall(call=closed))
+        run.state.update(TOOL_CALL_STATES, PutCall(call=closed))
 
 
 def stop_asker(asker: Asker, at_ms: int) -> ThreadCommand:
@@ -225,7 +225,7 @@ async def take_expired(run: LiveRun) -> bool:
         run.journal.tickets.append(
             ticket_of(call, run.identity, status=TicketStatus.EXPIRED, decision=no)
         )
-        prepare_resume(run.store, [(call.question_key, no)])
+        prepare_resume(run.state, [(call.question_key, no)])
     return bool(late)
 
 
@@ -238,14 +238,14 @@ def _overdue(run: LiveRun) -> list[ToolCallState]:
     now = run.clock.now_ms()
     return [
         call
-        for call in suspended_calls(run.store)
+        for call in suspended_calls(run.state)
         if call.expires_at is not None and call.expires_at + EXPIRY_GRACE_MS <= now
     ]
 
 
 def next_expiry(run: LiveRun) -> float | None:
     """In how many seconds the next question is too old to be answered."""
-    times = [c.expires_at for c in suspended_calls(run.store) if c.expires_at is not None]
+    times = [c.expires_at for c in suspended_calls(run.state) if c.expires_at is not None]
     if not times:
         return None
     return max(0.0, (min(times) + EXPIRY_GRACE_MS - run.clock.now_ms()) / 1000)
@@ -261,10 +261,10 @@ async def detect_and_replay_resume(run: LiveRun) -> str | None:
         Cancelled: somebody cancelled the run.
     """
     if run.agent.tool_executor is ToolExecutorKind.PARALLEL_BATCH_APPROVAL and suspended_calls(
-        run.store
+        run.state
     ):
         return None
-    states = run.store.read(TOOL_CALL_STATES)
+    states = run.state.read(TOOL_CALL_STATES)
     decided = [c for c in (states.calls.values() if states else ()) if c.resume_input is not None]
     for call in [call for call in decided if call.suspension_reason == BUDGET_LIMIT]:
         decided.remove(call)
@@ -294,7 +294,7 @@ def _take_no(run: LiveRun, call: ToolCallState) -> None:
     outcome = ResumedOutcome.EXPIRED if is_late else ResumedOutcome.DENIED
     _answer(run, call, text, CallPhase.FAILED, outcome, reason=reason)
     settled = _replace(call, resume_input=None, suspension_id=None, suspension_reason=None)
-    run.store.update(TOOL_CALL_STATES, PutCall(call=settled))
+    run.state.update(TOOL_CALL_STATES, PutCall(call=settled))
 
 
 def _turns(run: LiveRun, approved: Sequence[ToolCallState]) -> list[Turn]:
@@ -400,7 +400,7 @@ def take_decisions(run: LiveRun) -> bool:
         if command is not None:
             run.journal.acks.append(command)
         try:
-            prepare_resume(run.store, decisions)
+            prepare_resume(run.state, decisions)
             taken = True
         except (StateError, InvalidResume) as error:
             # The door checks decisions too; one that got stale on the way changes nothing.

@@ -110,10 +110,10 @@ async def _begin(
     _open_state(run, start, is_continuation)
     await persist_checkpoint(run)
     try:
-        if not is_new or run.store.read(TOOL_CALL_STATES) is not None:
+        if not is_new or run.state.read(TOOL_CALL_STATES) is not None:
             if end := await _settle_the_past(run):
                 return end
-            if suspended_calls(run.store):
+            if suspended_calls(run.state):
                 return await _suspend(run)
         elif end := _closed(run):
             return end
@@ -128,23 +128,23 @@ async def _begin(
         if run.in_step:
             await complete_step(run)
         return CANCELLED
-    return check_termination(run.store)
+    return check_termination(run.state)
 
 
 def _open_state(run: LiveRun, start: PreparedRun, is_continuation: bool) -> None:
     """Start or continue the lifecycle, activate the plugins, and note the run's first event."""
     now, env = run.clock.now_ms(), run.agent.env
-    if not run.store.shares(env.keys):
-        run.store.register_keys(env.keys.values())
+    if not run.state.shares(env.keys):
+        run.state.register_keys(env.keys.values())
     if is_continuation:
-        run.store.update(RUN_LIFECYCLE, SetRunning(updated_at=now))
+        run.state.update(RUN_LIFECYCLE, SetRunning(updated_at=now))
         _forget_work(run)
     else:
-        run.store.update(RUN_LIFECYCLE, Start(run_id=run.identity.run_id, updated_at=now))
+        run.state.update(RUN_LIFECYCLE, Start(run_id=run.identity.run_id, updated_at=now))
     _note_start(run, start.first.events)
-    env.activate(run.store, run.agent.spec)
+    env.activate(run.state, run.agent.spec)
     if start.first.state_seed is not None:
-        run.store.apply_seed(start.first.state_seed, UnknownKeyPolicy.ERROR)
+        run.state.apply_seed(start.first.state_seed, UnknownKeyPolicy.ERROR)
     if run.reservation is not None:
         log = start.thread.log
         count_unanswered(run, log[-1] if log else None)
@@ -182,9 +182,9 @@ def _forget_work(run: LiveRun) -> None:
 
     Who does not has none any more, or is no plugin of the agent that goes on.
     """
-    work = run.store.read(PENDING_WORK)
+    work = run.state.read(PENDING_WORK)
     for owner in work.owners if work is not None else ():
-        run.store.update(PENDING_WORK, SetPending(pending=False, owner=owner))
+        run.state.update(PENDING_WORK, SetPending(pending=False, owner=owner))
 
 
 def _note_start(run: LiveRun, events: Sequence[AgentEvent] = ()) -> None:
@@ -217,7 +217,7 @@ async def _next(run: LiveRun, outcome: Outcome | TerminationReason) -> Terminati
         return outcome
     arrived = read_inbox(run)
     run.transcript.extend(arrived)
-    end = check_termination(run.store)
+    end = check_termination(run.state)
     if end is None and outcome is Outcome.NATURAL_END and not arrived:
         end = await _natural_end(run)
     if end is None:
@@ -239,13 +239,13 @@ async def _persist_or_leave(run: LiveRun) -> None:
 
 def _closed(run: LiveRun) -> TerminationReason | None:
     """How the run ends, if a hook or a tool has said that it does."""
-    end = check_termination(run.store)
+    end = check_termination(run.state)
     return None if isinstance(end, Suspended) else end
 
 
 async def _natural_end(run: LiveRun) -> TerminationReason | None:
     """The model is done; the run too, unless work it started is still under way."""
-    work = run.store.read(PENDING_WORK)
+    work = run.state.read(PENDING_WORK)
     if work is None or not work.has_pending:
         return None if work is not None and await _has_late_news(run) else check_answer(run)
     if run.identity.origin is RunOrigin.SUBAGENT and run.inbox is not None:
@@ -273,7 +273,7 @@ def _waits_for_work(run: LiveRun) -> bool:
     asked again before there is news, and before it has read them."""
     if run.identity.origin is not RunOrigin.SUBAGENT:
         return False
-    work, said = run.store.read(PENDING_WORK), run.transcript.view()
+    work, said = run.state.read(PENDING_WORK), run.transcript.view()
     is_pending = work is not None and work.has_pending
     has_news = run.inbox is not None and len(run.inbox) > 0
     if not (is_pending or has_news):
@@ -299,7 +299,7 @@ async def _is_told(run: LiveRun, inbox: InboxReceiver) -> bool:
 
 
 def _wait(run: LiveRun, reason: str) -> None:
-    run.store.update(RUN_LIFECYCLE, SetWaiting(reason=reason, updated_at=run.clock.now_ms()))
+    run.state.update(RUN_LIFECYCLE, SetWaiting(reason=reason, updated_at=run.clock.now_ms()))
 
 
 async def _suspend(run: LiveRun) -> TerminationReason | None:
@@ -316,18 +316,18 @@ async def _suspend(run: LiveRun) -> TerminationReason | None:
             with not_counted(run):
                 if not await wait_for_decisions(run):
                     return SUSPENDED_END
-            run.store.update(RUN_LIFECYCLE, SetRunning(updated_at=run.clock.now_ms()))
+            run.state.update(RUN_LIFECYCLE, SetRunning(updated_at=run.clock.now_ms()))
             _note_start(run)
             await persist_checkpoint(run)
             if blocked := await detect_and_replay_resume(run):
                 return Blocked(value=blocked)
         except Cancelled:
             return CANCELLED
-        if not suspended_calls(run.store):
+        if not suspended_calls(run.state):
             run.transcript.extend(read_inbox(run))
             if run.has_news():
                 await persist_checkpoint(run)
-            return check_termination(run.store)
+            return check_termination(run.state)
 
 
 def _as_loop_error(error: BaseException) -> AgentLoopError:

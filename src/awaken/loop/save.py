@@ -54,9 +54,9 @@ async def complete_step(run: LiveRun) -> None:
     """Count the step, run its last phase, and note its end for the next commit."""
     run.in_step = False
     run.steps += 1
-    lifecycle, now = run.store.read(RUN_LIFECYCLE), run.clock.now_ms()
+    lifecycle, now = run.state.read(RUN_LIFECYCLE), run.clock.now_ms()
     if lifecycle is None or lifecycle.status is not _DONE:
-        run.store.update(RUN_LIFECYCLE, StepCompleted(updated_at=now))
+        run.state.update(RUN_LIFECYCLE, StepCompleted(updated_at=now))
     try:
         if run.is_busy(_STEP_END):
             await run.phase(_STEP_END, final=True)
@@ -91,8 +91,8 @@ async def persist_checkpoint(
         count_time(run)
         if release:
             await run.reservation.tell(leaves=True)
-    run_state, thread_state = run.store.take_unsaved()
-    lifecycle = run.store.read(RUN_LIFECYCLE) or RunLifecycleState()
+    run_state, thread_state = run.state.take_unsaved()
+    lifecycle = run.state.read(RUN_LIFECYCLE) or RunLifecycleState()
     messages, source, output = _own_messages(run, lifecycle)
     record = _next_record(run, lifecycle, source, output, termination, error_payload)
     if run.took:
@@ -188,7 +188,7 @@ def _next_record(
     }
     final = (run.response or None) if termination is not None else None
     if status is _WAITING:
-        tickets = waiting_tickets_from_store(run.store)
+        tickets = waiting_tickets_from_store(run.state)
         waiting = waiting_state_from_lifecycle(
             status, lifecycle.status_reason, run.identity.dispatch_id, tickets
         )
@@ -344,7 +344,7 @@ def waiting_tickets_from_store(store: StateStore) -> list[RunWaitingTicket]:
 def emit_state_snapshot(run: LiveRun) -> None:
     """Note the run's state for the listener."""
     try:
-        revision, state = run.store.as_json()
+        revision, state = run.state.as_json()
     except KeyEncode as error:
         log.warning("failed to export state snapshot: %s", error)
         return

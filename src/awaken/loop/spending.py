@@ -113,7 +113,7 @@ def price_of(run: LiveRun, model_id: str | None) -> Price | None:
 def note(run: LiveRun, used: Amount) -> None:
     """Keep what was used up with the run."""
     if used != Amount():
-        run.store.update(SPENDING, Spending(spent=used))
+        run.state.update(SPENDING, Spending(spent=used))
 
 
 def count_time(run: LiveRun) -> None:
@@ -127,7 +127,7 @@ def take_all(run: LiveRun) -> None:
     if run.budget is not None:
         rest = run.budget.merge_all_runs(run.identity.run_id)
         if rest != Spending():
-            run.store.update(SPENDING, rest)
+            run.state.update(SPENDING, rest)
 
 
 def check_price(run: LiveRun) -> None:
@@ -179,12 +179,12 @@ def ask_for_more(run: LiveRun, error: BudgetExhausted) -> None:
         updated_at=run.clock.now_ms(),
         key=f"{run.identity.run_id}:{id}",
     )
-    run.store.update(TOOL_CALL_STATES, PutCall(call=ask(run, state, ticket)))
+    run.state.update(TOOL_CALL_STATES, PutCall(call=ask(run, state, ticket)))
 
 
 def _new_id(run: LiveRun) -> str:
     """A name no other question of the run has: one that was answered cannot be put again."""
-    states = run.store.read(TOOL_CALL_STATES)
+    states = run.state.read(TOOL_CALL_STATES)
     known, first = states.calls if states else {}, f"budget-{run.steps}"
     again = (f"{first}.{number}" for number in count_from(1))
     return next(id for id in chain([first], again) if id not in known)
@@ -198,14 +198,14 @@ def take_answer(run: LiveRun, call: ToolCallState) -> None:
     if yes and run.budget is not None:
         more = granted(run.budget, call, decision)
         known = run.budget.grant(run.identity.run_id, more, call.arguments["level"])
-        run.store.update(SPENDING, known)
+        run.state.update(SPENDING, known)
         _have_it_go_on(run)
     elif not yes:
         why = decision.reason or "nobody allowed more"
         end = Stopped(value=StoppedReason(code="budget", detail=why))
         now = run.clock.now_ms()
         done = Done(reason="stopped:budget", updated_at=now, termination=end)
-        run.store.update(RUN_LIFECYCLE, done)
+        run.state.update(RUN_LIFECYCLE, done)
     # Neither log nor ledger knows of the question: with its reason it stays durable, so that its
     # name is not used again.
     closed = msgspec.structs.replace(
@@ -214,7 +214,7 @@ def take_answer(run: LiveRun, call: ToolCallState) -> None:
         resume_input=None,
         suspension_id=None,
     )
-    run.store.update(TOOL_CALL_STATES, PutCall(call=closed))
+    run.state.update(TOOL_CALL_STATES, PutCall(call=closed))
 
 
 def _have_it_go_on(run: LiveRun) -> None:

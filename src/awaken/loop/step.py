@@ -106,7 +106,7 @@ async def _before_the_model(run: LiveRun) -> TerminationReason | None:
     for phase in (_STEP_START, _BEFORE_INFERENCE):
         if run.is_busy(phase):
             await run.phase(phase)
-            if end := check_termination(run.store):
+            if end := check_termination(run.state):
                 return end
     return None
 
@@ -121,7 +121,7 @@ async def _after_the_model(run: LiveRun, answer: Answer) -> TerminationReason | 
         if run.streamed and isinstance(error, Exception):
             await drop_streamed(run, f"a hook failed: {error}")
         raise
-    end = check_termination(run.store)
+    end = check_termination(run.state)
     if end is not None:
         if run.streamed:
             await drop_streamed(run, "the run stopped before its calls were made")
@@ -178,7 +178,7 @@ async def _act(run: LiveRun, answer: Answer) -> Outcome | TerminationReason:
     run.check_token()
     if turn.blocked is not None:
         return Blocked(value=turn.blocked)
-    if end := check_termination(run.store):
+    if end := check_termination(run.state):
         return end
     return Outcome.SUSPENDED if turn.suspended else Outcome.CONTINUE
 
@@ -222,7 +222,7 @@ async def _after_failure(run: LiveRun, error: InferenceFailed) -> Outcome | Term
         type="inference_error", message=str(error), error_class=type(cause).__name__
     )
     await run.phase(_AFTER_INFERENCE, llm_response=LLMResponse(error=failure))
-    if end := check_termination(run.store):
+    if end := check_termination(run.state):
         return end
     if any(isinstance(c, ConsecutiveErrors) and c.max > 0 for c in run.agent.spec.stop_conditions):
         return Outcome.CONTINUE
@@ -232,10 +232,10 @@ async def _after_failure(run: LiveRun, error: InferenceFailed) -> Outcome | Term
 def switch_agent(run: LiveRun) -> Blocked | None:
     """Hand the run to the agent the state names, as the state wants it, if that is another."""
     old, mine = run.agent, run.agent.spec.id
-    if old.overlay is None and not run.store.has_any(_AGENT_KEYS):
+    if old.overlay is None and not run.state.has_any(_AGENT_KEYS):
         return None
-    wanted = run.store.read(ACTIVE_AGENT) or mine
-    overlays = run.store.read(AGENT_OVERLAYS)
+    wanted = run.state.read(ACTIVE_AGENT) or mine
+    overlays = run.state.read(AGENT_OVERLAYS)
     overlay = overlays.get(wanted) if overlays else None
     if wanted == mine and (overlay is old.overlay or overlay == old.overlay):
         return None
@@ -243,20 +243,20 @@ def switch_agent(run: LiveRun) -> Blocked | None:
         agent = run.agents.get(wanted)
         if agent is None:
             agent = run.services.resolver.resolve(wanted)
-            agent.env.bind(run.store, run.controls.owner_inbox)
+            agent.env.bind(run.state, run.controls.owner_inbox)
         run.use(agent)
         if overlay is not None:
             run.agent = run.agent.with_overlay(overlay, run.services.resolver)
         check_price(run)
         if wanted != old.spec.id:
-            old.env.deactivate(run.store)
-            agent.env.activate(run.store, run.agent.spec)
+            old.env.deactivate(run.state)
+            agent.env.activate(run.state, run.agent.spec)
             run.identity = msgspec.structs.replace(run.identity, agent_id=wanted)
     except AwakenError as error:
         # The thread stays with who speaks: it must not be blocked for ever.
         run.agent, run.profile = old, old.env.profile_access(run.services.profiles)
-        run.store.update(ACTIVE_AGENT, old.spec.id)
+        run.state.update(ACTIVE_AGENT, old.spec.id)
         if overlay is not None:
-            run.store.update(AGENT_OVERLAYS, PutOverlay(agent=wanted))
+            run.state.update(AGENT_OVERLAYS, PutOverlay(agent=wanted))
         return Blocked(value=f"handoff resolve failed: {error}")
     return None

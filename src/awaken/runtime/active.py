@@ -35,7 +35,7 @@ class ActiveRun:
         "missed",
         "run_id",
         "seen",
-        "store",
+        "state",
         "task",
         "thread_id",
         "token",
@@ -48,7 +48,7 @@ class ActiveRun:
         self.token = CancellationToken()
         self.decisions: DecisionQueue | None = None
         self.inbox: InboxSender | None = None
-        self.store: StateStore | None = None
+        self.state: StateStore | None = None
         self.task: asyncio.Task[AgentRunResult] | None = None
         self.seen = 0
         self.left_on_close = False

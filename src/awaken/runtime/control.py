@@ -64,7 +64,7 @@ class LiveControl:
         run = self.active.find_by_thread(thread_id)
         if run is None or run.decisions is None or not decisions:
             return False
-        if run.store is None:
+        if run.state is None:
             # A backend runs it, and only the backend knows the open questions.
             return run.decisions.send(decisions)
         try:

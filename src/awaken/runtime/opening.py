@@ -173,7 +173,7 @@ async def local_run(opening: Opening, agent: ResolvedAgent) -> BackendRootRunReq
     first.messages = [*marks, *opening.fresh]
     turn = last_turn(context, choice)
     history = visible_messages([*context.messages, *marks], store, turn, skipped=context.skipped)
-    slot.store = store
+    slot.state = store
     slot.decisions = controls.decision_rx = DecisionQueue(waits=request.wait_for_decisions)
     start = PreparedRun(
         services=services,
@@ -231,7 +231,7 @@ async def remote_run(
         known = {message.id for message in new}
         untold = [m for m in log if m.id in opening.untold and m.id not in known]
         new = (*untold, *new)
-    slot.store = None
+    slot.state = None
     # Only a backend that takes decisions gets them; a caller that sends some is refused otherwise.
     slot.decisions = controls.decision_rx = (
         DecisionQueue(waits=request.wait_for_decisions) if abilities.decisions else None

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from importlib import import_module
 from typing import Any
+
 import msgspec
+
 from awaken.backend.a2a.config import BACKEND, A2aOptions, read_config
 from awaken.clock import SYSTEM_CLOCK, Clock
+from awaken.codec import Json
 from awaken.contract.backend import ExecutionBackend, ExecutionBackendFactoryError
 from awaken.domain.spec import AgentSpec, RemoteEndpoint
 from awaken.domain.value import Value
-from awaken.codec import Json
 from awaken.ids import UUID7, Ids
 
 DEFAULT_TIMEOUT_MS = 10_000

@@ -62,12 +62,12 @@ class CompactionPlugin:
 
     def before_step(self, talk: LiveConversation) -> None:
         """Swap in a summary that is there, or have one made if it is time."""
-        state = talk.store.read(COMPACTION)
+        state = talk.state.read(COMPACTION)
         if state is not None and state.in_flight is not None:
             job = self._jobs.find(talk.identity.thread_id, state.in_flight.task_id)
             if job is None:
                 # The process that made it is gone, or is another one.
-                talk.store.update(COMPACTION, Forget(task_id=state.in_flight.task_id))
+                talk.state.update(COMPACTION, Forget(task_id=state.in_flight.task_id))
             elif not job.future.done():
                 return
             else:
@@ -91,7 +91,7 @@ class CompactionPlugin:
             boundary_message_id=found.boundary_message_id,
             started_at_ms=talk.clock.now_ms(),
         )
-        talk.store.update(COMPACTION, Begin(flight=flight))
+        talk.state.update(COMPACTION, Begin(flight=flight))
         self._jobs.start(thread_id, task_id, found, summarise(talk, found, config))
         about = {"boundary_message_id": found.boundary_message_id, "tokens": found.tokens}
         talk.emit(STARTED, task_id, about)
@@ -104,19 +104,19 @@ class CompactionPlugin:
         about = {"boundary_message_id": job.boundary_message_id}
         if outcome.error is not None:
             log.warning("thread %s: no summary: %s", talk.identity.thread_id, outcome.error)
-            talk.store.update(COMPACTION, Fail(mishap=_mishap(talk, job, outcome.error)))
+            talk.state.update(COMPACTION, Fail(mishap=_mishap(talk, job, outcome.error)))
             return talk.emit(FAILED, job.task_id, {**about, "error": outcome.error})
         summary = summary_message(outcome.text, talk.ids.new())
         before, after = job.tokens, talk.counter.message(summary)
         savings = 1 - after / before
         if savings < _config(talk).min_savings_ratio:
-            talk.store.update(COMPACTION, Skip(mishap=_mishap(talk, job, MIN_SAVINGS)))
+            talk.state.update(COMPACTION, Skip(mishap=_mishap(talk, job, MIN_SAVINGS)))
             ppm = int(savings * 1_000_000)
             told = {**about, "reason": MIN_SAVINGS, "savings_ppm": ppm}
             return talk.emit(SKIPPED, job.task_id, told)
         folded = talk.fold(job.boundary_message_id, summary)
         if folded is None:
-            talk.store.update(COMPACTION, Forget(task_id=job.task_id))
+            talk.state.update(COMPACTION, Forget(task_id=job.task_id))
             return None
         boundary = CompactionBoundary(
             boundary_message_id=job.boundary_message_id,
@@ -126,7 +126,7 @@ class CompactionPlugin:
             post_tokens=after,
             at_ms=talk.clock.now_ms(),
         )
-        talk.store.update(COMPACTION, Complete(task_id=job.task_id, boundary=boundary))
+        talk.state.update(COMPACTION, Complete(task_id=job.task_id, boundary=boundary))
         told = {**about, "summary_message_id": summary.id, "pre_tokens": before}
         return talk.emit(COMPACTED, job.task_id, {**told, "post_tokens": after})
 

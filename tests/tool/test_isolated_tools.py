@@ -6,6 +6,7 @@ import asyncio
 import functools
 import logging
 import os
+import select
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -269,8 +270,10 @@ async def test_calls_beyond_the_limit_wait_for_a_worker(desk: Desk) -> None:
 
 async def test_a_worker_that_died_between_calls_is_replaced() -> None:
     before = await data_of(kit.whoami)
+    worker = os.pidfd_open(before)
     os.kill(before, signal.SIGKILL)
-    await asyncio.to_thread(os.waitid, os.P_PID, before, os.WEXITED | os.WNOWAIT)
+    await asyncio.to_thread(select.select, [worker], [], [])  # readable once it is dead
+    os.close(worker)
     assert await data_of(kit.whoami) != before
 
 

@@ -39,12 +39,15 @@ SELDOM = (
     "awaken.ext.background.plugin",
     "awaken.ext.background.tools",
     "awaken.ext.compaction.plugin",
+    "awaken.domain.references",
     "awaken.ext.handoff.plugin",
     "awaken.front.replay",
     "awaken.stores.sqlite",
     "awaken.tool.worker",
 )
 """What comes when somebody uses it."""
+UNUSED = ("difflib", "ipaddress", "random", "urllib.parse")
+"""Modules of the standard library that errors, retries or addresses need, and a run does not."""
 LAZY_PACKAGES = (
     "awaken",
     "awaken.backend",
@@ -119,6 +122,13 @@ def test_importing_brings_only_the_libraries_the_core_is_built_on() -> None:
     assert loaded - sys.stdlib_module_names - {"awaken"} <= NEEDED
 
 
+def test_importing_leaves_out_modules_of_the_standard_library_that_not_every_run_needs() -> None:
+    """Hashes come with the first agent that is resolved: loading them takes OpenSSL."""
+    loaded = _loaded("from awaken import Agent, Runtime")
+
+    assert not loaded & {*UNUSED, "hashlib", "_hashlib"}
+
+
 def test_a_run_brings_nothing_heavy_either() -> None:
     """Design §2: a function's arguments are checked without pydantic or a schema engine, and what
     an agent does not use is not loaded."""
@@ -136,7 +146,7 @@ assert "3" in runtime.run_sync("a", "add 1").response
 """
     )
 
-    assert not loaded & {*HEAVY, *SELDOM}
+    assert not loaded & {*HEAVY, *SELDOM, *UNUSED}
     assert "awaken.loop.run" in loaded
 
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any, TypeVar, overload
 
 import msgspec
@@ -93,6 +92,8 @@ def from_json(value: Json, type_: Any) -> Any:
 
 def digest(value: Any) -> str:
     """A stable fingerprint of a JSON-able value: 128 bits, as 32 hexadecimal digits."""
+    import hashlib  # noqa: PLC0415  # loads OpenSSL's hashes, which `import awaken` can do without
+
     return hashlib.sha256(_sorted_encoder.encode(value)).hexdigest()[:32]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from enum import StrEnum
 from typing import Self
@@ -111,6 +110,8 @@ class ContextMessage(Value, frozen=True, kw_only=True):
         return _ORDER[self.target], self.priority, self.key
 
     def content_hash(self) -> str:
+        import hashlib  # noqa: PLC0415  # few agents have such messages: see `codec.digest`
+
         joined = "\x00".join(block.text for block in self.content)
         return hashlib.blake2b(joined.encode(), digest_size=8).hexdigest()
 

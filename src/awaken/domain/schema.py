@@ -8,7 +8,6 @@ from itertools import islice
 from typing import Any
 
 from awaken.codec import Json, digest
-from awaken.domain.references import check_references
 from awaken.domain.tool import ToolDescriptor, ToolError, ToolErrorKind
 
 _CACHED = 1024
@@ -78,7 +77,8 @@ def compiled(schema: Json) -> Any:
                 raise ValueError("it is neither an object nor a boolean")
             if len(_validators) >= _CACHED:
                 _validators.pop(next(iter(_validators)), None)
-            check_references(schema)
+            # Both are loaded here: few agents have a tool whose schema came from outside.
+            importlib.import_module("awaken.domain.references").check_references(schema)
             jsonschema_rs = importlib.import_module("jsonschema_rs")
             # Offline: an untrusted schema must not make this process fetch URLs.
             _validators[key] = jsonschema_rs.Draft202012Validator(schema, offline=True)

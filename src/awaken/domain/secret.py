@@ -6,17 +6,16 @@ import re
 from typing import NoReturn
 
 STARS = "***"
-_USER = re.compile(r"(?s)//.*@")
-_VALUE = re.compile(
-    r"([?&][^=&\s]*(?:pass|pwd|token|secret|key|sig)[^=&\s]*=)[^&#]+", re.IGNORECASE
-)
+# Compiled by the first error that shows an address, not when this module is imported.
+_USER = r"(?s)//.*@"
+_VALUE = r"(?i)([?&][^=&\s]*(?:pass|pwd|token|secret|key|sig)[^=&\s]*=)[^&#]+"
 _SHORTEST_SHOWN = 20
 
 
 def shown_address(address: str) -> str:
     """An address for error texts: without user name, password and secrets in its query."""
     # Up to the last @, because an unescaped password may contain slashes.
-    return _VALUE.sub(rf"\1{STARS}", _USER.sub(f"//{STARS}@", address))
+    return re.sub(_VALUE, rf"\1{STARS}", re.sub(_USER, f"//{STARS}@", address))
 
 
 class RedactedString:

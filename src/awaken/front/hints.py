@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from difflib import get_close_matches
 
 _MAKERS = {
     "gpt-": "openai",
@@ -40,6 +39,8 @@ _ARGUMENTS = {
 
 def near(word: str, known: Iterable[str]) -> str | None:
     """The known word that was probably meant."""
+    from difflib import get_close_matches  # noqa: PLC0415  # only an error needs it
+
     plain = "".join(word.lower().split())
     return next(iter(get_close_matches(plain, known, 1, 0.75)), None)
 

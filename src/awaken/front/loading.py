@@ -10,7 +10,6 @@ from importlib.util import module_from_spec
 from os import PathLike, fspath
 from types import ModuleType
 from typing import Any
-from urllib.parse import quote
 
 from awaken.contract.backend import ExecutionBackendFactory
 from awaken.contract.llm import LlmExecutor
@@ -181,4 +180,6 @@ def checked_store(given: Store) -> Store:
 
 
 def _no_address(file: str | PathLike[str]) -> ConfigError:
+    from urllib.parse import quote  # noqa: PLC0415  # only this error needs it
+
     return ConfigError(f"store {file!r} is no address: write 'sqlite:///{quote(fspath(file))}'")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from enum import Enum
-from random import Random
 
 import msgspec
 
@@ -26,9 +25,10 @@ from awaken.stream.listener import GO_ON
 RESUMED = "resumed from checkpoint"
 STALL_PAUSE = 0.2
 
-_GOAWAY = re.compile(r"go.?away", re.IGNORECASE)
-_RESET = re.compile(r"reset|broken pipe|closed|ended early|disconnect|eof", re.IGNORECASE)
-_UNAVAILABLE = re.compile(r"\b50[23]\b|bad gateway|unavailable", re.IGNORECASE)
+# Compiled when a stream breaks, not when this module is imported.
+_GOAWAY = r"(?i)go.?away"
+_RESET = r"(?i)reset|broken pipe|closed|ended early|disconnect|eof"
+_UNAVAILABLE = r"(?i)\b50[23]\b|bad gateway|unavailable"
 
 
 class MendPlan(Enum):
@@ -56,9 +56,9 @@ def cause_of(error: InferenceExecutionError) -> str | None:
     if not error.retryable:
         return None
     text = str(error)
-    if _GOAWAY.search(text):
+    if re.search(_GOAWAY, text):
         return "goaway"
-    if _RESET.search(text) or not _UNAVAILABLE.search(text):
+    if re.search(_RESET, text) or not re.search(_UNAVAILABLE, text):
         return "connection reset"
     return "provider 503 mid-stream"
 
@@ -74,12 +74,10 @@ class MendingExecutor(Around[StreamDriver]):
         inner: StreamDriver,
         policy: LlmRetryPolicy,
         clock: Clock = SYSTEM_CLOCK,
-        random: Random | None = None,
     ) -> None:
         super().__init__(inner)
         self._policy = policy
         self._clock = clock
-        self._random = random or Random()
 
     async def drive(self, request: InferenceRequest, listener: AnswerListener) -> None:
         """Have an answer listened to, to its end.
@@ -108,7 +106,7 @@ class MendingExecutor(Around[StreamDriver]):
                     raise StreamInterrupted(cause, listener.snapshot()) from error
                 pause = STALL_PAUSE
                 if cause != STALLED:
-                    pause = self._policy.delay(mended, error, self._random)
+                    pause = self._policy.delay(mended, error)
             asked = await self._go_on(request, listener, cause)
             mended += 1
             if asked is not None and pause:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from random import Random
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
@@ -24,6 +23,9 @@ from awaken.llm.around import Around
 from awaken.llm.breaker import CircuitBreaker
 from awaken.llm.idle import STALLED, Watchman, raise_stalled
 from awaken.stream.listener import UNSEEN
+
+if TYPE_CHECKING:
+    from random import Random
 
 MAX_BACKOFF_MS = 8000
 _NEVER = sys.maxsize
@@ -54,12 +56,15 @@ class LlmRetryPolicy(Value, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """Seconds to wait after the failed `attempt`, counted from 0.
 
         The backoff doubles up to eight seconds; a provider that asked for more time gets it.
+        Jitter is drawn from `random`, by default from a new generator.
         """
         overloaded = isinstance(error, Overloaded)
         base = self.overloaded_backoff_base_ms if overloaded else self.backoff_base_ms
         backoff: float = min(base * 2 ** min(attempt, 16), MAX_BACKOFF_MS) / 1000
-        if self.jitter and random is not None:
-            backoff *= 1 - self.jitter * random.random()
+        if self.jitter:
+            from random import Random  # noqa: PLC0415  # only a retry needs it
+
+            backoff *= 1 - self.jitter * (random or Random()).random()
         return max(backoff, error.retry_after or 0.0)
 
 
@@ -81,7 +86,6 @@ class RetryingExecutor(Around[LlmExecutor]):
         clock: Clock = SYSTEM_CLOCK,
         breaker: CircuitBreaker | None = None,
         scope: str = "",
-        random: Random | None = None,
         leaves: Callable[[InferenceExecutionError], bool] | None = None,
     ) -> None:
         super().__init__(inner)
@@ -89,7 +93,6 @@ class RetryingExecutor(Around[LlmExecutor]):
         self._clock = clock
         self._breaker = breaker or CircuitBreaker(threshold=_NEVER)
         self._scope = f"{scope}/" if scope else ""
-        self._random = random or Random()
         self._leaves = leaves
         self._watchman = Watchman(clock, policy.stream_idle_timeout_secs)
 
@@ -119,7 +122,7 @@ class RetryingExecutor(Around[LlmExecutor]):
                     raise
                 if not self._may_ask_again(model, attempt, error):
                     raise
-                delay = self._policy.delay(attempt, error, self._random)
+                delay = self._policy.delay(attempt, error)
             attempt += 1
             if delay:
                 await self._clock.sleep(delay)

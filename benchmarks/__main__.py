@@ -1,29 +1,33 @@
 """All workloads, ours beside the floor, and with `--peers` beside other libraries.
 
-`--only loop` leaves out durable work, `--only durable` everything else.
+`--only loop` leaves out durable work, `--only durable` everything else. `--beside PATH` also
+measures the awaken of another checkout's `src`: the column `before`.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 
 from benchmarks import others
 from benchmarks.durable.measure import measure_durable
 from benchmarks.durable.tables import tables
-from benchmarks.floor import Floor
-from benchmarks.measure import interpreter, sample
-from benchmarks.ours import Awaken
-from benchmarks.table import FLOOR, GUARDED, OURS, RESULTS, Figures
-from benchmarks.work import IMPORT, IMPORT_ONLY, WORKLOADS, Program, Unsupported
+from benchmarks.measure import interpreter
+from benchmarks.others import Source
+from benchmarks.table import BEFORE, FLOOR, GUARDED, OURS, RESULTS, Figures
+from benchmarks.work import IMPORT, IMPORT_ONLY, Unsupported
 
+SAMPLES_IN_A_TURN = 2
 MEMORY_SAMPLES = 3
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--repeat", type=int, default=7, help="samples of each figure")
+    parser.add_argument("--repeat", type=int, default=8, help="samples of each figure")
     parser.add_argument("--peers", action="store_true", help="measure other libraries, too")
+    parser.add_argument("--beside", type=Path, metavar="PATH", help="another checkout's src")
     parser.add_argument("--only", choices=("loop", "durable"), help="measure one half")
     options = parser.parse_args()
     figures = Figures()
@@ -31,7 +35,7 @@ def main() -> None:
     if python is not None:
         figures.versions = others.versions(python)
     if options.only != "durable":
-        measure_loop(figures, options.repeat, python)
+        measure_loop(figures, options.repeat, sources(options.beside, python))
         print(figures.table())
     if options.only != "loop":
         measure_disk(figures, options.repeat, python)
@@ -42,64 +46,54 @@ def main() -> None:
 # -- the loop, in memory ------------------------------------------------------------------------
 
 
-def measure_loop(figures: Figures, repeat: int, peers_python: str | None) -> None:
-    measure_here(figures, repeat)
-    for name, module in ((FLOOR, "floor"), (OURS, "ours")):
-        measure_memory(figures, name, sys.executable, module)
-    imports = {name: program.imports for name, program in PROGRAMS.items() if name != GUARDED}
-    measure_imports(figures, repeat, sys.executable, imports)
+def sources(beside: Path | None, peers_python: str | None) -> list[Source]:
+    found = [
+        Source(FLOOR, "floor"),
+        Source(GUARDED, "floor", environment=(("GUARDED", "1"),)),
+        Source(OURS, "ours"),
+    ]
+    if beside is not None:
+        found.append(Source(BEFORE, "ours", path=str(beside.resolve())))
     if peers_python is not None:
-        measure_peers(figures, repeat, peers_python)
+        peers = others.PEERS.items()
+        found += [Source(name, f"peers.{module}", peers_python) for module, name in peers]
+    return found
 
 
-PROGRAMS: dict[str, Program] = {FLOOR: Floor(), GUARDED: Floor(guarded=True), OURS: Awaken()}
+def measure_loop(figures: Figures, repeat: int, programs: Sequence[Source]) -> None:
+    """Every program in fresh processes, turn by turn, so that all see the same machine."""
+    imports = {}
+    turns = max(1, repeat // SAMPLES_IN_A_TURN)
+    for turn in range(turns):
+        for program in programs:
+            say(f"turn {turn + 1} of {turns}: {program.name}")
+            answer = others.run(program, "--repeat", str(SAMPLES_IN_A_TURN))
+            figures.take(program.name, answer)
+            imports[program] = answer.imports
+            if turn < MEMORY_SAMPLES:
+                figures.take(program.name, others.run(program, "--memory"))
+    measure_imports(figures, repeat, imports)
 
 
-def measure_here(figures: Figures, repeat: int) -> None:
-    """Ours and the floor in this process, turn by turn, so that both see the same machine."""
-    for workload in WORKLOADS:
-        say(workload.title)
-        for _ in range(repeat):
-            for name, program in PROGRAMS.items():
-                figures.add(workload.key, name, sample(workload, program))
-
-
-def measure_memory(figures: Figures, name: str, python: str, module: str) -> None:
-    """A fresh process for each sample."""
-    for _ in range(MEMORY_SAMPLES):
-        figures.take(name, others.run(python, module, "--memory"))
-
-
-def measure_imports(figures: Figures, repeat: int, python: str, imports: dict[str, str]) -> None:
+def measure_imports(figures: Figures, repeat: int, imports: dict[Source, str]) -> None:
     """Fresh interpreters, turn by turn; the first round fills the caches and does not count."""
     say("imports")
     bare: list[float] = []
-    whole: dict[str, list[float]] = {name: [] for name in imports}
+    whole: dict[str, list[float]] = {program.name: [] for program in imports}
     for _ in range(repeat + 1):
-        bare.append(interpreter(python, "pass"))
-        for name, statement in imports.items():
-            whole[name].append(interpreter(python, statement))
+        bare.append(interpreter(sys.executable, "pass"))
+        for program, statement in imports.items():
+            whole[program.name].append(interpreter(program.python, statement, program.path))
     for name, values in whole.items():
         figures.add(IMPORT.key, name, *values[1:])
         figures.add(IMPORT_ONLY.key, name, *(value - min(bare[1:]) for value in values[1:]))
-
-
-def measure_peers(figures: Figures, repeat: int, python: str) -> None:
-    imports = {}
-    for module, name in others.PEERS.items():
-        say(f"peer: {name}")
-        answer = others.run(python, f"peers.{module}", "--repeat", str(repeat))
-        imports[name] = answer.imports
-        figures.take(name, answer)
-        measure_memory(figures, name, python, f"peers.{module}")
-    measure_imports(figures, repeat, python, imports)
 
 
 # -- durable work -------------------------------------------------------------------------------
 
 
 def measure_disk(figures: Figures, repeat: int, peers_python: str | None) -> None:
-    """Measure what is durable, and print it; nothing if the system does not tell."""
+    """Measure durable work and print it; say why not if the system does not tell what it takes."""
     try:
         measure_durable(figures, repeat, say)
     except Unsupported as reason:
@@ -107,8 +101,8 @@ def measure_disk(figures: Figures, repeat: int, peers_python: str | None) -> Non
     if peers_python is not None:
         for module, name in others.DURABLE_PEERS.items():
             say(f"peer: {name}, durable")
-            answer = others.run(peers_python, f"peers.{module}", "--repeat", str(repeat))
-            figures.take(name, answer)
+            peer = Source(name, f"peers.{module}", peers_python)
+            figures.take(name, others.run(peer, "--repeat", str(repeat)))
     print(f"\n{tables(figures)}\n")
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
@@ -158,4 +159,4 @@ def _tool(tally: Tally) -> Tool:
 
 
 if __name__ == "__main__":
-    main(Floor())
+    main(Floor(guarded=bool(os.environ.get("GUARDED"))))

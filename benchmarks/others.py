@@ -1,8 +1,9 @@
-"""Programs that run in processes of their own: the peers, in their venv, and all for memory."""
+"""Programs that are measured in processes of their own; the peers in a venv of their own, too."""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -25,29 +26,42 @@ STORES = ("langgraph-checkpoint-sqlite",)
 """What they need for that."""
 
 
+class Source(NamedTuple):
+    """A program of `benchmarks`: its name in tables, its module, and where it runs."""
+
+    name: str
+    module: str
+    python: str = sys.executable
+    path: str = ""
+    """The `src` of another checkout, to import awaken from that."""
+    environment: tuple[tuple[str, str], ...] = ()
+
+
 class Answer(NamedTuple):
     """What a program told about itself."""
 
+    python: str
     imports: str
     samples: dict[str, list[float]]
     reasons: dict[str, str]
 
 
-def run(python: str, module: str, *options: str) -> Answer:
-    """Run a program of `benchmarks` by itself and read what it prints.
+def run(source: Source, *options: str) -> Answer:
+    """Run a program by itself and read what it prints.
 
     Raises:
         RuntimeError: it failed.
     """
     done = subprocess.run(
-        [python, "-m", f"benchmarks.{module}", *options],
+        [source.python, "-m", f"benchmarks.{source.module}", *options],
         cwd=ROOT,
+        env={**os.environ, **dict(source.environment), "PYTHONPATH": source.path},
         capture_output=True,
         text=True,
         check=False,
     )
     if done.returncode:
-        raise RuntimeError(f"benchmarks.{module} failed:\n{done.stderr}")
+        raise RuntimeError(f"benchmarks.{source.module} failed:\n{done.stderr}")
     return Answer(**json.loads(done.stdout.splitlines()[-1]))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,10 +11,11 @@ from statistics import median
 from typing import Any
 
 from benchmarks.durable.figures import FIGURES
+from benchmarks.measure import build
 from benchmarks.others import Answer
 from benchmarks.work import IMPORT, IMPORT_ONLY, MEMORY, WORKLOADS, Figure, Workload
 
-FLOOR, GUARDED, OURS = "floor", "floor, guarded", "awaken"
+FLOOR, GUARDED, OURS, BEFORE = "floor", "floor, guarded", "awaken", "awaken, before"
 LOOP: tuple[Workload | Figure, ...] = (*WORKLOADS, MEMORY, IMPORT, IMPORT_ONLY)
 ROWS: tuple[Workload | Figure, ...] = (*LOOP, *FIGURES)
 
@@ -27,11 +29,14 @@ class Figures:
         self.samples: dict[str, dict[str, list[float]]] = {row.key: {} for row in ROWS}
         self.reasons: dict[str, dict[str, str]] = {row.key: {} for row in ROWS}
         self.versions: dict[str, str] = {}
+        self.pythons: dict[str, str] = {}
+        self.load = [_load()]
 
     def add(self, key: str, program: str, *values: float) -> None:
         self.samples[key].setdefault(program, []).extend(values)
 
     def take(self, program: str, answer: Answer) -> None:
+        self.pythons[program] = answer.python
         for key, values in answer.samples.items():
             self.add(key, program, *values)
         for key, why in answer.reasons.items():
@@ -54,7 +59,8 @@ class Figures:
 
     def table(self) -> str:
         peers = tuple(self.versions)
-        head = ["", "", FLOOR, "guarded", "awaken", "median", "budget", "verdict", "× floor"]
+        head = ["", "", FLOOR, "guarded", "before", OURS, "median", "budget", "verdict", "× floor"]
+        head.append("Python")
         rows = [[*head, *peers], *(self._row(row, peers) for row in LOOP)]
         lines = [*aligned(rows), "", *self._notes()]
         return "\n".join(lines)
@@ -67,11 +73,13 @@ class Figures:
             row.unit,
             number(floor),
             number(self.best(row.key, GUARDED)),
+            number(self.best(row.key, BEFORE)),
             number(ours),
             number(median(values) if values else None),
             number(row.budget),
             self.verdict(row),
             f"{ours / floor:.1f}" if ours and floor else "",
+            self.pythons.get(OURS, build()),
             *(self._peer(row.key, peer, ours) for peer in peers),
         ]
 
@@ -83,8 +91,10 @@ class Figures:
 
     def _notes(self) -> list[str]:
         notes = [
-            f"Python {platform.python_version()}. CPU time; best of the samples unless it says "
-            "median. guarded: the floor with a task and a timeout for each call."
+            "CPU time; best of the samples unless it says median. guarded: the floor with a task "
+            "and a timeout for each call. before: the checkout of --beside. Python: its version, "
+            "and whether it was configured with --enable-optimizations (PGO) and LTO, or plain.",
+            f"{_machine()}; load of the last minute: {self.load[0]} at first, {_load()} at last.",
         ]
         if self.versions:
             listed = ", ".join(f"{name} {version}" for name, version in self.versions.items())
@@ -104,7 +114,8 @@ class Figures:
     def _json(self, before: Mapping[str, Any]) -> Mapping[str, Any]:
         rows = before.get("rows", {})
         return {
-            "python": platform.python_version(),
+            "machine": _machine(),
+            "load": [*self.load, _load()],
             "versions": {**before.get("versions", {}), **self.versions},
             "rows": {
                 row.key: self._row_json(row, rows.get(row.key, {}))
@@ -115,13 +126,13 @@ class Figures:
 
     def _row_json(self, row: Workload | Figure, before: Mapping[str, Any]) -> Mapping[str, Any]:
         samples = self.samples[row.key]
-        if not samples:
-            return before
         earlier = {
             program: {**figure, "earlier": True}
             for program, figure in before.get("programs", {}).items()
             if program not in samples and program not in self.reasons[row.key]
         }
+        if not samples:
+            return {**before, "programs": earlier}
         return {
             "title": row.title,
             "unit": row.unit,
@@ -132,6 +143,7 @@ class Figures:
                     "best": _rounded(_best(row, values)),
                     "median": _rounded(median(values)),
                     "samples": len(values),
+                    "python": self.pythons.get(program, build()),
                 }
                 for program, values in samples.items()
             }
@@ -164,6 +176,19 @@ def number(value: float | None) -> str:
     if value >= 100:
         return f"{value:,.0f}"
     return f"{value:.3g}"
+
+
+def _machine() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return f"{names[0] if names else platform.machine()}, {os.cpu_count()} cores"
+
+
+def _load() -> float:
+    return round(os.getloadavg()[0], 1)
 
 
 def _rounded(value: float) -> float:

@@ -105,10 +105,20 @@ def delegating(program: Program) -> Delegating:
 
 WORKLOADS = (
     Workload(
+        key="start",
+        title="a run that answers at once, from start to end",
+        unit="µs",
+        budget=90,
+        open=lambda program, tally: program.steps(0, 0, tally),
+        done=0,
+        per=1,
+        times=100,
+    ),
+    Workload(
         key="w1",
         title=f"W1 one tool-calling step, {STEPS} in a run",
         unit="µs",
-        budget=40,
+        budget=45,
         open=lambda program, tally: program.steps(STEPS, 0, tally),
         done=STEPS,
         per=STEPS,
@@ -118,7 +128,7 @@ WORKLOADS = (
         key="w1_many",
         title=f"W1 the same, {MANY_STEPS} in a run",
         unit="µs",
-        budget=40,
+        budget=38,
         open=lambda program, tally: program.steps(MANY_STEPS, 0, tally),
         done=MANY_STEPS,
         per=MANY_STEPS,
@@ -138,7 +148,7 @@ WORKLOADS = (
         key="w3",
         title=f"W3 one of {CALLS} parallel calls",
         unit="µs",
-        budget=20,
+        budget=17,
         open=lambda program, tally: program.calls(CALLS, tally),
         done=CALLS,
         per=CALLS,
@@ -148,7 +158,7 @@ WORKLOADS = (
         key="w5",
         title=f"W5 {RUNS:,} runs of {RUN_STEPS} steps at once",
         unit="s",
-        budget=0.35,
+        budget=0.42,
         open=open_crowd,
         done=RUN_STEPS,
         per=1,
@@ -159,7 +169,7 @@ WORKLOADS = (
         key="w6",
         title=f"W6 a delegate's run, {DELEGATES} in a run",
         unit="µs",
-        budget=None,
+        budget=120,
         open=lambda program, tally: delegating(program).delegates(DELEGATES, tally),
         done=DELEGATES,
         per=DELEGATES,
@@ -188,6 +198,6 @@ class Figure(NamedTuple):
     more: bool = False
 
 
-MEMORY = Figure("w5_memory", "W5 memory a run, peak RSS", "KiB", 20)
+MEMORY = Figure("w5_memory", "W5 memory a run, peak RSS", "KiB", 22)
 IMPORT = Figure("import", "import in a fresh interpreter", "ms", 100)
 IMPORT_ONLY = Figure("import_only", "import, less the bare interpreter", "ms", None)

@@ -7,7 +7,7 @@ from benchmarks.work import Figure
 SIZES = (0, 1_000, 4_000, 10_000, 100_000)
 """Messages a thread has before the run that is measured."""
 
-PEER_SIZES = (0, 4_000)
+PEER_SIZES = (0, 1_000, 4_000, 10_000)
 SMALL_STEPS = 400
 
 # -- W4: growth -------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ class LangGraph:
     @asynccontextmanager
     async def steps(self, count, delay, tally):
         graph = graph_of(StepModel(count=count, delay=delay), [tool(tally)])
-        yield lambda: graph.ainvoke(QUESTION, {"recursion_limit": 3 * count})
+        yield lambda: graph.ainvoke(QUESTION, {"recursion_limit": 3 * count + 3})
 
     @asynccontextmanager
     async def deltas(self, count, tally):

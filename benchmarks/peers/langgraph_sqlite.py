@@ -13,6 +13,7 @@ from pydantic import Field
 
 from benchmarks.durable.disk import KB, MB, MS, Disk
 from benchmarks.durable.figures import PEER_SIZES, SIZE, SMALL_STEPS, growth_of
+from benchmarks.measure import build
 from benchmarks.peers.langgraph import QUESTION, StepModel, answer, call, graph_of, tool
 from benchmarks.work import Tally
 
@@ -91,7 +92,7 @@ def main():
                 for kind, value in values.items():
                     samples.setdefault(growth_of(kind, size).key, []).append(value)
         samples[SIZE.key] = [asyncio.run(file_size(folder / "size.db")) * MB]
-    print(json.dumps({"imports": "", "samples": samples, "reasons": {}}))
+    print(json.dumps({"python": build(), "imports": "", "samples": samples, "reasons": {}}))
 
 
 if __name__ == "__main__":

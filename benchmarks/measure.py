@@ -115,7 +115,7 @@ def _status_kib(field: str) -> int:
 
 def interpreter(python: str, statement: str, path: str = "") -> float:
     """CPU milliseconds of a fresh interpreter that runs one statement, with that `PYTHONPATH`."""
-    environment = _with_bytecode() | ({"PYTHONPATH": path} if path else {})
+    environment = with_bytecode() | ({"PYTHONPATH": path} if path else {})
     process = subprocess.Popen([python, "-c", statement], env=environment)
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
@@ -124,7 +124,7 @@ def interpreter(python: str, statement: str, path: str = "") -> float:
     return (usage.ru_utime + usage.ru_stime) * 1000
 
 
-def _with_bytecode() -> dict[str, str]:
+def with_bytecode() -> dict[str, str]:
     """The environment of a fresh interpreter that may use compiled modules, as installed ones are.
 
     An editable install leaves compiling to the first import; that first one is not measured.

@@ -6,7 +6,7 @@ PEERS ?=
 BESIDE ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: run test test-llm docs check fmt lint type imports deps bench bench-growth bench-providers proof lock clean
+.PHONY: run test test-llm docs check fmt lint type imports deps bench bench-growth bench-instructions bench-providers plots proof lock clean
 
 run: .venv/.installed ## watch an agent work
 	@$(BIN)/awaken demo
@@ -73,8 +73,14 @@ docs: .venv/.dev ## build the documentation into site/
 	$(BIN)/python tools/site_pages.py build/docs
 	$(BIN)/zensical build --clean --strict
 
-bench: .venv/.dev ## PEERS=1 adds other libraries, in a venv of their own
-	$(BIN)/python -m benchmarks $(if $(PEERS),--peers)
+bench: .venv/.dev ## PEERS=1 adds other libraries, in a venv of their own; BESIDE=../other/src another checkout
+	$(BIN)/python -m benchmarks $(if $(PEERS),--peers) $(if $(BESIDE),--beside $(BESIDE))
+
+bench-instructions: .venv/.dev ## counted by valgrind, whatever the machine's load; BESIDE as above
+	$(BIN)/python -m benchmarks.instructions $(if $(BESIDE),--beside $(BESIDE))
+
+plots: .venv/.dev ## the README's plots and table, from benchmarks/results.json
+	$(BIN)/python -m benchmarks.readme
 
 bench-growth: .venv/.dev ## costs at growing sizes; BESIDE=../other/src compares with another checkout
 	$(BIN)/python -m benchmarks.growth $(if $(BESIDE),--beside $(BESIDE))

@@ -1,6 +1,8 @@
-"""Every Python example in the README runs as it stands."""
+"""The README: its examples run, its files exist, and its figures are the measured ones."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,3 +35,12 @@ def test_the_two_commands_exist() -> None:
 def test_every_file_the_readme_names_is_there() -> None:
     named = re.findall(r"\]\(([^)#]+)\)", README)
     assert [path for path in named if ":" not in path and not (HOME / path).exists()] == []
+
+
+def test_plots_and_table_show_the_figures_that_were_measured() -> None:
+    """`make plots` makes both from `benchmarks/results.json`."""
+    check = [sys.executable, "-m", "benchmarks.readme", "--check"]
+
+    ran = subprocess.run(check, cwd=HOME, capture_output=True, text=True, check=False, timeout=30)
+
+    assert (ran.returncode, ran.stderr) == (0, "")

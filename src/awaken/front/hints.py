@@ -1,4 +1,4 @@
-"""What somebody probably meant by a name that is not known."""
+"""Suggestions for misspelt names in error messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MAKERS = {
     "claude": "anthropic",
     "gemini": "google",
 }
-"""How names of models begin, and whose they are."""
+"""Prefixes of model names, and the provider each belongs to."""
 _OF_A_RUN = ("temperature", "top_p", "max_tokens")
 _ARGUMENTS = {
     "instruction": "system_prompt",
@@ -34,11 +34,11 @@ _ARGUMENTS = {
     "response_model": "output",
     "result_type": "output",
 }
-"""What other libraries call an agent's arguments."""
+"""Arguments as other libraries call them, and their names here."""
 
 
 def near(word: str, known: Iterable[str]) -> str | None:
-    """The known word that was probably meant."""
+    """Returns the known word closest to `word`, or `None` if none is close."""
     from difflib import get_close_matches  # noqa: PLC0415  # only an error needs it
 
     plain = "".join(word.lower().split())
@@ -46,7 +46,11 @@ def near(word: str, known: Iterable[str]) -> str | None:
 
 
 def meant_model(name: str, complete: Collection[str], providers: Collection[str]) -> str | None:
-    """The name of a model that was probably meant; `complete` ones stand by themselves."""
+    """Returns the model name the caller probably meant, or `None`.
+
+    Args:
+        complete: names that are a model by themselves; the others need a provider before them.
+    """
     provider, mark, model = name.partition(":" if ":" in name else "/")
     if model.strip():
         meant = near(provider, providers)
@@ -61,7 +65,7 @@ def meant_model(name: str, complete: Collection[str], providers: Collection[str]
 
 
 def unknown_argument(name: str, known: Iterable[str]) -> TypeError:
-    """What Python says of an argument an agent has not got, and what to write instead."""
+    """The error for an unknown argument of `Agent`: Python's text, and what to write instead."""
     told = f"Agent.__init__() got an unexpected keyword argument {name!r}"
     if name in _OF_A_RUN:
         return TypeError(f"{told}: write runtime.run(…, overrides=InferenceOverride({name}=…))")

@@ -1,4 +1,4 @@
-"""Names and addresses to things; what is behind a name is imported when it is first used."""
+"""Models, backends and stores by name or address; each is imported when it is first used."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _COMPLETE = {
     "demo": ("awaken.llm.demo", "DemoModel"),
     "local": ("awaken.llm.local", "open_local"),
 }
-"""Names that stand for a model by themselves."""
+"""Names that are a model by themselves."""
 _PROVIDERS = {
     "openai": ("awaken.llm.openai", "open_openai"),
     "openai-chat": ("awaken.llm.openai", "open_openai_chat"),
@@ -55,10 +55,10 @@ def load(module: str, name: str) -> Any:
 
 
 def import_from_folder(name: str, folder: str) -> ModuleType:
-    """The module of that name, which a user has named: from the folder if it is there.
+    """The module a user has named, from the folder if the folder has it.
 
-    What it imports comes from the folder only if nothing installed has the same name: a
-    `msgspec.py` that lies there is not run instead of the library.
+    Modules it imports come from the folder only if no installed module has the same name: a
+    `msgspec.py` in the folder does not replace the library.
 
     Raises:
         ImportError: there is no such module, or it cannot be loaded.
@@ -78,10 +78,10 @@ def import_from_folder(name: str, folder: str) -> ModuleType:
 
 
 def open_model(name: str) -> LlmExecutor:
-    """The model a name like `demo` or `openai:gpt-5-mini` stands for.
+    """The model that a name like `demo` or `openai:gpt-5-mini` stands for.
 
     Raises:
-        ConfigError: nobody knows the provider, or its key or SDK is missing.
+        ConfigError: the provider is unknown, or its key or SDK is missing.
     """
     provider, _, model = name.partition(":")
     known = _PROVIDERS if model.strip() else _COMPLETE
@@ -109,7 +109,7 @@ def as_pool(agent_id: str, names: Sequence[object]) -> ModelPoolSpec:
     """A list of models as a pool: the first is asked as long as it works, then the next.
 
     Raises:
-        ConfigError: it is no list of names.
+        ConfigError: `names` is empty, or not all of them are text.
     """
     ids = [name for name in names if isinstance(name, str) and name.strip()]
     if not ids or len(ids) != len(names):
@@ -128,10 +128,10 @@ def as_pool(agent_id: str, names: Sequence[object]) -> ModelPoolSpec:
 
 
 def open_backend(name: str, agent_id: str) -> ExecutionBackendFactory:
-    """The maker of backends of that kind, for an agent that names it.
+    """The factory of a backend that comes with the library, for an agent that names it.
 
     Raises:
-        ConfigError: none of that name comes with the library.
+        ConfigError: the library has no backend of that name.
     """
     if name not in _BACKENDS:
         raise ConfigError(
@@ -143,10 +143,10 @@ def open_backend(name: str, agent_id: str) -> ExecutionBackendFactory:
 
 
 def open_store(address: str) -> Store:
-    """The store at an address such as `sqlite:///awaken.db`; nothing is opened yet.
+    """The store at an address such as `sqlite:///awaken.db`; it is not opened yet.
 
     Raises:
-        ConfigError: nobody knows the scheme.
+        ConfigError: the address has no scheme, or an unknown one.
     """
     scheme, colon, _ = address.partition(":")
     if scheme not in _STORES:
@@ -161,9 +161,10 @@ def open_store(address: str) -> Store:
 
 
 def checked_store(given: Store) -> Store:
-    """
+    """Returns the store if it is one.
+
     Raises:
-        ConfigError: it is no store; the text says what to give.
+        ConfigError: it is not a store; the text says what to pass instead.
     """
     store: Any = given
     if isinstance(store, PathLike):

@@ -1,4 +1,4 @@
-"""Going on where a stream broke off, so that what was said is neither lost nor said twice."""
+"""Continuing an answer whose stream broke off, without losing or repeating any of it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _UNAVAILABLE = r"(?i)\b50[23]\b|bad gateway|unavailable"
 
 
 class MendPlan(Enum):
-    """What is done about a broken stream: the reference's R1 to R4."""
+    """How to recover from a broken stream: the reference's R1 to R4."""
 
     CONTINUE = "P1"
     USE_CALLS = "P2"
@@ -41,7 +41,7 @@ class MendPlan(Enum):
 
 
 def plan_for(heard: StreamSnapshot) -> MendPlan:
-    """How to go on with what has arrived."""
+    """The plan that fits what has arrived so far."""
     if heard.completed_calls:
         return MendPlan.USE_CALLS
     if not heard.text.strip():  # not every provider lets a model have said nothing but blanks
@@ -50,7 +50,7 @@ def plan_for(heard: StreamSnapshot) -> MendPlan:
 
 
 def cause_of(error: InferenceExecutionError) -> str | None:
-    """Why a stream broke, in few words; nothing if asking again cannot help."""
+    """Why a stream broke, in a few words, or `None` if a retry cannot help."""
     if isinstance(error, StreamInterrupted):
         return error.cause
     if not error.retryable:
@@ -64,9 +64,9 @@ def cause_of(error: InferenceExecutionError) -> str | None:
 
 
 class MendingExecutor(Around[StreamDriver]):
-    """Goes on with streams that break off.
+    """Continues answers whose stream breaks off.
 
-    Whoever is asked next, the same model or another one of a pool, gets what was said so far.
+    The model that is asked next, the same one or another of a pool, gets what was said so far.
     """
 
     def __init__(
@@ -80,12 +80,12 @@ class MendingExecutor(Around[StreamDriver]):
         self._clock = clock
 
     async def drive(self, request: InferenceRequest, listener: AnswerListener) -> None:
-        """Have an answer listened to, to its end.
+        """Pass a whole answer to the listener.
 
         Raises:
-            StreamInterrupted: it broke off too often.
-            InferenceExecutionError: it could not be had.
-            BudgetExhausted: there is not enough left to go on.
+            StreamInterrupted: the stream broke off too often.
+            InferenceExecutionError: the model did not answer.
+            BudgetExhausted: the budget is too small to continue.
         """
         asked: InferenceRequest | None = request
         mended = 0
@@ -101,7 +101,7 @@ class MendingExecutor(Around[StreamDriver]):
                 if not listener.is_wanted:
                     raise
                 if listener.snapshot().ended:
-                    return  # it broke off after its last word
+                    return  # the answer was complete when the stream broke
                 if mended >= self._policy.max_stream_retries:
                     raise StreamInterrupted(cause, listener.snapshot()) from error
                 pause = STALL_PAUSE
@@ -115,15 +115,15 @@ class MendingExecutor(Around[StreamDriver]):
     async def _go_on(
         self, request: InferenceRequest, listener: AnswerListener, cause: str
     ) -> InferenceRequest | None:
-        """The request to go on with; none if the answer is whole as it is.
+        """The request that continues the answer, or `None` if the answer is complete as it is.
 
         Raises:
-            BudgetExhausted: there is not enough left to ask again.
+            BudgetExhausted: the budget is too small to ask again.
         """
         heard = listener.snapshot()
         plan = plan_for(heard)
         if request.output is not None and plan is not MendPlan.USE_CALLS:
-            # A model that has to write an object writes a whole one.
+            # An object of structured output is written anew: half of one cannot be continued.
             plan = MendPlan.START_OVER
         match plan:
             case MendPlan.USE_CALLS:

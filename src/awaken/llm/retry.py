@@ -1,4 +1,4 @@
-"""Asking a model again when it could not be reached."""
+"""Retrying a request to a model that could not be reached."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 
 
 class LlmRetryPolicy(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How often and how patiently to ask again; the section `retry` of an agent.
+    """How often to retry and how long to wait; the section `retry` of an agent.
 
-    `jitter` is the share of each backoff left to chance, so that many clients of one provider do
-    not come back together. `max_answer_bytes` is the most an answer may have: text, reasoning and
-    the arguments of calls, over all of its streams.
+    `jitter` is the random share of each backoff, so that many clients of one provider do not retry
+    at the same moment. `max_answer_bytes` limits an answer: its text, reasoning and arguments of
+    calls, over all of its streams.
     """
 
     max_retries: RetryCount = 2
@@ -69,14 +69,14 @@ class LlmRetryPolicy(Value, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class RetryingExecutor(Around[LlmExecutor]):
-    """Asks a model, and asks it again when opening a stream fails.
+    """Asks a model, and asks again if opening the stream fails.
 
-    Circuits are counted for each upstream model of a `scope`, such as the provider's id.
+    Once a stream has delivered anything, an error is raised to the caller: `MendingExecutor` knows
+    how to continue a broken answer. A wait ends at once when the task is cancelled.
 
-    `leaves` says which errors somebody else will do something about.
-
-    Once something has come of a stream, an error is passed on: going on with it is for somebody who
-    knows what to do with what has come. Waiting ends at once when the task is cancelled.
+    Args:
+        scope: a name, such as the provider's id; the breaker counts each upstream model within it.
+        leaves: returns true for errors that the caller handles itself; they are not retried.
     """
 
     def __init__(
@@ -97,12 +97,12 @@ class RetryingExecutor(Around[LlmExecutor]):
         self._watchman = Watchman(clock, policy.stream_idle_timeout_secs)
 
     async def drive(self, request: InferenceRequest, listener: AnswerListener) -> None:
-        """Have an answer listened to; one of which nothing comes for too long is cut short.
+        """Ask for an answer and pass it to the listener; a stream that stalls is cut off.
 
         Raises:
-            StreamInterrupted: nothing came for too long.
-            AnswerTooLarge: too much came.
-            InferenceExecutionError: the answer could not be had.
+            StreamInterrupted: the stream was silent for too long.
+            AnswerTooLarge: the answer exceeds `max_answer_bytes`.
+            InferenceExecutionError: the model did not answer.
         """
         model, attempt = f"{self._scope}{request.upstream_model}", 0
         listener.max_bytes = self._policy.max_answer_bytes
@@ -132,5 +132,5 @@ class RetryingExecutor(Around[LlmExecutor]):
             return False
         if self._leaves is not None and self._leaves(error):
             return False
-        # This very failure may have opened the circuit: it tells more than a refusal.
+        # If this failure has just opened the circuit, it is raised: it says more than a refusal.
         return self._breaker.is_available(model)

@@ -16,6 +16,7 @@ PLOTS = {
 }
 README = Path(__file__).parents[1] / "README.md"
 TABLE = re.compile(r"(?s)(?<=<!-- figures -->\n).*?(?=<!-- end of figures -->)")
+MARK = " \\*"
 ROWS = {
     "start": "a run that answers at once, in memory",
     "w1": "a tool-calling step, in memory",
@@ -57,12 +58,16 @@ def table(results: Results) -> str:
     lines = [_line([head, *NAMES.values()]), "|---" * (len(NAMES) + 1) + "|"]
     for key, text in rows.items():
         lines.append(_line([text, *(_cell(results, key, name) for name in NAMES)]))
-    return "\n".join(lines) + "\n"
+    text = "\n".join(lines) + "\n"
+    return f"{text}\n\\* measured in an earlier run\n" if MARK in text else text
 
 
 def _cell(results: Results, key: str, program: str) -> str:
     figure = figure_of(results, key, program)
-    return f"{number(figure['best'])} {results['rows'][key]['unit']}" if figure else ""
+    if figure is None:
+        return ""
+    mark = MARK if "earlier" in figure else ""
+    return f"{number(figure['best'])} {results['rows'][key]['unit']}{mark}"
 
 
 def _line(cells: list[str]) -> str:

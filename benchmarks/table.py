@@ -129,7 +129,7 @@ class Figures:
         earlier = {
             program: {**figure, "earlier": True}
             for program, figure in before.get("programs", {}).items()
-            if program not in samples and program not in self.reasons[row.key]
+            if program not in (*samples, *self.reasons[row.key], BEFORE)
         }
         if not samples:
             return {**before, "programs": earlier}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import os
 import re
 import shutil
@@ -17,7 +18,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks.measure import build, interpreter, with_bytecode
+from benchmarks.measure import build, with_bytecode
 from benchmarks.ours import Awaken
 from benchmarks.work import IMPORT, WORKLOADS, Tally
 
@@ -57,7 +58,6 @@ TITLES = {workload.key: workload.title for workload in WORKLOADS} | {IMPORT.key:
 def count_unit(key: str, source: Path) -> int:
     """Instructions of one unit of a workload; of the whole process for the import."""
     if key == IMPORT.key:
-        interpreter(sys.executable, Awaken.imports, str(source.resolve()))  # compiles the modules
         return count(source, "-c", Awaken.imports)
     per = next(workload.per for workload in WORKLOADS if workload.key == key)
     few, many = (
@@ -75,8 +75,11 @@ def count(source: Path, *arguments: str) -> int:
         "PYTHONPATH": f"{source.resolve()}{os.pathsep}{ROOT}",
         "PYTHONHASHSEED": "0",
     }
+    program = [sys.executable, *arguments]
+    # Once without counting, so that no compiling of modules is counted.
+    subprocess.run(program, env=environment, check=True)
     done = subprocess.run(
-        [*valgrind, sys.executable, *arguments],
+        [*valgrind, *program],
         env=environment,
         capture_output=True,
         text=True,
@@ -91,7 +94,12 @@ def count(source: Path, *arguments: str) -> int:
 async def work(key: str, runs: int) -> None:
     workload = next(workload for workload in WORKLOADS if workload.key == key)
     async with workload.open(Awaken(), Tally()) as run:
-        for _ in range(WARM_UP + runs):
+        for _ in range(WARM_UP):
+            await run()
+        # A full collection costs as much as many steps, and is due only now and then.
+        gc.collect()
+        gc.freeze()
+        for _ in range(runs):
             await run()
 
 

@@ -15,8 +15,7 @@ import tempfile
 from pathlib import Path
 
 from awaken import Agent, Runtime, ToolCallContext, tool
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.inference import StreamResult
+from awaken.models import InferenceRequest, StreamResult
 from awaken.testing import FunctionModel, text_response, tool_call_response
 
 SOURCES = {

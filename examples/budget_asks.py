@@ -9,8 +9,7 @@ import asyncio
 import msgspec
 
 from awaken import Agent, Budget, Price, Runtime, ToolCallResume, tool
-from awaken.contract.llm import InferenceRequest
-from awaken.domain.inference import StreamResult, TokenUsage
+from awaken.models import InferenceRequest, StreamResult, TokenUsage
 from awaken.testing import FunctionModel, text_response, tool_call_response
 
 

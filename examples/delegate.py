@@ -7,7 +7,7 @@ events come in the stream of whoever asked for it, and what it needs approved is
 import asyncio
 
 from awaken import Agent, Runtime, tool
-from awaken.domain.event import RunStart, TextDelta, ToolCallReady, ToolCallResumed
+from awaken.events import RunStart, TextDelta, ToolCallReady, ToolCallResumed
 from awaken.front import RunStream
 from awaken.testing import ScriptedModel, text_response, tool_call_response
 

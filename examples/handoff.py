@@ -8,8 +8,8 @@ import asyncio
 import tempfile
 
 from awaken import Agent, Runtime, tool
-from awaken.ext.handoff import Handoff
-from awaken.state.runtime_keys import ACTIVE_AGENT
+from awaken.ext import Handoff
+from awaken.plugin import ACTIVE_AGENT
 from awaken.testing import ScriptedModel, text_response, tool_call_response
 
 

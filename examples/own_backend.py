@@ -20,12 +20,12 @@ from awaken.backend import (
     BackendRunStatus,
     ExecutionBackend,
     ExecutionBackendFactoryError,
+    RemoteEndpoint,
     RemoteError,
 )
-from awaken.domain.lifecycle import NATURAL_END, Failed
-from awaken.domain.message import Role
-from awaken.domain.spec import RemoteEndpoint
+from awaken.events import NATURAL_END, Failed
 from awaken.ids import UUID7
+from awaken.models import Role
 
 
 class JobBackend(ExecutionBackend):

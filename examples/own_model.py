@@ -4,10 +4,17 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from awaken import Agent, Runtime, tool
-from awaken.contract.llm import InferenceRequest, LlmStreamEvent, RateLimited, Stop, Usage
-from awaken.domain.event import TextDelta, ToolCallDelta, ToolCallStart
-from awaken.domain.inference import StopReason, TokenUsage
-from awaken.domain.message import Role
+from awaken.events import TextDelta, ToolCallDelta, ToolCallStart
+from awaken.models import (
+    InferenceRequest,
+    LlmStreamEvent,
+    RateLimited,
+    Role,
+    Stop,
+    StopReason,
+    TokenUsage,
+    Usage,
+)
 
 
 class Parrot:

@@ -26,7 +26,7 @@ from a2a.types import a2a_pb2 as pb
 from starlette.applications import Starlette
 
 from awaken import RemoteAgent, Runtime
-from awaken.domain.event import ActivitySnapshot
+from awaken.events import ActivitySnapshot
 
 # -- the other side ---------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ import json
 from urllib.parse import parse_qs, quote, urlsplit
 
 from awaken import Agent, Runtime, tool
-from awaken.codec import dumps_text
+from awaken.events import dumps_text
 
 
 @tool

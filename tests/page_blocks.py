@@ -109,6 +109,15 @@ def pages() -> list[str]:
     return sorted(str(path.relative_to(HOME)) for path in (HOME / "docs").rglob("*.md"))
 
 
+def public_names() -> dict[str, set[str]]:
+    """The names of each public module, as the page of the public API lists them."""
+    page = (HOME / "docs" / "public.md").read_text()
+    sections = re.findall(
+        r"^## (awaken[\w.]*)$.*?^```text$(.*?)^```$", page, re.DOTALL | re.MULTILINE
+    )
+    return {module: set(names.split()) for module, names in sections}
+
+
 def blocks_to_run(*globs: str, but: str = "") -> list[Block]:
     """The blocks of the pages that fit, page by page."""
     found = sorted({str(path.relative_to(HOME)) for glob in globs for path in HOME.glob(glob)})

@@ -1,17 +1,22 @@
-"""The front door's names: few, listed, documented, and quick to import."""
+"""The public names: listed on one page, documented, few at the front door, and quick to import."""
 
 from __future__ import annotations
 
+import ast
 import inspect
+import re
 import subprocess
 import sys
-from importlib import import_module
+import textwrap
+from importlib import import_module, metadata
 from types import ModuleType
 
 import pytest
 
 import awaken
+from page_blocks import HOME, pages, public_names
 
+PUBLIC = public_names()
 HEAVY = ("click", "rich", "pydantic", "jsonschema_rs")
 NEEDED = {"msgspec", "typing_extensions", "uuid_utils"}
 """What the core is built on; msgspec loads `typing_extensions` where it is installed."""
@@ -52,10 +57,13 @@ LAZY_PACKAGES = (
     "awaken",
     "awaken.backend",
     "awaken.backend.remote",
+    "awaken.ext",
     "awaken.ext.background",
     "awaken.ext.compaction",
     "awaken.ext.handoff",
     "awaken.front",
+    "awaken.models",
+    "awaken.stores",
 )
 
 
@@ -67,27 +75,63 @@ def test_the_list_and_the_module_agree() -> None:
         if not name.startswith("_") and not isinstance(getattr(awaken, name), ModuleType)
     }
 
-    assert set(awaken.__all__) == public
-    assert len(awaken.__all__) == len(public)
+    assert set(awaken.__all__) == {*public, "__version__"}
+    assert len(awaken.__all__) == len(public) + 1
 
 
 def test_the_door_is_small() -> None:
     """Design §2: about thirty names."""
-    assert 25 <= len(awaken.__all__) <= 40
+    assert 25 <= len(awaken.__all__) <= 41
 
 
-@pytest.mark.parametrize("name", awaken.__all__)
-def test_every_name_is_documented(name: str) -> None:
-    """Style §5: classes and functions by their docstring, values by their type's."""
-    value = getattr(awaken, name)
-    documented = inspect.getdoc(value if callable(value) else type(value))
-
-    assert documented
-    # What a class without a docstring is given instead says nothing of it.
-    assert not documented.startswith(f"{name}(")
+def test_the_version_is_that_of_the_installed_package() -> None:
+    assert awaken.__version__ == metadata.version("awaken")
 
 
-@pytest.mark.parametrize("name", awaken.__all__)
+@pytest.mark.parametrize("module", PUBLIC)
+def test_the_page_lists_exactly_the_names_of_each_public_module(module: str) -> None:
+    assert PUBLIC[module] == set(_exported(import_module(module)))
+
+
+def test_a_name_of_two_public_modules_is_one_thing() -> None:
+    for name in {name for names in PUBLIC.values() for name in names}:
+        homes = [module for module in PUBLIC if name in PUBLIC[module]]
+        things = [getattr(import_module(module), name) for module in homes]
+        assert all(thing is things[0] for thing in things), f"{name} of {homes}"
+
+
+def test_pages_and_examples_import_public_names_only() -> None:
+    """A reader who copies a program depends on nothing that is private."""
+    programs = {path.name: path.read_text() for path in (HOME / "examples").glob("*.py")}
+    for page in ("README.md", *pages()):
+        blocks = re.findall(r"^```python[^\n]*\n(.*?)^```$", (HOME / page).read_text(), re.S | re.M)
+        programs |= {f"{page} {number}": block for number, block in enumerate(blocks, 1)}
+
+    private = {
+        f"{name}: {module}.{imported}"
+        for name, program in programs.items()
+        for module, imported in _imports(program)
+        if imported not in PUBLIC.get(module, ())
+    }
+
+    assert private == set()
+
+
+@pytest.mark.parametrize("module", PUBLIC)
+def test_every_name_is_documented(module: str) -> None:
+    """Style §5: classes and functions by their docstring, values by their type's. Aliases of types
+    need none."""
+    for name in PUBLIC[module]:
+        value = getattr(import_module(module), name)
+        said = value if inspect.isclass(value) or inspect.isfunction(value) else type(value)
+        documented = inspect.getdoc(said) or ""
+
+        assert documented or said.__module__.partition(".")[0] != "awaken", name
+        # What a class without a docstring is given instead says nothing of it.
+        assert not documented.startswith(f"{name}("), name
+
+
+@pytest.mark.parametrize("name", sorted({*awaken.__all__} - {"__version__"}))
 def test_every_name_is_found_where_it_was_made(name: str) -> None:
     """Names are re-exported from our own modules, never from somebody else's."""
     value = getattr(awaken, name)
@@ -129,6 +173,19 @@ def test_importing_leaves_out_modules_of_the_standard_library_that_not_every_run
     assert not loaded & {*UNUSED, "hashlib", "_hashlib"}
 
 
+def test_values_of_models_and_stores_bring_neither_a_provider_nor_a_database() -> None:
+    loaded = _loaded(
+        "from awaken.events import TextDelta\n"
+        "from awaken.models import InferenceRequest\n"
+        "from awaken.stores import Store\n"
+        "from awaken.plugin import EXCLUDE_TOOL\n"
+        "import awaken.ext"
+    )
+
+    assert not loaded & {*HEAVY, *SELDOM, "awaken.llm", "awaken.stores.memory", "awaken.runtime"}
+    assert "importlib.metadata" not in loaded, "the version is read when it is asked for"
+
+
 def test_a_run_brings_nothing_heavy_either() -> None:
     """Design §2: a function's arguments are checked without pydantic or a schema engine, and what
     an agent does not use is not loaded."""
@@ -157,3 +214,24 @@ def _loaded(code: str) -> set[str]:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30
     )
     return set(ran.stdout.split())
+
+
+def _exported(module: ModuleType) -> list[str]:
+    """What a module says it exports, or else the classes it defines."""
+    own = [name for name, value in vars(module).items() if _is_class_of(module, value)]
+    names: list[str] = getattr(module, "__all__", own)
+    return [name for name in names if name == "__version__" or not name.startswith("_")]
+
+
+def _is_class_of(module: ModuleType, value: object) -> bool:
+    return inspect.isclass(value) and value.__module__ == module.__name__
+
+
+def _imports(program: str) -> list[tuple[str, str]]:
+    """The names of ours that a program imports, each with its module."""
+    return [
+        (node.module, alias.name)
+        for node in ast.walk(ast.parse(textwrap.dedent(program)))
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("awaken")
+        for alias in node.names
+    ]

@@ -1,7 +1,7 @@
-"""The reference, as pages of Markdown: what the code says of itself, by `inspect` and nothing else.
+"""The reference, as pages of Markdown, made from signatures and docstrings with `inspect`.
 
-`PAGES` says which names stand where. All of `awaken.__all__` does: a name that is left out is an
-error.
+`PAGES` says which names of the public modules stand on which page. A name of `awaken.__all__` that
+stands on no page is an error.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import reduce
 from importlib import import_module
+from operator import or_
 from types import ModuleType
 from typing import Any
 
@@ -46,12 +48,8 @@ PAGES: Mapping[str, tuple[str, str, tuple[Part, ...]]] = {
         "The front door.",
         (
             Part("awaken", "Agent RemoteAgent Runtime RunResult"),
-            Part("awaken.front", "RunStream RecoveredRun"),
-            Part("awaken.front.tasks", "BackgroundTask"),
-            Part("awaken", "Budget Price RunRequest CancellationToken"),
-            Part("awaken.domain.receipt"),
-            Part("awaken.ext.handoff", "Handoff"),
-            Part("awaken.ext.background", "BackgroundTaskPlugin BackgroundLimits"),
+            Part("awaken.front"),
+            Part("awaken", "Budget Price RunRequest CancellationToken AgentSpec RedactedString"),
             Part("awaken.front.replay"),
         ),
     ),
@@ -61,9 +59,7 @@ PAGES: Mapping[str, tuple[str, str, tuple[Part, ...]]] = {
         (
             Part("awaken", "tool TypedTool FrontEndTool ToolCallContext ToolOutput ToolResult"),
             Part("awaken", "ToolError ToolDescriptor ToolCall"),
-            Part("awaken.contract.tool", "ToolTraits"),
-            Part("awaken.domain.recovery", "ToolEffect Recover"),
-            Part("awaken.tool", "FunctionTool"),
+            Part("awaken.tool"),
         ),
     ),
     "plugins": (
@@ -73,70 +69,43 @@ PAGES: Mapping[str, tuple[str, str, tuple[Part, ...]]] = {
             Part("awaken", "StateKey Merge Scope ProfileKey Command Done RUN_LIFECYCLE Phase"),
             Part("awaken", "PhaseContext Plugin Registrar Block SetResult Suspend SuspendTicket"),
             Part("awaken", "ToolCallResume ContextMessage"),
-            Part("awaken.domain.intercept", "Allow AuditOnly Deny ReplaceResult ToolPolicyContext"),
-            Part("awaken.state.command", "ScheduledActionSpec EffectSpec"),
-            Part("awaken.state.runtime_actions", "ADD_CONTEXT_MESSAGE SET_INFERENCE_OVERRIDE"),
-            Part("awaken.state.runtime_actions", "EXCLUDE_TOOL INCLUDE_ONLY_TOOLS"),
-            Part("awaken.contract.profile", "ProfileAccess"),
+            Part("awaken.plugin"),
         ),
+    ),
+    "ext": (
+        "Built-in plugins",
+        "Hand-overs, background tasks, summaries of long threads, and conditions that end a run.",
+        (Part("awaken.ext"),),
     ),
     "models": (
         "Models",
-        "Providers, pools, and what is asked of a model.",
-        (
-            Part("awaken.llm.openai", "OpenAIResponses OpenAIChat AzureChat ChatDialect"),
-            Part("awaken.llm.openai.connection", "ConnectionOptions"),
-            Part("awaken.llm.anthropic", "AnthropicMessages BedrockMessages VertexMessages"),
-            Part("awaken.llm.google", "GoogleGemini"),
-            Part("awaken.llm.local", "LocalModel"),
-            Part("awaken.llm.demo", "DemoModel"),
-            Part("awaken.llm.retry", "LlmRetryPolicy RetryingExecutor"),
-            Part("awaken.llm.mend", "MendingExecutor"),
-            Part("awaken.domain.pool"),
-            Part("awaken", "InferenceOverride"),
-            Part("awaken.domain.inference", "ContextWindowPolicy TokenUsage StopReason"),
-            Part("awaken.ext.compaction.config", "CompactionConfig"),
-            Part("awaken.contract.llm"),
-        ),
+        "Providers, pools, messages, and what a model is asked.",
+        (Part("awaken", "Message InferenceOverride"), Part("awaken.models")),
     ),
-    "data": (
-        "Data",
-        "Frozen values: messages, specifications, records, and how a run ends.",
-        (
-            Part("awaken", "Message AgentSpec RedactedString"),
-            Part("awaken.domain.message"),
-            Part("awaken.domain.spec"),
-            Part("awaken.domain.lifecycle"),
-            Part("awaken.domain.run"),
-            Part("awaken.domain.thread"),
-            Part("awaken.domain.ticket"),
-            Part("awaken.contract.threads", "RunQuery ThreadQuery TicketQuery Page Freed"),
-        ),
+    "stores": (
+        "Stores",
+        "Where threads are kept, and the records of threads, runs and tickets.",
+        (Part("awaken.stores"),),
     ),
     "events": (
         "Events",
-        "What a run tells the world. Durable ones have a `seq`, and are committed together with "
-        "what they tell; the others are for whoever listens.",
-        (Part("awaken", "RunEvent"), Part("awaken.domain.event")),
+        "What a run tells its listeners. Durable events have a `seq` and are committed together "
+        "with the change they report; transient events reach only clients that listen right then.",
+        (Part("awaken", "RunEvent"), Part("awaken.events")),
     ),
     "protocols": (
         "Protocols to implement",
-        "What others may bring: models, tools, stores, backends, listeners, clocks.",
+        "What your own code may bring: models, tools, stores, backends, listeners, clocks.",
         (
-            Part("awaken.contract.llm", "LlmExecutor StreamDriver AnswerListener"),
-            Part("awaken.stream.listener", "StreamListener"),
-            Part("awaken.contract.tool", "Tool AsksFirst"),
-            Part("awaken.contract.store", "Store"),
-            Part("awaken.contract.commits"),
-            Part("awaken.contract.threads", "Threads"),
-            Part("awaken.contract.commands"),
-            Part("awaken.contract.profile", "ProfileStore"),
-            Part("awaken.contract.backend", "ExecutionBackend ExecutionBackendFactory"),
-            Part("awaken.contract.events", "EventSink CollectingSink"),
-            Part("awaken.domain.estimate", "TokenCounter"),
-            Part("awaken.plugin.hook"),
-            Part("awaken.clock", "Clock Timer"),
-            Part("awaken.ids", "Ids"),
+            Part("awaken.models", "LlmExecutor StreamDriver AnswerListener TokenCounter"),
+            Part("awaken.tool", "Tool AsksFirst"),
+            Part("awaken.stores", "Store Commits Threads Commands ProfileStore"),
+            Part("awaken.backend", "ExecutionBackend ExecutionBackendFactory"),
+            Part("awaken.events", "EventSink"),
+            Part("awaken", "Plugin"),
+            Part("awaken.plugin", "RunScoped BindsRuntimeContext Activates Closes Configured"),
+            Part("awaken.clock"),
+            Part("awaken.ids"),
         ),
     ),
     "backend": ("Backends", "Where a run executes.", (Part("awaken.backend"),)),
@@ -180,20 +149,22 @@ def reference_pages() -> dict[str, str]:
 
 
 def index_page(found: Mapping[str, str]) -> str:
-    missing = sorted(set(awaken.__all__) - found.keys())
+    names = sorted(set(awaken.__all__) - {"__version__"}, key=str.lower)
+    missing = sorted(set(names) - found.keys())
     if missing:
         raise LookupError(f"the reference has no place for {', '.join(missing)}: add them to PAGES")
     lines = [
         "# Reference",
         "",
-        "Everything in `from awaken import …`:",
+        "Everything in `from awaken import …`. `awaken.__version__` is the version of the "
+        "installed package. [What is public](../public.md) lists the other public modules.",
         "",
         "| name | |",
         "|---|---|",
     ]
-    for name in sorted(awaken.__all__, key=str.lower):
+    for name in names:
         lines.append(f"| [`{name}`]({found[name]}) | {first_line(name)} |")
-    lines += ["", "And further in:", ""]
+    lines += ["", "All pages:", ""]
     for page, (title, about, _) in PAGES.items():
         lines.append(f"- [{title}]({page}.md): {about}")
     lines.append("- [Errors](errors.md): one tree; `AwakenError` catches all.")
@@ -202,20 +173,22 @@ def index_page(found: Mapping[str, str]) -> str:
 
 
 def errors_page() -> str:
-    """The tree as it is drawn, and all of its classes, wherever they are defined."""
+    """The tree as it is drawn, and the public errors, wherever they are defined."""
     errors = import_module("awaken.errors")
-    for part in (part for _, _, parts in PAGES.values() for part in parts):
-        import_module(part.module)
-    classes = sorted(subclasses(awaken.AwakenError), key=lambda kind: kind.__name__.lower())
+    homes: dict[type, str] = {}
+    for module in ["awaken.errors", *public_modules()]:
+        for _, thing in Part(module).items():
+            if is_error(thing):
+                homes.setdefault(thing, module)
+    classes = sorted(homes, key=lambda kind: kind.__name__.lower())
     drawn = inspect.cleandoc(errors.__doc__ or "").partition("\n\n")
-    sections = [section(kind.__name__, kind, kind.__module__) for kind in classes]
+    sections = [section(kind.__name__, kind, homes[kind]) for kind in classes]
     return f"# Errors\n\n{drawn[0]}\n\n```text\n{drawn[2]}\n```\n\n" + "\n".join(sections)
 
 
-def subclasses(kind: type) -> set[type]:
-    kinds: list[type] = kind.__subclasses__()
-    beneath = {each for sub in kinds for each in subclasses(sub)}
-    return {kind, *beneath} if kind.__module__.startswith("awaken.") else beneath
+def public_modules() -> list[str]:
+    """The modules whose names stand in the reference."""
+    return sorted({part.module for _, _, parts in PAGES.values() for part in parts})
 
 
 def cli_page() -> str:
@@ -239,7 +212,19 @@ def section(name: str, thing: Any, module: str) -> str:
         return f"## {name}\n\n{where}\n{of_class(thing)}"
     if inspect.isfunction(thing):
         return f"## {name}\n\n{where}\n{code(signature(name, thing))}\n{prose(thing.__doc__)}"
-    return f"## {name}\n\n{where}\n{code(f'{name} = {thing!r}')}\n{prose(said_of(module, name))}"
+    return f"## {name}\n\n{where}\n{code(of_value(name, thing))}\n{prose(said_of(module, name))}"
+
+
+def of_value(name: str, thing: Any) -> str:
+    """A constant or a type alias as it would be written, without the modules of its parts."""
+    if type(thing) is tuple:
+        thing = reduce(or_, thing)  # classes, for `isinstance`
+    text = re.sub(r"\b(?:[a-z_]\w*\.)+(?=\w)", "", repr(thing))
+    if text.startswith("<"):
+        return f"{name}: {type(thing).__name__}"
+    if len(name) + len(text) + 3 <= WIDTH or " | " not in text:
+        return f"{name} = {text}"
+    return f"{name} = (\n    " + "\n    | ".join(text.split(" | ")) + "\n)"
 
 
 def of_class(kind: type) -> str:
@@ -386,9 +371,10 @@ def first_line(name: str) -> str:
 def said_of(module: str, name: str) -> str | None:
     """The text that stands beneath an assignment, wherever the name was imported from."""
     tree = ast.parse(inspect.getsource(import_module(module)))
-    for node, after in zip(tree.body, tree.body[1:], strict=False):
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and name in [alias.name for alias in node.names]:
             return said_of(node.module or "", name)
+    for node, after in zip(tree.body, tree.body[1:], strict=False):
         targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
         names = [target.id for target in targets if isinstance(target, ast.Name)]
         text = after.value if isinstance(after, ast.Expr) else None

@@ -1,6 +1,7 @@
 """Awaken runs AI agents: typed state, nine phases, plugins, and a loop that loses nothing.
 
-What writes agents and tools is loaded at once, the engine with `Runtime`.
+The names that agents, tools and plugins are written with are loaded at once; the engine is loaded
+with `Runtime`.
 """
 
 import typing
@@ -31,6 +32,7 @@ from awaken.state.runtime_keys import RUN_LIFECYCLE, Done
 from awaken.tool import FrontEndTool, TypedTool, tool
 
 if typing.TYPE_CHECKING:
+    from awaken._version import __version__
     from awaken.front import Runtime
     from awaken.runtime import RunRequest
 
@@ -74,7 +76,10 @@ __all__ = [
     "ToolOutput",
     "ToolResult",
     "TypedTool",
+    "__version__",
     "tool",
 ]
 
-__getattr__, __dir__ = lazy.lazy_names(__name__, {".front": "Runtime", ".runtime": "RunRequest"})
+__getattr__, __dir__ = lazy.lazy_names(
+    __name__, {"._version": "__version__", ".front": "Runtime", ".runtime": "RunRequest"}
+)

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+__all__ = ["SYSTEM_CLOCK", "Clock", "SystemClock", "Timer"]
+
 
 class Timer(Protocol):
     """A scheduled call, which can be cancelled."""

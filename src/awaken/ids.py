@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NewType, Protocol
+from typing import Protocol
 
 from uuid_utils import uuid7
 
-ThreadId = NewType("ThreadId", str)
-RunId = NewType("RunId", str)
+__all__ = ["UUID7", "Ids", "SequentialIds", "Uuid7Ids"]
 
 
 class Ids(Protocol):

@@ -12,7 +12,7 @@ import awaken
 import awaken.testing
 from awaken.cli.app import cli
 from awaken.domain import event
-from page_blocks import HOME
+from page_blocks import HOME, public_names
 
 
 @pytest.fixture(scope="module")
@@ -38,10 +38,27 @@ def headings(site: Path, page: str) -> list[str]:
 def test_every_public_name_is_in_the_index_and_says_what_it_is(site: Path) -> None:
     index = (site / "reference" / "index.md").read_text()
     rows = re.findall(r"^\| \[`(\w+)`\]\((\w+)\.md#(\w+)\) \| (.+) \|$", index, re.MULTILINE)
-    assert {name for name, *_ in rows} == set(awaken.__all__)
+    assert {name for name, *_ in rows} == set(awaken.__all__) - {"__version__"}
+    assert "`awaken.__version__`" in index
     for name, page, anchor, about in rows:
         assert anchor in [heading.lower() for heading in headings(site, page)], name
         assert about.strip(), name
+
+
+def test_the_reference_describes_exactly_the_public_names(site: Path) -> None:
+    public = public_names()
+    described: dict[str, set[str]] = {"awaken": {"__version__"}}
+    for page in (site / "reference").glob("*.md"):
+        sections = re.findall(r"^## (\w+)\n\n<small>`(.+?)`</small>$", page.read_text(), re.M)
+        for name, module in sections:
+            described.setdefault(module, set()).add(name)
+
+    assert described.keys() == public.keys()
+    assert {name for names in described.values() for name in names} == {
+        name for names in public.values() for name in names
+    }
+    for module, names in described.items():
+        assert names <= public[module]
 
 
 def test_what_users_call_has_a_docstring() -> None:

@@ -33,6 +33,7 @@ from awaken.contract.backend import (
     ExecutionFailed,
     RemoteError,
 )
+from awaken.domain.spec import RemoteEndpoint
 from awaken.lazy import lazy_names
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ __all__ = [
     "ExecutionFailed",
     "LocalBackend",
     "ProgressForwardingSink",
+    "RemoteEndpoint",
     "RemoteError",
     "StreamingPassthroughSink",
     "ThreadContextSnapshot",

@@ -26,6 +26,7 @@ def backend_of(execution: ResolvedExecution, local: LocalBackend | None = None) 
 
 
 def execution_capabilities(execution: ResolvedExecution) -> BackendCapabilities:
+    """What the backend of a resolved agent can do."""
     return backend_of(execution).capabilities()
 
 

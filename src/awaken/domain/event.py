@@ -233,6 +233,7 @@ DURABLE = (
 
 
 def is_terminal(event: AgentEvent) -> bool:
+    """Whether a run tells nothing more after this event."""
     return isinstance(event, RunFinish | Error)
 
 

@@ -1,4 +1,7 @@
-"""The front door: agents, a runtime, results and streams. A runtime brings the engine with it."""
+"""The front door: agents, the runtime, and what its methods return.
+
+The engine is loaded with `Runtime`.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -8,9 +11,30 @@ from awaken.front.result import RecoveredRun, RunResult
 from awaken.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from awaken.domain.receipt import CancelItem, CancelOutcome, CancelReceipt
     from awaken.front.runtime import Runtime
     from awaken.front.stream import RunStream
+    from awaken.front.tasks import BackgroundTask
 
-__all__ = ["Agent", "RecoveredRun", "RemoteAgent", "RunResult", "RunStream", "Runtime"]
+__all__ = [
+    "Agent",
+    "BackgroundTask",
+    "CancelItem",
+    "CancelOutcome",
+    "CancelReceipt",
+    "RecoveredRun",
+    "RemoteAgent",
+    "RunResult",
+    "RunStream",
+    "Runtime",
+]
 
-__getattr__, __dir__ = lazy_names(__name__, {".runtime": "Runtime", ".stream": "RunStream"})
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "awaken.domain.receipt": "CancelItem CancelOutcome CancelReceipt",
+        ".runtime": "Runtime",
+        ".stream": "RunStream",
+        ".tasks": "BackgroundTask",
+    },
+)

@@ -1,1 +1,70 @@
-"""Plugins: they add hooks, gates, handlers, transforms, tools, services and state keys."""
+"""Plugins: they add hooks, gates, handlers, transforms, tools, services and state keys.
+
+What every plugin uses (`Plugin`, `Registrar`, `PhaseContext`, `Command`) is in `awaken`; here are
+the names that fewer plugins need.
+"""
+
+from awaken.contract.profile import ProfileAccess
+from awaken.domain.intercept import (
+    Allow,
+    AuditOnly,
+    Deny,
+    ReplaceResult,
+    ToolInterceptPayload,
+    ToolPolicyContext,
+    ToolPolicyDecision,
+)
+from awaken.plugin.hook import (
+    ActionHandler,
+    Activates,
+    BindsRuntimeContext,
+    Closes,
+    ConfigSchema,
+    Configured,
+    EffectHandler,
+    HookGuard,
+    PhaseHook,
+    RequestTransform,
+    RunScoped,
+    ToolGateHook,
+    ToolPolicyHook,
+)
+from awaken.state.command import EffectSpec, ScheduledActionSpec
+from awaken.state.runtime_actions import (
+    ADD_CONTEXT_MESSAGE,
+    EXCLUDE_TOOL,
+    INCLUDE_ONLY_TOOLS,
+    SET_INFERENCE_OVERRIDE,
+)
+from awaken.state.runtime_keys import ACTIVE_AGENT
+
+__all__ = [
+    "ACTIVE_AGENT",
+    "ADD_CONTEXT_MESSAGE",
+    "EXCLUDE_TOOL",
+    "INCLUDE_ONLY_TOOLS",
+    "SET_INFERENCE_OVERRIDE",
+    "ActionHandler",
+    "Activates",
+    "Allow",
+    "AuditOnly",
+    "BindsRuntimeContext",
+    "Closes",
+    "ConfigSchema",
+    "Configured",
+    "Deny",
+    "EffectHandler",
+    "EffectSpec",
+    "HookGuard",
+    "PhaseHook",
+    "ProfileAccess",
+    "ReplaceResult",
+    "RequestTransform",
+    "RunScoped",
+    "ScheduledActionSpec",
+    "ToolGateHook",
+    "ToolInterceptPayload",
+    "ToolPolicyContext",
+    "ToolPolicyDecision",
+    "ToolPolicyHook",
+]

@@ -1,1 +1,96 @@
-"""Stores: implementations of `contract.store.Store`, one folder for each technology."""
+"""Stores: implementations of `contract.store.Store`, our stores, the protocol of for each store, and the values it keeps.
+
+Re-exports only; a store's module is loaded when one of its names is first used.
+"""
+
+from typing import TYPE_CHECKING
+
+from awaken.contract.commands import CommandKind, Commands, ThreadCommand
+from awaken.contract.commits import CallEntry, CallPhase, Commits, Committed, Fence, ThreadCommit
+from awaken.contract.profile import ProfileEntry, ProfileOwner, ProfileStore
+from awaken.contract.store import Store
+from awaken.contract.streams import StreamPiece
+from awaken.contract.threads import (
+    ChildStrategy,
+    Freed,
+    Page,
+    RunQuery,
+    ThreadContext,
+    ThreadQuery,
+    Threads,
+    TicketQuery,
+)
+from awaken.domain.message import MessageRecord
+from awaken.domain.run import (
+    MessageSeqRange,
+    PersistedState,
+    RunMessageInput,
+    RunMessageOutput,
+    RunOutcome,
+    RunRecord,
+    RunRequestSnapshot,
+    RunWaitingState,
+    RunWaitingTicket,
+    Takeovers,
+    WaitingReason,
+)
+from awaken.domain.thread import Thread
+from awaken.domain.ticket import Ticket, TicketStatus
+from awaken.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from awaken.stores.memory import MemoryProfiles, MemoryStore
+    from awaken.stores.sqlite import Compacted, SqliteProfiles, SqliteStore
+
+__all__ = [
+    "CallEntry",
+    "CallPhase",
+    "ChildStrategy",
+    "CommandKind",
+    "Commands",
+    "Commits",
+    "Committed",
+    "Compacted",
+    "Fence",
+    "Freed",
+    "MemoryProfiles",
+    "MemoryStore",
+    "MessageRecord",
+    "MessageSeqRange",
+    "Page",
+    "PersistedState",
+    "ProfileEntry",
+    "ProfileOwner",
+    "ProfileStore",
+    "RunMessageInput",
+    "RunMessageOutput",
+    "RunOutcome",
+    "RunQuery",
+    "RunRecord",
+    "RunRequestSnapshot",
+    "RunWaitingState",
+    "RunWaitingTicket",
+    "SqliteProfiles",
+    "SqliteStore",
+    "Store",
+    "StreamPiece",
+    "Takeovers",
+    "Thread",
+    "ThreadCommand",
+    "ThreadCommit",
+    "ThreadContext",
+    "ThreadQuery",
+    "Threads",
+    "Ticket",
+    "TicketQuery",
+    "TicketStatus",
+    "WaitingReason",
+]
+
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        ".memory": "MemoryProfiles MemoryStore",
+        ".sqlite": "Compacted SqliteProfiles SqliteStore",
+    },
+)

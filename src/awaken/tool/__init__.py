@@ -1,6 +1,9 @@
 """Functions and types as tools, their schemas, and one call of one tool."""
 
+from awaken.contract.tool import AsksFirst, Tool, ToolTraits
+from awaken.domain.recovery import Recover, ToolEffect
 from awaken.domain.schema import validate_against_schema
+from awaken.domain.spec import ToolExecutorKind, ToolSelection
 from awaken.tool.execute import execute_tool
 from awaken.tool.frontend import FrontEndTool
 from awaken.tool.function import FunctionTool, tool
@@ -8,8 +11,15 @@ from awaken.tool.schema import generate_tool_schema, sanitize_for_llm
 from awaken.tool.typed import TypedTool
 
 __all__ = [
+    "AsksFirst",
     "FrontEndTool",
     "FunctionTool",
+    "Recover",
+    "Tool",
+    "ToolEffect",
+    "ToolExecutorKind",
+    "ToolSelection",
+    "ToolTraits",
     "TypedTool",
     "execute_tool",
     "generate_tool_schema",

@@ -7,6 +7,7 @@ BESIDE ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: run test test-llm docs check fmt lint type imports deps bench bench-growth bench-instructions bench-providers plots proof lock clean
+.PHONY: run test test-llm docs check fmt lint type imports graph lines deps bench bench-growth bench-providers proof lock clean
 
 run: .venv/.installed ## watch an agent work
 	@$(BIN)/awaken demo
@@ -49,6 +50,13 @@ type: .venv/.dev
 
 imports: .venv/.dev
 	$(BIN)/lint-imports
+
+graph: .venv/.installed ## draw which package imports which, into build/import-graph.svg
+	@mkdir -p build
+	$(BIN)/python tools/import_graph.py build/import-graph.svg
+
+lines: .venv/.installed ## lines by package; BESIDE=../other adds those of another checkout
+	@$(BIN)/python tools/lines.py $(BESIDE)
 
 deps: .venv/.dev
 	$(BIN)/deptry src

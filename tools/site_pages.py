@@ -1,7 +1,8 @@
 """Puts together the pages of the documentation's site: `python tools/site_pages.py build/docs`.
 
-The pages of `docs/` are taken as they are, but for links to examples, which have pages of their own
-here. The reference is made from the docstrings; see `reference.py`.
+The pages of `docs/` are copied; links to examples lead to pages that are made here. The reference
+is made from the docstrings (see `reference.py`), and the contributors' page gets its picture and
+its tables from the code (see `import_graph.py` and `lines.py`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import shutil
 import sys
 from pathlib import Path
 
+from import_graph import drawing, imports_table, read_tree
+from lines import packages_of, table
 from reference import reference_pages
 
 HOME = Path(__file__).parents[1]
@@ -25,6 +28,7 @@ def main(folder: Path) -> None:
     for page in (HOME / "docs").rglob("*.md"):
         path = page.relative_to(HOME / "docs")
         write(folder / path, with_example_pages(page.read_text(), path, set(examples)))
+    add_pictures_of_the_code(folder)
     for name, text in reference_pages().items():
         write(folder / "reference" / f"{name}.md", text)
     for name, code in examples.items():
@@ -49,6 +53,24 @@ def with_example_pages(text: str, name: Path, examples: set[str]) -> str:
         if not target.endswith(".md"):
             raise ValueError(f"docs/{name}: {target} is no page, and not part of the site")
     return text
+
+
+def add_pictures_of_the_code(folder: Path) -> None:
+    """Draw the imports, and fill in the tables of the contributors' page.
+
+    Raises:
+        ValueError: the page has no place for one of the tables.
+    """
+    tree = read_tree(HOME)
+    write(folder / "import-graph.svg", drawing(tree))
+    page = folder / "contributing.md"
+    text = page.read_text()
+    tables = {"imports": imports_table(tree), "lines": "\n".join(table(packages_of(HOME), None))}
+    for name, rows in tables.items():
+        if f"<!-- {name} -->" not in text:
+            raise ValueError(f"docs/{page.name}: there is no place for the table of {name}")
+        text = text.replace(f"<!-- {name} -->", rows)
+    page.write_text(text)
 
 
 def index_of(examples: dict[str, str]) -> str:

@@ -83,6 +83,15 @@ def test_nothing_of_this_very_process_is_in_the_reference(site: Path) -> None:
         assert " at 0x" not in page.read_text(), page.name
 
 
+def test_the_page_for_contributors_has_its_picture_and_its_tables(site: Path) -> None:
+    page = (site / "contributing.md").read_text()
+    assert "(import-graph.svg)" in page
+    assert (site / "import-graph.svg").read_text().startswith("<svg")
+    packages = {path.parent.name for path in (HOME / "src" / "awaken").glob("*/__init__.py")}
+    for name in packages:  # what it is, what it imports, and how long it is
+        assert len(re.findall(rf"^\| `{name}` \|", page, re.MULTILINE)) == 3, name
+
+
 def test_examples_have_pages_and_links_lead_there(site: Path) -> None:
     examples = {path.stem for path in (HOME / "examples").glob("*.py")}
     assert {path.stem for path in (site / "examples").glob("*.md")} == {*examples, "index"}

@@ -299,9 +299,9 @@ def arrow(points: Sequence[tuple[float, float]]) -> str:
 
 
 def count_label(points: Sequence[tuple[float, float]], count: int) -> str:
-    """The number of imports, on the last stretch of an arrow."""
+    """The number of imports, on the last stretch of an arrow, nearer to its head."""
     (x, y), (to_x, to_y) = points[-2:]
-    at_x, at_y = (x + to_x) / 2, (y + to_y) / 2
+    at_x, at_y = x + 0.67 * (to_x - x), y + 0.58 * (to_y - y)
     wide = 6 + 7 * len(str(count))
     return (
         f'<rect class="label" x="{at_x - wide / 2:.1f}" y="{at_y - 7:.1f}" width="{wide}" '

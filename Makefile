@@ -4,10 +4,12 @@ PYTHON ?= python3
 BIN := .venv/bin
 PEERS ?=
 BESIDE ?=
+TESTS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .PHONY: run test test-llm docs check fmt lint type imports deps bench bench-growth bench-instructions bench-providers plots proof lock clean
 .PHONY: run test test-llm docs check fmt lint type imports graph lines deps bench bench-growth bench-providers proof lock clean
+.PHONY: run test test-llm test-pythons coverage hooks changelog docs check fmt lint type imports graph lines deps bench bench-growth bench-providers proof lock clean
 
 run: .venv/.installed ## watch an agent work
 	@$(BIN)/awaken demo
@@ -77,6 +79,21 @@ tests/kit/node_modules/.installed: tests/kit/package-lock.json
 	@cd tests/kit && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
+test-pythons: .venv/.dev tests/kit/node_modules/.installed ## the suite on every Python of pyproject.toml that is here
+	$(BIN)/python tools/pythons.py $(TESTS)
+
+coverage: .venv/.dev tests/kit/node_modules/.installed ## branches that no test takes, by package; TESTS=tests/loop for a part
+	@mkdir -p build
+	$(BIN)/pytest --cov --cov-report= $(TESTS)
+	@$(BIN)/coverage json --quiet -o build/coverage.json
+	@$(BIN)/python tools/branches.py build/coverage.json
+
+hooks: .venv/.dev ## check format, lint and imports before each commit
+	$(BIN)/pre-commit install
+
+changelog: .venv/bin/python ## VERSION=0.2.0 gathers changelog.d into CHANGELOG.md
+	@$(BIN)/python tools/changelog.py $(or $(VERSION),$(error say which version: make changelog VERSION=0.2.0))
+
 docs: .venv/.dev ## build the documentation into site/
 	$(BIN)/python tools/site_pages.py build/docs
 	$(BIN)/zensical build --clean --strict
@@ -112,4 +129,4 @@ lock: .venv/bin/python ## resolve constraints.txt and requirements.lock again; m
 	$(COMPILE) --constraint constraints.txt --build-deps-for editable --output-file requirements.lock pyproject.toml
 
 clean:
-	rm -rf .venv .venv-llm .venv-lock tests/kit/node_modules .pytest_cache .mypy_cache .ruff_cache .import_linter_cache dist build site .cache
+	rm -rf .venv .venv-llm .venv-lock .venv-3.* tests/kit/node_modules .pytest_cache .mypy_cache .ruff_cache .import_linter_cache dist build site .cache

@@ -85,8 +85,8 @@ test-pythons: .venv/.dev tests/kit/node_modules/.installed ## the suite on every
 coverage: .venv/.dev tests/kit/node_modules/.installed ## branches that no test takes, by package; TESTS=tests/loop for a part
 	@mkdir -p build
 	$(BIN)/pytest --cov --cov-report= $(TESTS)
-	@$(BIN)/coverage json --quiet -o build/coverage.json
-	@$(BIN)/python tools/branches.py build/coverage.json
+	@$(BIN)/coverage json --quiet -o build/branches.json
+	@$(BIN)/python tools/branches.py build/branches.json
 
 hooks: .venv/.dev ## check format, lint and imports before each commit
 	$(BIN)/pre-commit install

@@ -34,7 +34,7 @@ ENGINE = (
     "awaken.runtime",
     "awaken.stores",
 )
-"""What comes with `Runtime`, or later."""
+"""What is loaded with `Runtime`, or later."""
 SELDOM = (
     "awaken.backend.a2a",
     "awaken.backend.child",
@@ -50,7 +50,7 @@ SELDOM = (
     "awaken.stores.sqlite",
     "awaken.tool.worker",
 )
-"""What comes when somebody uses it."""
+"""What is loaded when a program first uses it."""
 UNUSED = ("difflib", "ipaddress", "random", "urllib.parse")
 """Modules of the standard library that errors, retries or addresses need, and a run does not."""
 LAZY_PACKAGES = (
@@ -133,7 +133,7 @@ def test_every_name_is_documented(module: str) -> None:
 
 @pytest.mark.parametrize("name", sorted({*awaken.__all__} - {"__version__"}))
 def test_every_name_is_found_where_it_was_made(name: str) -> None:
-    """Names are re-exported from our own modules, never from somebody else's."""
+    """Names are re-exported from our own modules, never from another library."""
     value = getattr(awaken, name)
     home = getattr(value, "__module__", type(value).__module__)
 

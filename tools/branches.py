@@ -1,4 +1,4 @@
-"""Prints the branches that no test takes, by package: `python tools/branches.py coverage.json`.
+"""Prints the branches that no test takes, by package: `python tools/branches.py branches.json`.
 
 The file is what `coverage json` writes after a run with `branch = true`. `120→124` is a jump from
 line 120 to line 124 that never happened; `→exit` leaves the function.

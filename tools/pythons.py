@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 HOME = Path(__file__).parents[1]
+Command = list[str | Path]
 
 
 def main(arguments: list[str]) -> int:
@@ -26,7 +27,7 @@ def main(arguments: list[str]) -> int:
             outcomes[version] = "not on this machine"
             continue
         print(f"-- Python {version}: {python}", flush=True)
-        tests = [environment(version, python) / "python", "-m", "pytest", *arguments]
+        tests: Command = [environment(version, python) / "python", "-m", "pytest", *arguments]
         failed = subprocess.run(tests, cwd=HOME, check=False).returncode
         outcomes[version] = "failed" if failed else "passed"
     for version, outcome in outcomes.items():
@@ -44,7 +45,7 @@ def supported(home: Path) -> list[str]:
 def find_python(version: str, environ: Mapping[str, str]) -> Path | None:
     """An interpreter of that version that really runs; `None` if there is none."""
     for python in candidates(version, environ):
-        asked = [python, "-c", "import sys; print('{}.{}'.format(*sys.version_info))"]
+        asked: Command = [python, "-c", "import sys; print('{}.{}'.format(*sys.version_info))"]
         try:
             done = subprocess.run(asked, capture_output=True, text=True, check=False, timeout=60)
         except OSError:
@@ -71,12 +72,13 @@ def environment(version: str, python: Path) -> Path:
     locked = [HOME / "constraints.txt", HOME / "pyproject.toml"]
     if ready.exists() and ready.stat().st_mtime > max(each.stat().st_mtime for each in locked):
         return folder / "bin"
-    pip = [folder / "bin" / "pip", "install", "--quiet"]
-    for command in (
+    pip: Command = [folder / "bin" / "pip", "install", "--quiet"]
+    commands: list[Command] = [
         [python, "-m", "venv", "--clear", folder],
         [*pip, "--require-hashes", "--requirement", HOME / "constraints.txt"],
         [*pip, "--no-deps", "--no-build-isolation", "--editable", HOME],
-    ):
+    ]
+    for command in commands:
         subprocess.run(command, check=True)
     ready.touch()
     return folder / "bin"

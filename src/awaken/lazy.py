@@ -1,4 +1,4 @@
-"""Packages whose parts are loaded when one of their names is first used."""
+"""Modules whose names are loaded when they are first used."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from typing import Any
 def lazy_names(
     package: str, homes: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """A package's `__getattr__`, which finds a name in the module that has it and keeps it, and
-    its `__dir__`.
+    """Returns a `__getattr__` and a `__dir__` for a module.
 
-    `from awaken.ext import background` costs next to nothing then, and `background.TaskOptions`
-    loads what it takes. For those who read types, the package imports the same names under
-    `TYPE_CHECKING`.
+    The first use of a name imports the module that defines it and keeps the value. So
+    `from awaken.ext import background` is cheap, and `background.TaskOptions` imports what task
+    options need. For type checkers, the module imports the same names under `TYPE_CHECKING`.
 
     Args:
-        package: the package's `__name__`.
-        homes: the names in each module, with blanks between them; the module as seen from the
-            package, as in `.limits`.
+        package: the `__name__` of the module that gets the two functions.
+        homes: the names that each module defines, separated by blanks. A package may write its own
+            modules with a leading dot, as in `.limits`.
     """
     home_of = {name: module for module, names in homes.items() for name in names.split()}
 

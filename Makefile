@@ -84,7 +84,7 @@ test-pythons: .venv/.dev tests/kit/node_modules/.installed ## the suite on every
 
 coverage: .venv/.dev tests/kit/node_modules/.installed ## branches that no test takes, by package; TESTS=tests/loop for a part
 	@mkdir -p build
-	$(BIN)/pytest --cov --cov-report= $(TESTS)
+	$(BIN)/pytest --timeout=600 --cov --cov-report= $(TESTS)
 	@$(BIN)/coverage json --quiet -o build/branches.json
 	@$(BIN)/python tools/branches.py build/branches.json
 

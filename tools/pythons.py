@@ -69,13 +69,14 @@ def environment(version: str, python: Path) -> Path:
     """The programs of an environment with everything the tests need, made if need be."""
     folder = HOME / f".venv-{version}"
     ready = folder / ".dev"
-    locked = [HOME / "constraints.txt", HOME / "pyproject.toml"]
-    if ready.exists() and ready.stat().st_mtime > max(each.stat().st_mtime for each in locked):
+    locks = [HOME / "requirements.lock", HOME / "constraints.txt"]
+    newest = max(each.stat().st_mtime for each in (*locks, HOME / "pyproject.toml"))
+    if ready.exists() and ready.stat().st_mtime > newest:
         return folder / "bin"
     pip: Command = [folder / "bin" / "pip", "install", "--quiet"]
     commands: list[Command] = [
         [python, "-m", "venv", "--clear", folder],
-        [*pip, "--require-hashes", "--requirement", HOME / "constraints.txt"],
+        *([*pip, "--require-hashes", "--requirement", lock] for lock in locks),
         [*pip, "--no-deps", "--no-build-isolation", "--editable", HOME],
     ]
     for command in commands:

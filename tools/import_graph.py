@@ -21,7 +21,7 @@ HOME = Path(__file__).parents[1]
 Edge = tuple[str, str]
 
 BOX, TALL, GAP, ROW, MARGIN, LANE = 124, 42, 24, 80, 28, 12
-ATTEMPTS = 60
+ATTEMPTS = 40
 STYLE = """
 .panel { fill: #ffffff; stroke: #d5dae3 }
 .box { fill: #eef3fb; stroke: #5b7db1; stroke-width: 1.5 }
@@ -82,8 +82,13 @@ def read_tree(home: Path) -> Tree:
 
 
 def imported_by(code: str) -> Iterator[str]:
-    """The packages of ours that each import statement names."""
-    for node in ast.walk(ast.parse(code)):
+    """The packages of ours that each import statement names.
+
+    Imports stand at the top of a file, or in an `if` there: the linter allows no others.
+    """
+    top = ast.parse(code).body
+    within = [each for node in top if isinstance(node, ast.If) for each in node.body]
+    for node in (*top, *within):
         if not isinstance(node, ast.ImportFrom) or node.module is None:
             continue
         if node.module == "awaken":

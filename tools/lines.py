@@ -8,9 +8,7 @@ docstring.
 from __future__ import annotations
 
 import ast
-import io
 import sys
-import tokenize
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,36 +58,27 @@ def packages_of(home: Path) -> dict[str, Lines]:
 
 def count(text: str, name: str) -> Lines:
     """The lines of one file."""
-    tree = ast.parse(text)
-    prose = {line for node in ast.walk(tree) for line in docstring_lines(node)}
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT and token.line.lstrip().startswith("#"):
-            prose.add(token.start[0])
     lines = text.splitlines()
-    blank = sum(
-        not line.strip() and number not in prose for number, line in enumerate(lines, start=1)
-    )
-    functions = [
-        ((node.end_lineno or node.lineno) - node.lineno + 1, f"{name}:{node.name}")
-        for node in ast.walk(tree)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    ]
-    return Lines(
-        files=1,
-        code=len(lines) - len(prose) - blank,
-        prose=len(prose),
-        blank=blank,
-        largest=(len(lines), name),
-        longest=max(functions, default=(0, "")),
-    )
-
-
-def docstring_lines(node: ast.AST) -> range:
-    """The lines of a text that stands by itself, which is how docstrings are written."""
-    match node:
-        case ast.Expr(value=ast.Constant(value=str()), lineno=first, end_lineno=int(last)):
-            return range(first, last + 1)
-    return range(0)
+    prose: set[int] = set()
+    quoted: set[int] = set()  # within a text that is part of the code
+    functions = [(0, "")]
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str()), lineno=first, end_lineno=int(last)):
+                prose.update(range(first, last + 1))
+            case ast.Constant(value=str()) | ast.JoinedStr() if node.end_lineno:
+                quoted.update(range(node.lineno + 1, node.end_lineno + 1))
+            case ast.FunctionDef() | ast.AsyncFunctionDef() if node.end_lineno:
+                length = node.end_lineno - node.lineno + 1
+                functions.append((length, f"{name}:{node.name}"))
+    blank = 0
+    for number, line in enumerate(lines, start=1):
+        if number not in prose and number not in quoted:
+            blank += not line.strip()
+            if line.lstrip().startswith("#"):
+                prose.add(number)
+    code = len(lines) - len(prose) - blank
+    return Lines(1, code, len(prose), blank, (len(lines), name), max(functions))
 
 
 def table(now: Mapping[str, Lines], before: Mapping[str, Lines] | None) -> Iterator[str]:

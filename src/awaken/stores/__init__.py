@@ -1,4 +1,4 @@
-"""Stores: implementations of `contract.store.Store`, our stores, the protocol of for each store, and the values it keeps.
+"""Our stores, the protocol that a store implements, and the values it keeps.
 
 Re-exports only; a store's module is loaded when one of its names is first used.
 """
@@ -9,7 +9,7 @@ from awaken.contract.commands import CommandKind, Commands, ThreadCommand
 from awaken.contract.commits import CallEntry, CallPhase, Commits, Committed, Fence, ThreadCommit
 from awaken.contract.profile import ProfileEntry, ProfileOwner, ProfileStore
 from awaken.contract.store import Store
-from awaken.contract.streams import StreamPiece
+from awaken.contract.stream_log import StreamLogEntry
 from awaken.contract.threads import (
     ChildStrategy,
     Freed,
@@ -73,7 +73,7 @@ __all__ = [
     "SqliteProfiles",
     "SqliteStore",
     "Store",
-    "StreamPiece",
+    "StreamLogEntry",
     "Takeovers",
     "Thread",
     "ThreadCommand",

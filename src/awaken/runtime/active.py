@@ -27,9 +27,9 @@ class ActiveRun:
     __slots__ = (
         "_ended",
         "_release",
-        "_released",
         "decisions",
         "fence",
+        "has_ended",
         "inbox",
         "left_on_close",
         "missed",
@@ -56,26 +56,21 @@ class ActiveRun:
         self.fence: Fence | None = None
         self.told_early = False
         self._ended: asyncio.Event | None = None
-        self._released = False
+        self.has_ended = False
         self._release = release
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether the slot was released: no run is live in it any more."""
-        return self._released
 
     def release(self) -> None:
         """Free the thread's slot, and wake the callers of `wait_ended`."""
         if self.decisions is not None:
             self.decisions.close()
-        self._released, self.fence = True, None
+        self.has_ended, self.fence = True, None
         self._release(self)
         if self._ended is not None:
             self._ended.set()
 
     async def wait_ended(self, timeout: float | None) -> bool:
         """Wait until the slot is free. Returns false if that takes more than `timeout` seconds."""
-        if self._released:
+        if self.has_ended:
             return True
         self._ended = self._ended or asyncio.Event()
         try:

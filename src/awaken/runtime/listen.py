@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from typing import Never
 
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.store import Store
@@ -29,6 +30,7 @@ class CommandListener:
         self._tasks = OwnedTasks(log)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._begin: asyncio.TimerHandle | None = None
+        self._reading: asyncio.Task[Never] | None = None
         self._subscribers: dict[Hear, None] = {}
 
     def subscribe(self, hear: Hear) -> None:
@@ -40,7 +42,7 @@ class CommandListener:
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
             # The subscribers of an event loop that is closed have ended with it.
-            self._loop, self._begin = loop, None
+            self._loop, self._begin, self._reading = loop, None, None
             self._subscribers.clear()
         self._subscribers[hear] = None
         if self._begin is None:
@@ -51,11 +53,12 @@ class CommandListener:
         self._subscribers.pop(hear, None)
         if not self._subscribers and self._begin is not None:
             self._begin.cancel()
-            self._begin = None
-            self._tasks.cancel()
+            if self._reading is not None:
+                self._reading.cancel()
+            self._begin = self._reading = None
 
     def _start(self) -> None:
-        self._tasks.start_repeating(self._pass_on, RETRY_LISTENING, _FAILED)
+        self._reading = self._tasks.start_repeating(self._pass_on, RETRY_LISTENING, _FAILED)
 
     async def _pass_on(self) -> None:
         """Call the subscribers with every command that waits, and with those that come."""

@@ -122,7 +122,7 @@ class AgentRuntime(LiveControl):
             self.deliver,
             self.delegates,
             self.accounts,
-            self._listen,
+            lambda: self.commands.subscribe(self.hear),
             self.tool_threads,
             self.unkept,
         )
@@ -154,7 +154,7 @@ class AgentRuntime(LiveControl):
         self.unkept.keep_trying()
         slot = await self._slot(request)
         slot.left_on_close = request.left_on_close
-        self._listen()
+        self.commands.subscribe(self.hear)
         # A task of its own: a caller who is cancelled must not tear the run out of a commit.
         task = slot.task = asyncio.ensure_future(
             self._drive(request, slot, sink or NullEventSink(), inherited or Inherited())
@@ -522,11 +522,8 @@ class AgentRuntime(LiveControl):
         self.commands.unsubscribe(self.hear)
         await self.owned.close(CANCEL_GRACE)
 
-    def _listen(self) -> None:
-        """Hear of commands that other processes send to the runs that are live here."""
-        self.commands.subscribe(self.hear)
-
     def _listen_while_live(self, run: ActiveRun) -> None:
+        """Hear no more commands of other processes when the last live run has ended."""
         if run.has_ended and not self.active:
             self.commands.unsubscribe(self.hear)
 

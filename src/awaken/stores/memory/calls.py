@@ -17,13 +17,12 @@ def calls_since(thread: ThreadRow, commit: int) -> Sequence[CallEntry]:
     The arguments are those of the entry that recorded them.
     """
     ledger: dict[str, CallEntry] = {}
-    start = bisect_left(thread.call_lines, commit, key=lambda lines: lines[0])
-    for _, lines in thread.call_lines[start:]:
-        for entry in lines:
-            known = ledger.get(entry.key)
-            if known is not None and entry.arguments is None:
-                entry = msgspec.structs.replace(entry, arguments=known.arguments)
-            ledger[entry.key] = entry
+    start = bisect_left(thread.call_commits, commit)
+    for entry in thread.call_lines[start:]:
+        known = ledger.get(entry.key)
+        if known is not None and entry.arguments is None:
+            entry = msgspec.structs.replace(entry, arguments=known.arguments)
+        ledger[entry.key] = entry
     return list(ledger.values())
 
 

@@ -53,7 +53,8 @@ class MemoryWrites(Tables):
             if commit.run_state:
                 run.state.update(commit.run_state)
             if commit.calls:
-                thread.call_lines.append((len(thread.event_ends), commit.calls))
+                thread.call_lines += commit.calls
+                thread.call_commits += [len(thread.event_ends)] * len(commit.calls)
         if commit.sends:
             self._send(commit.sends)
         if record is not None and (

@@ -30,14 +30,16 @@ class ThreadRow:
     """One thread.
 
     `event_ends` and `message_ends` are the numbers of events and messages after each commit.
-    `state_changes` and `call_lines` hold the number of a commit, from 1, and what it brought.
-    `turn` is the last message with tool calls, and its commit, among the first `scanned` messages.
-    `touches` counts writes other than commits.
+    `state_changes` hold the number of a commit, from 1, and what it brought. `call_lines` are the
+    lines of the call ledger, and `call_commits` the commit each of them came with. `turn` is the
+    last message with tool calls, and its commit, among the first `scanned` messages. `touches`
+    counts writes other than commits.
     """
 
     __slots__ = (
         "active_at",
         "active_run_id",
+        "call_commits",
         "call_lines",
         "commands",
         "created_at",
@@ -77,7 +79,8 @@ class ThreadRow:
         self.message_ends: list[int] = []
         self.event_ends: list[int] = []
         self.state_changes: list[tuple[int, State]] = []
-        self.call_lines: list[tuple[int, tuple[CallEntry, ...]]] = []
+        self.call_lines: list[CallEntry] = []
+        self.call_commits: list[int] = []
         self.turn: tuple[Message, int] | None = None
         self.scanned = 0
         self.tickets: dict[str, Ticket] = {}

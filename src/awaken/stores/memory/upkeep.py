@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 
 from awaken.contract.threads import ChildStrategy, Freed
@@ -26,7 +26,9 @@ class MemoryUpkeep(MemoryReads):
         copy.event_ends = origin.event_ends[:commits]
         copy.message_ends = origin.message_ends[:commits]
         copy.state_changes = [change for change in origin.state_changes if change[0] <= commits]
-        copy.call_lines = [lines for lines in origin.call_lines if lines[0] <= commits]
+        lines = bisect_right(origin.call_commits, commits)
+        copy.call_lines = origin.call_lines[:lines]
+        copy.call_commits = origin.call_commits[:lines]
         copy.events = origin.events[: copy.event_ends[-1]]
         copy.messages = origin.messages[: copy.message_ends[-1]]
         for _, changed in copy.state_changes:

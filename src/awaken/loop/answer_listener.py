@@ -1,4 +1,4 @@
-"""Listening to the model of a run: its answer is put together while a client sees it come."""
+"""Listening to a run's model: its answer is assembled, and streamed to listeners meanwhile."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SAID = frozenset({TextDelta, ReasoningDelta})
 
 
 class AnswerListener(StreamListener):
-    """What is heard of an answer; pieces a client wants to see are passed on as they come."""
+    """Assembles an answer; text, reasoning and calls go to the run's listeners as they come."""
 
     __slots__ = ("_passing_on", "_run", "cost", "stream_log")
 
@@ -31,10 +31,10 @@ class AnswerListener(StreamListener):
         self.stream_log: StreamLog | None = None
 
     async def take_up(self, asked: str) -> None:
-        """Begin an answer to a question; with what has come of it, if it was asked before."""
+        """Begin an answer, with what an earlier process stored of it if it asked the same."""
         self.stream_log = StreamLog(self._run, asked)
         if text := self.stream_log.restore(self):
-            # Whoever listens now has heard nothing yet.
+            # Today's listeners have not heard that text.
             await self.emit(TextDelta(delta=text))
 
     def listen(self, stream: AsyncIterator[LlmStreamEvent]) -> Coroutine[Any, Any, None]:
@@ -71,12 +71,13 @@ class AnswerListener(StreamListener):
                 await close(stream)
 
     def _of_call(self, event: ToolCallStart | ToolCallDelta) -> ToolCallStart | ToolCallDelta:
-        """A piece of a call under the id the call will have, where a model uses one id again."""
+        """The event under the id its call will have: another one if the model repeats an id."""
         id = self.id_of(event.id)
         return event if id == event.id else msgspec.structs.replace(event, id=id)
 
     def poll(self) -> bool:
-        """Called every now and then while a stream lasts; whether a client is waited for."""
+        """Called every now and then while a stream lasts. Returns whether the stream waits for a
+        slow client, and not for the model."""
         if self.stream_log is not None:
             self.stream_log.look(self)
         return self._passing_on

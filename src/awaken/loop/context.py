@@ -205,7 +205,7 @@ def context_of(run: LiveRun) -> Context | None:
 
 
 def run_compactor(run: LiveRun) -> None:
-    """Let the agent's compactor, if it has one, do what is to be done before the next step."""
+    """Call the agent's compactor, if it has one, before a step."""
     context = context_of(run)
     compactor: Compactor | None = run.agent.env.services.get(Compactor)  # type: ignore[assignment]  # services are erased
     if context is not None and compactor is not None:

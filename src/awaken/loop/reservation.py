@@ -1,4 +1,4 @@
-"""What a run sets aside before it asks the model, and counts after."""
+"""Reserving a step's budget before the model is asked, and counting what it used after."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from awaken.errors import BudgetExhausted, StoreError
 from awaken.plugin.agent import ResolvedAgent
 
 MOST_OUTPUT = 4096
-"""How much of an answer is set aside where nobody says how long it may be."""
+"""How many output tokens are reserved if neither agent nor request limits the answer."""
 LEAST_OUTPUT = 64
-"""An answer that may be no longer than this is not asked for."""
+"""The model is not asked for an answer of fewer tokens than this."""
 
 log = logging.getLogger("awaken.loop")
 
@@ -31,11 +31,11 @@ _OTHER_BLOCK = 1600
 
 
 class StepReservation:
-    """Sets aside what the next inference may take, and counts what it took.
+    """Reserves what the next inference may use, and counts what it used.
 
-    Prompts are estimated, on the high side, and the estimate is raised by what the provider reports
-    if it was too low all the same. Each message is looked at once, unless another agent speaks or
-    the conversation has changed.
+    The size of a prompt is estimated, rather too high than too low; if a provider reports more, the
+    following estimates are raised in proportion. Each message is estimated once, unless the run
+    changes its agent or the conversation is rewritten.
     """
 
     def __init__(self, account: Account, run_id: str) -> None:
@@ -63,16 +63,16 @@ class StepReservation:
         *,
         steps: int = 1,
     ) -> None:
-        """Set aside what one inference may take at most: the conversation and an answer as long as
-        was asked for. One that only goes on with an answer is no other step.
+        """Reserve the most one inference may use: the conversation and an answer of `asked` tokens.
+        An inference that continues an answer passes `steps=0`, since it is not a new step.
 
-        Waits while what others have set aside may still come back.
+        Waits while reservations of other runs may still be returned.
 
         Raises:
             BudgetExhausted: there is not enough left.
-            Cancelled: somebody cancelled the run.
+            Cancelled: the run was cancelled.
         """
-        self.drop()  # of a stream of which nothing came
+        self.drop()  # the reservation of a stream that broke off before anything came
         self._prompt, self._steps = self._estimate(agent, messages), steps
         await self.account.yield_to_waiting()
         while True:
@@ -121,20 +121,21 @@ class StepReservation:
         return int(self._tokens * self._factor) + 1
 
     def _goes_on(self, messages: Sequence[Message]) -> bool:
-        """Whether these begin with those seen before."""
+        """Whether these messages begin with the ones estimated before."""
         seen = self._seen
         return seen == 0 or (seen <= len(messages) and messages[seen - 1] is self._last)
 
     # -- after --------------------------------------------------------------------------------
 
     def settle(self, price: Price | None, usage: TokenUsage | None, heard: int) -> Amount:
-        """Count what an inference took; where nothing is reported, what was sent and `heard`."""
+        """Count what an inference used: what the provider reports, else the estimated prompt and
+        `heard` output tokens. Returns the amount."""
         reservation, self._held = self._held, None
         if reservation is None:
             return Amount()
         prompt, output = self._prompt, heard
         took = TokenUsage(prompt_tokens=prompt, completion_tokens=output)
-        # No prompt takes nothing: whoever says so does not know.
+        # A prompt of no tokens is not possible: a provider that reports it does not count.
         if usage is not None and (usage.prompt_tokens or 0) > 0:
             prompt = usage.prompt_tokens or 0
             if usage.completion_tokens is not None:
@@ -150,8 +151,8 @@ class StepReservation:
         return used + self.lap()
 
     def count_unanswered(self, agent: ResolvedAgent, messages: Sequence[Message]) -> Amount:
-        """Count a question that a process put which died before the answer was kept: a step, and
-        what was sent."""
+        """Count a request whose answer was lost because its process died: one step and the prompt.
+        Returns the amount."""
         prompt, price = self._estimate(agent, messages), agent.price
         money = price.of(prompt, 0) if price is not None else 0.0
         used = Amount(tokens=prompt, money=money, steps=1)
@@ -159,28 +160,28 @@ class StepReservation:
         return used
 
     def drop(self) -> None:
-        """Nothing came of an inference."""
+        """Return the reservation of an inference that used nothing."""
         reservation, self._held = self._held, None
         if reservation is not None:
             reservation.settle(Amount())
 
     def lap(self) -> Amount:
-        """Count the time that has passed."""
+        """Count the time since the last call."""
         return Amount(seconds=self.account.count_time(self._run_id))
 
     # -- with others --------------------------------------------------------------------------
 
     async def tell(self, *, leaves: bool = False) -> None:
-        """Let other processes of the tree know what was used up; one that leaves the run to them
-        says no more of it."""
+        """Publish what was used to the other processes of the run's tree. With `leaves`, another
+        process carries the run on, and this one publishes nothing more."""
         try:
             await self.account.publish(leaves=leaves)
         except StoreError as error:
-            log.warning("run %s: what it used up is told later: %s", self._run_id, error)
+            log.warning("run %s: what it used is published later: %s", self._run_id, error)
 
 
 def estimate(message: Message, *, more: int = 0) -> int:
-    """How many tokens a message takes, with so many bytes more, rather too many than too few."""
+    """The estimated tokens of a message and `more` bytes, rather too many than too few."""
     size = more
     for block in message.content:
         if isinstance(block, Text):

@@ -1,4 +1,4 @@
-"""Asking a model beside the conversation: what it takes is counted, what it says is not logged."""
+"""Requests beside the conversation: their cost is counted, their answers are not logged."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from awaken.plugin.agent import ResolvedAgent
 from awaken.stream.listener import StreamListener, drive_of
 
 _HALF = 2
-"""What is asked aside may take half of what is left at most: the run itself goes first."""
+"""A side request may use at most half of what is left: the run itself goes first."""
 
 
 async def make_side_request(
     run: LiveRun, agent: ResolvedAgent, request: InferenceRequest, model_id: str | None
 ) -> StreamResult:
-    """The answer of the agent's model, or of another one; what it takes is the run's spending.
+    """The answer of the agent's model, or of `model_id`; the run's budget pays for it.
 
     Raises:
         BudgetExhausted: there is not enough left for it.
         ResolveError: there is no such model.
-        InferenceExecutionError: it could not be had.
+        InferenceExecutionError: the model gave no answer.
     """
     model = _model(run, agent, model_id)
     asked = msgspec.structs.replace(request, upstream_model=model.upstream_model)
@@ -45,7 +45,7 @@ async def make_side_request(
 
 
 class _SideListener(StreamListener):
-    """Pays for what it hears, and tells nobody of it."""
+    """Counts what the answer costs; no listener is sent any of it."""
 
     __slots__ = ("_agent", "_price", "_prices", "_prompt", "_reservation", "_run")
 
@@ -112,12 +112,12 @@ async def _set_aside(
         if rest is not None and amount * _HALF > rest:
             raise BudgetExhausted(name, limit=rest, left=rest / _HALF, wanted=amount, level=0)
     while (reservation := await account.reserve_shared(run.identity.run_id, wanted)) is None:
-        pass  # others have set something aside meanwhile: there may be enough all the same
+        pass  # another run reserved something meanwhile: there may be enough all the same
     return reservation
 
 
 def _used(answer: StreamResult, prompt: int, price: Price | None) -> Amount:
-    """What an answer took; where nothing is reported, what was sent and heard."""
+    """What an answer used: as the provider reports, else as estimated."""
     output = estimate(Message(role=Role.ASSISTANT, content=answer.content))
     usage = answer.usage
     if usage is not None and (usage.prompt_tokens or 0) > 0:

@@ -1,4 +1,4 @@
-"""Keeping what has come of an answer, for another process to go on with."""
+"""Storing an answer while it is streamed, so that another process can continue it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from awaken.loop.live import LiveRun
 from awaken.stream.accumulate import StreamAccumulator
 
 KEPT_AT_LOOK = 4
-"""At every which look what has come of an answer is kept: about once a second."""
+"""What has come of an answer is stored at every fourth look: about once a second."""
 _NOTHING_KEPT: tuple[int, Mapping[str, int]] = (0, {})
 
 
 class StreamLog:
-    """What is kept of one answer, and what was kept of it by another process."""
+    """The stored pieces of one answer, and those an earlier process stored of it."""
 
     def __init__(self, run: LiveRun, asked: str) -> None:
         self._run, self._journal, self._asked = run, run.journal, asked
@@ -25,7 +25,8 @@ class StreamLog:
         self._writing: asyncio.Future[None] | None = None
 
     def restore(self, heard: StreamAccumulator) -> str:
-        """Begin with what has come of the answer to the same question; the text of it."""
+        """Begin with the pieces an earlier process stored for the same request. Returns their text,
+        or "" if there are none or some are missing."""
         pieces, self._run.stream = self._run.stream, ()
         if not pieces:
             return ""
@@ -46,7 +47,7 @@ class StreamLog:
         ] == list(range(1, len(pieces) + 1))
 
     def look(self, heard: StreamAccumulator) -> None:
-        """Have what has come since the last time kept, unless that is still under way."""
+        """Store what has come since the last piece, unless that one is still being written."""
         self._looks += 1
         if self._looks % KEPT_AT_LOOK or not self._journal.keeps_streams:
             return
@@ -58,12 +59,12 @@ class StreamLog:
             self._writing = start_task(self._write(piece))
 
     def start_over(self) -> None:
-        """What comes next goes on with something else than what was kept."""
+        """Begin again with piece 1: what comes next does not continue the stored pieces."""
         self._number = 0
 
     async def _write(self, piece: StreamLogEntry) -> None:
         if not await self._journal.keep_piece(piece):
-            self.start_over()  # there must be no hole in it
+            self.start_over()  # a stored answer must not have a gap
 
     def _next(self, heard: StreamAccumulator) -> StreamLogEntry | None:
         said, written = self._kept if self._number else _NOTHING_KEPT
@@ -86,6 +87,6 @@ class StreamLog:
         )
 
     async def settled(self) -> None:
-        """Wait for what is being kept: the next commit, which drops it, comes after it."""
+        """Wait for the piece that is being written: the commit that drops it comes later."""
         if self._writing is not None:
             await asyncio.wait([self._writing])

@@ -294,8 +294,9 @@ def _will_act(tool: Tool | None, call: ToolCall, resumed: ToolCallState | None) 
 
 
 async def _may_start(run: LiveRun, tool_name: str) -> bool:
-    """Wait until a call may start; false if its intent could not be kept."""
-    if run.journal.state is not SETTLED and must_wait(run.agent.tools.get(tool_name)):
+    """Wait until the commit that is under way allows a call to start. Returns false if the store
+    did not take the commit."""
+    if must_wait(run.agent.tools.get(tool_name)):
         try:
             await run.journal.settled()
         except StorageError:
@@ -339,7 +340,7 @@ async def _run_together(run: LiveRun, turn: Turn, batch: Sequence[int]) -> None:
     failure: Exception | None = None
 
     async def one(index: int) -> None:
-        if await _may_start(run, turn.calls[index].name):
+        if run.journal.state is SETTLED or await _may_start(run, turn.calls[index].name):
             try:
                 ended.append((index, await invoke(run, turn, index, snapshot)))
             except RunLeft:

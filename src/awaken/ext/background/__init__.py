@@ -32,8 +32,8 @@ from awaken.lazy import lazy_names
 
 if TYPE_CHECKING:
     from awaken.ext.background.admit import TaskOptions
+    from awaken.ext.background.book import ATTEMPTS
     from awaken.ext.background.handles import TaskHandles
-    from awaken.ext.background.life import ATTEMPTS
     from awaken.ext.background.limits import BackgroundLimits
     from awaken.ext.background.manager import BackgroundTaskManager
     from awaken.ext.background.messages import (
@@ -101,7 +101,7 @@ __getattr__, __dir__ = lazy_names(
     {
         ".admit": "TaskOptions",
         ".handles": "TaskHandles",
-        ".life": "ATTEMPTS",
+        ".book": "ATTEMPTS",
         ".limits": "BackgroundLimits",
         ".manager": "BackgroundTaskManager",
         ".messages": "MessagePolicy RecoverFailedMessagesTool SendMessageTool",

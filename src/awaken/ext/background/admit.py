@@ -168,7 +168,11 @@ def admit(
     if ambient is not None and thread_id == ambient.record.uid:
         # Nobody reads in a task's own thread: what a task starts is its owner's.
         thread_id = ambient.record.owner_thread_id
-    handles, home, tasks = manager.handles, manager.home_of(thread_id), manager.tasks_of(thread_id)
+    handles, home, tasks = (
+        manager.handles,
+        manager.home_of(thread_id),
+        manager.book.tasks_of(thread_id),
+    )
     origin = find_origin(parent, thread_id, tasks)
     check_name(name, tasks.values())
     check_run(origin.parent.run_id, handles)

@@ -14,23 +14,17 @@ from awaken.contract.background import (
     TaskJournal,
     TaskMessageError,
     TaskParentContext,
-    TaskStatus,
     custom_event,
 )
 from awaken.contract.tool import CURRENT_CALL
 from awaken.control.cancel import CancellationToken, first_of
 from awaken.control.inbox import InboxReceiver, InboxSender, inbox_channel
 from awaken.ext.background.admit import PLAIN, TaskOptions, admit
+from awaken.ext.background.book import SUB_AGENT, TaskBook
 from awaken.ext.background.handles import Home, TaskHandles
-from awaken.ext.background.life import SUB_AGENT, launch, start
-from awaken.ext.background.records import brief, family, is_child, number_of, retained
-from awaken.ext.background.restore import restore
-from awaken.ext.background.state import (
-    BACKGROUND_TASK_STATE,
-    ReplaceTasks,
-    TaskSummary,
-    UpsertTask,
-)
+from awaken.ext.background.life import launch, start
+from awaken.ext.background.records import family, is_child, number_of
+from awaken.ext.background.state import TaskSummary
 from awaken.ext.background.task import (
     AgentTaskBody,
     AgentTaskContext,
@@ -45,14 +39,13 @@ AGENT_MESSAGE = "agent_message"
 
 
 class BackgroundTaskManager:
-    """Background tasks of one run, or of whoever binds it to a store and an inbox.
+    """The background tasks of one run, or of the code that binds it to a store and an inbox.
 
-    Records go into the store, which alone says how a task stands; what a task tells goes into the
-    inbox. Managers that share their `handles` share the tasks: one whose thread has a live run
-    leaves both to that run's manager.
+    Its `book` says how a task stands. Managers that share their `handles` share the tasks: one
+    whose thread has a live run leaves records and news to that run's manager.
 
     Args:
-        handles: what is shared with other managers; its own if not given.
+        handles: the tasks of this process; the manager's own if not given.
         journal: makes tasks survive this process; the one the host has bound if not given.
     """
 
@@ -64,6 +57,7 @@ class BackgroundTaskManager:
         self.store: StateStore | None = None
         self.inbox: InboxSender | None = None
         self.thread_id: str | None = None
+        self.book = TaskBook(self)
 
     # -- binding ------------------------------------------------------------------------------
 
@@ -72,7 +66,7 @@ class BackgroundTaskManager:
         self.store = store
 
     def set_owner_inbox(self, inbox: InboxSender | None) -> None:
-        """Tell there what tasks have to say."""
+        """Put what tasks tell their owner there."""
         self.inbox = inbox
 
     def set_journal(self, journal: TaskJournal | None) -> None:
@@ -81,8 +75,12 @@ class BackgroundTaskManager:
 
     @property
     def journal(self) -> TaskJournal | None:
-        """What keeps tasks that are started where this is asked."""
+        """The journal of tasks that start where this is read."""
         return self.own_journal if self.own_journal is not None else AMBIENT_TASK_JOURNAL.get()
+
+    def home_of(self, thread_id: str) -> BackgroundTaskManager:
+        """The manager of the run that is live in a thread, or this one."""
+        return self.handles.home(thread_id) or self
 
     def attach(self, thread_id: str, run_id: str, token: CancellationToken | None = None) -> None:
         """Be the manager of the run that is live in a thread, until `handles.detach`.
@@ -94,56 +92,16 @@ class BackgroundTaskManager:
 
     def adopt_running(self) -> None:
         """Look after the tasks in the store that another plugin has started in the same run."""
-        for task in self.records().values():
+        for task in self.book.records().values():
             if not task.is_terminal:
                 self.handles.adopt(task, self)
-
-    def home_of(self, thread_id: str) -> BackgroundTaskManager:
-        """The manager of the run that is live in a thread, or this one."""
-        return self.handles.home(thread_id) or self
-
-    # -- records ------------------------------------------------------------------------------
-
-    def records(self) -> Mapping[str, PersistedTaskMeta]:
-        """The records in this manager's own store."""
-        state = self.store.read(BACKGROUND_TASK_STATE) if self.store is not None else None
-        return state.tasks if state is not None else {}
-
-    def keep(self, task: PersistedTaskMeta) -> None:
-        """Put a record into this manager's store; the oldest that ended make room.
-
-        Raises:
-            StateError: the store refused.
-        """
-        if self.store is None:
-            return
-        tasks, most = self.records(), self.handles.limits.kept
-        if task.is_terminal and len(tasks) >= most:
-            tasks = {**tasks, task.task_id: task}
-            kept = retained(tasks, most)
-            if len(kept) < len(tasks):
-                self.store.update(BACKGROUND_TASK_STATE, ReplaceTasks(tasks=kept))
-                return
-        self.store.update(BACKGROUND_TASK_STATE, UpsertTask(task=task))
-
-    def tasks_of(self, thread_id: str) -> dict[str, PersistedTaskMeta]:
-        """All that is known of a thread's tasks, by id."""
-        home = self.home_of(thread_id)
-        tasks = {
-            task_id: task
-            for task_id, task in home.records().items()
-            if task.owner_thread_id == thread_id
-        }
-        for handle in self.handles.of_thread(thread_id):
-            tasks[handle.record.task_id] = handle.record
-        return tasks
 
     def find_task(self, task_id: str, thread_id: str | None = None) -> PersistedTaskMeta | None:
         """A task by its id: in a thread, or the one this manager means by it."""
         thread_id = thread_id if thread_id is not None else self.thread_id
         if thread_id is not None:
-            return self.tasks_of(thread_id).get(task_id)
-        task = self.records().get(task_id)
+            return self.book.tasks_of(thread_id).get(task_id)
+        task = self.book.records().get(task_id)
         if task is not None:
             handle = self.handles.find(task)
             return handle.record if handle is not None else task
@@ -154,34 +112,6 @@ class BackgroundTaskManager:
     def _running(self) -> Sequence[PersistedTaskMeta]:
         return [handle.record for handle in self.handles.live.values()]
 
-    async def find_by_uid(self, uid: str, thread_id: str) -> PersistedTaskMeta | None:
-        """A task of a thread by the name that only it has, here or in the journal; it is among the
-        thread's records from now on, so that the run waits for it."""
-        home = self.home_of(thread_id)
-        for task in self.tasks_of(thread_id).values():
-            if task.uid == uid:
-                if task.task_id not in home.records():
-                    home.keep(brief(task))
-                return task
-        ended = self.handles.ended.get(uid)
-        if ended is not None:
-            return ended.record
-        if home.journal is None:
-            return None
-        wanted = PersistedTaskMeta(
-            task_id="",
-            owner_thread_id=thread_id,
-            task_type="",
-            description="",
-            status=TaskStatus.RUNNING,
-            created_at_ms=0,
-            uid=uid,
-        )
-        found = (await home.journal.find([wanted])).get(uid)
-        if found is not None:
-            home.keep(brief(found))
-        return found
-
     def get(self, task_id: str) -> TaskSummary | None:
         """How a task stands, or nothing if nobody knows it."""
         task = self.find_task(task_id)
@@ -189,21 +119,21 @@ class BackgroundTaskManager:
 
     def list(self, owner_thread_id: str) -> Sequence[TaskSummary]:
         """How a thread's tasks stand, the oldest first."""
-        tasks = self.tasks_of(owner_thread_id).values()
+        tasks = self.book.tasks_of(owner_thread_id).values()
         return [self.summary(task) for task in sorted(tasks, key=by_age)]
 
     def summary(self, task: PersistedTaskMeta) -> TaskSummary:
         """How a task stands; the result of one that ended in an earlier run may only be had by
         waiting for it."""
         handle = self.handles.find(task)
-        return handle.summary() if handle is not None else TaskSummary.of(self.current(task))
+        return handle.summary() if handle is not None else TaskSummary.of(self.book.current(task))
 
     # -- starting -----------------------------------------------------------------------------
 
     def reserve_task_id(self, owner_thread_id: str) -> str:
         """An id for a task that is started later, with `TaskOptions(task_id=...)`."""
         live = (handle.record.task_id for handle in self.handles.of_thread(owner_thread_id))
-        taken = {*self.home_of(owner_thread_id).records(), *live}
+        taken = {*self.home_of(owner_thread_id).book.records(), *live}
         return self.handles.reserve(owner_thread_id, taken)
 
     async def spawn(
@@ -300,7 +230,7 @@ class BackgroundTaskManager:
         handle.owner_inbox, handle.begun = home.inbox, handle.journal is not None
         if inbox:
             handle.inbox, handle.inbox_receiver = inbox_channel()
-        home.keep(task)
+        home.book.keep(task)
         self.handles.add(handle)
         start(handle, lambda: body(TaskContext(handle)), deadline)
         return task.task_id
@@ -322,7 +252,7 @@ class BackgroundTaskManager:
         """
         tasks = [self._known(task_id) for task_id in task_ids]
         await self.wait_for(tasks, mode, timeout)
-        return [self.summary(task) for task in await self.complete(tasks)]
+        return [self.summary(task) for task in await self.book.complete(tasks)]
 
     def _known(self, task_id: str) -> PersistedTaskMeta:
         task = self.find_task(task_id)
@@ -335,27 +265,13 @@ class BackgroundTaskManager:
     ) -> None:
         """Wait until all of the tasks, or any, ended, or so many seconds have passed."""
         ends = [h.done for task in tasks if (h := self.handles.find(task)) is not None]
-        if not ends or (mode == "any" and any(self.current(task).is_terminal for task in tasks)):
+        if not ends or (
+            mode == "any" and any(self.book.current(task).is_terminal for task in tasks)
+        ):
             return
         limit = () if timeout is None else (self.handles.clock.sleep(timeout),)
         waits = [_all([end]) for end in ends] if mode == "any" else [_all(ends)]
         await first_of(*waits, *limit)
-
-    def current(self, task: PersistedTaskMeta) -> PersistedTaskMeta:
-        """A task as it is now."""
-        handle, ended = self.handles.find(task), self.handles.ended.get(task.uid)
-        if handle is not None:
-            return handle.record
-        return ended.record if ended is not None else task
-
-    async def complete(self, tasks: Sequence[PersistedTaskMeta]) -> Sequence[PersistedTaskMeta]:
-        """Tasks as they are now, with what only the journal knows of those that ended."""
-        now = [self.current(task) for task in tasks]
-        partly = [t for t in now if t.is_terminal and t.uid not in self.handles.ended]
-        if self.journal is None or not partly:
-            return now
-        known = await self.journal.find(partly)
-        return [known.get(task.uid, task) for task in now]
 
     # -- cancelling ---------------------------------------------------------------------------
 
@@ -373,7 +289,7 @@ class BackgroundTaskManager:
         """The same, for a task whose record is at hand."""
         ended = (ended.record for ended in self.handles.ended.values())
         known = {task.uid: task for task in ended}
-        known |= {t.uid: t for t in self.home_of(task.owner_thread_id).records().values()}
+        known |= {t.uid: t for t in self.home_of(task.owner_thread_id).book.records().values()}
         known |= {task.uid: task for task in self._running()}
         return self.handles.signal(family(task, known.values()))
 
@@ -458,12 +374,8 @@ class BackgroundTaskManager:
     async def restore_for_thread(
         self, thread_id: str, tasks: Mapping[str, PersistedTaskMeta]
     ) -> None:
-        """Bring a thread's records up to date, in this manager's store, and tell what was missed.
-
-        A task that is said to run, and that nobody runs, has failed; those that run stay as they
-        are. What ended while no run was live in the thread is told now.
-        """
-        await restore(self, thread_id, tasks)
+        """Bring a thread's persisted records up to date; see `TaskBook.restore`."""
+        await self.book.restore(thread_id, tasks)
 
 
 def _written(task_id: str, sender: str, text: str) -> Json:

@@ -27,7 +27,6 @@ from awaken.ext.background.messages import (
     SendMessageTool,
 )
 from awaken.ext.background.outbox import MessageDispatcher
-from awaken.ext.background.restore import catch_up, tell_missed
 from awaken.ext.background.state import (
     BACKGROUND_PLUGIN_ID,
     BACKGROUND_TASK_STATE,
@@ -176,11 +175,11 @@ class BackgroundTaskPlugin:
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         thread_id = ctx.run_identity.thread_id
-        await catch_up(self.manager, thread_id)
-        tell_missed(self.manager, thread_id)
+        await self.manager.book.catch_up(thread_id)
+        self.manager.book.tell_missed(thread_id)
         running = tuple(
             summary
-            for task in self.manager.tasks_of(thread_id).values()
+            for task in self.manager.book.tasks_of(thread_id).values()
             if not task.is_terminal and not task.internal
             for summary in (self.manager.summary(task),)
         )

@@ -100,7 +100,7 @@ class BackgroundTool:
     async def verify(self, ctx: ToolCallContext) -> Any:
         """Whether a call that was cut short has started its task; see `ToolTraits`."""
         manager = ctx.service(BackgroundTaskManager)
-        known = await manager.find_by_uid(ctx.idempotency_key, ctx.run_identity.thread_id)
+        known = await manager.book.find_by_uid(ctx.idempotency_key, ctx.run_identity.thread_id)
         if known is not None:
             return {"task_id": known.task_id, "status": known.status.value}
         if manager.journal is not None:
@@ -115,7 +115,7 @@ class BackgroundTool:
             return await execute_tool({ctx.tool_name: self.tool}, _call(args, ctx), ctx)
         manager = ctx.service(BackgroundTaskManager)
         thread_id, uid = ctx.run_identity.thread_id, ctx.idempotency_key or None
-        known = await manager.find_by_uid(uid, thread_id) if uid is not None else None
+        known = await manager.book.find_by_uid(uid, thread_id) if uid is not None else None
         if known is not None:
             return self._receipt(ctx, known.task_id, known.status.value)
         can_be_written_to = self._runs_agent and ctx.delegates is not None

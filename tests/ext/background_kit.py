@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from awaken.codec import Json
@@ -224,5 +224,5 @@ class MemoryJournal:
     async def started_by(self, run_id: str) -> list[PersistedTaskMeta]:
         return [task for task in self.tasks.values() if task.parent_context.run_id == run_id]
 
-    async def find(self, tasks: Any) -> Mapping[str, PersistedTaskMeta]:
-        return {task.uid: self.tasks[task.uid] for task in tasks if task.uid in self.tasks}
+    async def find(self, uids: Iterable[str]) -> Mapping[str, PersistedTaskMeta]:
+        return {uid: self.tasks[uid] for uid in uids if uid in self.tasks}

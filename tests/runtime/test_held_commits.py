@@ -18,8 +18,8 @@ from awaken.domain.inference import StreamResult
 from awaken.domain.lifecycle import CANCELLED, RunStatus
 from awaken.domain.message import Role
 from awaken.errors import RunLeft, StorageError, StoreUnavailable
-from awaken.ext.background import ATTEMPTS, live_task_end
 from awaken.runtime import closing, recovery, unkept
+from awaken.ext.background import ATTEMPTS, find_live_task
 from awaken.runtime import runtime as engine
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock, FunctionModel, text_response, tool_call_response
@@ -169,8 +169,8 @@ async def test_a_runtime_that_closes_tries_once_more_to_keep_how_a_task_ended(
     async with Runtime([digger()], store=store, clock=FakeClock(auto=True)) as runtime:
         await runtime.run("digger", "Go!", thread=T)
         (run,) = [run for run in await runtime.list_runs() if run.is_task]
-        if (gone := live_task_end(run.run_id)) is not None:
-            await asyncio.wait([gone])
+        if (live := find_live_task(run.run_id)) is not None and live.runner is not None:
+            await asyncio.wait([live.runner])
         store.left = 0
 
     async with Runtime([digger()], store=store) as runtime:

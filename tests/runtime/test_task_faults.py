@@ -16,8 +16,8 @@ from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import CallEntry, Committed, ThreadCommit
 from awaken.domain.lifecycle import CANCELLED, NATURAL_END, RunStatus
 from awaken.errors import CommitUnknown, StoreUnavailable
-from awaken.ext.background import BackgroundTaskPlugin, drop_live_task, live_task_end
 from awaken.runtime import recovery
+from awaken.ext.background import BackgroundTaskPlugin, find_live_task
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock
 from awaken.testing.failing import CommitFailure
@@ -46,6 +46,14 @@ class FailingTasks(MemoryStore):
 
 
 BEGUN, ENDED = RunStatus.RUNNING, RunStatus.DONE
+
+
+def runner_of(uid: str) -> asyncio.Future[None]:
+    """What runs a task that is live in this process."""
+    task = find_live_task(uid)
+    assert task is not None
+    assert task.runner is not None
+    return task.runner
 
 
 @pytest.mark.parametrize(
@@ -101,8 +109,7 @@ async def test_an_end_that_a_store_did_not_take_is_kept_later() -> None:
     async with Runtime([yard.digger(dig(1))], store=store, clock=FakeClock(auto=True)) as runtime:
         await runtime.run("digger", "go", thread=T)
         (task,) = await tasks_in(runtime)
-        gone = live_task_end(task.run_id)
-        assert gone is not None
+        gone = runner_of(task.run_id)
         yard.let_go(1)
         await asyncio.wait([gone])
         assert (await record(runtime, task.run_id)).status is RunStatus.RUNNING
@@ -126,8 +133,7 @@ async def test_the_end_of_a_task_that_was_taken_over_is_the_others_to_tell() -> 
     async with Runtime([yard.digger(dig(1))], store=store, recover=False) as runtime:
         await runtime.run("digger", "go", thread=T)
         (task,) = await tasks_in(runtime)
-        gone = live_task_end(task.run_id)
-        assert gone is not None
+        gone = runner_of(task.run_id)
         store.forsake()
         await store.claim(task.run_id, at_ms=0)
         yard.let_go(1)
@@ -146,8 +152,8 @@ async def test_a_task_that_is_gone_without_a_word_is_taken_up() -> None:
         await runtime.run("digger", "go", thread=T)
         await yard.until_begun()
         (task,) = await tasks_in(runtime)
-        gone = drop_live_task(task.run_id)
-        assert gone is not None
+        gone = runner_of(task.run_id)
+        gone.cancel()
         await asyncio.wait([gone])
         await runtime.recover()
         await yard.until_begun()

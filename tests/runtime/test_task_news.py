@@ -36,7 +36,7 @@ async def test_a_run_that_asks_how_a_task_ended_has_the_news_in_its_inbox() -> N
         slot.inbox, inbox = inbox_channel()
         slot.begin(await runtime.store.claim("t1", at_ms=0), 0)
 
-        known = await engine.tasks.find([TASK])
+        known = await engine.tasks.find([TASK.uid])
 
         (news,) = inbox.drain()
         slot.release()

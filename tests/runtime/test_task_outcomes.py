@@ -16,7 +16,7 @@ from awaken.contract.background import TaskStatus
 from awaken.contract.commits import Committed, ThreadCommit, child_id
 from awaken.domain.lifecycle import CANCELLED, RunStatus
 from awaken.domain.receipt import CancelReceipt
-from awaken.ext.background import drop_live_task, find_live_task
+from awaken.ext.background import find_live_task
 from awaken.runtime.task_records import INTERRUPTED
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel, text_response, tool_call_response
@@ -37,9 +37,11 @@ def of_tasks(receipt: CancelReceipt) -> list[tuple[str, str, str | None]]:
 
 async def lose(uid: str) -> None:
     """Let a task be gone as if its process had ended."""
-    runner = drop_live_task(uid)
-    assert runner is not None
-    await asyncio.wait([runner])
+    task = find_live_task(uid)
+    assert task is not None
+    assert task.runner is not None
+    task.leave()
+    await asyncio.wait([task.runner])
 
 
 async def until_waiting(uid: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from enum import StrEnum
 from typing import Protocol
@@ -141,11 +141,11 @@ class TaskJournal(Protocol):
         runs the task. False if it has to be put into the task's inbox."""
         ...
 
-    async def find(self, tasks: Sequence[PersistedTaskMeta]) -> Mapping[str, PersistedTaskMeta]:
-        """What is known, by `uid`, of tasks that do not run here, with their results.
+    async def find(self, uids: Iterable[str]) -> Mapping[str, PersistedTaskMeta]:
+        """Returns these tasks as they are recorded, by `uid`, with their results.
 
-        One that runs elsewhere, or will be taken up, is `running`; one that is not in the answer
-        is lost. Of those that ended, the owner is told by the journal.
+        A task that runs in another process, or will be taken up, is `running`; one that is missing
+        in the answer is lost. The journal tells owners of tasks that have ended.
         """
         ...
 

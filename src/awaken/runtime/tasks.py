@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -37,13 +37,7 @@ from awaken.domain.recovery import ABANDONED
 from awaken.domain.run import RunKind, RunRecord
 from awaken.errors import AwakenError, NotFound, StaleFence, StoreError
 from awaken.ext import background
-from awaken.ext.background import (
-    cancel_live_task,
-    drop_live_task,
-    find_live_task,
-    live_task_end,
-    when_task_waits,
-)
+from awaken.ext.background import find_live_task
 from awaken.loop.inbox import payload_messages
 from awaken.plugin.agent import ResolvedAgent
 from awaken.runtime.accounts import Accounts
@@ -159,8 +153,10 @@ class Tasks:
             slot.left_on_close = waiting or left_on_close
 
         waits(False)
-        when_task_waits(uid, waits)
-        slot.token.on_cancel(partial(cancel_live_task, uid))
+        handle = find_live_task(uid)
+        if handle is not None:
+            handle.on_waiting = waits
+            slot.token.on_cancel(handle.stop)
         agent = KeptTask.of(live.record).agent_key
         if agent is not None:
             slot.inbox, letters = inbox_channel()
@@ -241,16 +237,17 @@ class Tasks:
         await self._pass_on(record.thread_id)
         return True
 
-    async def find(self, tasks: Sequence[PersistedTaskMeta]) -> Mapping[str, PersistedTaskMeta]:
-        """What the store knows of tasks that do not run here.
+    async def find(self, uids: Iterable[str]) -> Mapping[str, PersistedTaskMeta]:
+        """What the store has of these tasks, by `uid`.
 
-        Who learns from this that a task has ended has been told so as well.
+        Owners of tasks that have ended are sent what the store keeps for them, so that a reader of
+        an end has its event as well.
         """
         known: dict[str, PersistedTaskMeta] = {}
-        for task in tasks:
-            record = await self._store.load_run(task.uid) if task.uid else None
-            if record is not None:
-                known[task.uid] = KeptTask.of(record).task
+        for uid in uids:
+            record = await self._store.load_run(uid)
+            if record is not None and record.is_task:
+                known[uid] = KeptTask.of(record).task
         for owner in {task.owner_thread_id for task in known.values() if task.is_terminal}:
             await self._pass_on(owner)
         return known
@@ -271,16 +268,18 @@ class Tasks:
 
         One that cannot be taken up again is ended in any case; one that was taken up is left.
         """
-        runners = []
+        runners: list[asyncio.Future[None]] = []
         for uid, live in tuple(self._live.items()):
+            handle = find_live_task(uid)
+            if handle is None:
+                continue
             if (leave or live.slot.left_on_close) and live.can_be_taken_up:
-                runners.append(drop_live_task(uid))
+                handle.leave()
             else:
-                cancel_live_task(uid)
-                runners.append(live_task_end(uid))
-        waits = [runner for runner in runners if runner is not None]
-        if waits:
-            await asyncio.wait(waits, timeout=grace)
+                handle.stop()
+            runners += [handle.runner] if handle.runner is not None else []
+        if runners:
+            await asyncio.wait(runners, timeout=grace)
         for uid, live in tuple(self._live.items()):
             if live.end is None:
                 await self._give_up(live)

@@ -18,15 +18,11 @@ from awaken.ext.background.task import (
     BackgroundTaskExecutionContext,
     TaskContext,
     TaskResult,
-    cancel_live_task,
     cancel_tasks_of,
     current_background_task_context,
     current_background_task_id,
-    drop_live_task,
     find_live_task,
     leave_surroundings,
-    live_task_end,
-    when_task_waits,
 )
 from awaken.lazy import lazy_names
 
@@ -84,16 +80,12 @@ __all__ = [
     "TaskSummary",
     "WaitTaskTool",
     "background",
-    "cancel_live_task",
     "cancel_tasks_of",
     "current_background_task_context",
     "current_background_task_id",
     "describe",
-    "drop_live_task",
     "find_live_task",
     "leave_surroundings",
-    "live_task_end",
-    "when_task_waits",
 ]
 
 __getattr__, __dir__ = lazy_names(

@@ -80,7 +80,7 @@ class TaskBook:
     async def complete(self, tasks: Sequence[PersistedTaskMeta]) -> Sequence[PersistedTaskMeta]:
         """Tasks as they are now; results that only the journal has are read from there."""
         now = [self.current(task) for task in tasks]
-        partly = [t for t in now if t.is_terminal and t.uid not in self._handles.ended]
+        partly = [t.uid for t in now if t.is_terminal and t.uid not in self._handles.ended]
         journal = self._manager.journal
         if journal is None or not partly:
             return now
@@ -103,16 +103,7 @@ class TaskBook:
             return ended.record
         if home.journal is None:
             return None
-        wanted = PersistedTaskMeta(
-            task_id="",
-            owner_thread_id=thread_id,
-            task_type="",
-            description="",
-            status=TaskStatus.RUNNING,
-            created_at_ms=0,
-            uid=uid,
-        )
-        found = (await home.journal.find([wanted])).get(uid)
+        found = (await home.journal.find([uid])).get(uid)
         if found is not None:
             home.book.keep(brief(found))
         return found
@@ -195,9 +186,10 @@ class TaskBook:
         """What the journal has, by `uid`, of tasks that are recorded as running and do not run
         here."""
         missing = [
-            task
+            task.uid
             for task in tasks.values()
-            if not task.is_terminal
+            if task.uid
+            and not task.is_terminal
             and task.owner_thread_id in ("", thread_id)
             and self._handles.adopt(task, self._manager) is None
         ]

@@ -52,7 +52,11 @@ class TaskResult(Value, frozen=True, kw_only=True):
 
 
 class TaskHandle:
-    """What this process holds of a task that runs."""
+    """A task that runs in this process.
+
+    `runner` is done once the task has ended and that is recorded. `on_waiting` is called with
+    whether the task does nothing but wait.
+    """
 
     __slots__ = (
         "__weakref__",
@@ -103,6 +107,15 @@ class TaskHandle:
         """Who keeps the task's record: its owner's live run, else who started it."""
         return self.handles.home(self.thread_id) or self.manager
 
+    def stop(self) -> None:
+        """Tell the task, and all that belong to it, to stop."""
+        self.manager.cancel_family(self.record)
+
+    def leave(self) -> None:
+        """Stop running the task here without ending it, for the process that takes it up."""
+        if self.runner is not None:
+            self.runner.cancel()
+
     def summary(self) -> TaskSummary:
         return TaskSummary.of(self.record, queued=self.queued, progress=self.progress)
 
@@ -124,44 +137,16 @@ class TaskHandle:
 
 
 ALIVE: WeakValueDictionary[str, TaskHandle] = WeakValueDictionary()
-"""Every task of this process by `uid`, so that no plugin takes another's for lost."""
+"""Every task that runs in this process, by `uid`: a plugin may ask for a task of another one."""
 
 
-def find_live_task(uid: str) -> TaskSummary | None:
-    """A task of this process as it stands, if it runs."""
-    handle = ALIVE.get(uid)
-    return handle.summary() if handle is not None else None
-
-
-def cancel_live_task(uid: str) -> int:
-    """Tell a task of this process, and all that belong to it, to stop; how many were told."""
-    handle = ALIVE.get(uid)
-    return handle.manager.cancel_family(handle.record) if handle is not None else 0
-
-
-def drop_live_task(uid: str) -> asyncio.Future[None] | None:
-    """Let go of a task of this process, for the one that takes it up; what to wait for."""
-    runner = live_task_end(uid)
-    if runner is not None:
-        runner.cancel()
-    return runner
-
-
-def live_task_end(uid: str) -> asyncio.Future[None] | None:
-    """What to wait for until a task of this process has ended."""
-    handle = ALIVE.get(uid)
-    return handle.runner if handle is not None else None
-
-
-def when_task_waits(uid: str, tell: Callable[[bool], None]) -> None:
-    """Be told when a task of this process does nothing but wait, and when it goes on."""
-    handle = ALIVE.get(uid)
-    if handle is not None:
-        handle.on_waiting = tell
+def find_live_task(uid: str) -> TaskHandle | None:
+    """The handle of a task, if it runs in this process."""
+    return ALIVE.get(uid)
 
 
 def cancel_tasks_of(thread_id: str) -> int:
-    """Tell all tasks that a thread owns in this process to stop; how many were told."""
+    """Tell all tasks that a thread owns in this process to stop. Returns how many were told."""
     running = [h for h in tuple(ALIVE.values()) if h.thread_id == thread_id]
     for handle in running:
         handle.token.cancel()

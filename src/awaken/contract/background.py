@@ -1,4 +1,4 @@
-"""Work beside a run: what is kept of a task, what its owner is told, and who makes that durable."""
+"""Background tasks: their records, what their owners are told, and the journal that keeps both."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from awaken.errors import AwakenError
 
 
 class TaskStatus(StrEnum):
-    """How a task stands; all but `running` are final. One that waits for its turn is running."""
+    """All but `running` are final. A task that waits for its turn is `running`."""
 
     RUNNING = "running"
     COMPLETED = "completed"
@@ -31,7 +31,8 @@ class TaskStatus(StrEnum):
 
 
 class TaskParentContext(Value, frozen=True, kw_only=True):
-    """What a task was started from: a task, a run, a call in it, and the agent that made it."""
+    """The task, run, tool call and agent from which a task was started, as far as they are
+    known."""
 
     task_id: str | None = None
     run_id: str | None = None
@@ -47,14 +48,14 @@ _NO_PARENT = TaskParentContext()
 
 
 class PersistedTaskMeta(Value, frozen=True, kw_only=True):
-    """A task as it is kept.
+    """The record of a task.
 
-    `task_id` is its name in the owner's thread, `uid` its name anywhere. `parent_uid` is the task
-    it belongs to, where that one is known. The model is not told of an `internal` one, and no run
-    waits for it.
+    `task_id` is unique in the owner's thread, `uid` everywhere. `parent_uid` is the task that
+    started this one, if a task did and it is known. The model is not told of an `internal` task,
+    and no run waits for it.
 
-    `effect` is what its work does to the world, where that is known, and it is `stoppable` if that
-    work ends with the task. `outcome_unknown` says of one that was cut short that it may have taken
+    `effect` says what the work does to the world, if that is known. The work of a `stoppable` task
+    ends with the task. `outcome_unknown` is set on a task that was cut short and may have taken
     effect.
     """
 
@@ -82,7 +83,7 @@ class PersistedTaskMeta(Value, frozen=True, kw_only=True):
 
 
 def cut_short(task: PersistedTaskMeta, why: str | None = None) -> PersistedTaskMeta:
-    """A task that was begun and did not come to its end, with what can be said of its outcome."""
+    """The record of a task that was stopped before its end, with what is known of its outcome."""
     unknown = task.effect is ToolEffect.ONCE or not task.stoppable
     words = [] if why is None else [why]
     if unknown:
@@ -94,7 +95,7 @@ def cut_short(task: PersistedTaskMeta, why: str | None = None) -> PersistedTaskM
 
 
 def terminal_event(task: PersistedTaskMeta) -> Json:
-    """What the owner is told of a task's end."""
+    """The event that tells the owner how a task ended."""
     event: dict[str, Json] = {"kind": task.status.value, "task_id": task.task_id}
     if task.status is TaskStatus.COMPLETED:
         event["result"] = task.result
@@ -106,39 +107,39 @@ def terminal_event(task: PersistedTaskMeta) -> Json:
 
 
 def custom_event(task_id: str, event_type: str, payload: Json) -> Json:
-    """What a task tells its owner while it runs, and what is written to a task."""
+    """The event for news that a running task sends, and for messages to a task."""
     return {"kind": "custom", "task_id": task_id, "event_type": event_type, "payload": payload}
 
 
 class TaskJournal(Protocol):
-    """Makes tasks survive their process. It knows them by `uid`.
+    """Keeps records of tasks that survive the process, by `uid`.
 
-    Without one, a task is known to its run's state and its owner's inbox alone.
+    Without a journal, only the state of the owner's thread and the owner's inbox know of a task.
     """
 
     async def begin(self, task: PersistedTaskMeta, resume: Json | None) -> None:
-        """Keep that a task is about to start; it starts when this returns.
+        """Record a task that is about to start; it starts when this returns.
 
-        `resume` is what another process needs to take it up again; a task without it cannot be.
-        One that is taken up is not begun again.
+        `resume` is what another process needs to take the task up; a task without it cannot be
+        taken up. For a task that is taken up, this is not called again.
         """
         ...
 
     async def end(self, task: PersistedTaskMeta, event: Json | None) -> bool:
-        """Keep how a task ended and what its owner is told, both at once.
+        """Record how a task ended and the event for its owner, in one commit.
 
-        Answers whether the owner will be told; if not, its inbox is written to. Of an `internal`
-        task nothing is told, and there is no event.
+        Returns whether the journal tells the owner; if not, the caller writes to the owner's inbox.
+        The end of an `internal` task has no event.
         """
         ...
 
     async def emit(self, task: PersistedTaskMeta, event: Json) -> bool:
-        """Take over an event for an owner who cannot be written to now, if possible."""
+        """Keep an event for an owner without an open inbox. Returns whether it was kept."""
         ...
 
     async def write(self, task: PersistedTaskMeta, id: str, event: Json) -> bool:
-        """Take over for good what is written to a task, once for each `id`: it is read by whoever
-        runs the task. False if it has to be put into the task's inbox."""
+        """Keep a message to a task, once for each `id`, for the process that runs the task. Returns
+        `False` if the caller has to put it into the task's inbox."""
         ...
 
     async def find(self, uids: Iterable[str]) -> Mapping[str, PersistedTaskMeta]:
@@ -150,14 +151,14 @@ class TaskJournal(Protocol):
         ...
 
     async def started_by(self, run_id: str) -> Sequence[PersistedTaskMeta]:
-        """The tasks that a run has started, as far as they are known."""
+        """The recorded tasks that a run has started."""
         ...
 
 
 AMBIENT_TASK_JOURNAL: ContextVar[TaskJournal | None] = ContextVar(
     "awaken_task_journal", default=None
 )
-"""The journal a host binds for the runs it starts; one given to the plugin goes first."""
+"""The journal that a host binds for the runs it starts; one given to the plugin precedes it."""
 
 
 class BackgroundTaskError(AwakenError):
@@ -172,7 +173,7 @@ class TaskMessageError(BackgroundTaskError):
 
 
 class DurableMessageRequest(Value, frozen=True, kw_only=True):
-    """A message to another thread. One that comes twice has the same `message_id`."""
+    """A message to another thread. A repeated delivery has the same `message_id`."""
 
     message_id: str
     recipient_thread_id: str
@@ -182,14 +183,14 @@ class DurableMessageRequest(Value, frozen=True, kw_only=True):
 
 
 class DurableMessageSink(Protocol):
-    """Brings messages to other threads, whoever runs them."""
+    """Delivers messages to other threads, in whatever process their runs are."""
 
     async def deliver(self, request: DurableMessageRequest) -> None:
-        """Take a message over for good; whatever is raised means that it was not taken."""
+        """Make a message durable. If this raises, the message was not taken."""
         ...
 
 
 AMBIENT_MESSAGE_SINK: ContextVar[DurableMessageSink | None] = ContextVar(
     "awaken_durable_message_sink", default=None
 )
-"""The sink a host binds for the runs it starts; one given to the plugin goes first."""
+"""The sink that a host binds for the runs it starts; one given to the plugin precedes it."""

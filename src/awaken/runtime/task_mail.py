@@ -1,7 +1,7 @@
-"""What is written to a task, brought to the agent that works in it.
+"""Messages to a task, and how they reach the agent that works in it.
 
-It is kept in the task's own thread, which is there before the agent has begun, and is moved to the
-agent's by whoever runs the task.
+A message is kept in the task's own thread, which exists before the agent has begun. The process
+that runs the task moves it to the agent's thread.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ log = logging.getLogger("awaken.runtime")
 
 
 class TaskMail:
-    """Keeps messages to tasks, and moves them on, each once."""
+    """Keeps messages to tasks and moves each of them on once."""
 
     def __init__(
         self, store: Store, clock: Clock, deliver: Callable[[str], Awaitable[None]]
@@ -36,7 +36,7 @@ class TaskMail:
         self._deliver = deliver
 
     async def keep(self, thread_id: str, id: str, event: Json) -> None:
-        """Keep an event for whoever runs a task, once.
+        """Keep an event for the process that runs a task, once for each id.
 
         Raises:
             StoreError: it could not be kept.
@@ -53,7 +53,8 @@ class TaskMail:
         )
 
     async def bring(self, letters: InboxReceiver, fence: Fence, agent: str) -> None:
-        """Move what comes for a task on to the thread of its agent."""
+        """Move the letters to a task on to the thread of its agent, until another process owns
+        it."""
         while True:
             letter = await letters.recv()
             while True:
@@ -62,14 +63,14 @@ class TaskMail:
                     await self._move(letter, fence, agent)
                     break
                 except StaleFence:
-                    return  # whoever has the task now sees to it
+                    return  # the new owner of the task moves them
                 except Exception as error:
                     log_error(error, f"a message to the agent of {fence.thread_id} is late", log)
                     await self._clock.sleep(PAUSE)
 
     async def _open(self, task: str, agent: str) -> None:
-        """Wait until the agent's thread is there; if it has not begun, begin it, so that it finds
-        there what was written to it before."""
+        """Make sure that the agent's thread exists: an agent that begins later finds its letters
+        there."""
         seen = 0
         while await self._store.load_thread(agent) is None:
             begin = ThreadCommit(

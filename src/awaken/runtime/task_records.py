@@ -1,4 +1,4 @@
-"""Background tasks as records of runs. Pure: what is written when one begins, and when it ends."""
+"""The records of background tasks: what is committed when a task begins and when it ends. Pure."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from awaken.domain.lifecycle import CANCELLED, NATURAL_END, Failed, RunStatus, T
 from awaken.domain.run import RunKind, RunRecord, RunRequestSnapshot
 
 TASK_AGENT = "task:"
-"""What stands before a task's name where the record of another run has the id of its agent."""
+"""The `agent_id` of a task's record is this and the name of the task. It is only shown."""
 INTERRUPTED = "interrupted: the process ended while the task ran"
 
 
 class KeptTask(msgspec.Struct, frozen=True):
-    """A task as its record has it, and what is needed to take it up again."""
+    """A task as its run record has it, and what a process needs to take it up again."""
 
     task: PersistedTaskMeta
     resume: Json = None
@@ -37,7 +37,7 @@ class KeptTask(msgspec.Struct, frozen=True):
 
     @property
     def agent_key(self) -> str | None:
-        """What the run of the agent that works in it is named by, if one does."""
+        """The key that names the run of the agent in the task; `None` if no agent works in it."""
         resume = self.resume
         if not isinstance(resume, dict) or resume.get("runs_agent") is not True:
             return None
@@ -62,7 +62,7 @@ class KeptTask(msgspec.Struct, frozen=True):
         return RunRecord.begin(identity, request, now, RunKind.TASK)
 
     def ended(self, record: RunRecord, now_ms: int) -> RunRecord:
-        """Its record when it is over."""
+        """The record of a task that is over."""
         task, now = self.task, now_ms // 1000
         assert record.request is not None, "a task's record says what it is"
         return record.finish(
@@ -75,7 +75,7 @@ class KeptTask(msgspec.Struct, frozen=True):
         )
 
     def finish(self) -> RunFinish:
-        """What is told of its end."""
+        """The event of the task's end."""
         task = self.task
         final = "" if task.result is None else _text(task.result)
         return RunFinish(
@@ -122,7 +122,7 @@ def commit_of(
 
 
 def _readable(record: RunRecord, kept: Json, error: Exception) -> PersistedTaskMeta:
-    """What can be read of a task whose record was written by somebody else."""
+    """A task whose record this version cannot read, with the fields that can be read."""
     task = PersistedTaskMeta(
         task_id=record.run_id,
         owner_thread_id=(record.request and record.request.parent_thread_id) or "",
@@ -143,7 +143,7 @@ def _readable(record: RunRecord, kept: Json, error: Exception) -> PersistedTaskM
 
 
 def termination_of(task: PersistedTaskMeta) -> TerminationReason:
-    """How a task ended, as runs end."""
+    """How the run of a task ended."""
     if task.status is TaskStatus.COMPLETED:
         return NATURAL_END
     return CANCELLED if task.status is TaskStatus.CANCELLED else Failed(value=task.error or "")

@@ -1,7 +1,7 @@
-"""Background tasks as runs of their own: on record before they start, and told of when they end.
+"""The runtime's journal of background tasks: each is a run of its own, on record before it starts.
 
-A task is a run in a thread beneath its owner's. So it can be listed and cancelled from any process,
-and one whose process is gone is found: it is taken up again, or reported as interrupted.
+The run of a task is in a thread beneath its owner's. So a task can be listed and cancelled from any
+process, and one whose process died is found: it is taken up again or reported as interrupted.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ log = logging.getLogger("awaken.runtime")
 
 
 class LiveTask:
-    """A task that this process owns; `end` is the commit of how it ended, if the store has not
-    taken it yet."""
+    """A task that this process owns. `end` is the commit of its end, once the task has ended and
+    until the store has taken that commit."""
 
     __slots__ = ("end", "failures", "fence", "mail", "record", "slot")
 
@@ -70,7 +70,7 @@ class LiveTask:
 
 
 class Tasks:
-    """Keeps tasks in the store: a `TaskJournal`."""
+    """A `TaskJournal` that keeps tasks in the store."""
 
     def __init__(
         self,
@@ -97,10 +97,10 @@ class Tasks:
         self._live: dict[str, LiveTask] = {}
 
     async def begin(self, task: PersistedTaskMeta, resume: Json | None) -> None:
-        """Keep that a task is about to start; whoever cancels its run cancels it.
+        """Record a task that is about to start; cancelling its run cancels the task.
 
         Raises:
-            StoreError: it could not be kept.
+            StoreError: the store did not take it.
         """
         kept = KeptTask(task, resume)
         now = self._clock.now_ms()
@@ -119,7 +119,8 @@ class Tasks:
             await self._pass_on(record.thread_id)
 
     async def _thread_above(self, task: PersistedTaskMeta) -> str | None:
-        """The thread a task's is beneath: its owner's, or that of another task of its owner's."""
+        """The parent of a task's thread: the owner's thread, or that of another task of the
+        owner."""
         parent = await self._store.load_run(task.parent_uid) if task.parent_uid else None
         above = KeptTask.of(parent).task if parent is not None and parent.is_task else None
         if above is not None and above.owner_thread_id == task.owner_thread_id:
@@ -129,7 +130,7 @@ class Tasks:
 
     @asynccontextmanager
     async def _claimed(self, record: RunRecord) -> AsyncIterator[LiveTask]:
-        """A task that is about to be this process's; on an error it is not."""
+        """Claim a task for this process; if the block raises, the claim is given up."""
         slot = self._active.reserve(record.thread_id)
         try:
             self._active.name(slot, record.run_id)
@@ -145,8 +146,8 @@ class Tasks:
             raise
 
     def _hold(self, live: LiveTask, *, left_on_close: bool) -> None:
-        """From now on the task is this process's: whoever cancels its run cancels it, what is
-        written to it goes to the agent in it, and while it only waits it is left on close."""
+        """Make this process the owner of the task: cancelling its run cancels it, messages to it go
+        to the agent in it, and while it only waits it is left to others when the runtime closes."""
         slot, uid = live.slot, live.record.run_id
 
         def waits(waiting: bool) -> None:
@@ -167,11 +168,11 @@ class Tasks:
         self._listen()
 
     async def end(self, task: PersistedTaskMeta, event: Json) -> bool:
-        """Keep how a task ended and what its owner is told, both at once; if that fails again and
-        again, later.
+        """Record how a task ended and tell its owner, in one commit. After several failures the
+        commit is held and repeated until the store takes it.
 
         Raises:
-            StoreError: it could not be kept.
+            StoreError: the store did not take it.
         """
         live = self._live.get(task.uid)
         if live is None:
@@ -200,12 +201,12 @@ class Tasks:
         return bool(end.sends)
 
     def _keep_later(self, live: LiveTask) -> None:
-        """Have the end of a task kept when the store is back; until then the task is live."""
+        """Commit the end of a task when the store is back; until then the task is live."""
         assert live.end is not None, "the task has ended"
         self._unkept.hold(live.fence, [live.end], partial(self._ended, live))
 
     async def _ended(self, live: LiveTask) -> None:
-        """How a task ended is on record: its slot is free, and its owner is told."""
+        """The end of a task is committed: free its slot and tell its owner."""
         self._drop(live)
         for command in live.end.sends if live.end is not None else ():
             await self._pass_on(command.thread_id)
@@ -217,7 +218,7 @@ class Tasks:
         live.slot.release()
 
     async def emit(self, task: PersistedTaskMeta, event: Json) -> bool:
-        """Keep an event for an owner that nobody runs now; whoever runs it next reads it."""
+        """Keep an event for an owner without a live run; the next run of its thread reads it."""
         command = self._told(task, event, None)
         try:
             await self._store.send(command)
@@ -227,7 +228,7 @@ class Tasks:
         return True
 
     async def write(self, task: PersistedTaskMeta, id: str, event: Json) -> bool:
-        """Keep what is written to a task in which an agent works, for that agent."""
+        """Keep a message to a task for the agent that works in it."""
         record = await self._store.load_run(task.uid)
         if record is None or not record.is_task or record.status is RunStatus.DONE:
             return False
@@ -253,7 +254,7 @@ class Tasks:
         return known
 
     async def started_by(self, run_id: str) -> Sequence[PersistedTaskMeta]:
-        """The tasks that a run has started, as far as they are on record."""
+        """The recorded tasks that a run has started."""
         query = RunQuery(parent_run_id=run_id, kind=RunKind.TASK)
         found: list[PersistedTaskMeta] = []
         while True:
@@ -264,9 +265,9 @@ class Tasks:
             query = msgspec.structs.replace(query, cursor=page.cursor)
 
     async def close(self, *, leave: bool, grace: float) -> None:
-        """End the tasks of this process, or leave them to the next one; wait, though not for ever.
-
-        One that cannot be taken up again is ended in any case; one that was taken up is left.
+        """End the tasks of this process, or leave them to the next one; wait at most `grace`
+        seconds.
+        A task that cannot be taken up again is ended in any case; one that was taken up is left.
         """
         runners: list[asyncio.Future[None]] = []
         for uid, live in tuple(self._live.items()):
@@ -289,7 +290,7 @@ class Tasks:
             self._drop(live)
 
     async def _give_up(self, live: LiveTask) -> None:
-        """Leave a task to whoever takes it up."""
+        """Release a task for the process that takes it up."""
         self._drop(live)
         try:
             await self._store.release(live.fence)
@@ -297,7 +298,8 @@ class Tasks:
             log.exception("task %s could not be given up", live.record.run_id)
 
     async def settle(self) -> None:
-        """Give up tasks that run here no more without an end on record; recovery has them."""
+        """Release tasks that no longer run here and have no recorded end; recovery takes them
+        up."""
         for uid, live in tuple(self._live.items()):
             if uid not in self._unkept and find_live_task(uid) is None:
                 await self._give_up(live)
@@ -305,10 +307,10 @@ class Tasks:
     # -- after a crash ------------------------------------------------------------------------
 
     async def take_up(self, record: RunRecord, resolver: ExecutionResolver) -> bool:
-        """Carry a task on whose process is gone, or end it as interrupted; whether it goes on.
+        """Carry on a task whose process died, or end it as interrupted. Returns whether it goes on.
 
         Raises:
-            ThreadOwned: somebody else does.
+            ThreadOwned: another process does.
         """
         kept = KeptTask.of(record)
         if await self._is_cancelled(record):
@@ -341,18 +343,18 @@ class Tasks:
                 manager = self._manager_of(agent)
                 tool.take_up(manager, kept.task, kept.resume, agent, self._delegates, budget)
             except Exception as error:
-                # Whatever it was begun with, it is not what its tool can go on from.
+                # Its tool cannot go on from what the record has.
                 log.warning("task %s cannot be taken up", record.run_id, exc_info=True)
                 reason = f"{INTERRUPTED}, and it cannot go on: {background.describe(error)}"
                 await self._end(live, *await self._broken_off(kept, reason))
                 return False
             self._hold(live, left_on_close=True)
-        # Somebody may have cancelled it just now.
+        # It may have been cancelled just now.
         await self._pass_on(record.thread_id)
         return True
 
     async def _taken_over(self, fence: Fence, record: RunRecord) -> RunRecord:
-        """The record of a task that goes on here; it counts if a process died with the task."""
+        """The record of a task that goes on here. The takeover is counted if its process died."""
         if fence.taken_from is None:
             return record.advance(self._clock.now_ms() // 1000, state=None)
         agent = KeptTask.of(record).agent_key
@@ -360,8 +362,8 @@ class Tasks:
         return await counted(self._store, record, [child_id(agent)] if agent is not None else [])
 
     def _manager_of(self, agent: ResolvedAgent) -> background.BackgroundTaskManager:
-        """What looks after an agent's tasks; here it keeps what a task starts, as long as no run of
-        the agent does."""
+        """The manager of an agent's tasks. While no run of the agent is live, it keeps the tasks
+        that a task starts."""
         manager = agent.env.services.get(background.BackgroundTaskManager)
         if not isinstance(manager, background.BackgroundTaskManager):
             return background.BackgroundTaskManager(journal=self)
@@ -370,7 +372,7 @@ class Tasks:
         return manager
 
     async def _is_cancelled(self, record: RunRecord) -> bool:
-        """Whether somebody has cancelled a task, or something above it."""
+        """Whether a task, or a run or task above it, was cancelled."""
         above: list[RunRecord] = [record]
         for run in above:
             if run.termination_reason == CANCELLED:
@@ -386,10 +388,10 @@ class Tasks:
         return False
 
     async def end_interrupted(self, record: RunRecord, *, cancelled: bool = False) -> None:
-        """End a task whose process is gone, and tell its owner.
+        """End a task whose process died, and tell its owner.
 
         Raises:
-            ThreadOwned: somebody carries it on.
+            ThreadOwned: another process carries it on.
         """
         fence = await self._store.claim(record.thread_id, at_ms=self._clock.now_ms())
         try:
@@ -410,8 +412,8 @@ class Tasks:
     async def _broken_off(
         self, kept: KeptTask, reason: str | None
     ) -> tuple[PersistedTaskMeta, Json]:
-        """A task whose process is gone, and what its owner is told, with the work its agent had
-        done: without a reason that it was cancelled."""
+        """The record of a task whose process died and the event for its owner, with what its agent
+        had done. Without a reason it counts as cancelled."""
         ended = msgspec.structs.replace(
             kept.task,
             status=TaskStatus.CANCELLED if reason is None else TaskStatus.FAILED,
@@ -427,7 +429,7 @@ class Tasks:
     def _ending(
         self, record: RunRecord, fence: Fence, task: PersistedTaskMeta, event: Json
     ) -> ThreadCommit:
-        """The commit that ends a task, and tells its owner unless that need not know."""
+        """The commit that ends a task and, unless the task is internal, tells its owner."""
         kept = KeptTask(task, KeptTask.of(record).resume)
         now = self._clock.now_ms()
         ended = kept.ended(record, now)
@@ -436,7 +438,7 @@ class Tasks:
         return commit_of(ended, fence, kept.finish(), at_ms=now, sends=sends, release=True)
 
     async def _pass_on(self, thread_id: str) -> None:
-        """Bring what is kept for a thread to its run, if that is live here."""
+        """Deliver the thread's commands to its run, if that is live here."""
         try:
             await self._deliver(thread_id)
         except StoreError as error:
@@ -455,7 +457,8 @@ class Tasks:
 
 
 def _parents(run: RunRecord) -> set[str]:
-    """What has started a run: another one, and for a task also the task that one runs in."""
+    """The ids of the runs that started a run: its parent and, for a task, also the run it works
+    for."""
     ids = {run.parent_run_id}
     if run.is_task:
         ids.add(KeptTask.of(run).task.parent_context.run_id)

@@ -3,7 +3,7 @@
 Up to four places know something of a task. Its handle exists while it runs in this process;
 `handles.ended` remembers for a while how it ended here; a journal, if there is one, keeps a record
 that outlives the process; and the state of its owner's thread has a copy for the model and for the
-next run. They are believed in that order. Only this module writes to any of them.
+next run. They are believed in that order. The begin and the end of a task are recorded here only.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What all runs of a plugin share: the tasks that run, who owns them, and what was missed."""
+"""What all runs of a plugin share: live tasks, the runs that own them, and recent ends."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 log = logging.getLogger("awaken.background")
 
 REMEMBERED = 10_000
-"""How many cancelled runs, threads and delivered messages are kept in mind."""
+"""How many cancelled runs, threads and delivered messages are remembered."""
 
 ENDED_REMEMBERED = 1_000
-"""How many ended tasks are: a run that breaks off may not have kept how they ended."""
+"""How many ended tasks are remembered: a run that broke off may not have recorded their ends."""
 
 
 class Ended(msgspec.Struct, frozen=True):
@@ -42,7 +42,7 @@ class Ended(msgspec.Struct, frozen=True):
 
     @property
     def kept(self) -> PersistedTaskMeta:
-        """What its owner's state has of it."""
+        """The record of the task for its owner's state."""
         return brief(self.record) if self.journaled else self.record
 
 
@@ -66,7 +66,7 @@ class Home:
         self.manager.cancel_descendants_for_run(self.run_id)
 
     def drop_guard(self) -> None:
-        """Whatever becomes of the token, the tasks are left alone."""
+        """Stop listening to the token: cancelling it no longer stops the tasks."""
         if self._token is not None:
             self._token.forget(self._listener)
 
@@ -103,14 +103,14 @@ class TaskHandles:
     # -- owners -------------------------------------------------------------------------------
 
     def attach(self, home: Home) -> None:
-        """A run is live in a thread."""
+        """Make a run the home of its thread."""
         before = self._homes.get(home.thread_id)
         if before is not None:
             before.drop_guard()
         self._homes[home.thread_id] = home
 
     def detach(self, thread_id: str, run_id: str) -> None:
-        """That run is over; nothing if another one is live by now."""
+        """The run is over: its thread has no home, unless another run is live in it by now."""
         home = self._homes.get(thread_id)
         if home is not None and home.run_id == run_id:
             home.drop_guard()
@@ -122,14 +122,14 @@ class TaskHandles:
         return found.manager if found is not None else None
 
     def inbox_of(self, handle: TaskHandle) -> InboxSender | None:
-        """Where the owner of a task reads: in its live run, or in the one that started the task."""
+        """The inbox of the task's owner: of its live run, else of the run that started the task."""
         home = self.home(handle.thread_id)
         if home is not None and home.inbox is not None:
             return home.inbox
         return handle.owner_inbox
 
     def tell(self, handle: TaskHandle, event: Json) -> bool:
-        """Write to a task's owner; false if nobody will read it."""
+        """Write to a task's owner. Returns `False` if no run will read it."""
         inbox = self.inbox_of(handle)
         if inbox is None:
             return False
@@ -138,7 +138,7 @@ class TaskHandles:
     # -- tasks --------------------------------------------------------------------------------
 
     def reserve(self, thread_id: str, taken: Iterable[str]) -> str:
-        """A task id that nobody in the thread has, or had."""
+        """A task id that no task of the thread has or had."""
         number = max(self._numbers.get(thread_id) or 0, next_number(taken))
         self._numbers.put(thread_id, number + 1)
         return f"bg_{number}"
@@ -157,7 +157,7 @@ class TaskHandles:
         ALIVE[handle.record.uid] = handle
 
     def drop(self, handle: TaskHandle) -> None:
-        """A task runs no more."""
+        """Forget the handle of a task that no longer runs here."""
         self.live.pop(handle.record.uid, None)
         ALIVE.pop(handle.record.uid, None)
         if handle.inbox_receiver is not None:
@@ -165,11 +165,11 @@ class TaskHandles:
         handle.done.set()
 
     def find(self, task: PersistedTaskMeta) -> TaskHandle | None:
-        """What this process holds of a task, whoever has started it."""
+        """The handle of a task that runs in this process, also if another plugin started it."""
         return self.live.get(task.uid) or ALIVE.get(task.uid)
 
     def adopt(self, task: PersistedTaskMeta, manager: BackgroundTaskManager) -> TaskHandle | None:
-        """The same; a task that another plugin has started is this one's from now on."""
+        """The same; a task of another plugin belongs to this one from now on."""
         handle = self.find(task)
         if handle is not None and task.uid not in self.live:
             handle.handles.live.pop(task.uid, None)
@@ -181,7 +181,7 @@ class TaskHandles:
         return [handle for handle in self.live.values() if handle.thread_id == thread_id]
 
     def signal(self, tasks: Iterable[PersistedTaskMeta]) -> int:
-        """Tell tasks to stop; how many of them run here and were told."""
+        """Tell tasks to stop. Returns how many of them run here."""
         found = [
             handle
             for task in tasks
@@ -194,14 +194,14 @@ class TaskHandles:
     # -- work ---------------------------------------------------------------------------------
 
     def own(self, work: Coroutine[Any, Any, None], failed: str) -> asyncio.Future[None]:
-        """Have something done; it is held until it is. `failed` is logged if an error ends it."""
+        """Start work and hold it until it is done. `failed` is logged if it raises."""
         task = start_logged(work, failed, log)
         self._owned.add(task)
         task.add_done_callback(self._owned.discard)
         return task
 
     async def close(self, *, leave: bool = False) -> None:
-        """End everything that is under way, and wait for it.
+        """End all tasks and deliveries, and wait for them.
 
         With `leave`, tasks that a journal keeps are not ended but dropped, for the process that
         takes them up.

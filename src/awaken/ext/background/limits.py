@@ -1,4 +1,4 @@
-"""How many tasks there may be, for how long, and who has to wait for a turn."""
+"""How many tasks may run and wait, and for how long they may run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ V = TypeVar("V")
 
 
 class BackgroundLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What tasks may use up.
+    """How many tasks there may be, and how long they may take.
 
     `per_thread` and `total` tasks run at a time, further ones wait, `queue` of them at most. Tasks
     that were started by tasks are counted apart, level by level, so that none waits for its own
@@ -25,7 +25,7 @@ class BackgroundLimits(msgspec.Struct, frozen=True, kw_only=True):
     for good. A thread keeps its last `kept` tasks that ended.
 
     Raises:
-        ConfigError: a limit that leaves no room for anything.
+        ConfigError: a limit is out of range.
     """
 
     per_thread: int = 32
@@ -77,7 +77,7 @@ class Recent(Generic[K, V]):
 
 
 class _Waiter:
-    """Somebody who waits for a turn."""
+    """A task that waits for its turn."""
 
     __slots__ = ("depth", "thread_id", "turn")
 
@@ -119,7 +119,7 @@ class Slots:
         return True
 
     async def enter(self, thread_id: str, depth: int, token: CancellationToken) -> bool:
-        """Wait for a turn; false if the token was cancelled before there was one."""
+        """Wait for a turn. Returns `False` if the token was cancelled first."""
         waiter = _Waiter(thread_id, depth)
         self._waiting.append(waiter)
         listener = token.on_cancel(lambda: waiter.settle(False))
@@ -135,7 +135,7 @@ class Slots:
                 self._waiting.remove(waiter)
 
     def leave(self, thread_id: str, depth: int) -> None:
-        """Give a turn back, to the first who can use it."""
+        """Give a turn back; the first waiting task that fits gets it."""
         self._levels[depth] -= 1
         self._threads[thread_id, depth] -= 1
         if not self._threads[thread_id, depth]:

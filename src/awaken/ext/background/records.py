@@ -1,4 +1,4 @@
-"""Tasks as records: who belongs to whom, which are kept, what a restart makes of them. Pure."""
+"""Task records: which tasks belong together, which are kept, what a restart makes of them. Pure."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def is_child(task: PersistedTaskMeta, of: PersistedTaskMeta) -> bool:
 
 
 def family(root: PersistedTaskMeta, tasks: Iterable[PersistedTaskMeta]) -> list[PersistedTaskMeta]:
-    """A task and all that belong to it, each once, however they are linked."""
+    """A task and all its descendants, each once."""
     by_uid: dict[str, list[PersistedTaskMeta]] = {}
     by_name: dict[tuple[str, str], list[PersistedTaskMeta]] = {}
     for task in tasks:
@@ -68,7 +68,8 @@ def family(root: PersistedTaskMeta, tasks: Iterable[PersistedTaskMeta]) -> list[
 
 
 def retained(tasks: Mapping[str, PersistedTaskMeta], most: int) -> dict[str, PersistedTaskMeta]:
-    """All tasks that run, what they belong to, and the last ones that ended, `most` a thread."""
+    """All running tasks with their ancestors, and the last `most` tasks of each thread that
+    ended."""
     needed: set[str] = set()
     for task in tasks.values():
         if task.is_terminal:
@@ -93,7 +94,7 @@ def _ended(task: PersistedTaskMeta) -> tuple[int, int]:
 
 
 def brief(task: PersistedTaskMeta) -> PersistedTaskMeta:
-    """What a thread keeps of a task, once that has ended, where a journal has all of it."""
+    """The short record that a thread's state has of an ended task whose journal has the whole."""
     if not task.is_terminal:
         return task
     error = task.error
@@ -107,7 +108,8 @@ def brief(task: PersistedTaskMeta) -> PersistedTaskMeta:
 
 
 def orphaned(task: PersistedTaskMeta, thread_id: str, now_ms: int) -> PersistedTaskMeta:
-    """A task that is said to run, and that nobody runs for this thread."""
+    """The record of a task that is recorded as running, and that no process runs for this
+    thread."""
     error = ORPHANED
     if task.owner_thread_id not in ("", thread_id):
         error = f"task stayed with thread '{task.owner_thread_id}', this one was forked from it"

@@ -1,4 +1,4 @@
-"""A task while it lives: what its body sees, what others hold of it, and how it is found again."""
+"""A task while it runs: its handle, what its body sees, and how running code finds its task."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class TaskResult(Value, frozen=True, kw_only=True):
-    """How a body ended; one that was `cut_short` did not come to its end."""
+    """How a body ended. A body that was `cut_short` was stopped before its end."""
 
     status: TaskStatus
     value: Json = None
@@ -104,7 +104,8 @@ class TaskHandle:
 
     @property
     def home(self) -> BackgroundTaskManager:
-        """Who keeps the task's record: its owner's live run, else who started it."""
+        """The manager that keeps the task's record: of the owner's live run, else the one that
+        started it."""
         return self.handles.home(self.thread_id) or self.manager
 
     def stop(self) -> None:
@@ -120,7 +121,7 @@ class TaskHandle:
         return TaskSummary.of(self.record, queued=self.queued, progress=self.progress)
 
     async def emit(self, event: Json) -> bool:
-        """Tell the owner: in its inbox, by the journal, or by who watches the inbox."""
+        """Tell the owner: in its inbox, by the journal, or by the hand-over of a closed inbox."""
         inbox = self.handles.inbox_of(self)
         if inbox is not None and inbox.try_send(event):
             return True
@@ -129,7 +130,8 @@ class TaskHandle:
         return inbox is not None and inbox.send(event)
 
     def take_inbox(self) -> tuple[InboxSender, InboxReceiver] | None:
-        """The task's own inbox, for the first who asks: two readers would rob each other."""
+        """The task's own inbox, for the first caller only: two readers would take each other's
+        messages."""
         receiver, self.inbox_receiver = self.inbox_receiver, None
         if self.inbox is None or receiver is None:
             return None
@@ -177,7 +179,8 @@ class TaskContext:
         return self._handle.token
 
     def identity_within(self, run: RunIdentity) -> RunIdentity:
-        """Who the task is to what it starts: itself, if it is on record, else the run it is of."""
+        """The identity for runs this task starts: the task's own if it has a record, else its
+        run's."""
         if not self._handle.begun:
             return run
         return msgspec.structs.replace(
@@ -189,7 +192,8 @@ class TaskContext:
         )
 
     def take_inbox(self) -> InboxReceiver | None:
-        """Where to read what is written to the task, for the first who asks."""
+        """The inbox of the task, for the first caller only; `None` if it has none or it is
+        taken."""
         own = self._handle.take_inbox()
         return own[1] if own is not None else None
 
@@ -197,16 +201,17 @@ class TaskContext:
         return self._handle.token.is_cancelled()
 
     async def cancelled(self) -> None:
-        """Wait until somebody wants the task to stop."""
+        """Wait until the task is told to stop."""
         await self._handle.token.cancelled()
 
     async def emit(self, event_type: str, payload: Json) -> bool:
-        """Tell the owner something the model should read; false if it cannot be told."""
+        """Tell the owner something that its model reads. Returns `False` if it could not be
+        told."""
         event = custom_event(self.task_id, event_type, to_json(payload))
         return await self._handle.emit(event)
 
     def report(self, message: str | None = None, fraction: float | None = None) -> None:
-        """Say how far the task is, from 0 to 1. Whoever looks sees it; nobody is woken."""
+        """Set the progress of the task, from 0 to 1, for readers that ask for it."""
         if fraction is not None:
             fraction = float(min(1.0, max(0.0, fraction)))
         text = None if message is None else clean_text(message)
@@ -214,8 +219,8 @@ class TaskContext:
 
     @contextmanager
     def waiting(self, message: str) -> Iterator[None]:
-        """Say that the task only waits, for something another process can wait for as well: who
-        closes this one leaves it to that."""
+        """Mark the task as only waiting, for something that another process could wait for as well.
+        If this process closes meanwhile, the task is left for another one."""
         self.report(message)
         tell = self._handle.on_waiting or _nobody
         tell(True)
@@ -226,11 +231,11 @@ class TaskContext:
 
 
 def _nobody(_: bool) -> None:
-    """Nobody wants to know."""
+    """Used when no code wants to hear of a wait."""
 
 
 class AgentTaskContext(TaskContext):
-    """The same for a task that runs an agent: it can be written to."""
+    """The same for a task that runs an agent and can be written to."""
 
     __slots__ = ("inbox_receiver", "inbox_sender")
 

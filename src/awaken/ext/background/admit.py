@@ -1,4 +1,4 @@
-"""Whether a task may start, and what it is started from."""
+"""Checks before a task starts, and where it was started from."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
 
 
 class TaskOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What else may be said of a task.
+    """Further options of a task.
 
-    `deadline` is in seconds. `task_id` is one that was reserved; `uid` a name no other task has
-    anywhere, such as a call's idempotency key. `resume` is what another process needs to take the
-    task up again. Nobody is told of an `internal` task, and no run waits for it. One with an
-    `inbox` can be written to. `effect` and `stoppable` say what is to be told of one that is cut
-    short: whether it may have taken effect, and whether its work has ended with it.
+    `deadline` is in seconds. `task_id` is an id that was reserved; `uid` is unique everywhere, such
+    as a call's idempotency key. `resume` is what another process needs to take the task up. The
+    owner is not told of an `internal` task, and no run waits for it. A task with an `inbox` can be
+    written to. `effect` and `stoppable` decide what is said of a task that is cut short: whether it
+    may have taken effect, and whether its work has ended with it.
     """
 
     deadline: float | None = None
@@ -59,7 +59,7 @@ def completed(
     task: BackgroundTaskExecutionContext | None,
     call: ToolCallContext | None,
 ) -> TaskParentContext:
-    """A parent with what the running code belongs to; what was given stays."""
+    """The given parent; what it leaves out is taken from the task and call around the caller."""
     task_id, run_id = parent.task_id, parent.run_id
     call_id, agent_id = parent.call_id, parent.agent_id
     if task_id is None and task is not None:
@@ -72,7 +72,7 @@ def completed(
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """What a task is started from: as it is written down, and the task itself, if it is known."""
+    """The parent of a new task as it is recorded, and the `uid` of its parent task if known."""
 
     parent: TaskParentContext
     parent_uid: str | None
@@ -81,7 +81,7 @@ class Origin(msgspec.Struct, frozen=True):
 def find_origin(
     parent: TaskParentContext, thread_id: str, tasks: Mapping[str, PersistedTaskMeta]
 ) -> Origin:
-    """Where a task comes from, from what was given and where the running code belongs."""
+    """The origin of a new task, from the given parent and the task and call around the caller."""
     ambient = CURRENT_TASK.get()
     full = completed(parent, ambient, CURRENT_CALL.get())
     if full.task_id is None:
@@ -120,7 +120,7 @@ def check_run(run_id: str | None, handles: TaskHandles) -> None:
 
 
 def depth_below(parent_uid: str | None, handles: TaskHandles) -> int:
-    """How many tasks are above a new one.
+    """How many ancestors a new task has.
 
     Raises:
         BackgroundTaskError: too many.
@@ -158,7 +158,7 @@ def admit(
     parent: TaskParentContext,
     options: TaskOptions,
 ) -> TaskHandle:
-    """A task that may start, and that others can see from now on.
+    """The handle of a task that may start; from now on the task can be found.
 
     Raises:
         BackgroundTaskError: it may not.
@@ -166,7 +166,7 @@ def admit(
     """
     ambient = CURRENT_TASK.get()
     if ambient is not None and thread_id == ambient.record.uid:
-        # Nobody reads in a task's own thread: what a task starts is its owner's.
+        # No run reads in a task's own thread: what a task starts belongs to the task's owner.
         thread_id = ambient.record.owner_thread_id
     handles, home, tasks = (
         manager.handles,

@@ -83,7 +83,7 @@ class BackgroundTaskManager:
         return self.handles.home(thread_id) or self
 
     def attach(self, thread_id: str, run_id: str, token: CancellationToken | None = None) -> None:
-        """Be the manager of the run that is live in a thread, until `handles.detach`.
+        """Make this the manager of the run that is live in a thread, until `handles.detach`.
 
         When the token is cancelled, the run's tasks are told to stop.
         """
@@ -91,13 +91,14 @@ class BackgroundTaskManager:
         self.handles.attach(Home(thread_id, run_id, self, token))
 
     def adopt_running(self) -> None:
-        """Look after the tasks in the store that another plugin has started in the same run."""
+        """Take over the tasks in the store that another plugin has started in the same run."""
         for task in self.book.records().values():
             if not task.is_terminal:
                 self.handles.adopt(task, self)
 
     def find_task(self, task_id: str, thread_id: str | None = None) -> PersistedTaskMeta | None:
-        """A task by its id: in a thread, or the one this manager means by it."""
+        """The task with that id: in the given thread, else in this manager's, else the only one
+        known."""
         thread_id = thread_id if thread_id is not None else self.thread_id
         if thread_id is not None:
             return self.book.tasks_of(thread_id).get(task_id)
@@ -113,7 +114,7 @@ class BackgroundTaskManager:
         return [handle.record for handle in self.handles.live.values()]
 
     def get(self, task_id: str) -> TaskSummary | None:
-        """How a task stands, or nothing if nobody knows it."""
+        """How a task stands; `None` if it is unknown."""
         task = self.find_task(task_id)
         return self.summary(task) if task is not None else None
 
@@ -123,15 +124,15 @@ class BackgroundTaskManager:
         return [self.summary(task) for task in sorted(tasks, key=by_age)]
 
     def summary(self, task: PersistedTaskMeta) -> TaskSummary:
-        """How a task stands; the result of one that ended in an earlier run may only be had by
-        waiting for it."""
+        """How a task stands. The result of one that ended in an earlier run may be missing; `wait`
+        returns it."""
         handle = self.handles.find(task)
         return handle.summary() if handle is not None else TaskSummary.of(self.book.current(task))
 
     # -- starting -----------------------------------------------------------------------------
 
     def reserve_task_id(self, owner_thread_id: str) -> str:
-        """An id for a task that is started later, with `TaskOptions(task_id=...)`."""
+        """Reserve an id for a task that is started later, with `TaskOptions(task_id=...)`."""
         live = (handle.record.task_id for handle in self.handles.of_thread(owner_thread_id))
         taken = {*self.home_of(owner_thread_id).book.records(), *live}
         return self.handles.reserve(owner_thread_id, taken)
@@ -148,7 +149,7 @@ class BackgroundTaskManager:
     ) -> str:
         """Start a task and return its id.
 
-        What `parent` leaves out is taken from the task and the call this is run in.
+        What `parent` leaves out is taken from the task and the tool call around the caller.
 
         Raises:
             BackgroundTaskError: the name is taken or reserved, its run was cancelled, there is no
@@ -170,7 +171,7 @@ class BackgroundTaskManager:
         body: AgentTaskBody,
         options: TaskOptions = PLAIN,
     ) -> str:
-        """The same for a body that runs an agent: it has an inbox, and can be written to."""
+        """The same for a body that runs an agent; the task has an inbox and can be written to."""
         await self._learn_ids(owner_thread_id, parent)
         handle = admit(self, owner_thread_id, SUB_AGENT, name, description, parent, options)
         sender, receiver = inbox_channel()
@@ -187,7 +188,7 @@ class BackgroundTaskManager:
         body: Callable[[CancellationToken, InboxSender, InboxReceiver], Awaitable[TaskResult]],
         options: TaskOptions = PLAIN,
     ) -> str:
-        """The same for a body that takes its token, and both ends of its inbox."""
+        """The same for a body that takes its token and both ends of its inbox."""
 
         def with_context(ctx: AgentTaskContext) -> Awaitable[TaskResult]:
             return body(ctx.cancel_token, ctx.inbox_sender, ctx.inbox_receiver)
@@ -197,8 +198,8 @@ class BackgroundTaskManager:
         )
 
     async def _learn_ids(self, thread_id: str, parent: TaskParentContext) -> None:
-        """Know which ids are taken before the first is reserved: a run that was cut short may have
-        started tasks that its state has not heard of."""
+        """Learn which ids are taken before the first is reserved: a run that was cut short may have
+        started tasks that are not in its state."""
         call, journal = CURRENT_CALL.get(), self.home_of(thread_id).journal
         run_id = parent.run_id or (call.run_identity.run_id if call is not None else None)
         if journal is not None and run_id is not None and not self.handles.has_reserved(thread_id):
@@ -214,7 +215,7 @@ class BackgroundTaskManager:
         deadline: float | None = None,
         inbox: bool = False,
     ) -> str:
-        """Run a task again that was begun in another process, under its old names.
+        """Run a task that another process has begun, under its old ids.
 
         Raises:
             BackgroundTaskError: it has ended.
@@ -225,7 +226,7 @@ class BackgroundTaskManager:
             return task.task_id
         home = self.home_of(task.owner_thread_id)
         handle = TaskHandle(task, home)
-        # Not the home's journal: a run may know it only where it runs.
+        # Not the home's journal: that may be bound only in the context of its run.
         handle.journal = self.journal
         handle.owner_inbox, handle.begun = home.inbox, handle.journal is not None
         if inbox:
@@ -243,12 +244,12 @@ class BackgroundTaskManager:
         mode: Literal["any", "all"] = "all",
         timeout: float | None = None,
     ) -> Sequence[TaskSummary]:
-        """How tasks stand once all of them, or any, ended, or so many seconds have passed.
+        """How tasks stand once all of them, or any, have ended or `timeout` seconds have passed.
 
         A task that runs in another process is not waited for.
 
         Raises:
-            BackgroundTaskError: nobody knows a task of that id.
+            BackgroundTaskError: there is no task with that id.
         """
         tasks = [self._known(task_id) for task_id in task_ids]
         await self.wait_for(tasks, mode, timeout)
@@ -263,7 +264,7 @@ class BackgroundTaskManager:
     async def wait_for(
         self, tasks: Sequence[PersistedTaskMeta], mode: Literal["any", "all"], timeout: float | None
     ) -> None:
-        """Wait until all of the tasks, or any, ended, or so many seconds have passed."""
+        """Wait until all of the tasks, or any, have ended or `timeout` seconds have passed."""
         ends = [h.done for task in tasks if (h := self.handles.find(task)) is not None]
         if not ends or (
             mode == "any" and any(self.book.current(task).is_terminal for task in tasks)
@@ -276,17 +277,17 @@ class BackgroundTaskManager:
     # -- cancelling ---------------------------------------------------------------------------
 
     def cancel(self, task_id: str) -> bool:
-        """Tell a task to stop; false if it is unknown or has ended."""
+        """Tell a task to stop. Returns `False` if it is unknown or has ended."""
         task = self.find_task(task_id)
         return task is not None and self.handles.signal([task]) == 1
 
     def cancel_tree(self, task_id: str) -> int:
-        """Tell a task and all that belong to it to stop; how many were told."""
+        """Tell a task and its descendants to stop. Returns how many were told."""
         task = self.find_task(task_id)
         return self.cancel_family(task) if task is not None else 0
 
     def cancel_family(self, task: PersistedTaskMeta) -> int:
-        """The same, for a task whose record is at hand."""
+        """The same for a task whose record the caller has."""
         ended = (ended.record for ended in self.handles.ended.values())
         known = {task.uid: task for task in ended}
         known |= {t.uid: t for t in self.home_of(task.owner_thread_id).book.records().values()}
@@ -294,11 +295,11 @@ class BackgroundTaskManager:
         return self.handles.signal(family(task, known.values()))
 
     def cancel_all(self, owner_thread_id: str) -> int:
-        """Tell all tasks of a thread to stop; how many were told."""
+        """Tell all tasks of a thread to stop. Returns how many were told."""
         return self.handles.signal(h.record for h in self.handles.of_thread(owner_thread_id))
 
     def cancel_descendants_for_run(self, run_id: str) -> int:
-        """Tell all tasks of a run to stop, and let no further one start; how many were told."""
+        """Tell all tasks of a run to stop and let none start. Returns how many were told."""
         run_id = run_id.strip()
         if not run_id:
             return 0
@@ -329,22 +330,22 @@ class BackgroundTaskManager:
     def send_task_inbox_message(
         self, task_id: str, owner_thread_id: str, sender: str, text: str
     ) -> None:
-        """Write to a task that runs an agent, as long as this process runs it.
+        """Write to a task that runs an agent in this process.
 
         Raises:
-            TaskMessageError: it is unknown, another thread's, over, or cannot be written to.
-        """
+            TaskMessageError: the task is unknown, belongs to another thread, is over, or has no
+            inbox."""
         self._put(self._open_task(task_id, owner_thread_id), _written(task_id, sender, text))
 
     async def write_to_task(
         self, task_id: str, owner_thread_id: str, sender: str, text: str, *, message_id: str
     ) -> None:
-        """The same for good, where the task's journal can see to that: also who takes the task up
-        reads it, and one that comes twice under the same id is read once.
+        """The same; if the task's journal keeps messages, a process that takes the task up reads
+        this one too, and a message sent twice under one id is read once.
 
         Raises:
             TaskMessageError: see `send_task_inbox_message`.
-            StoreError: it could not be kept.
+            StoreError: the journal did not take it.
         """
         task, event = self._open_task(task_id, owner_thread_id), _written(task_id, sender, text)
         handle = self.handles.find(task)

@@ -1,4 +1,4 @@
-"""The plugin: tasks and messages for one agent, bound anew for every run."""
+"""The plugin that gives an agent background tasks and messages; each run has its own copy."""
 
 from __future__ import annotations
 
@@ -71,7 +71,8 @@ class BackgroundTaskPlugin:
     Args:
         manager: the door for code outside runs; it finds the run that is live in a thread.
         limits: what tasks may use up.
-        policy: who may write to which thread, where neither started the other; nobody if absent.
+        policy: which agents may write to which threads, where neither started the other; none if
+            absent.
         sink: brings messages to other threads; the one the host has bound if absent.
         journal: makes tasks survive this process; the one the host has bound if absent.
         tools: which of its tools the model is offered; by default all. A tool of the agent's own
@@ -116,7 +117,7 @@ class BackgroundTaskPlugin:
         )
 
     def without_tools(self) -> BackgroundTaskPlugin:
-        """The same tasks, for an agent that starts none and may be handed a run that has some."""
+        """The plugin for an agent that starts no tasks and may take over a run that has some."""
         return BackgroundTaskPlugin(self.manager, policy=self._policy, sink=self._sink, tools=())
 
     def bind_runtime_context(self, store: StateStore, owner_inbox: InboxSender | None) -> None:
@@ -155,8 +156,8 @@ class BackgroundTaskPlugin:
     # -- hooks --------------------------------------------------------------------------------
 
     async def run_start(self, ctx: PhaseContext) -> Command | None:
-        """Be at home in the thread, repair its records, say what is under way, and bring what was
-        left on its way."""
+        """Attach the manager to the thread, repair the thread's records, note the running tasks,
+        and send messages that are still in the outbox."""
         thread_id, run_id = ctx.run_identity.thread_id, ctx.run_identity.run_id
         self.manager.attach(thread_id, run_id, ctx.cancellation_token)
         state = ctx.read(BACKGROUND_TASK_STATE)
@@ -169,7 +170,7 @@ class BackgroundTaskPlugin:
         return bool(state and state.tasks) or bool(work and self.id in work.owners)
 
     async def note_work(self, ctx: PhaseContext) -> Command | None:
-        """Say whether tasks are under way, and which."""
+        """Note in the state whether tasks run, and which."""
         # Two turns of the loop, one for a task and one for its body: also in a run that never waits
         # for anything, what a step has started begins before the next one.
         await asyncio.sleep(0)
@@ -192,7 +193,7 @@ class BackgroundTaskPlugin:
         return command or None
 
     async def run_end(self, ctx: PhaseContext) -> Command | None:
-        """Leave the thread; a run that was cancelled takes its tasks along."""
+        """Detach from the thread; the tasks of a cancelled run are cancelled."""
         run_id = ctx.run_identity.run_id
         lifecycle = ctx.read(RUN_LIFECYCLE)
         if lifecycle is not None and lifecycle.status_reason == to_run_status(CANCELLED)[1]:

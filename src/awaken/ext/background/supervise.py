@@ -27,7 +27,7 @@ Work = Callable[[], Awaitable[TaskResult]]
 
 
 class _Overdue:
-    """Whether the deadline has passed."""
+    """Holds the deadline once it has passed."""
 
     __slots__ = ("seconds",)
 
@@ -38,14 +38,14 @@ class _Overdue:
 async def supervise(
     handle: TaskHandle, work: Work, *, deadline: float | None, grace: float, clock: Clock
 ) -> TaskResult:
-    """How the body ended.
+    """Run the body and return how it ended.
 
-    One that was cancelled, or has passed its deadline, has `grace` seconds to notice; then it is
-    stopped, and after as long again given up.
+    A body that was cancelled, or has passed its deadline, has `grace` seconds to return. Then it is
+    cancelled, and after another `grace` seconds it is given up.
 
     Raises:
-        RunLeft: a run in it is carried on elsewhere.
-        CancelledError: whoever supervises was told to leave off.
+        RunLeft: a run in the body is carried on by another process.
+        CancelledError: the caller was cancelled.
     """
     overdue = _Overdue()
     body = start_task(_in_scope(handle, work))
@@ -79,7 +79,7 @@ async def supervise(
 
 
 async def _in_scope(handle: TaskHandle, work: Work) -> TaskResult:
-    # A task of asyncio's inherits what its maker sees; this one belongs to no call.
+    # An asyncio task inherits the context of its creator; this one belongs to no call.
     CURRENT_CALL.set(None)
     CURRENT_TASK.set(BackgroundTaskExecutionContext(handle))
     try:
@@ -104,7 +104,7 @@ async def _in_scope(handle: TaskHandle, work: Work) -> TaskResult:
 async def _watch(
     handle: TaskHandle, overdue: _Overdue, deadline: float | None, grace: float, clock: Clock
 ) -> None:
-    """Return when a body that has to stop has had its time to do so."""
+    """Return once the time is over that a body has to stop."""
     if deadline is None:
         await handle.token.cancelled()
     else:
@@ -126,7 +126,7 @@ def _outcome(body: asyncio.Future[TaskResult]) -> TaskResult:
 
 
 def _seen(body: asyncio.Future[TaskResult]) -> None:
-    """Look at how a body ended, also if nobody else will."""
+    """Retrieve the exception of a body, so that asyncio does not report it as never retrieved."""
     if not body.cancelled():
         body.exception()
 

@@ -50,6 +50,7 @@ from awaken.domain.run import (
     PersistedState,
     RunChanges,
     RunRecord,
+    RunWaitingState,
 )
 from awaken.domain.ticket import Ticket
 from awaken.errors import (
@@ -154,9 +155,7 @@ class RemoteRun:
             self._untold = tuple(m.id for m in self.request.new_messages if m.id is not None)
         # What the run takes, and was granted, is kept before it is used.
         known = self._with_spending(None)
-        await self._commit(
-            tuple(self._first.messages), self._record(RunStatus.RUNNING), encoded(known)
-        )
+        await self._commit(tuple(self._first.messages), self._record(), encoded(known))
         self._begun = True
 
     # -- while it is carried out --------------------------------------------------------------
@@ -198,7 +197,7 @@ class RemoteRun:
         state = encoded(_replace(before, extensions={**before.extensions, **values}))
         self._saved.update(values)
         self._untold = ()
-        await self._commit((), self._record(RunStatus.RUNNING), state)
+        await self._commit((), self._record(), state)
 
     async def latest_state(self) -> PersistedState | None:
         """What is known of the run: what is on record, and what the backend wanted to be."""
@@ -316,7 +315,12 @@ class RemoteRun:
         )
         untold = self._untold if question is not None else ()
         record = _replace(
-            self._record(status, termination, reason=reason, steps=steps, left=left_running),
+            self._record(
+                termination,
+                waiting_state(self.identity, reason) if status is RunStatus.WAITING else None,
+                steps=steps,
+                left=left_running,
+            ),
             input=source and _replace(source, trigger_message_ids=untold),
             output=written and _replace(written, message_ids=()),
         )
@@ -361,14 +365,13 @@ class RemoteRun:
 
     def _record(
         self,
-        status: RunStatus,
         termination: TerminationReason | None = None,
+        waiting: RunWaitingState | None = None,
         *,
-        reason: str | None = None,
         steps: int = 0,
         left: str | None = None,
     ) -> RunRecord:
-        """The record of the run with the given status."""
+        """The record of the run as it goes on or, with a termination, as it waits or has ended."""
         identity, now = self.identity, self.clock.now_ms() // 1000
         before = self.record or RunRecord.begin(
             identity, self._first.request, self.created_at_ms // 1000
@@ -389,8 +392,7 @@ class RemoteRun:
         if left is not None:
             payload[LEFT_RUNNING] = left
         error = payload or None
-        if status is RunStatus.WAITING:
-            waiting = waiting_state(identity, reason)
+        if waiting is not None:
             return before.wait(
                 now, waiting, termination, final_output=final, error_payload=error, **changes
             )

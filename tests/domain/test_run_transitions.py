@@ -72,6 +72,18 @@ def test_a_run_that_advances_takes_its_changes_and_the_next_revision() -> None:
     assert (record.started_at, record.updated_at, record.revision) == (5, 7, 1)
 
 
+def test_a_step_of_a_running_run_is_an_advance() -> None:
+    slow = begun().advance(7, output=None, steps=2, input_tokens=10, output_tokens=3)
+
+    assert begun().advance_step(7, None, 2, 10, 3) == slow
+
+
+@pytest.mark.parametrize("name", ["wait", "finish"])
+def test_only_a_running_run_takes_a_step(name: str) -> None:
+    with pytest.raises(InvalidTransition, match="cannot become running"):
+        move(begun(), name, 6).advance_step(7, None, 1, 0, 0)
+
+
 def test_a_run_that_waits_says_for_what_and_how_its_activation_ended() -> None:
     record = begun().wait(7, FOR_TASKS, SUSPENDED_END, final_output="so far")
 

@@ -278,10 +278,29 @@ class RunRecord(Value, frozen=True, kw_only=True):
 
     def advance(self, at: int, **changes: Unpack[RunChanges]) -> Self:
         """The record of a run that works at `at`, also if it was waiting before."""
-        if self.status is _RUNNING:
-            # The hot path: a running record has no wait and no end to clear.
-            return _replace(self, updated_at=at, revision=self.revision + 1, **changes)
         return self._moved(_RUNNING, at, None, None, None, None, changes)
+
+    def advance_step(
+        self,
+        at: int,
+        output: RunMessageOutput | None,
+        steps: int,
+        input_tokens: int,
+        output_tokens: int,
+    ) -> Self:
+        """The same for a run that was running before, which is the case after most steps: without a
+        dictionary of changes, and there is no wait and no end to clear."""
+        if self.status is not _RUNNING:
+            raise InvalidTransition(self.run_id, self.status.value, _RUNNING.value)
+        return _replace(
+            self,
+            output=output,
+            updated_at=at,
+            steps=steps,
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            revision=self.revision + 1,
+        )
 
     def wait(
         self,

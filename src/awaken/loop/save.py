@@ -163,13 +163,7 @@ def _next_record(
         and record.agent_id == agent.spec.id
     ):
         # A run that simply goes on: most of its record stays as it is.
-        return record.advance(
-            now,
-            output=output,
-            steps=run.steps,
-            input_tokens=run.input_tokens,
-            output_tokens=run.output_tokens,
-        )
+        return record.advance_step(now, output, run.steps, run.input_tokens, run.output_tokens)
     if record is None:
         record = RunRecord.begin(run.identity, run.request, run.created_at_ms // 1000)
     elif record.status is _DONE and termination is None:

@@ -162,11 +162,11 @@ AMBIENT_TASK_JOURNAL: ContextVar[TaskJournal | None] = ContextVar(
 
 
 class BackgroundTaskError(AwakenError):
-    """A task that cannot be started, found or written to."""
+    """A task cannot be started, found or sent an event."""
 
 
 class TaskMessageError(BackgroundTaskError):
-    """A message that a task cannot be given."""
+    """A message cannot be delivered to a task."""
 
 
 # -- messages to other threads ----------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The record of a run, and the stretches of the log it read and wrote."""
+"""The record of a run, and the parts of the message log it read and wrote."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class MessageSeqRange(Value, frozen=True, kw_only=True):
 
 
 class RunMessageInput(Value, frozen=True, kw_only=True):
-    """What the run was given."""
+    """The messages that the run was given."""
 
     thread_id: str
     range: MessageSeqRange | None = None
@@ -56,7 +56,7 @@ class RunMessageInput(Value, frozen=True, kw_only=True):
 
 
 class RunMessageOutput(Value, frozen=True, kw_only=True):
-    """What the run wrote, in append order."""
+    """The messages that the run wrote, in order."""
 
     thread_id: str
     range: MessageSeqRange | None = None
@@ -135,7 +135,7 @@ class RunOutcome(Value, frozen=True, kw_only=True):
 
 
 class RunRequestSnapshot(Value, frozen=True, kw_only=True):
-    """What was asked for, kept with the run.
+    """The request of a run, stored with its record.
 
     `backend` names the kind of backend that carries the run out remotely; it is `None` for a run
     that executes in an Awaken process.
@@ -200,7 +200,7 @@ class RunChanges(TypedDict, total=False):
 
 
 class RunRecord(Value, frozen=True, kw_only=True):
-    """Everything worth knowing about a run; timestamps are whole seconds.
+    """The record of a run; timestamps are whole seconds.
 
     A record is made by `begin` and replaced by `advance`, `wait` and `finish`, each of which gives
     the next revision. A transition that the table in `domain.lifecycle` does not allow raises
@@ -381,7 +381,7 @@ class RunRecord(Value, frozen=True, kw_only=True):
     def own_input(self) -> MessageSeqRange | None:
         """The messages of the run's own request: the last ones of the range it was given to read.
 
-        Earlier versions kept only these in `input.range` if the thread had others before.
+        Earlier versions stored only these in `input.range` if the thread had other messages.
         """
         given = self.input.range if self.input is not None else None
         count = self.request.input_message_count if self.request is not None else 0

@@ -74,7 +74,7 @@ class Ticket(AskedCall, frozen=True, kw_only=True):
     decision: ToolCallResume | None = None
 
     def answers_to(self, target: str) -> bool:
-        """Whether `target` is one of the ticket's names."""
+        """Whether `target` is the ticket's key, ticket id or call id."""
         return target in (self.key, self.ticket_id, self.call_id)
 
     def is_bound(self, target: str, answer: ToolCallResume) -> bool:

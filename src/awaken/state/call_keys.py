@@ -78,7 +78,7 @@ class ToolCallStatesValue(Value, frozen=True, kw_only=True):
     """The calls of the latest step that made any, by call id.
 
     `turn` is the id of the assistant message that made them. Calls that have ended stay here as
-    long as this process carries on the run; commits leave them out.
+    long as this process has the run; commits leave them out.
     """
 
     calls: dict[str, ToolCallState] = msgspec.field(default_factory=_no_calls)

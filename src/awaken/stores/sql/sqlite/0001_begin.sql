@@ -1,9 +1,9 @@
--- A commit is one row: what it added, packed. Everything else is a small head beside it.
+-- A commit is one row with everything it added. Threads and runs have one small head row each.
 --
--- `commits.id` is `threads.pk << 32 | position`, so a thread's rows lie together, are found without
--- a second index, and go in one stretch. Positions are dense from 1; `first_seq` and `first_event`
--- never decrease with them. Tables with long rows keep their rowid: rows of an index tree spill
--- into overflow pages far earlier.
+-- `commits.id` is `threads.pk << 32 | position`, so a thread's commits lie together, are found
+-- without a second index, and are deleted as one range. Positions count from 1 without gaps;
+-- `first_seq` and `first_event` never decrease with them. Tables with long rows keep their rowid:
+-- rows in a table WITHOUT ROWID spill into overflow pages far earlier.
 
 CREATE TABLE threads (
     pk          INTEGER PRIMARY KEY,
@@ -23,10 +23,10 @@ CREATE TABLE threads (
     forked_from TEXT,
     forked_at   INTEGER
 );
--- None on `updated_at`: it would cost every commit a page.
+-- No index on `updated_at`: every commit would have to write one more page.
 CREATE INDEX threads_by_parent ON threads (parent) WHERE parent IS NOT NULL;
 
--- Epochs do not come back: a thread made again under the name of a deleted one goes on from here.
+-- Epochs are never reused: a thread created again under the id of a deleted one continues from here.
 CREATE TABLE epochs (floor INTEGER NOT NULL);
 INSERT INTO epochs (floor) VALUES (0);
 

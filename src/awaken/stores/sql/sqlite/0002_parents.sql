@@ -3,7 +3,7 @@
 
 ALTER TABLE runs ADD COLUMN parent TEXT;
 
--- A record may be nested more deeply than SQLite reads JSON, and no file is given up for that.
+-- A record may be nested more deeply than SQLite can read JSON; the migration must not fail on it.
 UPDATE runs SET parent = json_extract(CAST(record AS TEXT), '$.parent_run_id')
 WHERE CASE WHEN json_valid(CAST(record AS TEXT))
            THEN json_extract(CAST(record AS TEXT), '$.parent_run_id') END IS NOT NULL;

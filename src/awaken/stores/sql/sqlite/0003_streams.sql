@@ -1,4 +1,4 @@
--- Answers that are still being written, piece by piece; a row lives for seconds.
+-- The stream log: unfinished model answers, entry by entry; a row lives for seconds.
 
 CREATE TABLE streams (
   thread INTEGER NOT NULL,

@@ -1,5 +1,5 @@
--- Commands that a thread takes once, by their keys, also when they are done: what comes twice is
--- known by its key, however much is unread. `command` is the id the first one got.
+-- The keys of commands that a thread accepts once, kept also when the command is done: a repeated
+-- command is recognised by its key. `command` is the id of the first one.
 
 CREATE TABLE command_keys (
     thread  INTEGER NOT NULL,
@@ -8,8 +8,8 @@ CREATE TABLE command_keys (
     PRIMARY KEY (thread, key)
 ) WITHOUT ROWID;
 
--- What is unread was sent under the ids of its messages. A body may be nested more deeply than SQLite
--- reads JSON, and no file is given up for that.
+-- For pending commands the keys are the ids of their messages. A body may be nested more deeply than
+-- SQLite can read JSON; the migration must not fail on it.
 INSERT OR IGNORE INTO command_keys (thread, key, command)
 SELECT c.thread, json_extract(m.value, '$.id'), c.id
 FROM commands AS c, json_each(
@@ -19,5 +19,5 @@ FROM commands AS c, json_each(
 WHERE c.kind = 'messages' AND json_extract(m.value, '$.id') IS NOT NULL
 ORDER BY c.id;
 
--- Threads that have something to send.
+-- Threads with unsent messages.
 CREATE TABLE outboxes (thread INTEGER PRIMARY KEY);

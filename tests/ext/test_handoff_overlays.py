@@ -107,7 +107,7 @@ def test_a_resolver_without_models_says_so() -> None:
     agent = ResolvedAgent.new("b", "m", "p", ScriptedModel([]))
 
     assert agent.with_overlay(AgentOverlay(system_prompt="q"), OnlyAgents()).spec.model_id == "m"
-    with pytest.raises(ResolveFailed, match=r"'n'.*'b'.*OnlyAgents.*resolve_model"):
+    with pytest.raises(ResolveFailed, match=r"'b'.*'n'.*OnlyAgents.*resolve_model"):
         agent.with_overlay(AgentOverlay(model_id="n"), OnlyAgents())
 
 

@@ -180,7 +180,7 @@ async def test_whoever_waits_for_what_nobody_carries_on_is_told_so() -> None:
     await leave(store, "a", T)
 
     async with Runtime([speaker()], store=store, recover=False) as runtime:
-        with pytest.raises(RunAbandoned, match=r"'run t' on: .* call recover\(\)"):
+        with pytest.raises(RunAbandoned, match=r"'run t': .* call recover\(\)"):
             await runtime.wait(T, timeout=5)
         await runtime.recover()
         assert (await runtime.wait(T, timeout=5)).termination == NATURAL_END

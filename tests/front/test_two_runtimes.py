@@ -200,7 +200,7 @@ async def test_the_other_decides_for_it() -> None:
                     with pytest.raises(InvalidResume, match="ghost"):
                         await second.runtime.decide(T, await by_id(second.runtime, {"ghost": True}))
                     forged = ToolCallResume.approve(digest="0")
-                    with pytest.raises(InvalidResume, match="given for"):
+                    with pytest.raises(InvalidResume, match="answers the question with"):
                         await second.runtime.decide(T, {ticket.key: forged})
                     assert await second.runtime.decide(T, {ticket.key: True}, by="ann")
 

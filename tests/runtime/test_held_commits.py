@@ -18,8 +18,8 @@ from awaken.domain.inference import StreamResult
 from awaken.domain.lifecycle import CANCELLED, RunStatus
 from awaken.domain.message import Role
 from awaken.errors import RunLeft, StorageError, StoreUnavailable
-from awaken.runtime import closing, recovery, unkept
 from awaken.ext.background import ATTEMPTS, find_live_task
+from awaken.runtime import closing, recovery, unkept
 from awaken.runtime import runtime as engine
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock, FunctionModel, text_response, tool_call_response

@@ -16,8 +16,8 @@ from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import CallEntry, Committed, ThreadCommit
 from awaken.domain.lifecycle import CANCELLED, NATURAL_END, RunStatus
 from awaken.errors import CommitUnknown, StoreUnavailable
-from awaken.runtime import recovery
 from awaken.ext.background import BackgroundTaskPlugin, find_live_task
+from awaken.runtime import recovery
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock
 from awaken.testing.failing import CommitFailure

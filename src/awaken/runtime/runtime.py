@@ -27,7 +27,7 @@ from awaken.contract.store import Store
 from awaken.contract.threads import ThreadContext
 from awaken.contract.tool import traits_of
 from awaken.control.cancel import CancellationToken, interruptible, is_ours
-from awaken.control.tasks import OwnedTasks
+from awaken.control.tasks import OwnedTasks, start_task
 from awaken.domain.identity import RunMode
 from awaken.domain.lifecycle import RunStatus, Suspended
 from awaken.domain.recovery import ToolEffect
@@ -156,7 +156,7 @@ class AgentRuntime(LiveControl):
         slot.left_on_close = request.left_on_close
         self.commands.subscribe(self.hear)
         # A task of its own: a caller who is cancelled must not tear the run out of a commit.
-        task = slot.task = asyncio.ensure_future(
+        task = slot.task = start_task(
             self._drive(request, slot, sink or NullEventSink(), inherited or Inherited())
         )
         task.add_done_callback(partial(self._free, slot))

@@ -22,6 +22,7 @@ from awaken.contract.background import (
     cut_short,
     terminal_event,
 )
+from awaken.control.tasks import start_task
 from awaken.errors import StateError
 from awaken.ext.background.handles import Ended
 from awaken.ext.background.records import brief, orphaned, retained
@@ -244,7 +245,7 @@ async def enter(handle: TaskHandle, resume: Json | None) -> None:
     begun: asyncio.Future[None] | None = None
     try:
         if handle.journal is not None:
-            begun = asyncio.ensure_future(handle.journal.begin(handle.record, resume))
+            begun = start_task(handle.journal.begin(handle.record, resume))
             await asyncio.shield(begun)
             handle.begun = True
         handle.home.book.keep(handle.record)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from awaken.control.tasks import start_task
 from awaken.errors import RunLeft
 from awaken.ext.background import book
 from awaken.ext.background.admit import TaskOptions

@@ -7,9 +7,7 @@ BESIDE ?=
 TESTS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: run test test-llm docs check fmt lint type imports deps bench bench-growth bench-instructions bench-providers plots proof lock clean
-.PHONY: run test test-llm docs check fmt lint type imports graph lines deps bench bench-growth bench-providers proof lock clean
-.PHONY: run test test-llm test-pythons coverage hooks changelog docs check fmt lint type imports graph lines deps bench bench-growth bench-providers proof lock clean
+.PHONY: run test test-llm docs check fmt lint type imports deps bench bench-growth bench-instructions bench-providers plots proof lock clean graph lines test-pythons coverage hooks changelog
 
 run: .venv/.installed ## watch an agent work
 	@$(BIN)/awaken demo

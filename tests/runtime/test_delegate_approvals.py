@@ -217,7 +217,7 @@ async def test_a_forged_answer_is_refused_and_changes_nothing(place: Place, door
         (own,) = await open_tickets(runtime, child)
         forged = ToolCallResume.approve(digest="0123456789abcdef")
 
-        with pytest.raises(InvalidResume, match="given"):
+        with pytest.raises(InvalidResume, match=r"given|answers the question"):
             await Way(door).give(runtime, forged)
 
         assert await open_tickets(runtime) == [ticket]

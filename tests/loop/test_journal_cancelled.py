@@ -8,7 +8,8 @@ import pytest
 
 from awaken.clock import SYSTEM_CLOCK
 from awaken.contract.commits import Committed, ThreadCommit
-from awaken.contract.events import NullEventSink
+from awaken.contract.events import CollectingSink, NullEventSink
+from awaken.domain.event import StepEnd
 from awaken.domain.identity import RunIdentity
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message
@@ -43,9 +44,38 @@ class Slow(MemoryStore):
             await asyncio.Event().wait()
 
 
+class Gated(MemoryStore):
+    """A store whose commits wait until its gate is open."""
+
+    immediate = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = asyncio.Event()
+
+    async def commit(self, commit: ThreadCommit) -> Committed:
+        await self.gate.wait()
+        return await super().commit(commit)
+
+
 RECORD = RunRecord(
     run_id="r", thread_id="t", agent_id="a", status=RunStatus.RUNNING, created_at=1, updated_at=1
 )
+
+
+async def test_what_is_noted_while_a_commit_is_under_way_is_sent_with_the_next_one() -> None:
+    store, sink = Gated(), CollectingSink()
+    identity = RunIdentity(thread_id="t", run_id="r", agent_id="a")
+    journal = Journal(sink, store, identity, SYSTEM_CLOCK, 0)
+
+    await journal.commit((Message.user("one", id="1"),), RECORD, {}, {}, wait=False)
+    journal.note(StepEnd())
+    store.gate.set()
+    await journal.settled()
+    assert sink.take() == []
+
+    await journal.commit((Message.user("two", id="2"),), RECORD, {}, {})
+    assert [(type(sent.event), sent.seq) for sent in sink.take()] == [(StepEnd, 1)]
 
 
 async def test_a_commit_that_is_left_twice_is_found_out_by_the_third_who_asks() -> None:

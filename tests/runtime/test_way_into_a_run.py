@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Coroutine
 from types import FrameType
@@ -11,7 +12,9 @@ import pytest
 
 import awaken
 from awaken import Agent, Runtime
+from awaken.contract.events import CollectingSink
 from awaken.contract.llm import InferenceRequest
+from awaken.domain.event import RunEvent, RunFinish
 from awaken.domain.inference import StreamResult
 from awaken.testing import FunctionModel, text_response
 
@@ -55,6 +58,28 @@ async def test_four_coroutines_lead_from_the_front_door_to_the_loop() -> None:
     before_the_loop = seen[: seen.index("run_agent_loop")]
     assert caller == ["Runtime.run", "AgentRuntime.run"]
     assert before_the_loop == ["AgentRuntime._drive", "LocalBackend.execute_root"]
+
+
+async def test_a_client_that_has_read_a_runs_last_event_can_start_the_next_one_at_once() -> None:
+    responses: list[str | None] = []
+
+    class Next(CollectingSink):
+        """Starts a run of the same thread as soon as the first one says that it is over."""
+
+        async def emit(self, event: RunEvent) -> None:
+            await super().emit(event)
+            if isinstance(event.event, RunFinish):
+                group.create_task(next_run())
+
+    async def next_run() -> None:
+        responses.append((await runtime.run("a", "and now", thread="t")).response)
+
+    async with (
+        Runtime([Agent("a", model=FunctionModel(lambda _: text_response("Done.")))]) as runtime,
+        asyncio.TaskGroup() as group,
+    ):
+        await runtime.run("a", "go", thread="t", sink=Next())
+    assert responses == ["Done."]
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])

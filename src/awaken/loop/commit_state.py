@@ -11,6 +11,7 @@ Lost, Refused ──> Held                the store is away, and the commit must
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import msgspec
 
@@ -18,7 +19,7 @@ from awaken.contract.commits import ThreadCommit
 from awaken.domain.event import RunEvent
 from awaken.errors import StorageError
 
-Later = list[int | RunEvent]
+Later = Sequence[int | RunEvent]
 """What listeners are sent after a commit: an event of the commit, by its index, or one that is not
 stored."""
 

@@ -117,7 +117,7 @@ class Journal:
         self._parent_thread = identity.parent_thread_id if begins else None
         # The events the next commit stores, and what listeners are sent after it.
         self._durable: list[RunEvent] = []
-        self._later: Later = []
+        self._later: list[int | RunEvent] = []
 
     def _turn(self, state: CommitState) -> None:
         """Go to another state; the only place where `state` changes."""
@@ -208,10 +208,11 @@ class Journal:
         """
         if self.state is not SETTLED:
             await self.settled()
-        events, later = tuple(self._durable), self._later
+        events = tuple(self._durable)
         self._durable.clear()
-        if later:
-            self._later = []
+        later: Later = ()
+        if self._later:
+            later, self._later = self._later, []
         commits = self._commits
         if commits is None:
             self.calls.clear()

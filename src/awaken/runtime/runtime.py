@@ -78,6 +78,8 @@ OWNER_CHECK = 0.2
 """How often a queued request looks whether the thread's owner has died, in seconds."""
 
 log = logging.getLogger("awaken.runtime")
+_TAKEN = (InvalidResume, ThreadAlreadyRunning)
+"""How a run that paused here is refused once another process has continued it."""
 
 
 class AgentRuntime(LiveControl):
@@ -159,7 +161,6 @@ class AgentRuntime(LiveControl):
         task = slot.task = start_task(
             self._drive(request, slot, sink or NullEventSink(), inherited or Inherited())
         )
-        task.add_done_callback(partial(self._free, slot))
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
@@ -181,41 +182,54 @@ class AgentRuntime(LiveControl):
     ) -> AgentRunResult:
         """A run's task: prepare the run and have its backend carry it out.
 
-        A run that paused and was called meanwhile is prepared again in the same slot; so is a
-        request whose thread had another run to end first.
+        A run that paused and was called meanwhile is prepared again in the same slot. So is a
+        request that found another run of its thread, which has to end first.
         """
         self._set_surroundings(inherited)
         paused: AgentRunResult | None = None
-        while True:
-            fence: Fence | None = None
-            opening: Opening | None = None
-            try:
-                fence = await self._claim(request, slot)
-                opening = await self._open(request, slot, sink, fence, inherited)
-                if isinstance(opening.agent, ResolvedAgent) and not opening.is_abandoned:
-                    prepared = await local_run(opening, opening.agent)
-                    await self._begin(opening)
-                    ended = await LocalBackend().execute_root(prepared)
-                    assert ended.run is not None, "a run in this process says how it ended"
-                    result = ended.run
+        later: list[tuple[RunRequest, EventSink]] = []
+        waits = False
+        try:
+            while True:
+                fence: Fence | None = None
+                opening: Opening | None = None
+                try:
+                    fence = await self._claim(request, slot)
+                    opening = await self._open(request, slot, sink, fence, inherited)
+                    if isinstance(opening.agent, ResolvedAgent) and not opening.is_abandoned:
+                        prepared = await local_run(opening, opening.agent)
+                        await self._begin(opening)
+                        ended = await LocalBackend().execute_root(prepared)
+                        assert ended.run is not None, "a run in this process says how it ended"
+                        result = ended.run
+                    else:
+                        result = await self._run_elsewhere(opening)
+                except BaseException as error:
+                    if fence is not None:
+                        await self._let_go(fence, opening.unkept if opening else (), error)
+                    failure = _for_the_caller(error)
+                    if isinstance(failure, CancelFirst):
+                        later.append((request, sink))
+                        request, sink = continuation(request, failure.run_id), NullEventSink()
+                    elif paused is not None and isinstance(failure, _TAKEN):
+                        waits = True
+                        return paused  # another process was quicker to go on with it
+                    elif later and await self._has_ended(failure, request):
+                        request, sink = later.pop()
+                    elif not isinstance(failure, AskAgain):
+                        raise failure from failure.__cause__
                 else:
-                    result = await self._run_elsewhere(opening)
-            except BaseException as error:
-                if fence is not None:
-                    await self._let_go(fence, opening.unkept if opening else (), error)
-                failure = _for_the_caller(error)
-                if paused is not None and isinstance(failure, InvalidResume | ThreadAlreadyRunning):
-                    return paused  # another process was quicker to go on with it
-                if isinstance(failure, CancelFirst):
-                    await self._end_first(request, failure.run_id, slot, inherited)
-                elif not isinstance(failure, AskAgain):
-                    raise failure from failure.__cause__
-            else:
-                if not result.waits or not await self._is_called(request.thread_id, result):
-                    return result
-                # An answer, a cancel or a message came before the thread was given up.
-                paused, request = result, continuation(request, result.run_id)
-            slot.renew()
+                    if later:
+                        request, sink = later.pop()
+                    elif result.waits and await self._is_called(request.thread_id, result):
+                        # An answer, a cancel or a message came before the thread was given up.
+                        paused, request = result, continuation(request, result.run_id)
+                    else:
+                        waits = result.waits
+                        return result
+                slot.renew()
+        finally:
+            self._free(slot, waits=waits)
 
     def _set_surroundings(self, inherited: Inherited) -> None:
         """Give the run's task its context variables."""
@@ -226,11 +240,13 @@ class AgentRuntime(LiveControl):
             # The caller may be a tool call or a task; only a delegate belongs to it.
             leave_surroundings()
 
-    def _free(self, slot: ActiveRun, task: asyncio.Task[AgentRunResult]) -> None:
-        """Free the slot of a run that is over or waits; what came too late for it is looked at."""
+    def _free(self, slot: ActiveRun, *, waits: bool) -> None:
+        """Free the slot of a run that is over or waits; what came too late for it is looked at.
+
+        In the run's own task: a client that has read the run's last event may start the next one.
+        """
         slot.release()
-        broke_off = task.cancelled() or task.exception() is not None
-        if slot.missed or slot.told_early or (not broke_off and task.result().waits):
+        if waits or slot.missed or slot.told_early:
             self.unattended.tell(slot.thread_id)
 
     def _leave_of(self, request: RunRequest) -> CancellationToken:
@@ -249,17 +265,12 @@ class AgentRuntime(LiveControl):
                 if self.closed:
                     raise RuntimeFault("the runtime was closed while the request waited") from None
 
-    async def _end_first(
-        self, request: RunRequest, run_id: str, slot: ActiveRun, inherited: Inherited
-    ) -> None:
-        """End a run that was cancelled, unless another process has done so meanwhile."""
-        closing = continuation(request, run_id)
-        try:
-            await self._drive(closing, slot, NullEventSink(), inherited)
-        except InvalidResume:
-            run = await self.store.load_run(run_id)
-            if run is not None and run.status is not RunStatus.DONE:
-                raise
+    async def _has_ended(self, failure: BaseException, request: RunRequest) -> bool:
+        """Whether a run that was to end first could not be continued because it is over."""
+        if not isinstance(failure, InvalidResume) or request.continue_run_id is None:
+            return False
+        run = await self.store.load_run(request.continue_run_id)
+        return run is None or run.status is RunStatus.DONE
 
     async def _is_called(self, thread_id: str, paused: AgentRunResult) -> bool:
         """Whether a run that has just paused is wanted for something, and nobody else has it.

@@ -29,12 +29,14 @@ from awaken.contract.start import (
 from awaken.contract.store import Store
 from awaken.contract.threads import RunQuery, ThreadContext
 from awaken.control.inbox import DecisionQueue, InboxReceiver, inbox_channel
+from awaken.domain.budget import Budget
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message, Role
 from awaken.domain.run import PersistedState
 from awaken.domain.transcript import effective_view
-from awaken.errors import PhaseError, StateError
+from awaken.errors import ModelPriceUnknown, PhaseError, ResolveFailed, StateError
 from awaken.plugin.agent import ResolvedAgent, ResolvedBackendAgent, ResolvedExecution
+from awaken.runtime.accounts import Accounts
 from awaken.runtime.active import ActiveRun
 from awaken.runtime.answers import Answers, answers_to, asks_itself, grant
 from awaken.runtime.prepare import (
@@ -76,6 +78,11 @@ class Opening(msgspec.Struct, kw_only=True, gc=False):
     controls: RunControls
     answers: Answers | None = None
     unkept: list[ThreadCommit] = msgspec.field(default_factory=list)
+
+    @property
+    def own_budget(self) -> Budget | None:
+        """The limits of the run itself: those of its request, else its agent's."""
+        return self.request.budget or self.agent.spec.budget
 
     @property
     def fresh(self) -> tuple[Message, ...]:
@@ -129,6 +136,26 @@ class Opening(msgspec.Struct, kw_only=True, gc=False):
             sender, receiver = inbox_channel()
         self.slot.inbox = self.controls.owner_inbox = sender
         return receiver
+
+
+async def open_account(opening: Opening, accounts: Accounts, above: Account | None) -> None:
+    """Give the run its account, within that of the run above it.
+
+    Raises:
+        ResolveFailed: it counts money, and the price of the agent's model is unknown.
+    """
+    choice, agent = opening.choice, opening.agent
+    account = opening.controls.budget = await accounts.open(
+        choice.run_id,
+        opening.own_budget,
+        above,
+        choice.state,
+        opening.context,
+        opening.request.parent_run_id,
+    )
+    costs_money = account is not None and account.counts_money and not opening.sent.cancelled
+    if costs_money and isinstance(agent, ResolvedAgent) and agent.price is None:
+        raise ResolveFailed(str(ModelPriceUnknown(agent.spec.model_id, agent.spec.id)))
 
 
 def _with_share(request: RunRequest, account: Account | None) -> RunRequest:

@@ -20,7 +20,7 @@ from awaken.ext import compaction
 from awaken.loop.context import counter_of, policy_of
 from awaken.plugin.agent import ResolvedAgent, ResolvedBackendAgent, ResolvedExecution
 from awaken.runtime.opening import wants_whole_log
-from awaken.runtime.prepare import choose_agent
+from awaken.runtime.prepare import RunChoice, choose_agent
 from awaken.runtime.request import RunRequest
 from awaken.state.context_keys import CONTEXT_WINDOW
 
@@ -169,3 +169,23 @@ def resolve(resolver: ExecutionResolver, agent_id: str) -> ResolvedExecution:
     except ExecutionBackendError as error:
         raise ResolveFailed(error.message) from error
     return execution
+
+
+def agent_before(
+    resolver: ExecutionResolver, choice: RunChoice, asked: ResolvedExecution
+) -> ResolvedExecution:
+    """The agent that settles the calls of the run that continues: the one that made them.
+
+    Returns the agent that was asked for if the run is new, or its agent is not registered here.
+    """
+    before = choice.previous.agent_id if choice.previous is not None else asked.spec.id
+    if before == asked.spec.id or before not in resolver.agent_ids():
+        return asked
+    return resolve(resolver, before)
+
+
+def can_hand_over(before: ResolvedExecution, asked: ResolvedExecution) -> bool:
+    """Whether a run of one agent can be continued by the other: both run in this process."""
+    if before is asked:
+        return True
+    return isinstance(before, ResolvedAgent) and isinstance(asked, ResolvedAgent)

@@ -13,9 +13,7 @@ from awaken.backend import remote
 from awaken.backend.background import BackgroundControlResolver
 from awaken.backend.dispatch import validate_root_execution_request
 from awaken.backend.local import LocalBackend
-from awaken.budget.account import Account
 from awaken.clock import SYSTEM_CLOCK, Clock
-from awaken.contract.backend import BackendLoopError, ExecutionBackendError
 from awaken.contract.background import AMBIENT_MESSAGE_SINK, AMBIENT_TASK_JOURNAL
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import Fence, ThreadCommit
@@ -24,7 +22,6 @@ from awaken.contract.profile import ProfileStore
 from awaken.contract.registry import ExecutionResolver
 from awaken.contract.start import RunControls, RunServices
 from awaken.contract.store import Store
-from awaken.contract.threads import ThreadContext
 from awaken.contract.tool import traits_of
 from awaken.control.cancel import CancellationToken, interruptible, is_ours
 from awaken.control.tasks import OwnedTasks, start_task
@@ -36,14 +33,10 @@ from awaken.errors import (
     AwakenError,
     DecisionRefused,
     InvalidResume,
-    ModelPriceUnknown,
-    ResolveFailed,
     RunLeft,
-    RuntimeFailed,
     RuntimeFault,
     ThreadAlreadyRunning,
     ThreadOwned,
-    describe,
 )
 from awaken.ext.background import current_background_task_context, leave_surroundings
 from awaken.ids import UUID7, Ids
@@ -54,13 +47,14 @@ from awaken.runtime.active import ActiveRun, ActiveRuns
 from awaken.runtime.closing import CANCEL_GRACE, cancel_and_wait, wait_or_tear_down
 from awaken.runtime.control import LiveControl
 from awaken.runtime.delegates import Delegates
+from awaken.runtime.failures import Interrupted, error_for_caller
 from awaken.runtime.listen import CommandListener
 from awaken.runtime.messages import Messages
 from awaken.runtime.one_loop import OneLoop
-from awaken.runtime.opening import Opening, local_run, remote_run
+from awaken.runtime.opening import Opening, local_run, open_account, remote_run
 from awaken.runtime.outboxes import Outboxes
-from awaken.runtime.prepare import RunChoice, Sent, as_asked_before, choose_run, take_commands
-from awaken.runtime.reading import resolve, resolve_and_read
+from awaken.runtime.prepare import as_asked_before, choose_run, take_commands
+from awaken.runtime.reading import agent_before, can_hand_over, resolve_and_read
 from awaken.runtime.request import (
     AskAgain,
     CancelFirst,
@@ -170,7 +164,7 @@ class AgentRuntime(LiveControl):
                 # Torn down, and its caller was not: another process carries the run on.
                 raise RunLeft(slot.run_id or request.thread_id) from None
             raise
-        except _Interrupted as error:
+        except Interrupted as error:
             raise error.interrupt from None
 
     async def run_to_completion(self, request: RunRequest) -> AgentRunResult:
@@ -207,7 +201,7 @@ class AgentRuntime(LiveControl):
                 except BaseException as error:
                     if fence is not None:
                         await self._let_go(fence, opening.unkept if opening else (), error)
-                    failure = _for_the_caller(error)
+                    failure = error_for_caller(error)
                     if isinstance(failure, CancelFirst):
                         later.append((request, sink))
                         request, sink = continuation(request, failure.run_id), NullEventSink()
@@ -403,10 +397,16 @@ class AgentRuntime(LiveControl):
             raise InvalidResume("another run has read what the thread was to be woken for")
         if sent.cancelled and request.messages and request.continue_run_id is None:
             raise CancelFirst(choice.run_id)
-        agent = await self._who_goes_on(request, choice, resolver, agent)
+        before = agent_before(resolver, choice, agent)
+        if can_hand_over(before, agent) or not request.messages or request.continue_run_id:
+            agent = before
+        else:
+            now = self.clock.now_ms()
+            await self.store.send(ThreadCommand.cancel(request.thread_id, choice.run_id, at_ms=now))
+            raise CancelFirst(choice.run_id)
         self.active.name(slot, choice.run_id)
         request = as_asked_before(request, choice.previous)
-        return Opening(
+        opening = Opening(
             request=request,
             sink=sink,
             slot=slot,
@@ -428,35 +428,13 @@ class AgentRuntime(LiveControl):
                 cancellation_token=slot.token,
                 leave=self._leave_of(request),
                 look=partial(self.deliver, request.thread_id),
-                budget=await self._account(request, agent, choice, context, inherited, sent),
                 depth=inherited.depth,
             ),
         )
-
-    async def _account(
-        self,
-        request: RunRequest,
-        agent: ResolvedExecution,
-        choice: RunChoice,
-        context: ThreadContext,
-        inherited: Inherited,
-        sent: Sent,
-    ) -> Account | None:
-        """The run's account. Returns `None` if no budget applies to it.
-
-        Raises:
-            ResolveFailed: it counts money, and the price of the agent's model is unknown.
-        """
-        own = request.budget or agent.spec.budget
-        if own is None and inherited.budget is None and not self.accounts.holds(choice.run_id):
-            return None
-        account = await self.accounts.open(
-            choice.run_id, own, inherited.budget, choice.state, context, request.parent_run_id
-        )
-        costs_money = account is not None and account.counts_money and not sent.cancelled
-        if costs_money and isinstance(agent, ResolvedAgent) and agent.price is None:
-            raise ResolveFailed(str(ModelPriceUnknown(agent.spec.model_id, agent.spec.id)))
-        return account
+        above = inherited.budget
+        if opening.own_budget or above is not None or self.accounts.holds(choice.run_id):
+            await open_account(opening, self.accounts, above)
+        return opening
 
     def _effect_of(self, agent_id: str, tool_name: str) -> ToolEffect | None:
         """The effect of an agent's tool; `None` if this process has no such agent or tool."""
@@ -474,32 +452,6 @@ class AgentRuntime(LiveControl):
         if task is None:
             return known
         return BackgroundControlResolver(known, task, clock=self.clock, ids=self.ids)
-
-    async def _who_goes_on(
-        self,
-        request: RunRequest,
-        choice: RunChoice,
-        resolver: ExecutionResolver,
-        asked: ResolvedExecution,
-    ) -> ResolvedExecution:
-        """The agent a run goes on with.
-
-        A run's calls are settled by the agent that made them; then the one asked for speaks.
-        Between agents that do not both run here nothing can be handed over.
-
-        Raises:
-            CancelFirst: the open run has to end before the agent asked for can begin one.
-        """
-        before = choice.previous.agent_id if choice.previous is not None else asked.spec.id
-        if before == asked.spec.id or before not in resolver.agent_ids():
-            return asked
-        known = resolve(resolver, before)
-        both_here = isinstance(known, ResolvedAgent) and isinstance(asked, ResolvedAgent)
-        if not both_here and request.messages and request.continue_run_id is None:
-            now = self.clock.now_ms()
-            await self.store.send(ThreadCommand.cancel(request.thread_id, choice.run_id, at_ms=now))
-            raise CancelFirst(choice.run_id)
-        return known
 
     # -- closing ------------------------------------------------------------------------------
 
@@ -537,36 +489,6 @@ class AgentRuntime(LiveControl):
         """Hear no more commands of other processes when the last live run has ended."""
         if run.has_ended and not self.active:
             self.commands.unsubscribe(self.hear)
-
-
-class _Interrupted(Exception):
-    """Carries a Ctrl-C, or an exit, from a run's task to the run's caller: raised as it is, it
-    would stop the event loop."""
-
-    def __init__(self, interrupt: KeyboardInterrupt | SystemExit) -> None:
-        super().__init__()
-        self.interrupt = interrupt
-
-
-def _for_the_caller(error: BaseException) -> BaseException:
-    """The error that the caller of a run is to see.
-
-    User code's own errors do not come so far; a Ctrl-C that hit the runtime itself does. An error
-    that no handler for `Exception` would see is wrapped, unless it is the run's own cancellation.
-    """
-    if isinstance(error, BackendLoopError):
-        return error.error
-    if isinstance(error, KeyboardInterrupt | SystemExit):
-        return _Interrupted(error)
-    failure: AwakenError
-    if isinstance(error, ExecutionBackendError):
-        failure = ResolveFailed(error.message)
-    elif isinstance(error, Exception) or is_ours(error):
-        return error
-    else:
-        failure = RuntimeFailed(f"{type(error).__name__}: {describe(error)}")
-    failure.__cause__ = error
-    return failure
 
 
 def _knows_its_questions(agent: ResolvedExecution, request: RunRequest) -> bool:

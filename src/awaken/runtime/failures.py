@@ -1,0 +1,37 @@
+"""Errors on their way from a run's task to the caller of the run."""
+
+from __future__ import annotations
+
+from awaken.contract.backend import BackendLoopError, ExecutionBackendError
+from awaken.control.cancel import is_ours
+from awaken.errors import AwakenError, ResolveFailed, RuntimeFailed, describe
+
+
+class Interrupted(Exception):
+    """Carries a Ctrl-C, or an exit, from a run's task to the run's caller: raised as it is, it
+    would stop the event loop."""
+
+    def __init__(self, interrupt: KeyboardInterrupt | SystemExit) -> None:
+        super().__init__()
+        self.interrupt = interrupt
+
+
+def error_for_caller(error: BaseException) -> BaseException:
+    """The error that the caller of a run is to see.
+
+    User code's own errors do not come so far; a Ctrl-C that hit the runtime itself does. An error
+    that no handler for `Exception` would see is wrapped, unless it is the run's own cancellation.
+    """
+    if isinstance(error, BackendLoopError):
+        return error.error
+    if isinstance(error, KeyboardInterrupt | SystemExit):
+        return Interrupted(error)
+    failure: AwakenError
+    if isinstance(error, ExecutionBackendError):
+        failure = ResolveFailed(error.message)
+    elif isinstance(error, Exception) or is_ours(error):
+        return error
+    else:
+        failure = RuntimeFailed(f"{type(error).__name__}: {describe(error)}")
+    failure.__cause__ = error
+    return failure

@@ -28,7 +28,7 @@ PARTS = {
     "running the tool (`execute_tool`)": ("execute.py", "execute_tool"),
     "state updates": ("store.py", "update"),
     "log, ledger and event of the call": ("complete.py", "_record"),
-    "cancellation scopes": ("control.py", None),
+    "cancellation scopes": ("cancel.py", None),
 }
 
 

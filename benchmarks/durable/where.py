@@ -34,10 +34,9 @@ PARTS = {
     "the run, from the model to the next model call": ("run.py", "run_agent_loop"),
     "… of that asking the model": ("infer.py", "ask_model"),
     "… of that the two checkpoints, but for waiting": ("save.py", "persist_checkpoint"),
-    "the commits, in a task of their own": ("journal.py", "_keep"),
-    "… of that packing": ("delta.py", "pack"),
-    "… of that handing over to the writer": ("engine.py", "write"),
-    "waiting for them": ("tasks.py", "wait"),
+    "… of those the commits": ("journal.py", "_make"),
+    "… of those packing": ("delta.py", "pack"),
+    "… of those handing over to the writer": ("engine.py", "write"),
     "answers on their way back": ("jobs.py", "_deliver"),
 }
 

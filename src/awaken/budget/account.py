@@ -162,7 +162,7 @@ class Account:
 
     @property
     def counted(self) -> Amount:
-        """What this run and those beneath it had spent when it was last counted, as on record."""
+        """`spent` without the time since the last count: what the run's record has."""
         return self._spent
 
     @property
@@ -182,7 +182,7 @@ class Account:
         return total
 
     def spending_of(self, run_id: str) -> Spending:
-        """What one run has spent and was granted, counted from this account."""
+        """What one run has spent and was granted; grants are numbered from this account upwards."""
         return self._runs.get(run_id, Spending())
 
     def left(self) -> Left:

@@ -1,6 +1,7 @@
-"""A run about to start: what it may use, how it is steered, what came before, what is new.
+"""What a run starts from: its services, its controls, the thread so far, and its first commit.
 
-The runtime makes these values once for a run, and the live run holds them.
+The runtime makes these values when it has read the thread (see `runtime.opening`), and puts them
+together as a `PreparedRun`. The code that drives the run starts from that.
 """
 
 from __future__ import annotations
@@ -37,13 +38,16 @@ class RunServices(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class RunControls(BackendControl, kw_only=True, gc=False):
-    """How a run is steered and limited, beyond what every backend is told.
+    """How a run is controlled and limited, beyond what every backend gets.
 
     When `leave` is cancelled, the run stops at the end of its step, for another process to carry
-    on. `look` delivers commands that the store has and that have not arrived. `owner_inbox` is the
-    writing end of the run's inbox. `budget` is the run's account, `depth` the number of agents
-    above it. A run elsewhere that `asks_itself` puts its own questions; it was `denied` more budget
-    if an approver said why.
+    on. `look` reads the commands that wait in the store and delivers them to the run. `owner_inbox`
+    is the writing end of the run's inbox. `budget` is the run's account, `depth` the number of
+    agents above it.
+
+    The last two are for remote runs. A run that `asks_itself` opens the tickets of its own
+    questions; for any other, the run it works for opens them. `denied` is the approver's reason if
+    more budget was asked for and refused.
     """
 
     leave: CancellationToken | None = None
@@ -56,11 +60,12 @@ class RunControls(BackendControl, kw_only=True, gc=False):
 
 
 class ThreadContextSnapshot(msgspec.Struct, kw_only=True, gc=False):
-    """What came before: the thread as the runtime has read it, so that a run need not.
+    """The thread as the runtime has read it, so that the run need not read it again.
 
-    `log` is the end of a raw log of `log_length` messages. `previous` is the run's own record if it
-    continues, `last_turn` its last message with calls, `calls` what the ledger has of them, and
-    `stream` what is stored of the answer that was under way. `fence` is the claim on the thread.
+    `log` is the end of the thread's log, which has `log_length` messages. The next four are for a
+    run that goes on: `previous` is its record, `last_turn` its last message with tool calls,
+    `calls` are the ledger's entries of these calls, and `stream` is the stream log of an unfinished
+    answer. `fence` is the claim on the thread.
     """
 
     log: Sequence[Message] = ()
@@ -73,10 +78,12 @@ class ThreadContextSnapshot(msgspec.Struct, kw_only=True, gc=False):
 
 
 class FirstCommit(msgspec.Struct, kw_only=True, gc=False):
-    """What is new with a run: its first commit writes all of it.
+    """What the first commit of a run writes.
 
-    `messages` go to the end of the log, `events` behind the run's start. `acks` are the commands
-    that have been read, `request` is for the run's record, `state_seed` what its state begins with.
+    `messages` are appended to the log, `events` follow the run's start. `acks` are the ids of
+    commands that were read, `tickets` are questions that it closes, `sends` are commands to the
+    runs that asked them. `request` goes into the run's record, `state_seed` is the initial state of
+    a delegate.
     """
 
     messages: Sequence[Message] = ()
@@ -89,10 +96,9 @@ class FirstCommit(msgspec.Struct, kw_only=True, gc=False):
 
 
 class PreparedRun(msgspec.Struct, kw_only=True, gc=False):
-    """A run about to start, besides its request.
+    """Everything a run starts from besides its request.
 
-    `unkept` receives the commits that are still to be made, if the store is away when the run
-    breaks off.
+    `unkept` receives the commits that the store did not take before the run broke off.
     """
 
     services: RunServices

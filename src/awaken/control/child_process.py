@@ -1,6 +1,6 @@
-"""Starting, watching and ending child processes, without speaking with them.
+"""Starting, watching and ending child processes.
 
-What a child and its owner say to each other is the owner's matter: lines, frames or HTTP.
+The modules that use it exchange data with their children: lines, frames or HTTP.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ DEPTH = "AWAKEN_PROCESS_DEPTH"
 
 
 def inherited(pass_env: Collection[str] = ()) -> dict[str, str]:
-    """The environment of a child that runs users' code: programs can run in it, and it holds no
-    secrets but those whose variables `pass_env` names."""
+    """The environment of a child that runs users' code: variables that hold no secrets (see
+    `INHERITED`), and those that `pass_env` names."""
     wanted = {*INHERITED, DEPTH, *pass_env}
     return {k: v for k, v in os.environ.items() if k in wanted or k.startswith("LC_")}
 
@@ -89,7 +89,7 @@ class ChildProcess:
         channel: Closeable | None = None,
     ) -> None:
         self.exited: Future[int] = Future()
-        self.exited.set_running_or_notify_cancel()  # one who waits for it cannot cancel it
+        self.exited.set_running_or_notify_cancel()  # a waiting thread cannot cancel it
         self._lock = threading.Lock()
         self._reaped = False
         self._channel = channel

@@ -1,11 +1,13 @@
-"""What became of a run's last commit, as one of five states, and which may follow which.
+"""The five states of a run's journal, by what became of the last commit.
 
-Settled ──> UnderWay ──> Settled      the usual way
-Settled, UnderWay ──> Lost            the task that made the commit was cancelled
-Settled, UnderWay, Lost ──> Refused   the store said no, or was away for too long
-Lost ──> Settled                      the store was asked, and has it now
-Refused ──> Settled                   the commit cannot be written at all, and is dropped
-Lost, Refused ──> Held                the store is away, and the commit must not be forgotten
+Settled ──> UnderWay ──> Settled        a commit beside the run, begun and made
+Settled, UnderWay, Lost ──> Lost        the task that awaited the commit was cancelled
+Settled, UnderWay, Lost ──> Refused     the store said no, or was away for too long
+Lost ──> Settled                        the store was asked, and has the commit now
+Refused ──> Settled                     no store could write the commit; it is dropped
+Lost, Refused ──> Held                  the store is away, and the commit has outcomes of calls
+
+A commit that the run awaits leaves the state `Settled` if all goes well.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ stored."""
 
 
 class Settled(msgspec.Struct, frozen=True):
-    """Every commit so far was made; the next one can be."""
+    """Every commit so far was made, or dropped; the next one can be made."""
 
 
 class UnderWay(msgspec.Struct, frozen=True, eq=False):
@@ -35,14 +37,14 @@ class UnderWay(msgspec.Struct, frozen=True, eq=False):
 
 
 class Lost(msgspec.Struct, frozen=True, eq=False):
-    """The last commit's caller was cancelled: the store may or may not have made it."""
+    """The task that awaited the last commit was cancelled: the store may have made it or not."""
 
     commit: ThreadCommit
     later: Later
 
 
 class Refused(msgspec.Struct, frozen=True, eq=False):
-    """The store did not take the last commit, and no other commit can follow it."""
+    """The store did not take the last commit; the next one would raise the same error."""
 
     commit: ThreadCommit
     error: StorageError

@@ -1,4 +1,9 @@
-"""A run's events and commits: listeners get events in order, durable ones after their commit."""
+"""The journal of a live run: it sends the run's events and makes the run's commits.
+
+A transient event is sent at once. A durable event is stored with the next commit and sent after it,
+so that listeners do not hear of an end that a crash could undo. An event of `begin` is durable,
+too, but its caller sends it at once.
+"""
 
 from __future__ import annotations
 
@@ -54,13 +59,18 @@ _replace = msgspec.structs.replace
 
 
 class Journal:
-    """The only place a run's events and commits come from.
+    """Sends the events of one run and makes its commits; no other object does.
 
-    `calls`, `tickets`, `acks`, `sends` and `ends_stream` collect what goes with the next commit.
-    `live` says whether a listener still gets events, `state` what became of the last commit.
-    `unkept` has the commits of a run that broke off while the store was away, in their order, if
-    they tell how calls ended: the caller has to make them later. Without `begins` the run goes on
-    from an earlier activation, so its thread has its parent already.
+    The loop fills `calls`, `tickets`, `acks`, `sends` and `ends_stream`; the next commit stores and
+    clears them. `live` says whether a listener still gets events, `state` what became of the last
+    commit. A run without a store has a journal that only sends.
+
+    Args:
+        length: how many messages the thread's log has.
+        begins: whether this is the run's first activation; its first commit then stores the
+            thread's parent.
+        unkept: receives the commits that the store did not take before the run broke off, in their
+            order, from the first that has the outcome of a call. The caller makes them later.
     """
 
     __slots__ = (
@@ -119,8 +129,8 @@ class Journal:
         self._durable: list[RunEvent] = []
         self._later: list[int | RunEvent] = []
 
-    def _turn(self, state: CommitState) -> None:
-        """Go to another state; the only place where `state` changes."""
+    def _set_state(self, state: CommitState) -> None:
+        """Change `state`; no other method does. It asserts that the new state may follow."""
         assert may_follow(self.state, state), f"{type(state)} after {type(self.state)}"
         self.state = state
 
@@ -161,29 +171,29 @@ class Journal:
             await self.send(self.envelope(event))
 
     def begin(self, event: AgentEvent, at_ms: int | None = None) -> RunEvent:
-        """Store an event with the next commit; the caller sends it to listeners at once."""
+        """Store an event with the next commit. Returns it, for the caller to send at once."""
         envelope = self.envelope(event, at_ms)
         self._durable.append(envelope)
         return envelope
 
     def note(self, event: AgentEvent, at_ms: int | None = None) -> None:
-        """Store an event with the next commit, and send it to listeners once that is made."""
+        """Store an event with the next commit, and send it once that commit is made."""
         if self.live:
             self._later.append(len(self._durable))
         self._durable.append(self.envelope(event, at_ms))
 
     def note_transient(self, event: AgentEvent) -> None:
-        """Send an event that is not stored in its place among those of the next commit."""
+        """Send a transient event with the next commit, in its place among the noted events."""
         if self.live:
             self._later.append(self.envelope(event))
 
     def has_noted(self, kind: type[AgentEvent]) -> bool:
-        """Whether an event of that kind waits for a commit."""
+        """Whether the next commit will store an event of that kind."""
         return any(isinstance(entry.event, kind) for entry in self._durable)
 
     @property
     def has_pending(self) -> bool:
-        """Whether something waits for a commit; lines of the call ledger alone do not count."""
+        """Whether the next commit has something to store, other than lines of the call ledger."""
         return bool(self._durable or self.tickets or self.acks or self.sends)
 
     # -- commits ------------------------------------------------------------------------------
@@ -200,11 +210,11 @@ class Journal:
     ) -> None:
         """Commit everything since the last commit, then send what was noted.
 
-        Without `wait` it may still be under way on return; whatever depends on it, and the next
-        commit, calls `settled` first.
+        Without `wait`, the commit may still be under way on return; code that depends on it awaits
+        `settled` first. The next commit does so by itself.
 
         Raises:
-            StorageError: the store refused or failed; nothing is claimed.
+            StorageError: this commit or the one before it was not made; its events were not sent.
         """
         if self.state is not SETTLED:
             await self.settled()
@@ -249,10 +259,10 @@ class Journal:
         else:
             # The state owns the task: `settled` and `stop` wait for its end.
             making = self._make_beside(commits, commit, later)
-            self._turn(UnderWay(start_task(making)))
+            self._set_state(UnderWay(start_task(making)))
 
     def _with_the_rest(self, commit: ThreadCommit) -> ThreadCommit:
-        """The commit with what only few commits have."""
+        """The commit with the parts that few commits have; they are cleared here."""
         commit = _replace(
             commit,
             tickets=tuple(self.tickets),
@@ -270,12 +280,12 @@ class Journal:
         return commit
 
     async def _make(self, commits: Commits, commit: ThreadCommit, later: Later) -> None:
-        """Make a commit and send its events; the errors of `commit`."""
+        """Make a commit, then send its events. Raises the same errors as `commit`."""
         try:
             committed = await commits.commit(commit)
         except BaseException as error:
             if is_ours(error):
-                self._turn(Lost(commit, later))
+                self._set_state(Lost(commit, later))
                 raise
             committed = await self._after_error(commits, commit, later, error)
         self.length = committed.length
@@ -287,7 +297,7 @@ class Journal:
             await self._make(commits, commit, later)
         except StorageError:
             return  # the state is `Refused`: `settled` raises it
-        self._turn(SETTLED)
+        self._set_state(SETTLED)
 
     async def _send_noted(self, commit: ThreadCommit, later: Later, committed: Committed) -> None:
         for item in later:
@@ -303,19 +313,19 @@ class Journal:
         """Wait until the last commit is made, and find out what became of one that was lost.
 
         Raises:
-            StorageError: the store refused or failed; nothing is claimed.
+            StorageError: the commit was not made; its events were not sent.
         """
         while isinstance(state := self.state, UnderWay):
             await asyncio.wait([state.task])
             if self.state is state:
-                self._turn(SETTLED)  # only the sending of its events was cut short
+                self._set_state(SETTLED)  # only the sending of its events was cut short
         if isinstance(state, Lost) and self._commits is not None:
             unknown = CommitUnknown("the task that waited for it was cancelled")
             # A run that was cancelled has no time to wait: what the store does not take is held.
             committed = await self._after_error(
                 self._commits, state.commit, state.later, unknown, patience=0
             )
-            self._turn(SETTLED)
+            self._set_state(SETTLED)
             self.length = committed.length
             await self._send_noted(state.commit, state.later, committed)
         elif isinstance(state, Refused):
@@ -330,11 +340,13 @@ class Journal:
         *,
         patience: float | None = None,
     ) -> Committed:
-        """The store's answer in the end. If the answer was lost, the store is asked what became of
-        the commit; if the store is away and calls have ended, the commit is retried for a while.
+        """Try again after `error`, and return the store's answer.
+
+        If the answer was lost, the store is asked whether it made the commit. If the store is away
+        and the commit has the outcome of a call, the commit is retried for `patience` seconds.
 
         Raises:
-            StorageError: the commit was not made; the journal has failed.
+            StorageError: the commit was not made; the state is `Refused`.
         """
         lost, pause, began = 0, _FIRST_PAUSE, self._clock.monotonic()
         patience = PATIENCE if patience is None else patience
@@ -359,40 +371,45 @@ class Journal:
                         raise
                     error = next_error
         except asyncio.CancelledError:
-            self._turn(Lost(commit, later))
+            self._set_state(Lost(commit, later))
             raise
         self._durable = [*commit.events, *self._durable]
         failure = StorageError(error)
-        self._turn(Refused(commit, failure))
+        self._set_state(Refused(commit, failure))
         raise failure from error
 
     # -- after a failure ----------------------------------------------------------------------
 
     def forgive(self, failure: StorageError) -> ThreadCommit | None:
-        """Go on after a commit that cannot be written at all. Returns that commit, whose contents
-        are dropped, or `None` if another try could succeed."""
+        """Drop a refused commit that no store could write, so that the run can commit again.
+
+        Returns the dropped commit, or `None` if there is none or another try could succeed.
+        """
         state = self.state
         if not isinstance(state, Refused) or not isinstance(
             failure.cause, Serialization | InvalidRecord
         ):
             return None
-        self._turn(SETTLED)
+        self._set_state(SETTLED)
         self._durable.clear()
         self._later.clear()
         return state.commit
 
     async def stop(self) -> None:
-        """Stop waiting for the commit that is under way, if there is one; it can be held then."""
+        """Cancel the commit under way, if there is one; then it is lost, and can be held."""
         state = self.state
         if isinstance(state, UnderWay):
             state.task.cancel()
             await asyncio.wait([state.task])
             if self.state is state:
-                self._turn(SETTLED)  # only the sending of its events was cut short
+                self._set_state(SETTLED)  # only the sending of its events was cut short
 
     def hold(self) -> bool:
-        """Keep the commit that failed or was lost, and those that follow, in `unkept`, so that they
-        can be made later. Returns false if nothing is lost by forgetting it."""
+        """Put the commit that failed or was lost, and all that follow, into `unkept`.
+
+        Returns false if that is of no use: the commit has no outcome of a call, so the process that
+        takes the run over repeats the work, or the store will never take it.
+        """
         state = self.state
         if isinstance(state, Lost) and has_outcomes(state.commit.calls):
             pass
@@ -401,7 +418,7 @@ class Journal:
         else:
             return False
         self._later.clear()
-        self._turn(HELD)
+        self._set_state(HELD)
         self._hold(state.commit)
         return True
 
@@ -413,15 +430,15 @@ class Journal:
 
     @property
     def keeps_streams(self) -> bool:
-        """Whether pieces of an answer can be stored, and would outlive this process."""
+        """Whether a streamed answer can be stored where it outlives this process."""
         commits = self._commits
         return commits is not None and not commits.immediate and self.fence is not None
 
     async def keep_piece(self, piece: StreamLogEntry) -> bool:
-        """Store a piece of an answer while it is streamed; the next commit drops all pieces.
+        """Append to the thread's stream log; the next commit deletes the log.
 
-        Returns false if it could not be stored: a process that takes over then asks the model for
-        more of the answer again.
+        Returns false if the piece could not be stored: a process that takes over then requests more
+        of the answer again.
         """
         if self._commits is None or self.fence is None:
             return False
@@ -437,5 +454,5 @@ class Journal:
 
 
 def _is_worth_waiting(commit: ThreadCommit, error: object) -> bool:
-    """Whether a commit tells how calls ended, and the store may take it at another time."""
+    """Whether a commit has the outcome of a call, and the store may take it later."""
     return isinstance(error, StoreUnavailable | CommitUnknown) and has_outcomes(commit.calls)

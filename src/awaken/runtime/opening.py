@@ -1,4 +1,8 @@
-"""From what is known of a thread to a request a backend can carry out."""
+"""Preparing a run: an `Opening` becomes the request that its backend carries out.
+
+`local_run` makes the request for an agent in this process, `remote_run` for an agent on a remote
+backend. Both also make the `PreparedRun`, which the code that drives the run starts from.
+"""
 
 from __future__ import annotations
 
@@ -58,10 +62,12 @@ from awaken.state.runtime_keys import SPENDING
 
 
 class Opening(msgspec.Struct, kw_only=True, gc=False):
-    """A run that is being prepared: what the caller asked, and what was found in the store.
+    """A run that is being prepared: the caller's request, and what the store has of its thread.
 
-    `answers` are those to the questions of a run elsewhere. `unkept` receives the commits that the
-    store, which was away, has not taken when the run breaks off.
+    `choice` says which run this is: a new one, or one that goes on. `sent` holds the commands that
+    waited for it. `slot` is its place among the live runs of this process. `answers` are the
+    answers to the questions of a remote run. `unkept` receives the commits that the store did not
+    take before the run broke off.
     """
 
     request: RunRequest
@@ -92,44 +98,43 @@ class Opening(msgspec.Struct, kw_only=True, gc=False):
 
     @property
     def is_cut_short(self) -> bool:
-        """Whether the run was carried on by a process that is gone."""
+        """Whether the run goes on after its process died: its record still says that it runs."""
         previous = self.choice.previous
         return previous is not None and previous.status is RunStatus.RUNNING
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether the run is not to be carried on: one process after another died with it."""
+        """Whether the run is only to be ended: too many processes in a row died with it."""
         previous = self.choice.previous
         return self.choice.is_continuation and previous is not None and previous.is_abandoned
 
     @property
     def may_be_untold(self) -> bool:
-        """Whether the backend of a run elsewhere may not have heard what its last turn was about:
-        it was cut short, or had to wait for more to use up."""
+        """Whether a remote run's backend may not have received the last input: the run was cut
+        short, or waited for more budget."""
         return self.is_cut_short or (self.answers is not None and self.answers.is_about_budget)
 
     @property
     def is_unbegun(self) -> bool:
-        """Whether a run elsewhere was interrupted before anything of its work was saved."""
+        """Whether a remote run was interrupted before its backend saved any state."""
         state = self.choice.state
         known = state.extensions.keys() if state is not None else set()
         return self.may_be_untold and not known - {SPENDING.name}
 
     @property
     def untold(self) -> Collection[str]:
-        """The ids of messages a run elsewhere was to go on with when it was interrupted, if nothing
-        was saved since: whether its backend has taken them."""
+        """The ids of the messages that a remote run's backend may not have received."""
         previous = self.choice.previous if self.may_be_untold else None
         source = previous.input if previous is not None else None
         return source.trigger_message_ids if source is not None else ()
 
     @property
     def asks_for_more(self) -> bool:
-        """Whether there is more to do than to go on with a run."""
+        """Whether the request has new input, and does not only continue a run."""
         return self.request.continue_run_id is None and bool(self.fresh or self.request.messages)
 
     def open_inbox(self) -> InboxReceiver:
-        """The run's inbox. Its writing end is in the slot, unless the request brought the inbox."""
+        """The run's inbox: the request's own, or a new one whose writing end the slot gets."""
         sender = None
         receiver = self.request.run_inbox
         if receiver is None:
@@ -159,18 +164,18 @@ async def open_account(opening: Opening, accounts: Accounts, above: Account | No
 
 
 def _with_share(request: RunRequest, account: Account | None) -> RunRequest:
-    """The request, with the share of its parent's budget that stays a delegate's over restarts."""
+    """The request with the delegate's share of its parent's budget, so that its record keeps it."""
     above = account.parent if account is not None else None
     if account is None or above is None or above.budget.share == 1:
         return request
     return msgspec.structs.replace(request, budget=account.budget)
 
 
-# -- agents here ------------------------------------------------------------------------------
+# -- agents in this process -------------------------------------------------------------------
 
 
 async def local_run(opening: Opening, agent: ResolvedAgent) -> BackendRootRunRequest:
-    """The request for a run in this process: its state, its conversation, its controls.
+    """The request for a run in this process, with its restored state and its conversation.
 
     Raises:
         PhaseError: the stored state does not fit the agent's keys any more.
@@ -235,13 +240,13 @@ async def local_run(opening: Opening, agent: ResolvedAgent) -> BackendRootRunReq
     )
 
 
-# -- agents elsewhere -------------------------------------------------------------------------
+# -- agents on a remote backend ---------------------------------------------------------------
 
 
 async def remote_run(
     opening: Opening, agent: ResolvedBackendAgent
 ) -> tuple[BackendRootRunRequest, PreparedRun]:
-    """The request for a run elsewhere, with what its backend can use, and what is kept of it."""
+    """The request for a remote run, with what its backend supports, and the prepared run."""
     answers = await _take_answers(opening)
     context, choice, slot, sent = opening.context, opening.choice, opening.slot, opening.sent
     request, abilities = opening.request, agent.backend().capabilities()
@@ -304,7 +309,7 @@ async def remote_run(
 
 
 async def _take_answers(opening: Opening) -> Answers:
-    """What the run is answered; what its agent is to hear of it becomes a message."""
+    """The answers to a remote run's questions. Those for its agent become messages of the run."""
     sent = opening.sent
     answers = opening.answers = await answers_to(
         opening.store, opening.choice.previous, sent.decisions or opening.request.decisions
@@ -314,10 +319,10 @@ async def _take_answers(opening: Opening) -> Answers:
 
 
 async def _conversation(opening: Opening) -> tuple[Sequence[Message], int]:
-    """The log as it was read, and how much of its beginning is left out.
+    """The end of the thread's log, and how many messages before it are left out.
 
-    Nobody knows how much the other side has been told by a run that was interrupted: its backend
-    gets to see at least all that nobody has answered.
+    If a run was interrupted, its backend may have received none of the last input: the end then
+    reaches back at least to the last message that is not a user's.
     """
     log, skipped = opening.context.messages, opening.context.skipped
     while opening.may_be_untold and skipped and len(_unanswered(log)) == len(log):
@@ -328,7 +333,7 @@ async def _conversation(opening: Opening) -> tuple[Sequence[Message], int]:
 
 
 def _unanswered(log: Sequence[Message]) -> Sequence[Message]:
-    """What users have said since somebody answered last."""
+    """The user messages at the end of the log, which have no answer yet."""
     count = 0
     while count < len(log) and log[-count - 1].role is Role.USER:
         count += 1
@@ -336,7 +341,7 @@ def _unanswered(log: Sequence[Message]) -> Sequence[Message]:
 
 
 async def _known_state(opening: Opening, agent_id: str) -> PersistedState | None:
-    """The state of the run that goes on; for a new one, that of the agent's last run here."""
+    """The state of a run that goes on; for a new run, that of the agent's last run here."""
     choice = opening.choice
     if choice.state is not None and not opening.is_unbegun:
         return choice.state
@@ -355,6 +360,6 @@ async def _known_state(opening: Opening, agent_id: str) -> PersistedState | None
 
 
 def wants_whole_log(agent: ResolvedBackendAgent) -> bool:
-    """Whether the other side has to be told the conversation from its beginning."""
+    """Whether the agent's backend wants the conversation from its beginning."""
     abilities = agent.backend().capabilities()
     return abilities.transcript is BackendTranscriptCapability.FULL_TRANSCRIPT

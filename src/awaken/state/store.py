@@ -1,4 +1,8 @@
-"""The current state of a run: commits by revision, export and restore."""
+"""The state of a live run, in memory: commits by revision, export and restore as JSON.
+
+Nothing here writes to disk. The loop takes the values that changed (`take_unsaved`) and stores them
+with the run's next commit to its thread.
+"""
 
 from __future__ import annotations
 
@@ -184,7 +188,7 @@ class StateStore:
         return revision
 
     def check(self, batch: MutationBatch) -> None:
-        """Raise the error that committing and storing the batch would raise now; change nothing."""
+        """Raise the error that committing and encoding the batch would raise; change nothing."""
         with self._lock:
             changes, _ = self._apply(batch)
             for name, value in changes.items():

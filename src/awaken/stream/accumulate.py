@@ -118,7 +118,7 @@ class StreamAccumulator:
 
     @property
     def progress(self) -> int:
-        """A number that grows with every event."""
+        """A number that grows as text, reasoning and calls arrive; the idle timer compares it."""
         progress = self._past + len(self._text) + len(self._thinking)
         if self._usage is not None:
             progress += 1
@@ -161,7 +161,7 @@ class StreamAccumulator:
         take(self, event)
 
     def finish(self) -> StreamResult:
-        """The answer. Calls whose arguments do not parse are left out, and a field says so."""
+        """The answer. Calls whose arguments do not parse are left out; a field says if any are."""
         calls: list[ToolCall] = []
         for call in self._calls:
             arguments = call.arguments()
@@ -248,7 +248,7 @@ class StreamAccumulator:
         return [(call.id, call.name) for call in self._calls if call.name]
 
     def id_of(self, id: str) -> str:
-        """The id of the call that the model calls `id`: a new one if another call had it."""
+        """Our id of the call that the model names `id`: another one if an earlier call has that."""
         call = self._open.get(id)
         return id if call is None else call.id
 

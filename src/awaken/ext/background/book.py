@@ -1,9 +1,11 @@
-"""The book of background tasks: the one place where what is known of a task is brought together.
+"""The book of background tasks: finding the record of a task, and recording its begin and end.
 
-Up to four places know something of a task. Its handle exists while it runs in this process;
-`handles.ended` remembers for a while how it ended here; a journal, if there is one, keeps a record
-that outlives the process; and the state of its owner's thread has a copy for the model and for the
-next run. They are believed in that order. The begin and the end of a task are recorded here only.
+Up to four places have a record of a task, and the first one that has it is believed: the handle of
+a task that runs in this process; `handles.ended`, for a while after it ended here; a journal, if
+there is one, which outlives the process; and the state of its owner's thread, for the model and the
+next run. No other module records the begin and the end of a task.
+
+The owner of a task is a run: the one that started the task, or a later run of its thread.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ _replace = msgspec.structs.replace
 
 
 class TaskBook:
-    """The tasks of the threads that a manager looks after, as far as anything is known of them."""
+    """The tasks of the threads that a manager is responsible for, from all these places."""
 
     def __init__(self, manager: BackgroundTaskManager) -> None:
         self._manager = manager
@@ -159,11 +161,11 @@ class TaskBook:
                 handles.ended.drop(task.uid)
 
     async def catch_up(self, thread_id: str) -> None:
-        """Record the ends of tasks that are recorded as running and do not run here, and wait for
-        those that are ending now.
+        """Record the ends of tasks that are recorded as running and have ended elsewhere, and wait
+        for those that are ending here.
 
-        The owner may have heard of an end in another way, but it stops waiting only for what is on
-        record.
+        The owner may have been told of an end already, but it waits for a task until the state has
+        the end on record.
         """
         known = await self._ask_journal(thread_id, self.tasks_of(thread_id))
         for task in known.values():
@@ -215,7 +217,7 @@ class TaskBook:
     def _reconciled(
         self, thread_id: str, task: PersistedTaskMeta, known: Tasks
     ) -> PersistedTaskMeta:
-        """A persisted record as it is true now; `known` is what the journal has, by `uid`."""
+        """A persisted record, brought up to date; `known` is what the journal has, by `uid`."""
         handles = self._handles
         mine = task.owner_thread_id in ("", thread_id)
         if not task.uid or not mine:

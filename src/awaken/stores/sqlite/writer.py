@@ -1,4 +1,9 @@
-"""The one thread that writes: waiting jobs share a transaction, and each may fail alone."""
+"""The operating-system thread that does all writing to a database file.
+
+Jobs that wait share a transaction; a job that fails does not keep the others from being written
+(see `transactions`). Between jobs the thread checks whether other processes have written, as long
+as a task waits for a change.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +30,14 @@ _POLL_SECONDS = 0.07
 
 
 class Writer:
-    """Owns the writing connection, and notices what other processes write."""
+    """Starts the thread, which owns the writing connection, and hands it jobs.
+
+    Args:
+        presence: checks that the file is still the one at its path.
+        watch: the tasks that wait for changes, and are woken by them.
+        open: opens the connection; called on the thread.
+        finish: called on the thread after the last job, before the connection is closed.
+    """
 
     def __init__(
         self,
@@ -71,7 +83,8 @@ class Writer:
             self._queue.put(job)
 
     def check(self) -> None:
-        """
+        """Return if jobs can be queued.
+
         Raises:
             StoreUnavailable: the store was closed, or the file could not be opened.
         """
@@ -89,7 +102,7 @@ class Writer:
             raise StoreUnavailable(str(self._over)) from self._over
 
     def nudge(self) -> None:
-        """Check for changes by other processes now, and again as long as a task waits.
+        """Have the thread check for changes by other processes now; it goes on while a task waits.
 
         Raises:
             StoreUnavailable: the store was closed, or the file could not be opened.
@@ -99,7 +112,7 @@ class Writer:
             self._queue.put(None)
 
     def note(self, error: Exception) -> None:
-        """Take note of an error that a reader met."""
+        """Report an error of a reader: if it shows damage, nothing more is written to the file."""
         self._transactions.note(error)
 
     def abandon(self) -> None:

@@ -253,7 +253,7 @@ def new_phase_runtime(env: ExecutionEnv) -> PhaseRuntime:
 
 
 async def read_start(request: BackendRootRunRequest, services: RunServices) -> PreparedRun:
-    """What a run begins with whose caller has not prepared it; reads the request's store."""
+    """The prepared run for a caller that has not made one; reads the request's store."""
     store, identity, control = request.checkpoint_store, request.run_identity, request.control
     thread = ThreadContextSnapshot()
     context = await store.load_context(identity.thread_id, tail=0) if store is not None else None

@@ -139,7 +139,7 @@ class Room:
         self.console.print("you › ", style="bold", end="")
         line = await self._line_or_news(conversation)
         if line is not None and not is_tty():
-            self.console.print(terminal_line(line))  # nobody has typed it here, so nobody sees it
+            self.console.print(terminal_line(line))  # piped input was not shown yet
         return line
 
     async def _line_or_news(self, conversation: Conversation) -> str | None:

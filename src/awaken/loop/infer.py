@@ -66,7 +66,7 @@ async def ask_model(run: LiveRun) -> Answer:
     Raises:
         InferenceFailed: an override names no model.
         HookFailed: a transform raised.
-        StorageError: nobody knows what is left of the budget.
+        StorageError: the rest of the budget could not be read.
     """
     request = build_request(run)
     started = run.clock.monotonic()
@@ -108,7 +108,7 @@ async def ask_model(run: LiveRun) -> Answer:
 async def _within(
     run: LiveRun, window: Context, request: InferenceRequest, answer: Answer
 ) -> tuple[InferenceRequest, Answer]:
-    """What was asked and answered in the end: one more try with less, if it was too much."""
+    """The final request and answer: if the request was too large, a smaller one is tried once."""
     if answer.failure is not None and not answer.result.content:
         shorter = window.harder(request, answer.failure.__cause__)
         if shorter is not request:
@@ -120,7 +120,7 @@ async def _within(
 
 
 async def _can_afford(run: LiveRun, more: Sequence[Message]) -> bool:
-    """Set aside what one more piece of an answer may take; false if there is not so much left."""
+    """Reserve budget for one more part of an answer. Returns false if too little is left."""
     try:
         await set_aside(run, *more, goes_on=True)
     except BudgetExhausted:
@@ -216,7 +216,7 @@ async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
         with run.until_cancelled:
             await drive_of(run.agent.llm_executor)(request, heard)
     except StorageError:
-        raise  # nobody knows what is left of the budget
+        raise  # the rest of the budget could not be read
     except BaseException as error:
         if is_ours(error):
             raise
@@ -261,13 +261,13 @@ def _broken_off(heard: AnswerListener, error: BaseException) -> Answer:
 
 
 def _question(run: LiveRun, request: InferenceRequest) -> str:
-    """What tells a question from others of the run: whom, and after which message."""
+    """Identifies a request within its run, by its model and its last message."""
     said = run.transcript.view()
     return f"{request.upstream_model} {said[-1].id if said else None}"
 
 
 def _to_go_on(run: LiveRun, cut: StreamResult) -> list[Message]:
-    """The piece that came, under the id that was announced for it, and a word to go on."""
+    """The part that arrived, under the id that was announced for it, and a request to go on."""
     said = [Message.internal_user(CONTINUE, id=run.ids.new())]
     if cut.content:
         piece = Message(
@@ -278,7 +278,7 @@ def _to_go_on(run: LiveRun, cut: StreamResult) -> list[Message]:
 
 
 async def _announce(run: LiveRun, message_id: str) -> None:
-    """Tell which message the next piece of the step's answer will be."""
+    """Announce the id of the message that the next part of the step's answer will be."""
     run.message_id = message_id
     event = run.journal.begin(StepStart(message_id=message_id))
     if run.journal.live:

@@ -1,4 +1,4 @@
-"""What a run with a budget does before and after it asks the model."""
+"""A live run's budget: reserving before a model call, counting after it, asking for more."""
 
 from __future__ import annotations
 
@@ -37,13 +37,16 @@ log = logging.getLogger("awaken.loop")
 
 
 async def set_aside(run: LiveRun, *more: Message, goes_on: bool = False) -> None:
-    """Reserve what the next inference, which will be told so much more, may take, if the run has a
-    budget. One that goes on with an answer belongs to the step that began it.
+    """Reserve budget for the next inference, if the run has a budget.
+
+    Args:
+        more: messages that the request has besides the conversation.
+        goes_on: whether it continues an answer, and so belongs to the step that began the answer.
 
     Raises:
         BudgetExhausted: there is not enough left.
-        Cancelled: somebody cancelled the run.
-        StorageError: nobody knows what other processes have used up.
+        Cancelled: the run was cancelled.
+        StorageError: the spending of other processes could not be read.
     """
     if run.reservation is not None:
         asked = run.overrides.max_tokens if run.overrides is not None else None
@@ -60,7 +63,7 @@ async def set_aside(run: LiveRun, *more: Message, goes_on: bool = False) -> None
 
 
 def at_most(run: LiveRun, request: InferenceRequest) -> InferenceRequest:
-    """The same request, for an answer no longer than what was set aside for it."""
+    """The request, with its answer limited to what was reserved for it."""
     most = run.reservation.max_output if run.reservation is not None else None
     if most is None:
         return request
@@ -73,7 +76,7 @@ def at_most(run: LiveRun, request: InferenceRequest) -> InferenceRequest:
 
 
 def count(run: LiveRun, heard: StreamAccumulator, model_id: str | None) -> None:
-    """Count what an answer took, as far as it was heard, if the run has a budget."""
+    """Count the cost of an answer, as far as it has arrived, if the run has a budget."""
     if run.reservation is not None:
         answer = heard.this_stream()
         said = Message(role=Role.ASSISTANT, content=answer.content)
@@ -83,7 +86,7 @@ def count(run: LiveRun, heard: StreamAccumulator, model_id: str | None) -> None:
 
 
 def add_costs(run: LiveRun, usage: TokenUsage, price: Price | None) -> float | None:
-    """Add to what the run took; what an answer cost, if the price is known."""
+    """Add an answer's usage to that of the run. Returns its cost, or `None` if that is unknown."""
     run.input_tokens += usage.prompt_tokens or 0
     run.output_tokens += usage.completion_tokens or 0
     if not (
@@ -105,13 +108,13 @@ def add_costs(run: LiveRun, usage: TokenUsage, price: Price | None) -> float | N
 
 
 def price_of(run: LiveRun, model_id: str | None) -> Price | None:
-    """What the model that answered costs: the agent's own, unless one of its pool is named."""
+    """The price of the model that answered: one of the agent's pool, or the agent's own."""
     prices = run.agent.prices
     return prices.get(model_id) if model_id is not None else run.agent.price
 
 
 def note(run: LiveRun, used: Amount) -> None:
-    """Keep what was used up with the run."""
+    """Add an amount to the run's stored spending."""
     if used != Amount():
         run.state.update(SPENDING, Spending(spent=used))
 
@@ -123,7 +126,7 @@ def count_time(run: LiveRun) -> None:
 
 
 def take_all(run: LiveRun) -> None:
-    """Count what runs beneath have used up that nobody will tell of: the run is over."""
+    """Add the spending of all runs beneath to the run's own: the run is over."""
     if run.budget is not None:
         rest = run.budget.merge_all_runs(run.identity.run_id)
         if rest != Spending():
@@ -131,9 +134,10 @@ def take_all(run: LiveRun) -> None:
 
 
 def check_price(run: LiveRun) -> None:
-    """
+    """Return if the price of the agent's model is known, or not needed.
+
     Raises:
-        ModelPriceUnknown: money is counted, and nobody knows what the agent's model costs.
+        ModelPriceUnknown: money is limited, and the model has no price.
     """
     agent = run.agent
     if run.budget is not None and run.budget.counts_money and agent.price is None:
@@ -142,7 +146,7 @@ def check_price(run: LiveRun) -> None:
 
 @contextmanager
 def not_counted(run: LiveRun) -> Iterator[None]:
-    """Let time pass that a run waits for somebody, and does not use up."""
+    """While the block runs, the run waits for an approver: the time is not counted as spent."""
     if run.budget is None or run.reservation is None:
         yield
         return
@@ -158,12 +162,12 @@ def not_counted(run: LiveRun) -> Iterator[None]:
 
 
 def stopped(error: BudgetExhausted) -> Stopped:
-    """How a run ends that may use up no more."""
+    """How a run ends that has spent its budget."""
     return Stopped(value=StoppedReason(code="budget", detail=str(error)))
 
 
 def ask_for_more(run: LiveRun, error: BudgetExhausted) -> None:
-    """Put a question of the run itself: may it use up more?"""
+    """Open a ticket of the run itself, which asks for more budget."""
     id = _new_id(run)
     asked = question_of(error)
     ticket = SuspendTicket(
@@ -183,7 +187,7 @@ def ask_for_more(run: LiveRun, error: BudgetExhausted) -> None:
 
 
 def _new_id(run: LiveRun) -> str:
-    """A name no other question of the run has: one that was answered cannot be put again."""
+    """An id that no other question of the run has: an answered question cannot be asked again."""
     states = run.state.read(TOOL_CALL_STATES)
     known, first = states.calls if states else {}, f"budget-{run.steps}"
     again = (f"{first}.{number}" for number in count_from(1))
@@ -191,7 +195,7 @@ def _new_id(run: LiveRun) -> str:
 
 
 def take_answer(run: LiveRun, call: ToolCallState) -> None:
-    """Go on with more, or end, as somebody decided."""
+    """Go on with more budget, or end the run, as the approver decided."""
     decision = call.resume_input
     assert decision is not None, "only decided questions are taken up"
     yes = decision.action is ResumeAction.RESUME
@@ -218,7 +222,7 @@ def take_answer(run: LiveRun, call: ToolCallState) -> None:
 
 
 def _have_it_go_on(run: LiveRun) -> None:
-    """Tell the model to go on, if it was in the middle of an answer when nothing was left."""
+    """Tell the model to go on, if the budget ended in the middle of its answer."""
     said = run.transcript.view()
     last = said[-1] if said else None
     if last is not None and last.role is Role.ASSISTANT and not last.tool_calls:
@@ -226,8 +230,9 @@ def _have_it_go_on(run: LiveRun) -> None:
 
 
 def granted(account: Account, call: ToolCallState, decision: ToolCallResume) -> Amount:
-    """How much more: what the answer says, else what was set as limit once more, or what the next
-    call wants if that is not enough.
+    """How much an approver granted: the amount in the answer. A plain yes grants the limit once
+    more,
+    or what the next call needs if that is more.
 
     An answer that makes no sense grants nothing, and the run asks again.
     """

@@ -85,7 +85,7 @@ async def step(run: LiveRun) -> Outcome | TerminationReason:
 
 
 async def _affords(run: LiveRun) -> Outcome | TerminationReason | None:
-    """Set aside what the turn may take; what it leads to that there is not so much left."""
+    """Reserve the step's budget. Returns how the run goes on if the budget is too small."""
     try:
         await set_aside(run)
     except BudgetExhausted as error:
@@ -94,7 +94,7 @@ async def _affords(run: LiveRun) -> Outcome | TerminationReason | None:
 
 
 def _short(run: LiveRun, error: BudgetExhausted) -> Outcome | TerminationReason:
-    """Ask for more, or end."""
+    """Ask an approver for more budget, or end the run, as the budget says."""
     if not error.asks:
         return stopped(error)
     ask_for_more(run, error)
@@ -102,7 +102,7 @@ def _short(run: LiveRun, error: BudgetExhausted) -> Outcome | TerminationReason:
 
 
 async def _before_the_model(run: LiveRun) -> TerminationReason | None:
-    """Run the phases before the model is asked; how the run ends, if one of them says so."""
+    """Run the phases before the model call. Returns how the run ends, if one of them ends it."""
     for phase in (_STEP_START, _BEFORE_INFERENCE):
         if run.is_busy(phase):
             await run.phase(phase)
@@ -210,7 +210,7 @@ def _say(run: LiveRun, answer: Answer, *, calls: bool, at_ms: int | None = None)
 
 
 def _say_before(run: LiveRun, said: Sequence[Message], *, goes_on: bool) -> None:
-    """Log the earlier pieces of an answer; the last word to go on only if it did."""
+    """Log the earlier parts of an answer; the last request to go on only if it was sent."""
     run.transcript.extend(said if goes_on else said[:-1])
     run.cut_off = "".join(m.last_text() for m in said if m.role is _ASSISTANT)
 

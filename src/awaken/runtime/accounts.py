@@ -1,4 +1,4 @@
-"""The accounts of run trees: made from what is on record, and shared by all that is alive."""
+"""The accounts of run trees: made from stored records, and shared by the live runs of a tree."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _UNDER_WAY = (CallPhase.INTENT, CallPhase.SUSPENDED)
 class Accounts:
     """Opens the accounts of runs.
 
-    An agent in the background goes on while its owner waits, and is there when that one is taken
-    up: both live off one account, for as long as one of them holds it. In another process they live
-    off the same one by its book.
+    A background agent goes on while its owner waits, and may still run when the owner goes on. In
+    one process both use the same account, which exists as long as one of them holds it. Accounts of
+    a tree in several processes are kept equal by the tree's book.
     """
 
     def __init__(self, store: Store, clock: Clock) -> None:
@@ -37,7 +37,7 @@ class Accounts:
         self._books: WeakKeyDictionary[Account, TreeBook] = WeakKeyDictionary()
 
     def holds(self, run_id: str) -> bool:
-        """Whether somebody lives off an account of the run."""
+        """Whether this process has an account of the run that is in use."""
         return run_id in self._held
 
     async def open(
@@ -49,15 +49,16 @@ class Accounts:
         context: ThreadContext,
         starter: str | None = None,
     ) -> Account | None:
-        """What a run may use up, less what it, and what it is not done with, have on record;
-        nothing if nobody set a limit.
+        """The run's account, with the stored spending of the run and of its open delegates.
+
+        Returns `None` if no budget applies to the run.
 
         Args:
             own: the limits of the run itself.
             above: the account of the run it works for.
-            state: what the run is on record with; nothing for a new one, which gets its share of
-                what is above.
-            starter: the run, or task, that has started it.
+            state: the stored state of the run; `None` for a new run, which gets its share of the
+                budget of `above`.
+            starter: the run, or task, that started it.
         """
         account = self._held.get(run_id)
         in_task = starter is not None and run_id == child_id(starter)
@@ -83,8 +84,8 @@ class Accounts:
         return account
 
     async def _share(self, account: Account, is_spread: bool) -> None:
-        """Read what other processes say of a tree that may be theirs too; if it `is_spread`, or
-        they have said something, they are told of what is used up from now on."""
+        """Read the book of the account's tree. The tree publishes its spending there from now on if
+        it `is_spread` over processes, or if another process has begun the book."""
         root = account.root
         book = self._books.get(root)
         if book is None:
@@ -95,14 +96,14 @@ class Accounts:
             root.book = book
 
     async def spread(self, run_id: str | None) -> None:
-        """A run is about to start something that another process may carry on: from now on, who
-        carries on a part of its tree tells the others what is used up."""
+        """Have the run's tree publish its spending from now on: the run is about to start something
+        that another process may carry on."""
         account = self._held.get(run_id or "")
         if account is not None and account.root.book is None:
             await self._share(account, is_spread=True)
 
     async def of_run(self, run_id: str | None, resolver: ExecutionResolver) -> Account | None:
-        """The account of a run that is on record, whether or not somebody carries it on."""
+        """The account of a stored run, whether or not a process runs it."""
         record = await self._store.load_run(run_id) if run_id is not None else None
         if record is None:
             return None
@@ -126,19 +127,19 @@ def _budget_of(record: RunRecord, resolver: ExecutionResolver) -> Budget | None:
     try:
         budget: Budget | None = resolver.resolve_execution(record.agent_id).spec.budget
     except AwakenError:
-        return None  # whoever runs it will be told
+        return None  # the process that runs it gets the error
     return budget
 
 
-# -- what is not counted with the run yet -----------------------------------------------------
+# -- spending that the run's own record does not include yet ----------------------------------
 
 Counts = list[tuple[str, Spending]]
-"""Runs, and what they are on record with."""
+"""Run ids, and the stored spending of each."""
 
 
 async def spending_beneath(store: Store, context: ThreadContext) -> Counts:
-    """What runs beneath one are on record with that are no part of its own record, as seen from
-    it: delegates whose calls are not done. Agents in the background count for themselves."""
+    """The stored spending of a run's delegates whose calls have not ended, and of those beneath
+    them, as the run counts it. Background agents are left out: each is a part of its own."""
     found: Counts = []
     for call in context.calls:
         if call.phase in _UNDER_WAY:
@@ -147,12 +148,12 @@ async def spending_beneath(store: Store, context: ThreadContext) -> Counts:
 
 
 async def _of_delegate(store: Store, run_id: str) -> Counts:
-    """What a delegate, and those beneath it, are on record with, as seen from the run above it."""
+    """The stored spending of a delegate and of those beneath it, as the run above counts it."""
     context = await store.load_context(run_id, tail=0)
     if context is None:
         return []
     found, run = [(run_id, spending_in(context.run_state))], context.open_run
     if run is not None and run.status is not RunStatus.DONE:
-        # One that is over has taken all beneath it into its own record.
+        # The record of a run that has ended includes the spending of all beneath it.
         found += await spending_beneath(store, context)
     return [(id, known.as_parents()) for id, known in found]

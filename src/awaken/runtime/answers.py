@@ -1,6 +1,7 @@
-"""Answers to runs elsewhere: their questions are tickets here, and messages there.
+"""Answers to the questions of remote runs, which are tickets in our store.
 
-Whether such a run may use up more is decided here; its backend never hears of it.
+An answer for the remote agent is sent to it as a message. A question about the run's budget is
+decided here; the backend never hears of it.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ log = logging.getLogger("awaken.runtime")
 
 
 class Answers(msgspec.Struct, kw_only=True):
-    """What a run elsewhere that waits is answered.
+    """The answers to a remote run that waits.
 
-    `question` is the last one it has put, `told` what its agent is to hear, `verdict` what was
-    decided on its budget, and `others` are answers to what its backend alone knows. `closed` are
-    the questions nobody has to answer any more.
+    `question` is the last ticket the run has opened. `told` is the answer as a message to the
+    agent, `verdict` the decision about the run's budget, and `others` are decisions about questions
+    that only the backend knows. `closed` are the tickets that no longer need an answer.
     """
 
     question: Ticket | None = None
@@ -46,7 +47,7 @@ class Answers(msgspec.Struct, kw_only=True):
         return self.question is not None and self.question.reason == BUDGET_LIMIT
 
     def take(self, target: str, decision: ToolCallResume) -> None:
-        """Take an answer to one of the run's questions; only the last one is still put."""
+        """Take an answer to one of the run's tickets; only the last one still waits."""
         if self.question is None or target != self.question.key:
             log.warning("an answer to %s was refused: its run asks something else", target)
         elif self.is_about_budget:
@@ -58,7 +59,7 @@ class Answers(msgspec.Struct, kw_only=True):
 async def answers_to(
     store: Store, previous: RunRecord | None, decisions: Sequence[Decision]
 ) -> Answers:
-    """What a run is answered, from the tickets it has put."""
+    """The answers to a run, sorted by the tickets it has opened."""
     asked = await _questions(store, previous)
     known = {ticket.key for ticket in asked}
     answers = Answers(
@@ -77,7 +78,7 @@ async def answers_to(
 
 
 async def _questions(store: Store, previous: RunRecord | None) -> list[Ticket]:
-    """The questions of a run that waits, the last one at the end."""
+    """The tickets of a run that waits, the last one at the end."""
     found: list[Ticket] = []
     if previous is None or previous.status is not RunStatus.WAITING:
         return found
@@ -91,8 +92,8 @@ async def _questions(store: Store, previous: RunRecord | None) -> list[Ticket]:
 
 
 async def asks_itself(store: Store, request: RunRequest) -> bool:
-    """Whether nobody else puts the questions of a run elsewhere: the run it works for does so, a
-    task does not."""
+    """Whether a remote run opens tickets for its own questions. For a delegate its parent run does
+    that, unless the parent is a background task."""
     if request.parent_tool_call_id is None or request.parent_run_id is None:
         return True
     parent = await store.load_run(request.parent_run_id)
@@ -100,7 +101,7 @@ async def asks_itself(store: Store, request: RunRequest) -> bool:
 
 
 def grant(account: Account | None, run_id: str, answers: Answers) -> str | None:
-    """Let a run use up more, if somebody said so; returns why not, if somebody said no."""
+    """Grant a run more budget after an approver's yes. After a no, returns the reason."""
     question, verdict = answers.question, answers.verdict
     if question is None or verdict is None:
         return None

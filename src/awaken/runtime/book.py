@@ -1,4 +1,4 @@
-"""What processes that carry on parts of one run tree tell each other of its budget."""
+"""The book of a run tree, in the store: what its processes have spent and reserved."""
 
 from __future__ import annotations
 
@@ -19,15 +19,17 @@ from awaken.domain.value import Value
 from awaken.errors import VersionConflict
 
 LOOK_AGAIN = 0.2
-"""How often whoever finds too little looks whether another process has freed some, in seconds."""
+"""Seconds between two reads of the book by a run that waits for budget."""
 
 _OWNER = ProfileOwner()
 _NOTHING = Amount()
 
 
 class Entry(Value, frozen=True, kw_only=True):
-    """What a part of a tree has used up, as seen from itself, and has set aside; `runs` are the one
-    at its top and those above it."""
+    """What a part of a tree has spent, as the part counts it, and `aside`, what it has reserved.
+
+    `runs` are the ids of the run at the top of the part and of the runs above it.
+    """
 
     runs: tuple[str, ...]
     known: Spending = Spending()
@@ -35,10 +37,10 @@ class Entry(Value, frozen=True, kw_only=True):
 
 
 class TreeBook:
-    """One value in the store for the whole tree, replaced only by who has read it.
+    """A `Book` that is one profile entry for the whole tree, written by compare and swap.
 
-    Whoever sets something aside tells so first, and learns that way what the others have told. What
-    was used up is told before it is on record with its run.
+    A process publishes a reservation before it uses it, and so reads what other processes have
+    published. Spending is published before the run's record has it.
     """
 
     def __init__(
@@ -55,8 +57,8 @@ class TreeBook:
         self._writing = asyncio.Lock()
 
     async def open(self, *parts: Account, begin: bool) -> bool:
-        """Read what is told of a tree, some parts of which may be carried on here; whether there is
-        something, or this is to begin it."""
+        """Read the book, and publish these parts of the tree while they run here. Returns whether
+        there is a book; with `begin`, it is written if there is none."""
         for part in parts:
             self._parts[part.name] = part
         async with self._writing:
@@ -67,7 +69,7 @@ class TreeBook:
             return bool(self._version)
 
     async def agree(self, account: Account) -> bool:
-        """Tell the others what is set aside here, unless that is too much; see `Book`."""
+        """Publish what is reserved here, unless that is too much; see `Book.agree`."""
         async with self._writing:
             while True:
                 await self._know()
@@ -77,7 +79,7 @@ class TreeBook:
                     return True
 
     async def publish(self) -> None:
-        """Tell the others what was used up here."""
+        """Publish what was spent here."""
         async with self._writing:
             while True:
                 await self._know()
@@ -85,8 +87,8 @@ class TreeBook:
                     return
 
     async def refresh(self) -> None:
-        """Wait a little, and read what the others have told; what those had set aside who are gone
-        is free."""
+        """Wait a little, then read the book. The reservations of processes that are gone are
+        removed from it."""
         await self._clock.sleep(LOOK_AGAIN)
         async with self._writing:
             await self._read()
@@ -109,7 +111,7 @@ class TreeBook:
         found = await self._store.profiles.get(_OWNER, self._key)
         self._version = found.version if found is not None else 0
         if found is None:
-            # It goes with its root: whoever is left of the tree has nobody to tell.
+            # The book was deleted with its root run: the rest of the tree publishes nothing more.
             self._is_deleted = self._is_begun
             return
         self._is_begun = True
@@ -119,7 +121,7 @@ class TreeBook:
                 self._hear(name, told)
 
     def _hear(self, name: str, told: Entry) -> None:
-        """Pass on what is told of a part to its account, or the first above it that is here."""
+        """Count an entry in the account of its part, or in the first one above it that is here."""
         known = told.known
         for run_id in told.runs:
             account = self._accounts.get(run_id)
@@ -132,7 +134,7 @@ class TreeBook:
         return part is not None and part.is_here
 
     async def _is_gone(self, told: Entry) -> bool:
-        """Whether a part has something set aside, and nobody carries it on."""
+        """Whether a part has reserved something, and no process runs it."""
         if told.aside == _NOTHING or self._is_here(told):
             return False
         run = await self._store.load_run(told.runs[0])
@@ -144,7 +146,7 @@ class TreeBook:
     # -- writing ------------------------------------------------------------------------------
 
     def _now(self) -> dict[str, Entry]:
-        """What there is to tell: of the parts that are here, and what others have told."""
+        """The entries to publish: those of parts that run here, and the others as read."""
         entries = dict(self._entries)
         for part in list(self._parts.values()):
             if part.is_here:
@@ -154,7 +156,7 @@ class TreeBook:
         return entries
 
     async def _write(self, entries: dict[str, Entry]) -> bool:
-        """Replace what is told; false if somebody else has, since it was read."""
+        """Write the book. Returns false if another process has written it since it was read."""
         if self._is_deleted or (entries == self._entries and self._version):
             return True
         try:

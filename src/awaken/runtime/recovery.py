@@ -126,8 +126,8 @@ class Recovery:
         return bool(await self.resume(thread)) or thread in self._threads.values()
 
     async def _try(self, record: RunRecord) -> list[ResumedRun]:
-        """Resume a run or a background task, if it is this runtime's to carry on. Returns the run;
-        nothing for a task.
+        """Resume a run or a background task, if this runtime should. Returns the resumed run in a
+        list; the list is empty for a task, and if nothing was resumed.
 
         An error is noted and logged, so that one unreadable record does not hold up the others.
         """
@@ -315,7 +315,7 @@ class Recovery:
         return ResumedRun(record, task)
 
     def _hold(self, record: RunRecord, task: asyncio.Task[Any]) -> None:
-        """Know until `task` has ended that it carries on the run, or the task, of a record."""
+        """Remember, until `task` has ended, that it carries on the run or background task."""
         self._threads[record.run_id] = record.thread_id
 
         def ended(task: asyncio.Task[Any]) -> None:

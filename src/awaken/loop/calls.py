@@ -73,7 +73,7 @@ async def carry_out(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> None:
     that start at once.
 
     Raises:
-        Cancelled: somebody cancelled the run; open calls were answered so.
+        Cancelled: the run was cancelled; open calls were answered so.
         StateError: a hook or gate failed; open calls were answered as interrupted.
     """
     try:
@@ -91,7 +91,7 @@ async def carry_out(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> None:
 
 
 async def gate_and_execute(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> None:
-    """Carry out calls, some of which may be open afterwards; the same errors."""
+    """Carry out calls, some of which may be open afterwards. Raises the errors of `carry_out`."""
     if run.agent.env.gates and indexes:
         await persist_checkpoint(run)
         indexes = await _allowed(run, turn, indexes)
@@ -130,8 +130,9 @@ async def _allowed(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> list[int
 async def gate(
     run: LiveRun, turn: Turn, index: int, gates: Sequence[HookEntry]
 ) -> tuple[ToolInterceptPayload | None, Sequence[HookEntry]]:
-    """What gates say of a call, one after another, and which of them object; the strongest word
-    counts.
+    """The decision of the gates about a call, and the gates that object to it.
+
+    The gates are called one after another; of their decisions the strongest counts.
 
     Raises:
         HookFailed: a gate raised.
@@ -164,9 +165,10 @@ async def gate(
 
 
 def _was_answered(verdict: ToolInterceptPayload | None, resumed: ToolCallState | None) -> bool:
-    """Whether a gate only asks again what was just answered; another ticket is another question.
+    """Whether a gate only repeats the question that was just answered; another ticket is a new one.
 
-    Of a call that asks for somebody else, it was asked before that one began.
+    If the call passed on a delegate's question, the gate's own was answered before the delegate
+    began.
     """
     if resumed is None or not isinstance(verdict, Suspend):
         return False
@@ -178,7 +180,7 @@ def _was_answered(verdict: ToolInterceptPayload | None, resumed: ToolCallState |
 
 
 async def intercept(run: LiveRun, turn: Turn, index: int, verdict: ToolInterceptPayload) -> None:
-    """Do as a gate says."""
+    """Carry out the decision of a gate: end the call, suspend it, or block the run."""
     call = turn.calls[index]
     match verdict:
         case Block(reason=reason):
@@ -204,8 +206,8 @@ async def intercept(run: LiveRun, turn: Turn, index: int, verdict: ToolIntercept
 def must_wait(tool: Tool | None) -> bool:
     """Whether a call may start only after its intent is durable.
 
-    Without it a crash takes the model's answer along, and the next answer's calls have other
-    idempotency keys: only what changes nothing may be begun under a key that is lost so.
+    If a crash loses the model's answer, the calls of the next answer have other idempotency keys.
+    So only a call that changes nothing may start before its key is durable.
     """
     if tool is None:
         return False
@@ -214,8 +216,8 @@ def must_wait(tool: Tool | None) -> bool:
 
 
 def groups(run: LiveRun, turn: Turn, indexes: Iterable[int]) -> list[list[int]]:
-    """Which calls run side by side: a sequential tool's runs alone, and resumed ones not with
-    others."""
+    """The calls in groups that run in parallel: a call of a sequential tool is alone, and resumed
+    calls are apart from others."""
     together: list[list[int]] = []
     joins: bool | None = None
     for index in indexes:
@@ -285,7 +287,7 @@ async def _intend(run: LiveRun, turn: Turn, batch: Sequence[int]) -> None:
 
 
 def _will_act(tool: Tool | None, call: ToolCall, resumed: ToolCallState | None) -> bool:
-    """Whether the tool itself will be run, and not only asked for somebody's approval."""
+    """Whether the tool will do its work, and not only ask for approval."""
     if resumed is None:
         return not only_asks(tool, call.arguments, None)
     if resumed.resume_mode is _TAKES_DECISION:
@@ -305,11 +307,11 @@ async def _may_start(run: LiveRun, tool_name: str) -> bool:
 
 
 async def _run_alone(run: LiveRun, turn: Turn, index: int) -> None:
-    """Run one call; what it did counts even if the run was cancelled meanwhile.
+    """Run one call; its outcome is recorded even if the run was cancelled meanwhile.
 
     Raises:
-        Cancelled: somebody cancelled the run before the call ended.
-        RunLeft: the call is carried on elsewhere.
+        Cancelled: the run was cancelled before the call ended.
+        RunLeft: another process continues the call.
     """
     await _intend(run, turn, (index,))
     output: ToolOutput | None = None
@@ -327,11 +329,12 @@ async def _run_alone(run: LiveRun, turn: Turn, index: int) -> None:
 
 
 async def _run_together(run: LiveRun, turn: Turn, batch: Sequence[int]) -> None:
-    """Run calls side by side on one snapshot; each outcome is kept as soon as it is there.
+    """Run calls in parallel on one snapshot; each outcome is recorded as soon as the call ends.
 
     Raises:
-        Cancelled: somebody cancelled the run; the calls that had ended were kept.
-        RunLeft: some of the calls are carried on elsewhere; the others were kept.
+        Cancelled: the run was cancelled; the outcomes of calls that had ended were recorded.
+        RunLeft: another process continues some of the calls; the outcomes of the others were
+            recorded.
     """
     await _intend(run, turn, batch)
     snapshot = run.state.snapshot()
@@ -364,7 +367,7 @@ async def _run_together(run: LiveRun, turn: Turn, batch: Sequence[int]) -> None:
                     await some_ended.wait()
                 await keep()
         except Exception as error:
-            # Kept here: the group would wrap it, and whoever catches it wants to see its kind.
+            # Kept here: the group would wrap it, and the caller catches it by its class.
             failure = None if isinstance(error, Cancelled) else error
             for task in tasks:
                 task.cancel()
@@ -379,10 +382,10 @@ async def _run_together(run: LiveRun, turn: Turn, batch: Sequence[int]) -> None:
 
 
 async def _leave_some(run: LiveRun, turn: Turn) -> None:
-    """Keep what has ended, if calls beside it are carried on elsewhere.
+    """Commit the calls that have ended, if another process continues some of the others.
 
     Raises:
-        RunLeft: some are.
+        RunLeft: it does.
     """
     if turn.left:
         await persist_checkpoint(run, release=True)
@@ -416,7 +419,7 @@ async def invoke(run: LiveRun, turn: Turn, index: int, snapshot: Snapshot) -> To
 
 
 def tool_context(run: LiveRun, turn: Turn, index: int, snapshot: Snapshot) -> ToolCallContext:
-    """What a tool may see of its call and the run around it."""
+    """The context that a tool gets of its call and its run."""
     call, resumed = turn.calls[index], turn.resumed.get(index)
     # Most of it is the same for every call of a turn: a copy is made quicker than a new one.
     ctx = _replace(

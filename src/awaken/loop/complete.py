@@ -61,10 +61,10 @@ _LOGGED: Any = object()
 
 
 class Turn:
-    """An assistant message's calls, and how far each of them is.
+    """The tool calls of one assistant message, and how far each of them is.
 
-    One that is taken up after a crash is `late`: its results go beside their calls, wherever the
-    log has come to meanwhile.
+    After a crash they are `late`: the log may have grown since, and readers put their results
+    beside the calls.
     """
 
     __slots__ = (
@@ -153,7 +153,7 @@ class Turn:
 
 
 def tool_fields(run: LiveRun, turn: Turn, index: int) -> dict[str, Any]:
-    """What hooks and gates are told of a call."""
+    """The fields of a `PhaseContext` that describe a call to hooks and gates."""
     call, resumed = turn.calls[index], turn.resumed.get(index)
     tool = run.agent.tools.get(call.name)
     return {
@@ -170,7 +170,7 @@ def tool_fields(run: LiveRun, turn: Turn, index: int) -> dict[str, Any]:
 async def complete(
     run: LiveRun, turn: Turn, index: int, output: ToolOutput, *, hooks: bool = True
 ) -> None:
-    """End a call: its state, its tool's changes and the hooks' in one go, then log and ledger."""
+    """End a call: its state with the changes of its tool and hooks at once, then log and ledger."""
     call = turn.calls[index]
     if output.command:
         output = _checked(run, turn, index, output)
@@ -208,7 +208,7 @@ async def complete(
 
 
 def _checked(run: LiveRun, turn: Turn, index: int, output: ToolOutput) -> ToolOutput:
-    """The output as it can be taken: a refused state change is told to the model."""
+    """The output; if the state refuses its changes, a result that tells the model so."""
     assert output.command is not None, "only changes are checked"
     call = turn.calls[index]
     exclusive = [
@@ -256,7 +256,7 @@ def _put(run: LiveRun, turn: Turn, index: int, result: ToolResult) -> PutCall:
 
 
 def ask(run: LiveRun, state: ToolCallState, ticket: SuspendTicket) -> ToolCallState:
-    """The state of a call that waits, and the ticket others see of it."""
+    """The state of a call that now waits; its ticket goes with the next commit."""
     states = run.state.read(TOOL_CALL_STATES)
     before = states.calls.get(state.call_id) if states else None
     asked = before.asked if before is not None and before.key == state.key else 0
@@ -280,7 +280,7 @@ def ask(run: LiveRun, state: ToolCallState, ticket: SuspendTicket) -> ToolCallSt
 
 
 def digest_of(state: ToolCallState, identity: RunIdentity) -> str:
-    """What an answer to the call's question is bound to."""
+    """The digest of the call's question, which binds an answer to it."""
     # Others may want the same thing twice: each time is another question of the one call.
     asks = identity.run_id if state.asker is None else state.question_key
     return call_digest(asks, *state.asks_about)
@@ -365,7 +365,7 @@ def _record(
 
 
 def _resumed(turn: Turn, index: int, result: ToolResult, *, is_cancelled: bool) -> ToolCallResumed:
-    """What is told of a call that waited, and has ended."""
+    """The event of a suspended call that has ended."""
     decision = turn.resumed[index].resume_input
     reason = decision.reason if decision is not None else None
     if is_cancelled:
@@ -387,13 +387,13 @@ def _resumed(turn: Turn, index: int, result: ToolResult, *, is_cancelled: bool) 
 
 
 def _phase(result: ToolResult, stopped: bool | None) -> CallPhase:
-    """What the ledger says of a call whose outcome is unknown, or that was cancelled."""
+    """The ledger's phase for a call whose outcome is unknown, or that was cancelled."""
     unknown = OUTCOME_UNKNOWN in result.metadata or not stopped
     return _UNKNOWN if unknown else CallPhase.CANCELLED
 
 
 async def interrupt(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> None:
-    """Close calls that will not run, or not to their end; no hook sees them."""
+    """End calls that will not run, or not to their end; no hook sees them."""
     done: dict[int, str | None] = {}
     try:
         for index in indexes:
@@ -419,7 +419,7 @@ def _interrupt_one(run: LiveRun, turn: Turn, index: int, done: str | None) -> No
 
 
 def may_delegate(run: LiveRun, tool_name: str) -> bool:
-    """Whether calls of the tool may have other agents at work: it says so, or is not here."""
+    """Whether calls of the tool may run other agents: it declares so, or is not known here."""
     tool = run.agent.tools.get(tool_name)
     return tool is None or getattr(tool, "runs_agent", False) is True
 
@@ -427,13 +427,13 @@ def may_delegate(run: LiveRun, tool_name: str) -> bool:
 def close_call(
     run: LiveRun, turn: Turn, index: int, result: ToolResult, *, stopped: bool | None = None
 ) -> None:
-    """End a call that no tool and no hook has to do with any more."""
+    """End a call without its tool and without hooks."""
     run.state.update(TOOL_CALL_STATES, _put(run, turn, index, result))
     _record(run, turn, index, result, stopped=stopped)
 
 
 def is_stoppable(run: LiveRun, tool_name: str) -> bool:
-    """Whether a call of the tool that is cancelled does not go on."""
+    """Whether cancelling a call of the tool ends its work."""
     tool = run.agent.tools.get(tool_name)
     return tool is None or traits_of(tool).stoppable
 
@@ -444,13 +444,13 @@ def must_run_once(run: LiveRun, tool_name: str) -> bool:
 
 
 def confirmed(tool_name: str) -> ToolResult:
-    """What the model is told of a call that took effect, and whose result nobody kept."""
+    """The result for the model of a call that took effect, and whose own result was lost."""
     text = f"'{tool_name}' took effect; what it returned was lost when the process ended"
     return ToolResult.success_with_message(tool_name, None, text)
 
 
 def unknown_outcome(tool_name: str, why: str) -> ToolResult:
-    """What the model is told of a call nobody knows the outcome of."""
+    """The result for the model of a call with an unknown outcome."""
     result = ToolResult.error(
         tool_name,
         f"{why}; it is unknown whether '{tool_name}' took effect. Do not assume either: find out, "

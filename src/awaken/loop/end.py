@@ -79,7 +79,7 @@ async def _close_lifecycle(run: LiveRun, end: TerminationReason) -> None:
 
 
 def _close_inbox(run: LiveRun) -> None:
-    """Nobody may write to a run that is over; what came until now stays in the log."""
+    """Close the inbox of a run that is over; messages that arrived until now enter the log."""
     inbox = run.inbox
     if inbox is None:
         return
@@ -146,8 +146,8 @@ async def break_off(
 
 
 async def tear_down(run: LiveRun) -> None:
-    """Break a run off that has no more time, unless another process is to go on with it. How its
-    calls ended is not forgotten in either case."""
+    """Break off a run that has no time left, unless another process will continue it. In both cases
+    the outcomes of its calls are kept."""
     try:
         if not run.is_left():
             await break_off(run, CANCELLED)
@@ -157,7 +157,7 @@ async def tear_down(run: LiveRun) -> None:
 
 
 async def _attempt(work: Awaitable[None], what: str) -> None:
-    """Do what belongs to the end of a run that breaks off; a further failure is only logged."""
+    """Do a part of the work of breaking off; a failure in it is only logged."""
     try:
         await work
     except BaseException as error:
@@ -167,7 +167,7 @@ async def _attempt(work: Awaitable[None], what: str) -> None:
 
 
 def _make_up_for(run: LiveRun, refused: ThreadCommit) -> None:
-    """Say what can be said of a commit that cannot be written: which calls and steps it ended."""
+    """Record that the calls and the step of a dropped commit ended, the calls as unknown."""
     ended = {entry.key: entry for entry in refused.calls}.values()
     for entry in ended:
         if entry.phase not in (CallPhase.INTENT, CallPhase.SUSPENDED):
@@ -190,7 +190,7 @@ def _make_up_for(run: LiveRun, refused: ThreadCommit) -> None:
 
 
 async def _hold_what_is_known(run: LiveRun) -> None:
-    """Keep in memory how calls ended that the store, which is away, could not be told."""
+    """Hold in memory the outcomes of calls that the store, which is away, has not taken."""
     if not run.journal.hold():
         return
     log.error(
@@ -204,7 +204,7 @@ async def _hold_what_is_known(run: LiveRun) -> None:
 
 
 async def _tell_lost(run: LiveRun, failure: StorageError) -> None:
-    """Nothing durable can be said any more: listeners are told, recovery closes the record."""
+    """Tell listeners of the failure: nothing can be stored any more. Recovery closes the record."""
     if run.in_step or run.journal.has_noted(StepEnd):
         await run.journal.tell(StepEnd())
     await run.journal.tell(Error(message=str(failure), code="storage"))

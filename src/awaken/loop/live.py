@@ -32,7 +32,7 @@ log = logging.getLogger("awaken.loop")
 
 
 def taken_before(record: RunRecord | None) -> dict[str, Any]:
-    """What a run took before, besides tokens in and out, by the fields of its record."""
+    """The usage of a run so far, besides input and output tokens, by field of its record."""
     if record is None:
         return {}
     names = ("cache_read_tokens", "cache_creation_tokens", "thinking_tokens", "cost")
@@ -55,7 +55,7 @@ def _taken_up(record: RunRecord | None, agent: ResolvedAgent) -> RunRecord | Non
 
 
 class LiveRun:
-    """One run. Functions of the loop take it first; nobody else holds it."""
+    """One run: the first argument of the loop's functions; no other code holds it."""
 
     __slots__ = (
         "_around",
@@ -173,13 +173,13 @@ class LiveRun:
         self.use(agent)
 
     def begin(self, task: asyncio.Task[Any] | None) -> None:
-        """Know the task the run is; what it waits for in `until_cancelled` ends with its token."""
+        """Set the task that drives the run; the token ends its waits in `until_cancelled`."""
         self.task = task
         self.until_cancelled = interruptible(self.token, task)
 
     @property
     def response(self) -> str:
-        """What the run said last; of an answer with a shape, the object alone."""
+        """The text of the run's last answer; of a structured output, the JSON object alone."""
         last = self.transcript.last
         if last is None:
             return ""
@@ -190,7 +190,7 @@ class LiveRun:
         return self.cut_off + text if self.cut_off and not _is_object(text) else text
 
     def use(self, agent: ResolvedAgent) -> None:
-        """Take an agent, with the tools of this run's client beside its own.
+        """Make an agent the active one, with the tools of this run's client beside its own.
 
         Raises:
             ToolIdConflict: the client brings a tool the agent has.
@@ -203,7 +203,7 @@ class LiveRun:
         self.profile = agent.env.profile_access(self.services.profiles)
 
     def around_calls(self) -> ToolCallContext:
-        """What all calls may see of the run; to be copied, and filled in for one."""
+        """The context that all calls share; a copy is filled in for each call."""
         known, journal = self._around, self.journal
         if (
             known is not None
@@ -229,18 +229,18 @@ class LiveRun:
         return self._around
 
     def enter_step(self, message_id: str | None = None) -> None:
-        """Begin a step, or go on with one: its message has an id, its messages one producer."""
+        """Begin a step, or continue one: set its message id and the metadata of its messages."""
         self.message_id = self.ids.new() if message_id is None else message_id
         self.cut_off = ""
         self.in_step = True
         self.metadata = MessageMetadata(run_id=self.identity.run_id, step_index=self.steps)
 
     def has_news(self) -> bool:
-        """Whether something happened that no commit has kept yet."""
+        """Whether something happened that no commit has stored yet."""
         return self.transcript.has_pending or self.journal.has_pending
 
     def is_left(self) -> bool:
-        """Whether somebody else is to carry the run on."""
+        """Whether the run is to be left to another process."""
         leave = self.controls.leave
         return leave is not None and leave.is_cancelled()
 
@@ -248,9 +248,10 @@ class LiveRun:
         return self.token is not None and self.token.is_cancelled()
 
     def check_token(self) -> None:
-        """
+        """Return if the run is not cancelled.
+
         Raises:
-            Cancelled: somebody cancelled the run.
+            Cancelled: the run was cancelled.
         """
         if self.token is not None and self.token.is_cancelled():
             raise Cancelled
@@ -281,7 +282,7 @@ class LiveRun:
         """Run a phase; a `final` one also runs when the run is cancelled.
 
         Raises:
-            Cancelled: somebody cancelled the run.
+            Cancelled: the run was cancelled.
             StateError: a hook or a command failed.
         """
         token = None if final else self.token

@@ -1,6 +1,6 @@
 """Going on after a crash: calls that had begun and have no outcome.
 
-A call with an outcome is done and never run again. One without is settled by its tool's policy.
+A call with an outcome is never run again. A call without one is settled by its tool's policy.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ _WHY = "the process ended while the call was under way"
 
 
 async def take_up(run: LiveRun) -> Turn | None:
-    """Finish the turn that was cut short, as far as its calls do not wait for somebody.
+    """Finish the step that was cut short, except for calls that wait for an approver.
 
     Raises:
-        Cancelled: somebody cancelled the run; open calls were answered so.
+        Cancelled: the run was cancelled; open calls were answered so.
         StateError: a hook or gate failed; open calls were answered as interrupted.
     """
     turn = interrupted_turn(run)
@@ -85,10 +85,10 @@ async def take_up(run: LiveRun) -> Turn | None:
 
 
 def count_unanswered(run: LiveRun, last: Message | None) -> None:
-    """Count the question of a process that died while the model answered, if the run has a budget;
-    `last` is what the log ended with.
+    """Count the model request of a process that died before the answer was committed, if the run
+    has a budget; `last` is the last message of the log.
 
-    It may have died just before it asked; what may be spent is counted as spent.
+    The process may have died before it sent the request: what may have been spent counts as spent.
     """
     fence = run.journal.fence
     if (
@@ -102,7 +102,7 @@ def count_unanswered(run: LiveRun, last: Message | None) -> None:
 
 
 def _was_asking(run: LiveRun, last: Message | None) -> bool:
-    """Whether the next thing the run had to do was to ask the model, and to commit the answer."""
+    """Whether the run's next work was to request an answer and to commit it."""
     record, states = run.record, run.state.read(TOOL_CALL_STATES)
     if record is None or record.status is not RunStatus.RUNNING:
         return False
@@ -118,10 +118,10 @@ def _was_asking(run: LiveRun, last: Message | None) -> bool:
 
 
 async def abandon(run: LiveRun) -> TerminationReason:
-    """Settle the open calls of a run with which one process after another has died, without
-    starting anything; returns how the run ends.
+    """Settle the open calls of an abandoned run, without starting anything. Returns how it ends.
 
-    Nothing is committed before its end is: one that is cut short here is still to be abandoned.
+    Nothing is committed before the run's end is: if this process dies here, the run is still
+    abandoned.
     """
     log.error("run %s is %s", run.identity.run_id, ABANDONED)
     turn = interrupted_turn(run)
@@ -156,13 +156,13 @@ async def _announce(run: LiveRun, turn: Turn, index: int) -> None:
 
 
 def _end_delegate(run: LiveRun, turn: Turn, index: int) -> None:
-    """Have the agent end that the call may have been given to: its answer has no reader now."""
+    """Cancel the delegate that the call may have started: no run reads its answer now."""
     child = child_id(turn.keys[index])
     run.journal.sends.append(ThreadCommand.cancel(child, child, at_ms=run.clock.now_ms()))
 
 
 def interrupted_turn(run: LiveRun) -> Turn | None:
-    """The last turn, with what the log and the ledger know of its calls, if it was cut short."""
+    """The calls of the last step, as the log and the ledger have them, if it was cut short."""
     message = run.last_turn
     if message is None or message.produced_by_run_id() != run.identity.run_id:
         return None
@@ -201,13 +201,13 @@ def _as_shown(run: LiveRun, turn: Message) -> tuple[set[str], set[str]]:
 
 
 def was_begun(run: LiveRun, turn: Turn, index: int) -> bool:
-    """Whether a process that is gone may have begun the call."""
+    """Whether a dead process may have begun the call."""
     entry = run.ledger.get(turn.keys[index])
     return entry is not None and entry.phase is CallPhase.INTENT
 
 
 async def settle(run: LiveRun, turn: Turn, index: int) -> bool:
-    """Settle a call that was begun, by its tool's policy; false if it is to be run again."""
+    """Settle a call that was begun, by its tool's policy. Returns false if it is to run again."""
     call = turn.calls[index]
     run.ledger.pop(turn.keys[index], None)
     tool = run.agent.tools.get(call.name)
@@ -238,7 +238,7 @@ async def settle(run: LiveRun, turn: Turn, index: int) -> bool:
 
 
 async def _verified(run: LiveRun, turn: Turn, index: int, tool: Tool) -> Any:
-    """What the tool itself says became of the call; nothing if it cannot tell."""
+    """What the tool's `verify` returns for the call; `None` also if it fails."""
     verify = getattr(tool, "verify", None)
     if verify is None:
         log.error("tool %r is to verify and has no method verify(ctx)", turn.calls[index].name)

@@ -67,7 +67,7 @@ def prepare_resume(store: StateStore, decisions: Sequence[Decision]) -> None:
 
 
 def decision_batch(store: StateStore, decisions: Sequence[Decision]) -> MutationBatch:
-    """What `prepare_resume` would write; the same errors."""
+    """The updates of `prepare_resume`, not committed. Raises the same errors."""
     states = store.read(TOOL_CALL_STATES)
     known = dict(states.calls) if states else {}
     batch = MutationBatch()
@@ -128,8 +128,8 @@ def suspended_calls(store: StateStore) -> list[ToolCallState]:
 async def give_up_suspended(run: LiveRun) -> None:
     """Close calls that wait, or were decided and not carried out: the run is over.
 
-    A late answer must find nothing, and no other run may take them up. What a delegate had done
-    that has asked is told to the model of the thread's next run.
+    A late answer must find no open call, and no other run may carry them out. If a delegate had
+    asked, the model of the thread's next run is told what that delegate had done.
     """
     states = run.state.read(TOOL_CALL_STATES)
     for call in list(states.calls.values()) if states else ():
@@ -159,7 +159,7 @@ async def give_up_suspended(run: LiveRun) -> None:
 
 
 def stop_asker(asker: Asker, at_ms: int) -> ThreadCommand:
-    """Nobody will answer a run that asked: it is to end."""
+    """The command that cancels a run whose question will not be answered."""
     return ThreadCommand.cancel(asker.thread_id, asker.run_id, at_ms=at_ms)
 
 
@@ -172,7 +172,7 @@ def _answer(
     *,
     reason: str | None,
 ) -> None:
-    """Settle a call that does not run: in the log, in the ledger, and for those who listen."""
+    """End a call that does not run: with a message, a ledger entry and an event."""
     message = Message(
         id=run.ids.new(),
         role=Role.TOOL,
@@ -209,11 +209,11 @@ def _answer(
 
 
 async def take_expired(run: LiveRun) -> bool:
-    """Answer, with a no, what nobody has answered in time; whether there was any answer."""
+    """Answer expired questions with a no. Returns whether there is any answer to carry out."""
     if not _overdue(run):
         return False
     if run.controls.look is not None:
-        # Somebody may have answered in time while this process was asleep.
+        # An approver may have answered in time while this process was asleep.
         await run.controls.look()
         if take_decisions(run):
             return True
@@ -230,7 +230,7 @@ async def take_expired(run: LiveRun) -> bool:
 
 
 def _expired(call: ToolCallState) -> str:
-    """The name of the no that a question gets when its time is over."""
+    """The decision id of the no that an expired question gets."""
     return f"expired:{call.question_key}"
 
 
@@ -244,7 +244,7 @@ def _overdue(run: LiveRun) -> list[ToolCallState]:
 
 
 def next_expiry(run: LiveRun) -> float | None:
-    """In how many seconds the next question is too old to be answered."""
+    """The seconds until the next question expires, or `None`."""
     times = [c.expires_at for c in suspended_calls(run.state) if c.expires_at is not None]
     if not times:
         return None
@@ -252,13 +252,13 @@ def next_expiry(run: LiveRun) -> float | None:
 
 
 async def detect_and_replay_resume(run: LiveRun) -> str | None:
-    """Carry out the answers that are there, each committed as it is done.
+    """Carry out the answers that have arrived; each is committed when it is done.
 
-    Returns why a gate blocked the run, if one did. A batch-approval agent carries out nothing
-    until the last of its calls is decided.
+    Returns the reason if a gate blocked the run. An agent with `batch_approval` carries out no
+    answer until all of its calls are decided.
 
     Raises:
-        Cancelled: somebody cancelled the run.
+        Cancelled: the run was cancelled.
     """
     if run.agent.tool_executor is ToolExecutorKind.PARALLEL_BATCH_APPROVAL and suspended_calls(
         run.state
@@ -283,7 +283,7 @@ async def detect_and_replay_resume(run: LiveRun) -> str | None:
 
 
 def _take_no(run: LiveRun, call: ToolCallState) -> None:
-    """A refused call: the model is told, once."""
+    """End a call that an approver refused; the model is told once."""
     decision = call.resume_input
     assert decision is not None, "only decided calls are taken up"
     reason = decision.reason
@@ -298,7 +298,7 @@ def _take_no(run: LiveRun, call: ToolCallState) -> None:
 
 
 def _turns(run: LiveRun, approved: Sequence[ToolCallState]) -> list[Turn]:
-    """The turns that approved calls are of, as they will be carried out."""
+    """The approved calls, grouped by the message that made them, in the order they will run."""
     turns: dict[str, Turn] = {}
     for call in approved:
         arguments = call.arguments
@@ -321,7 +321,7 @@ def _turns(run: LiveRun, approved: Sequence[ToolCallState]) -> list[Turn]:
 
 
 async def _take_yes(run: LiveRun, turn: Turn) -> None:
-    """Approved calls go through the gates again, and run as those of a new turn do."""
+    """Run approved calls: they pass the gates again, and run like those of a new step."""
     begun = [index for index in turn.resumed if was_begun(run, turn, index)]
     try:
         fresh = [index for index in sorted(turn.resumed) if await _is_to_run(run, turn, index)]
@@ -340,8 +340,8 @@ async def _take_yes(run: LiveRun, turn: Turn) -> None:
 
 
 async def _is_to_run(run: LiveRun, turn: Turn, index: int) -> bool:
-    """Whether an approved call is to run; one that was given another's answer, or was begun by a
-    process that is gone, may be over."""
+    """Whether an approved call is to run. It is not if the answer was for another call, or if a
+    dead process had begun it and its tool's policy ends it."""
     call = turn.resumed[index]
     why = None if _fits(run, call) else _MISFIT
     if call.asker is not None and call.tool_name not in run.agent.tools:
@@ -364,12 +364,12 @@ def _fits(run: LiveRun, call: ToolCallState) -> bool:
 
 
 async def wait_for_decisions(run: LiveRun) -> bool:
-    """Wait until somebody decides; what comes into the inbox meanwhile is kept, unanswered.
+    """Wait for a decision; messages that arrive meanwhile enter the log without an answer.
 
     Returns False when no decision can come any more.
 
     Raises:
-        Cancelled: somebody cancelled the run.
+        Cancelled: the run was cancelled.
     """
     queue = run.controls.decision_rx
     if queue is None:
@@ -392,7 +392,7 @@ async def wait_for_decisions(run: LiveRun) -> bool:
 
 
 def take_decisions(run: LiveRun) -> bool:
-    """Take the answers that have come, batch by batch; whether one of them was of use."""
+    """Take the answers that have arrived, batch by batch. Returns whether one was of use."""
     taken = False
     for decisions, command in (
         run.controls.decision_rx.drain() if run.controls.decision_rx is not None else ()

@@ -68,7 +68,7 @@ async def run_agent_loop(
 
     Raises:
         AgentLoopError: the run broke off; its events and its record say so too.
-        RunLeft: it is to be carried on elsewhere.
+        RunLeft: the run is left open for another process.
     """
     run = LiveRun(agent, phases, request, start)
     run.begin(asyncio.current_task())
@@ -151,7 +151,7 @@ def _open_state(run: LiveRun, start: PreparedRun, is_continuation: bool) -> None
 
 
 async def _settle_the_past(run: LiveRun) -> TerminationReason | None:
-    """Finish the turn that was cut short, and carry out answers that have come.
+    """Finish the step that was cut short, and carry out answers that have arrived.
 
     Returns how the run ends, if it does.
     """
@@ -165,8 +165,8 @@ async def _settle_the_past(run: LiveRun) -> TerminationReason | None:
 
 
 async def _finish_turn(run: LiveRun) -> TerminationReason | None:
-    """Finish the turn that was cut short. Returns how the run ends, if it does: one with which one
-    process after another died is not carried on."""
+    """Finish the step that was cut short. Returns how the run ends, if it does: an abandoned run is
+    only ended."""
     if run.record is not None and run.record.is_abandoned and not run.is_cancelled():
         return await abandon(run)
     if turn := await take_up(run):
@@ -178,9 +178,10 @@ async def _finish_turn(run: LiveRun) -> TerminationReason | None:
 
 
 def _forget_work(run: LiveRun) -> None:
-    """Whoever had work under way when the run paused says again that it is, at the end of a step.
+    """Clear the pending work of an earlier activation.
 
-    Who does not has none any more, or is no plugin of the agent that goes on.
+    A plugin that still has work says so again at the end of the step. A plugin that does not say so
+    has none left, or the active agent does not use it.
     """
     work = run.state.read(PENDING_WORK)
     for owner in work.owners if work is not None else ():
@@ -188,7 +189,7 @@ def _forget_work(run: LiveRun) -> None:
 
 
 def _note_start(run: LiveRun, events: Sequence[AgentEvent] = ()) -> None:
-    """Tell that the run begins or goes on, and what is settled by that."""
+    """Note the start of the run or its continuation, and the events that come with it."""
     identity = run.identity
     run.journal.note(
         RunStart(
@@ -226,10 +227,10 @@ async def _next(run: LiveRun, outcome: Outcome | TerminationReason) -> Terminati
 
 
 async def _persist_or_leave(run: LiveRun) -> None:
-    """Commit the end of a step; a run that is to be left ends here for now.
+    """Commit the end of a step; a run that is to be left stops here.
 
     Raises:
-        RunLeft: it is carried on elsewhere.
+        RunLeft: another process continues the run.
     """
     leaves = run.is_left()
     await persist_checkpoint(run, release=leaves)
@@ -238,13 +239,13 @@ async def _persist_or_leave(run: LiveRun) -> None:
 
 
 def _closed(run: LiveRun) -> TerminationReason | None:
-    """How the run ends, if a hook or a tool has said that it does."""
+    """How the run ends, if a hook or a tool has ended it."""
     end = check_termination(run.state)
     return None if isinstance(end, Suspended) else end
 
 
 async def _natural_end(run: LiveRun) -> TerminationReason | None:
-    """The model is done; the run too, unless work it started is still under way."""
+    """How the run ends after the model's final answer; `None` if it goes on with news."""
     work = run.state.read(PENDING_WORK)
     if work is None or not work.has_pending:
         return None if work is not None and await _has_late_news(run) else check_answer(run)
@@ -259,7 +260,7 @@ async def _natural_end(run: LiveRun) -> TerminationReason | None:
 
 
 async def _has_late_news(run: LiveRun) -> bool:
-    """Read what a task told that is on record as ended; the message may still be on its way."""
+    """Read the news of a task that is recorded as ended; its message may still be on its way."""
     if run.controls.look is None:
         return False
     await run.controls.look()
@@ -269,8 +270,8 @@ async def _has_late_news(run: LiveRun) -> bool:
 
 
 def _waits_for_work(run: LiveRun) -> bool:
-    """Whether a delegate that is taken up had spoken, and waited for work it started: it is not
-    asked again before there is news, and before it has read them."""
+    """Whether a resumed delegate had given its answer and waited for work it started: its model is
+    not called again before there is news to read."""
     if run.identity.origin is not RunOrigin.SUBAGENT:
         return False
     work, said = run.state.read(PENDING_WORK), run.transcript.view()
@@ -288,7 +289,7 @@ def _waits_for_work(run: LiveRun) -> bool:
 
 
 async def _is_told(run: LiveRun, inbox: InboxReceiver) -> bool:
-    """Wait until there is something to read, or the run is to be left; false if it is cancelled."""
+    """Wait for a message, or until the run is to be left. Returns false if it is cancelled."""
     try:
         with interruptible(run.token):
             left = () if run.controls.leave is None else (run.controls.leave.cancelled(),)
@@ -303,7 +304,7 @@ def _wait(run: LiveRun, reason: str) -> None:
 
 
 async def _suspend(run: LiveRun) -> TerminationReason | None:
-    """Wait for decisions and carry them out; without anybody to ask, end as suspended."""
+    """Wait for decisions and carry them out; if none can come, end as suspended."""
     while True:
         _wait(run, SUSPENDED)
         if run.controls.decision_rx is None or not (

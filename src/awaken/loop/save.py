@@ -1,4 +1,4 @@
-"""From live run to commit: the record, the stretches of the log it owns, why it waits."""
+"""Commits of a live run: its record, the ranges of the log it read and wrote, why it waits."""
 
 from __future__ import annotations
 
@@ -78,11 +78,11 @@ async def persist_checkpoint(
 ) -> None:
     """Commit everything since the last commit; with `termination`, the end of the run too.
 
-    With `release` the thread is given up; without `wait` the commit may be under way on return,
-    until `run.journal.settled()`.
+    With `release`, the thread is released. Without `wait`, the commit may still be under way on
+    return; `run.journal.settled()` waits for it.
 
     Raises:
-        StorageError: the store refused; nothing is claimed.
+        StorageError: the commit was not made; its events were not sent.
         KeyEncode: a state value cannot be written.
     """
     if run.journal.state is not SETTLED:
@@ -108,10 +108,10 @@ async def persist_checkpoint(
 def _own_messages(
     run: LiveRun, lifecycle: RunLifecycleState
 ) -> tuple[tuple[Message, ...], RunMessageInput | None, RunMessageOutput | None]:
-    """What is new in the log, and the stretch of it the run owns by now.
+    """The new messages of the log, and the ranges of it that the run has read and written.
 
-    The ids of that stretch are in the log; repeating them in every record would make each step
-    cost more than the one before.
+    The log has the ids of these messages; repeating them in every record would make each step cost
+    more than the one before.
     """
     fresh, before, record = run.transcript.take_pending(), run.journal.length, run.record
     if record is None or record.input is None:
@@ -135,7 +135,7 @@ def _own_messages(
 
 
 def _persisted_input(run: LiveRun) -> RunMessageInput | None:
-    """The input of a run that was asked with messages already in the log."""
+    """The input of a run whose request named messages that were already in the log."""
     count = run.request.input_message_count if run.request is not None else 0
     if count == 0 or run.record is not None:
         return None
@@ -209,7 +209,7 @@ def materialize_message_log(
     *,
     base_seq: int = 0,
 ) -> tuple[tuple[Message, ...], RunMessageInput | None, RunMessageOutput | None]:
-    """Mark what the run produced, and say which stretch of the log it read and wrote.
+    """Mark the messages that the run wrote, and find the ranges of the log it read and wrote.
 
     `messages` is a window of the log that begins behind `base_seq`.
     """
@@ -254,7 +254,7 @@ def materialize_message_log(
 def _input_from_request(
     previous: RunRecord | None, thread_id: str, total: int
 ) -> RunMessageInput | None:
-    """The input of a record that only knows how many messages were asked with."""
+    """The input for a record that has only the number of the request's messages."""
     request = previous.request if previous is not None else None
     if request is None:
         return None
@@ -269,7 +269,7 @@ def _input_from_request(
 
 
 def _input_from_count(thread_id: str, base_seq: int, count: int) -> RunMessageInput | None:
-    """The input of a run that was asked with `count` messages: all of the log up to them."""
+    """The input of a run whose request had `count` messages: the log up to the last of them."""
     if count == 0:
         return None
     return RunMessageInput(thread_id=thread_id, range=MessageSeqRange.new(1, base_seq + count))
@@ -297,7 +297,7 @@ def waiting_state_from_lifecycle(
     since_dispatch_id: str | None,
     tickets: Sequence[RunWaitingTicket],
 ) -> RunWaitingState | None:
-    """What a waiting run waits for; nothing for any other."""
+    """What a waiting run waits for; `None` for any other run."""
     if status is not _WAITING:
         return None
     return RunWaitingState(

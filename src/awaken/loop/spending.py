@@ -231,8 +231,7 @@ def _have_it_go_on(run: LiveRun) -> None:
 
 def granted(account: Account, call: ToolCallState, decision: ToolCallResume) -> Amount:
     """How much an approver granted: the amount in the answer. A plain yes grants the limit once
-    more,
-    or what the next call needs if that is more.
+    more, or what the next call needs if that is more.
 
     An answer that makes no sense grants nothing, and the run asks again.
     """

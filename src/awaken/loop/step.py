@@ -1,4 +1,4 @@
-"""One turn: ask the model, then carry out what it wants."""
+"""One step: call the model, then carry out its tool calls."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ONLY_MALFORMED = "[This answer held nothing but tool calls that were not valid J
 
 
 class Outcome(Enum):
-    """What a step leads to, if the run does not end."""
+    """How the run goes on after a step that does not end it."""
 
     CONTINUE = "continue"
     NATURAL_END = "natural_end"
@@ -49,7 +49,7 @@ class Outcome(Enum):
 
 
 async def step(run: LiveRun) -> Outcome | TerminationReason:
-    """Take one turn. It is closed, and committed, by the caller.
+    """Take one step. The caller closes it, and commits it.
 
     Raises:
         InferenceFailed: the model could not be asked.
@@ -112,7 +112,7 @@ async def _before_the_model(run: LiveRun) -> TerminationReason | None:
 
 
 async def _after_the_model(run: LiveRun, answer: Answer) -> TerminationReason | None:
-    """Let hooks see an answer; how the run ends, if one of them says so: without its calls."""
+    """Let hooks see an answer. Returns how the run ends if one of them ends it; no call is made."""
     try:
         response = LLMResponse(success=answer.result)
         await run.phase(_AFTER_INFERENCE, llm_response=response, offered_tools=answer.offered)
@@ -130,7 +130,7 @@ async def _after_the_model(run: LiveRun, answer: Answer) -> TerminationReason | 
 
 
 async def _break_off(run: LiveRun, answer: Answer) -> Outcome | TerminationReason:
-    """Keep what was heard of an answer; what it leads to that there was not more."""
+    """Log the part of an answer that arrived. Returns how the run goes on without the rest."""
     failure = answer.failure
     if failure is not None and isinstance(failure.__cause__, ContentFiltered | AnswerTooLarge):
         # In the conversation it would be held against every question that follows.
@@ -184,7 +184,7 @@ async def _act(run: LiveRun, answer: Answer) -> Outcome | TerminationReason:
 
 
 def _say(run: LiveRun, answer: Answer, *, calls: bool, at_ms: int | None = None) -> None:
-    """Put the model's answer into the log, with or without its calls, and tell of it.
+    """Put the model's answer into the log, with or without its calls, and note its events.
 
     What the user saw is never lost, however the step goes on.
     """

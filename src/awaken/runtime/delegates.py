@@ -1,7 +1,7 @@
-"""Delegates as runs of their own: on record, in a thread beneath their parent's.
+"""Delegates as runs of their own: stored, in a thread beneath their parent's.
 
-The name of such a run is made of the call that asked for it. Whoever carries out that call again,
-after a crash or with somebody's answer, finds the run and goes on with it.
+The id of such a run is made from the key of the call that starts it. When the call is carried out
+again, after a crash or with an approver's answer, the run is found under that id and continued.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class RunDoor(Protocol):
 
 
 class Delegates:
-    """Runs delegates through the same door as every other run."""
+    """Runs delegates as the runtime starts every other run: a `DurableDelegates`."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class Delegates:
         Raises:
             ExecutionFailed: it could not be run.
             BackendLoopError: it broke off.
-            RunLeft: the runtime closes; somebody else will go on with it.
+            RunLeft: the runtime is closing; another process will continue it.
         """
         run_id = child_id(request.key)
         record = await self._store.load_run(run_id)
@@ -111,8 +111,8 @@ class Delegates:
         return await self._standing(record)
 
     async def wait_for_answer(self, run_id: str) -> None:
-        """Wait until somebody has answered a delegate that waits, or it waits no more, or it is
-        too late for an answer."""
+        """Wait until a waiting delegate has an answer, its question has expired, or it no longer
+        waits."""
         seen = 0
 
         async def changed() -> None:
@@ -134,8 +134,8 @@ class Delegates:
         return left is not None and left <= 0
 
     async def send_event(self, key: str, event: Json) -> None:
-        """Write an event to the delegate of `key`, as soon as its run has begun; its model reads it
-        at the next step, whoever carries it on."""
+        """Send an event to the delegate of `key`, once its run has started; its model reads the
+        event at the next step, in whichever process."""
         thread_id = child_id(key)
         command = ThreadCommand(
             thread_id=thread_id,
@@ -188,7 +188,7 @@ class Delegates:
         )
 
     async def _drive(self, request: BackendDelegateRunRequest, asked: RunRequest) -> None:
-        """Carry the run on until it has ended or waits; its record says how it broke off."""
+        """Drive the run until it ends or waits; if it broke off, its record says how."""
         parent = self._active.find_by_run(request.parent.parent_run_id or "")
         asked = msgspec.structs.replace(
             asked, left_on_close=parent is not None and parent.left_on_close
@@ -211,10 +211,11 @@ class Delegates:
     # -- answers ------------------------------------------------------------------------------
 
     async def check_answers(self, thread_id: str) -> None:
-        """
+        """Return if the thread's run takes answers itself.
+
         Raises:
-            InvalidResume: the thread's run works for another, which has put its questions, or has
-                ended; then this one is to end, too.
+            InvalidResume: it is a delegate. Its parent takes the answers; if the parent has ended,
+                the delegate is cancelled.
         """
         thread = await self._store.load_thread(thread_id)
         if thread is None or thread.open_run_id is None:
@@ -233,7 +234,7 @@ class Delegates:
             )
 
     async def _answer(self, request: BackendDelegateRunRequest, record: RunRecord) -> bool:
-        """Pass an answer on to a run that waits; false if there is none it has not had."""
+        """Pass an answer on to a waiting run. Returns false if there is no new answer."""
         resume, asker = request.resume, request.asker
         commands = await self._store.load_commands(record.thread_id)
         if resume is None or asker is None:
@@ -261,7 +262,7 @@ class Delegates:
         return True
 
     async def _told(self, record: RunRecord, key: str, resume: ToolCallResume) -> Message | None:
-        """An answer as a message; nothing if the run has had it."""
+        """An answer as a message; `None` if the run has that message already."""
         # The digest is the question's own, and every question is answered once.
         id = f"{key}>{resume.digest}"
         log = await self._store.load_messages(record.thread_id)
@@ -272,7 +273,7 @@ class Delegates:
     # -- results ------------------------------------------------------------------------------
 
     async def _standing(self, record: RunRecord) -> BackendRunResult:
-        """How a run stands, from its record."""
+        """The result of a run that has ended or waits, from its record."""
         termination = record.termination_reason or SUSPENDED_END
         state = record.state.extensions if record.state is not None else {}
         output = BackendRunOutput.from_text(record.final_output)
@@ -318,7 +319,7 @@ async def parent_of(store: Store, run: RunRecord | None) -> RunRecord | None:
 
 
 def orphaned(run: RunRecord) -> InvalidResume:
-    """Why a delegate that nobody waits for takes no answers."""
+    """The error for an answer to a delegate whose parent has ended."""
     return InvalidResume(
         f"run '{run.run_id}' works for run '{run.parent_run_id}', which has ended: nobody waits "
         "for what it would do, and it is cancelled"
@@ -326,14 +327,14 @@ def orphaned(run: RunRecord) -> InvalidResume:
 
 
 def _time_left(record: RunRecord, now_ms: int) -> float | None:
-    """In how many seconds a question of a run that waits is too old to be answered."""
+    """The seconds until a question of a waiting run expires, or `None`."""
     tickets = record.waiting.tickets if record.waiting is not None else ()
     times = [ticket.expires_at for ticket in tickets if ticket.expires_at is not None]
     return (min(times) + EXPIRY_GRACE_MS - now_ms) / 1000 if times else None
 
 
 def spending_in(state: PersistedState) -> Spending:
-    """What a run's state says that it has used up."""
+    """The spending in a run's stored state."""
     kept = state.extensions.get(SPENDING.name)
     return Spending() if kept is None else from_json(kept, Spending)
 
@@ -354,7 +355,7 @@ def _status(record: RunRecord, question: str | None) -> BackendRunStatus:
 
 
 def answer_text(resume: ToolCallResume) -> str:
-    """What somebody decided, in words another agent can read."""
+    """An approver's decision, in words for another agent."""
     if resume.action is not ResumeAction.RESUME:
         return f"No: {resume.reason}" if resume.reason else "No."
     if isinstance(resume.result, str):

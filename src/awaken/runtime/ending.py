@@ -1,4 +1,4 @@
-"""Ending runs that nobody carries on, and that were told to end: with their agent, or without."""
+"""Ending cancelled runs that have no owner, with their agent or without it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ log = logging.getLogger("awaken.runtime")
 
 
 def is_elsewhere(run: RunRecord) -> bool:
-    """Whether a run is carried out by a backend, so that only its agent can stop it."""
+    """Whether a run is remote, so that only its agent's backend can stop it."""
     return run.request is not None and run.request.backend is not None
 
 
@@ -47,10 +47,10 @@ async def carry_on(
     *,
     agent_id: str | None = None,
 ) -> AgentRunResult:
-    """Carry a run on from its last commit, with the agent that spoke last unless one is named.
+    """Continue a run from its last commit, with `agent_id` or else the last active agent.
 
     Raises:
-        ThreadAlreadyRunning: somebody else does so by now.
+        ThreadAlreadyRunning: another process has taken the run over.
         AgentLoopError: it broke off.
     """
     asked = run.request
@@ -72,15 +72,15 @@ async def carry_on(
     except InvalidResume as error:
         now = await runtime.store.load_run(run.run_id)
         if now is None or now.status is RunStatus.DONE:
-            # Somebody else was so quick that the run is over.
+            # Another process was quicker, and the run is over.
             raise ThreadAlreadyRunning(run.thread_id) from error
         raise
 
 
 async def end_all(runtime: AgentRuntime, threads: Sequence[Thread]) -> None:
-    """End the open runs of threads that were told to end; those that are live end by themselves.
+    """End the open runs of cancelled threads; runs that are live in a process end by themselves.
 
-    A run that works for another comes after that one, whose end tells it to end, too.
+    A parent is ended before its delegates: its end cancels them, too.
     """
     room = asyncio.Semaphore(AT_ONCE)
     failures: list[Exception] = []
@@ -103,7 +103,7 @@ async def end_all(runtime: AgentRuntime, threads: Sequence[Thread]) -> None:
 
 
 def levels(threads: Sequence[Thread]) -> list[list[Thread]]:
-    """Threads by how many of them are above."""
+    """The threads in levels: those without a parent among them first, then their children."""
     known = {thread.id: thread for thread in threads}
     found: list[list[Thread]] = []
     for thread in threads:
@@ -122,16 +122,16 @@ async def _end_one(runtime: AgentRuntime, thread: Thread) -> None:
         if thread.id in runtime.unkept:
             return  # what is known here goes on record first
     elif thread.owner is not None:
-        return  # whoever carries it on has the cancel
+        return  # its owner has the cancel
     run = await runtime.store.load_run(thread.open_run_id or "")
     if run is not None and run.status is not RunStatus.DONE:
         await end_cancelled(runtime, run)
 
 
 async def end_cancelled(runtime: AgentRuntime, run: RunRecord) -> None:
-    """End a run that nobody carries on; the cancel that waits for it does the rest.
+    """End a cancelled run that has no owner: it is continued, and reads the cancel that waits.
 
-    One that is elsewhere is left as it is, cancelled, to a process that has its agent.
+    A remote run whose agent is not here stays open, for a process that has the agent.
     """
     try:
         if run.is_task:
@@ -154,10 +154,10 @@ async def end_cancelled(runtime: AgentRuntime, run: RunRecord) -> None:
 
 
 async def end_without_agent(runtime: AgentRuntime, run: RunRecord) -> AgentRunResult:
-    """End a run that was cancelled; nothing of its agent is needed for that.
+    """End a cancelled run without its agent.
 
     Raises:
-        ThreadAlreadyRunning: somebody else does so by now.
+        ThreadAlreadyRunning: another process has taken the run over.
     """
     registry: RegistryHandle[ExecutionResolver] = RegistryHandle(_StandIn(run.agent_id))
     alone = AgentRuntime(registry, runtime.store, clock=runtime.clock, ids=runtime.ids)
@@ -165,7 +165,7 @@ async def end_without_agent(runtime: AgentRuntime, run: RunRecord) -> AgentRunRe
 
 
 class _Nobody:
-    """The model of an agent this process does not have: good for ending its runs."""
+    """The model of an agent that this process does not have; it is never called."""
 
     name = "nobody"
 

@@ -1,4 +1,4 @@
-"""Sending what runs that are over have left in their outboxes."""
+"""Sending the messages that ended runs have left in their outboxes."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ log = logging.getLogger("awaken.runtime")
 
 
 class Outboxes:
-    """Sends for threads in which nobody runs, the way their agents do.
+    """Sends the messages of threads that no process runs, as their own agents would.
 
-    A message may be sent by several processes, or by one that dies before it is noted: always under
-    the same id, so it is taken once.
+    Several processes may send a message, or one may die before it has recorded that it did. All of
+    them use the same id, so the message is taken once.
     """
 
     def __init__(
@@ -35,10 +35,10 @@ class Outboxes:
         self._journal = journal
 
     async def send_all(self, resolver: ExecutionResolver) -> None:
-        """Try once to send whatever is left of these agents' messages.
+        """Try once to send all messages that are left, of agents that `resolver` knows.
 
         Raises:
-            StoreUnavailable: nothing can be read or noted now.
+            StoreUnavailable: the store does not answer.
         """
         AMBIENT_MESSAGE_SINK.set(self._sink)
         for thread_id in await self._store.list_outboxes():
@@ -55,7 +55,7 @@ class Outboxes:
         if context is None or run is None or run.agent_id not in resolver.agent_ids():
             return
         if run.status is RunStatus.RUNNING:
-            return  # whoever goes on with it sends it
+            return  # the process that continues it sends it
         env = resolver.resolve(run.agent_id).env
         dispatcher = env.services.get(background.MessageDispatcher)
         manager = env.services.get(background.BackgroundTaskManager)
@@ -74,8 +74,8 @@ class Outboxes:
             await self._note(context, state)
 
     async def _note(self, context: ThreadContext, state: StateStore) -> None:
-        """Keep what became of the messages, unless somebody runs the thread by now: a run sees to
-        its outbox itself."""
+        """Store what became of the messages, unless a process runs the thread by now: the run then
+        sends what is in its outbox itself."""
         thread, now = context.thread, self._clock.now_ms()
         _, changed = state.take_unsaved()
         commit = ThreadCommit(
@@ -90,7 +90,7 @@ class Outboxes:
             return
         except StaleFence:
             try:
-                # Whoever has claimed it last may be dead: then it is nobody's from now on.
+                # The last owner may be dead: claiming and releasing frees the thread.
                 await self._store.release(await self._store.claim(thread.id, at_ms=now))
             except ThreadOwned:
                 return

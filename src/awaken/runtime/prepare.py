@@ -40,7 +40,7 @@ SUPERSEDED = "[superseded by a new message]"
 
 
 class RunChoice(msgspec.Struct, kw_only=True, gc=False):
-    """The run to be: new, or the continuation of a recorded one with its state."""
+    """The run of a request: a new one, or a stored one that goes on with its state."""
 
     run_id: str
     previous: RunRecord | None = None
@@ -54,11 +54,10 @@ class RunChoice(msgspec.Struct, kw_only=True, gc=False):
 def choose_agent(
     request: RunRequest, context: ThreadContext, agent_ids: Callable[[], Sequence[str]]
 ) -> str:
-    """The agent asked for, else the one that spoke last in the thread, else `default`.
+    """The agent that the request names, else the thread's last active agent, else `default`.
 
-    A runtime that has one agent only means that one.
-
-    Decisions belong to the agent whose calls wait, whoever was asked for first.
+    In a runtime with a single agent, that one takes the place of `default`. A request with
+    decisions goes to the agent whose calls wait, whichever agent it names.
     """
     latest = context.open_run
     if request.agent_id is not None and not (request.decisions and latest is not None):
@@ -77,8 +76,8 @@ async def choose_run(
 ) -> RunChoice:
     """The first rule that applies: continue, hint, dispatch, an open run, a new id.
 
-    Whoever asks owns the thread by now: a run that is said to be running was left by a process
-    that is gone, and goes on like one that waits.
+    The caller owns the thread: if a run is recorded as running, its process is gone, and the run
+    goes on like one that waits.
 
     Raises:
         InvalidResume: the run named does not exist, exists already, or is another thread's.
@@ -121,7 +120,7 @@ async def _named(run_id: str, thread_id: str, context: ThreadContext, store: Sto
 
 
 def _scalars(record: RunRecord) -> RunRecord:
-    """A record without what stores put together on reading."""
+    """A record without the fields that stores add when they read it."""
     output = record.output and msgspec.structs.replace(record.output, message_ids=())
     return msgspec.structs.replace(record, state=None, output=output)
 
@@ -149,7 +148,7 @@ def _unless_blank(id: str | None) -> str | None:
 
 
 def request_snapshot(request: RunRequest, sent: Sequence[Message] = ()) -> RunRequestSnapshot:
-    """What a run is asked with: the messages of the request, behind those `sent` before."""
+    """The request as the run's record stores it; messages that were `sent` earlier come first."""
     asked_with = (*sent, *request.messages)
     extras = {
         name: to_json(asked)
@@ -169,8 +168,7 @@ def request_snapshot(request: RunRequest, sent: Sequence[Message] = ()) -> RunRe
 
 
 def as_asked_before(request: RunRequest, previous: RunRecord | None) -> RunRequest:
-    """A request that goes on with a run, with the front-end tools, overrides and budget that run
-    has."""
+    """A request that continues a run, with that run's front-end tools, overrides and budget."""
     asked = previous.request if previous is not None else None
     if previous is None or asked is None:
         return request
@@ -189,7 +187,7 @@ def as_asked_before(request: RunRequest, previous: RunRecord | None) -> RunReque
 
 
 class Sent(msgspec.Struct, kw_only=True, gc=False):
-    """What other callers have asked of the thread, and that it is done by doing this run."""
+    """The commands that waited for the thread; the first commit of the run acknowledges `acks`."""
 
     messages: tuple[Message, ...] = ()
     decisions: tuple[Decision, ...] = ()
@@ -198,9 +196,9 @@ class Sent(msgspec.Struct, kw_only=True, gc=False):
 
 
 def take_commands(commands: Sequence[ThreadCommand], choice: RunChoice) -> Sent:
-    """Read what was sent while nobody ran the thread.
+    """Sort the commands that were stored while no process ran the thread.
 
-    Answers, and a cancel, that were meant for a run that is over are done with.
+    Answers to a run that is over, and cancels of it, are acknowledged and have no effect.
     """
     messages: list[Message] = []
     decisions: list[Decision] = []
@@ -236,9 +234,10 @@ def restore_state(store: StateStore, context: ThreadContext, choice: RunChoice) 
 
 
 def hand_to(store: StateStore, request: RunRequest, agent_id: str) -> None:
-    """Let the agent asked for speak, also in a thread that was handed to another.
+    """Make the agent that the request names the active one, also in a thread that was handed off.
 
-    One that goes on with another's run (`agent_id`) takes over once that one's calls are settled.
+    If the run that goes on is another agent's (`agent_id`), the named one takes over once the open
+    calls are settled.
     """
     wanted = request.agent_id if not request.decisions else None
     if wanted is not None and wanted != (store.read(ACTIVE_AGENT) or agent_id):
@@ -246,7 +245,7 @@ def hand_to(store: StateStore, request: RunRequest, agent_id: str) -> None:
 
 
 def fitting(store: StateStore, decisions: Sequence[Decision]) -> tuple[Decision, ...]:
-    """The answers that still fit a call; one that got stale on its way changes nothing."""
+    """The answers that still fit a call; stale ones are left out."""
     kept: list[Decision] = []
     for decision in decisions:
         try:
@@ -259,7 +258,7 @@ def fitting(store: StateStore, decisions: Sequence[Decision]) -> tuple[Decision,
 
 
 def orphaned_results(context: ThreadContext, choice: RunChoice, ids: Ids) -> list[Message]:
-    """Results of calls that were begun and that no run carries on: a fork may have some."""
+    """Results for calls that were begun and that no run will finish; a fork may have such calls."""
     run = context.open_run
     if (
         not context.calls
@@ -353,7 +352,7 @@ async def _known_of(call: ToolCallState, services: RunServices) -> str | None:
 
 
 def last_turn(context: ThreadContext, choice: RunChoice) -> Message | None:
-    """The last message with calls, if the run that goes on has made it."""
+    """The last message with tool calls, if the run that goes on made it."""
     if not choice.is_continuation:
         return None
     found = next((m for m in reversed(context.messages) if m.tool_calls), None)
@@ -363,7 +362,7 @@ def last_turn(context: ThreadContext, choice: RunChoice) -> Message | None:
 def visible_messages(
     log: Sequence[Message], store: StateStore, turn: Message | None, *, skipped: int = 0
 ) -> list[Message]:
-    """What the model may see of the log, calls that still wait or were cut short included."""
+    """The messages of the log that a model may see, with calls that wait or were cut short."""
     if not log:
         return []
     states = store.read(TOOL_CALL_STATES)

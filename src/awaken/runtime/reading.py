@@ -1,4 +1,4 @@
-"""Reading a thread before a run: as much of it as the agent wants to see."""
+"""Reading a thread before a run: as much of it as the agent's model may see."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MOST_LEADING = 8
 async def resolve_and_read(
     store: Store, request: RunRequest, resolver: ExecutionResolver
 ) -> tuple[ResolvedExecution, ThreadContext]:
-    """The agent that is to speak, and the thread as it wants to see it.
+    """The agent of the request, and the part of the thread that its model may see.
 
     Raises:
         AgentNotFound, ResolveFailed: the agent cannot run.
@@ -65,10 +65,10 @@ async def resolve_and_read(
 
 
 class _Wish:
-    """How much of a thread an agent wants to see: all of it, so many messages, or as many as fit.
+    """How much of a thread an agent needs: all of it, a number of messages, or as many as fit.
 
-    With those goes what a run that is open has to settle. A summary of all that was not read is as
-    good as having read it.
+    The calls that an open run has to settle are always included. Messages that a summary covers
+    need not be read.
     """
 
     def __init__(self, agent: ResolvedExecution) -> None:
@@ -85,18 +85,18 @@ class _Wish:
 
     @property
     def is_limited(self) -> bool:
-        """Whether what fits a model is asked for, and no certain number of messages."""
+        """Whether the model's context window limits how much is read."""
         return self._room is not None
 
     @property
     def first(self) -> int | None:
-        """How many of the last messages to read at first; all without a limit."""
+        """How many of the last messages to read first; `None` means all."""
         if self._room is None:
             return self.most
         return FIRST_PIECE if self.most is None else min(self.most, FIRST_PIECE)
 
     def more(self, context: ThreadContext) -> int:
-        """How many more messages to read, from before those that were."""
+        """How many more messages to read, before those that were read."""
         skipped, read = context.skipped, len(context.messages)
         if skipped == 0 or self.first is None:
             return skipped
@@ -123,7 +123,7 @@ class _Wish:
 
 
 def _has_open_turn(context: ThreadContext) -> bool:
-    """Whether the calls of a turn that is still open, if there is one, were read."""
+    """Whether the message with the open calls was read, if there are open calls."""
     run = context.open_run
     if run is None or run.status is RunStatus.DONE or not context.calls:
         return True
@@ -131,8 +131,8 @@ def _has_open_turn(context: ThreadContext) -> bool:
 
 
 async def _leading(store: Store, context: ThreadContext, most: int) -> Sequence[Message]:
-    """The system messages a thread begins with, its last summary, and what the run that is open was
-    asked, if they were not read."""
+    """The system messages at the beginning of the thread, its last summary, and the last input of
+    the open run, as far as they were not read."""
     thread_id, skipped = context.thread.id, context.skipped
     begins = await store.load_messages(thread_id, after=0, limit=min(skipped, most))
     found = list(takewhile(lambda message: message.role is Role.SYSTEM, begins))
@@ -147,7 +147,7 @@ async def _leading(store: Store, context: ThreadContext, most: int) -> Sequence[
 
 
 def _last_asked(context: ThreadContext) -> int | None:
-    """The place of the last message the run that is open was given."""
+    """The position of the last message that the open run was given."""
     run = context.open_run
     if run is None or run.status is RunStatus.DONE or run.input is None or run.input.range is None:
         return None

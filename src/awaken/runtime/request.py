@@ -1,4 +1,4 @@
-"""What is asked of the runtime."""
+"""Requests to the runtime: `RunRequest` and its parts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from awaken.errors import ConfigError, RuntimeFault
 
 
 class RunKind(StrEnum):
-    """A new run, one taken up by somebody's decisions, or one simply continued."""
+    """A new run, a run resumed with decisions, or a run continued without them."""
 
     NEW = "new"
     HITL_RESUME = "hitl_resume"
@@ -27,26 +27,26 @@ class RunKind(StrEnum):
 
 
 class WhenBusy(StrEnum):
-    """What becomes of a request whose thread is running, here or in another process."""
+    """Whether a request is refused or waits while its thread runs, here or in another process."""
 
     REFUSE = "refuse"
     QUEUE = "queue"
 
 
 class Inherited(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a run gets from the run that started it, beside its name."""
+    """What a run inherits from the run that started it."""
 
     budget: Account | None = None
     depth: int = 0
 
 
 class RunRequest(Value, frozen=True, kw_only=True):
-    """One run, asked for.
+    """A request to run an agent.
 
     Intent: `thread_id`, `agent_id`, `continue_run_id`. Input: `messages`, `decisions`. Options:
     `overrides`, `budget` (instead of the agent's own), `frontend_tools`, `wait_for_decisions` (stay
     in memory while suspended, so that decisions can be sent to the live run; otherwise a suspended
-    run ends and is taken up by a later request), `when_busy` (be refused, or wait, while the thread
+    run ends and a later request resumes it), `when_busy` (be refused, or wait, while the thread
     runs), `left_on_close` (stay open for the next process if the runtime closes meanwhile). The
     rest says where the request came from.
     """
@@ -90,7 +90,7 @@ class RunRequest(Value, frozen=True, kw_only=True):
 
 
 class CancelFirst(RuntimeFault):
-    """A run that somebody cancelled while nobody ran it has to end before its thread goes on."""
+    """A run was cancelled while no process ran it; it has to end before its thread goes on."""
 
     def __init__(self, run_id: str) -> None:
         super().__init__(f"run {run_id!r} was cancelled and has not ended yet")
@@ -98,14 +98,14 @@ class CancelFirst(RuntimeFault):
 
 
 class AskAgain(RuntimeFault):
-    """The run that was open is over now; the request can start one of its own."""
+    """The open run has ended; the request can start a run of its own."""
 
     def __init__(self) -> None:
         super().__init__("the run that was open is over: ask again")
 
 
 def continuation(request: RunRequest, run_id: str) -> RunRequest:
-    """The same request, to go on with a run without anything new."""
+    """The same request, which continues a run without new input."""
     # Not by name: the run may have been handed to another agent.
     return msgspec.structs.replace(
         request, agent_id=None, messages=(), decisions=(), continue_run_id=run_id

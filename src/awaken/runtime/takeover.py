@@ -1,7 +1,7 @@
-"""Runs whose process died: how often each was taken over, and the end of those it was too often.
+"""Counting how often a run was taken over from a dead process, and ending abandoned runs.
 
-The count is committed right after the claim, before anything of the run's agent is used here: what
-kills a process, be it a tool, a model or a plugin, finds the attempt on record.
+The count is committed right after the claim, before any code of the run's agent is used. So if a
+tool, a model or a plugin kills the process, the attempt is on record.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from awaken.runtime.unkept import commit_once
 
 
 async def count_takeover(store: Store, fence: Fence, at_ms: int) -> None:
-    """Count that the last owner of a thread died, if it carried on a run when it did.
+    """Count a takeover if the last owner of the thread died while it ran a run.
 
     Raises:
-        StorageError: it could not be kept; the run must not be started.
+        StorageError: the count could not be stored; the run must not be started.
     """
     context = await store.load_context(fence.thread_id, tail=0)
     run = context.open_run if context is not None else None
@@ -51,7 +51,7 @@ async def count_takeover(store: Store, fence: Fence, at_ms: int) -> None:
 
 
 async def counted(store: Store, run: RunRecord, delegates: Iterable[str]) -> RunRecord:
-    """The record of a run that is taken over once more, whose open delegates have these ids."""
+    """The run's record with one more takeover; `delegates` are the ids of its open delegates."""
     beneath, levels = await _beneath(store, delegates)
     before, times = run.takeovers, 1
     if before is not None and beneath <= before.beneath:
@@ -60,10 +60,10 @@ async def counted(store: Store, run: RunRecord, delegates: Iterable[str]) -> Run
 
 
 def _was_carried_on(run: RunRecord, context: ThreadContext, at_ms: int) -> bool:
-    """Whether the owner that died was at work, and did not only wait for an answer.
+    """Whether the dead owner was at work on the run, and the run did not only wait.
 
-    A waiting run is taken up for an answer, a cancel, a time that is over, or news of its tasks;
-    what it was taken up for is still to be done.
+    A waiting run is resumed for an answer, a cancel, an expired question or news of its tasks; if
+    the owner died over it, that is still to be done.
     """
     if run.status is not RunStatus.WAITING:
         return run.status is RunStatus.RUNNING
@@ -80,8 +80,8 @@ def _delegates(context: ThreadContext) -> list[str]:
 
 
 async def _beneath(store: Store, run_ids: Iterable[str]) -> tuple[int, int]:
-    """How many messages the threads of these delegates and of those beneath them have, and how
-    many of them are open one beneath the other."""
+    """How many messages the threads of these delegates, and of those beneath them, have, and how
+    deeply open delegates are nested."""
     messages = levels = 0
     for run_id in run_ids:
         context = await store.load_context(run_id, tail=0)
@@ -96,10 +96,10 @@ async def _beneath(store: Store, run_ids: Iterable[str]) -> tuple[int, int]:
 
 
 async def end_abandoned(opening: Opening) -> AgentRunResult:
-    """End a run with which one process after another died; nothing of its agent is started.
+    """End an abandoned run without starting anything of its agent.
 
     Raises:
-        AskAgain: it is over, and the request can start a run of its own.
+        AskAgain: it has ended, and the request can start a run of its own.
     """
     asks_for_more, now = opening.asks_for_more, opening.services.clock.now_ms
     if asks_for_more:

@@ -1,1 +1,1 @@
-"""Control of running work: cancellation, inboxes, and asyncio tasks with an owner."""
+"""Control of running work: cancellation, inboxes, tasks with an owner, and child processes."""

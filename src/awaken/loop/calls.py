@@ -1,7 +1,8 @@
-"""The calls of one step: gate, before, execute, after.
+"""The tool calls of one step: ask the gates, run the hooks before, execute, run the hooks after.
 
-Each call ends with a result, whatever happens: refused, answered by a gate, run, interrupted or
-cancelled. Results enter the log in call order, however they come in.
+Each call ends with a result, whether it was refused, answered by a gate, run, interrupted or
+cancelled; a suspended call gets its result later. Results enter the log in call order, whichever
+call ends first.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ from awaken.tool import execute_tool
 from awaken.tool.answer import was_cut_short
 from awaken.tool.threads import NotStarted
 
-# Bound once: on Python 3.11 reaching a member through its enum costs as much as a call.
+# Module constants, because on Python 3.11 reading an enum member costs as much as a function call.
 _INTENT = CallPhase.INTENT
 _SEQUENTIAL = ToolExecutorKind.SEQUENTIAL
 _BEFORE = Phase.BEFORE_TOOL_EXECUTE
@@ -67,31 +68,35 @@ _replace = msgspec.structs.replace
 
 
 async def carry_out(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> None:
-    """Carry out some of a turn's calls.
+    """Carry out the calls at `indexes`.
 
-    The model's answer is committed before anything else happens, with the intents of the calls
-    that start at once.
+    First the model's answer is committed, with the intents of the calls that start at once.
 
     Raises:
-        Cancelled: the run was cancelled; open calls were answered so.
-        StateError: a hook or gate failed; open calls were answered as interrupted.
+        Cancelled: the run was cancelled; the calls without a result got one that says so.
+        RunLeft: another process will continue the run and settle the open calls.
+        StateError: a hook or gate failed; the calls without a result got one that says that they
+            were interrupted.
     """
     try:
         if len(indexes) == 1 and not run.agent.env.gates:
-            await _run_alone(run, turn, indexes[0])  # most often it is as simple as this
+            await _run_alone(run, turn, indexes[0])  # the most frequent case
         else:
             await gate_and_execute(run, turn, indexes)
         if turn.suspended or turn.blocked is not None:
             await interrupt(run, turn, turn.open_calls())
     except RunLeft:
-        raise  # the process that carries the run on settles what is open
+        raise  # the process that continues the run settles the open calls
     except BaseException:
         await interrupt(run, turn, turn.open_calls())
         raise
 
 
 async def gate_and_execute(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> None:
-    """Carry out calls, some of which may be open afterwards. Raises the errors of `carry_out`."""
+    """Ask the gates about calls, and execute those that are allowed. Raises as `carry_out` does.
+
+    Unlike `carry_out`, this may leave calls without a result.
+    """
     if run.agent.env.gates and indexes:
         await persist_checkpoint(run)
         indexes = await _allowed(run, turn, indexes)
@@ -100,15 +105,16 @@ async def gate_and_execute(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> 
 
 
 async def _allowed(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> list[int]:
-    """Ask the gates about each call in turn, and return those that are still to be executed.
+    """Ask the gates about each call in order. Returns the calls that are still to be executed.
 
-    None are once a call was blocked, or one that had to run first was suspended.
+    The list is empty if a call was blocked, or if a new call that had to run first was suspended.
     """
     allowed: list[int] = []
     for index in indexes:
         verdict, objectors = await gate(run, turn, index, run.agent.env.gates)
         if verdict is not None and allowed:
-            # What runs first may change the minds of those that object; the others have spoken.
+            # The calls before this one run first: what they change may satisfy the gates that
+            # object. The other gates have allowed the call and are not asked again.
             waiting = turn.suspended
             await _execute(run, turn, allowed)
             allowed = []
@@ -130,11 +136,13 @@ async def _allowed(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> list[int
 async def gate(
     run: LiveRun, turn: Turn, index: int, gates: Sequence[HookEntry]
 ) -> tuple[ToolInterceptPayload | None, Sequence[HookEntry]]:
-    """The decision of the gates about a call, and the gates that object to it.
+    """Ask gates about a call, one after another.
 
-    The gates are called one after another; of their decisions the strongest counts.
+    Returns the verdict with the highest priority, or `None` if the call may run, and the gates
+    that gave a verdict.
 
     Raises:
+        Cancelled: the run was cancelled.
         HookFailed: a gate raised.
     """
     run.check_token()
@@ -165,10 +173,10 @@ async def gate(
 
 
 def _was_answered(verdict: ToolInterceptPayload | None, resumed: ToolCallState | None) -> bool:
-    """Whether a gate only repeats the question that was just answered; another ticket is a new one.
+    """Whether a gate only repeats the question that the resumed call has the answer to.
 
-    If the call passed on a delegate's question, the gate's own was answered before the delegate
-    began.
+    A verdict with another suspension id is another question. A call that asks on behalf of a
+    delegate passed its gates before the delegate started, so every suspension is a repetition.
     """
     if resumed is None or not isinstance(verdict, Suspend):
         return False
@@ -180,7 +188,7 @@ def _was_answered(verdict: ToolInterceptPayload | None, resumed: ToolCallState |
 
 
 async def intercept(run: LiveRun, turn: Turn, index: int, verdict: ToolInterceptPayload) -> None:
-    """Carry out the decision of a gate: end the call, suspend it, or block the run."""
+    """Carry out a gate's verdict: block the call, suspend it, or take the gate's result."""
     call = turn.calls[index]
     match verdict:
         case Block(reason=reason):
@@ -204,10 +212,11 @@ async def intercept(run: LiveRun, turn: Turn, index: int, verdict: ToolIntercept
 
 
 def must_wait(tool: Tool | None) -> bool:
-    """Whether a call may start only after its intent is durable.
+    """Whether a call may start only after its intent is committed.
 
-    If a crash loses the model's answer, the calls of the next answer have other idempotency keys.
-    So only a call that changes nothing may start before its key is durable.
+    If the process died before that commit, the model's answer would be lost too, and the calls of
+    the next answer would have other idempotency keys. So only a tool that changes nothing, and is
+    retried after a crash, may start before the commit.
     """
     if tool is None:
         return False
@@ -216,8 +225,8 @@ def must_wait(tool: Tool | None) -> bool:
 
 
 def groups(run: LiveRun, turn: Turn, indexes: Iterable[int]) -> list[list[int]]:
-    """The calls in groups that run in parallel: a call of a sequential tool is alone, and resumed
-    calls are apart from others."""
+    """Split calls into batches; the calls of a batch run in parallel. A call of a sequential tool
+    is a batch of its own, and resumed calls are never in one batch with new ones."""
     together: list[list[int]] = []
     joins: bool | None = None
     for index in indexes:
@@ -249,10 +258,10 @@ async def _execute(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> None:
 
 
 async def _intend(run: LiveRun, turn: Turn, batch: Sequence[int]) -> None:
-    """Let hooks see calls that are about to start, and commit that they may have started.
+    """Run the hooks before calls, and commit the intent to run the calls.
 
-    If some of them may start meanwhile, the commit is under way on return: those whose outcome
-    counts after a crash wait for it themselves.
+    If some of the calls may start before the commit is made, it may still be under way on return.
+    The other calls of the batch then wait for it in `_may_start`.
     """
     if run.is_busy(_BEFORE):
         if run.has_news():
@@ -287,7 +296,8 @@ async def _intend(run: LiveRun, turn: Turn, batch: Sequence[int]) -> None:
 
 
 def _will_act(tool: Tool | None, call: ToolCall, resumed: ToolCallState | None) -> bool:
-    """Whether the tool will do its work, and not only ask for approval."""
+    """Whether the tool will do its work, and not only ask an approver or take a decision as its
+    result."""
     if resumed is None:
         return not only_asks(tool, call.arguments, None)
     if resumed.resume_mode is _TAKES_DECISION:
@@ -296,22 +306,22 @@ def _will_act(tool: Tool | None, call: ToolCall, resumed: ToolCallState | None) 
 
 
 async def _may_start(run: LiveRun, tool_name: str) -> bool:
-    """Wait until the commit that is under way allows a call to start. Returns false if the store
-    did not take the commit."""
+    """Wait for the commit that is under way, if the call must not start before it. Returns false if
+    the store did not take the commit."""
     if must_wait(run.agent.tools.get(tool_name)):
         try:
             await run.journal.settled()
         except StorageError:
-            return False  # its batch finds out as well
+            return False  # `_run_together` waits for the same commit, and raises the error
     return True
 
 
 async def _run_alone(run: LiveRun, turn: Turn, index: int) -> None:
-    """Run one call; its outcome is recorded even if the run was cancelled meanwhile.
+    """Run one call. If it ends, its result is kept even if the run was cancelled meanwhile.
 
     Raises:
         Cancelled: the run was cancelled before the call ended.
-        RunLeft: another process continues the call.
+        RunLeft: another process will continue the call.
     """
     await _intend(run, turn, (index,))
     output: ToolOutput | None = None
@@ -329,12 +339,13 @@ async def _run_alone(run: LiveRun, turn: Turn, index: int) -> None:
 
 
 async def _run_together(run: LiveRun, turn: Turn, batch: Sequence[int]) -> None:
-    """Run calls in parallel on one snapshot; each outcome is recorded as soon as the call ends.
+    """Run calls in parallel on one snapshot of the state. Each result is committed soon after its
+    call ends, while the others still run.
 
     Raises:
-        Cancelled: the run was cancelled; the outcomes of calls that had ended were recorded.
-        RunLeft: another process continues some of the calls; the outcomes of the others were
-            recorded.
+        Cancelled: the run was cancelled; the results of the calls that had ended are kept.
+        RunLeft: another process will continue some of the calls; the results of the others are
+            kept.
     """
     await _intend(run, turn, batch)
     snapshot = run.state.snapshot()
@@ -362,12 +373,13 @@ async def _run_together(run: LiveRun, turn: Turn, batch: Sequence[int]) -> None:
             while turn.awaits(batch):
                 if len(turn.open_calls()) < len(turn.calls) and not ended:
                     await persist_checkpoint(run)
-                # Only the waiting is cut short by a cancel, never a commit.
+                # Cancelling the run interrupts only this wait, never a commit.
                 with interruptible(run.token, run.task):
                     await some_ended.wait()
                 await keep()
         except Exception as error:
-            # Kept here: the group would wrap it, and the caller catches it by its class.
+            # Raised after the group, which would wrap it in an `ExceptionGroup`: callers catch it
+            # by its class.
             failure = None if isinstance(error, Cancelled) else error
             for task in tasks:
                 task.cancel()
@@ -382,10 +394,11 @@ async def _run_together(run: LiveRun, turn: Turn, batch: Sequence[int]) -> None:
 
 
 async def _leave_some(run: LiveRun, turn: Turn) -> None:
-    """Commit the calls that have ended, if another process continues some of the others.
+    """If another process will continue some of the calls, commit what has ended and release the
+    thread.
 
     Raises:
-        RunLeft: it does.
+        RunLeft: another process will continue some of the calls.
     """
     if turn.left:
         await persist_checkpoint(run, release=True)
@@ -393,7 +406,7 @@ async def _leave_some(run: LiveRun, turn: Turn) -> None:
 
 
 async def invoke(run: LiveRun, turn: Turn, index: int, snapshot: Snapshot) -> ToolOutput:
-    """Run one tool, or take the decision that stands for its result."""
+    """Run one tool. A resumed call may take the approver's decision as its result instead."""
     call, resumed = turn.calls[index], turn.resumed.get(index)
     decision = resumed.resume_input if resumed else None
     if decision is not None and resumed is not None and resumed.resume_mode is _TAKES_DECISION:
@@ -402,7 +415,7 @@ async def invoke(run: LiveRun, turn: Turn, index: int, snapshot: Snapshot) -> To
         return ToolOutput(ToolResult.success(call.name, decision.result))
     turn.started.add(index)
     ctx = tool_context(run, turn, index, snapshot)
-    # Only what plugins offer to tools asks for it, and it is not free.
+    # Only services of plugins read the current call, and setting it takes time.
     mark = CURRENT_CALL.set(ctx) if ctx.services else None
     try:
         output = await execute_tool(run.agent.tools, call, ctx)
@@ -419,9 +432,9 @@ async def invoke(run: LiveRun, turn: Turn, index: int, snapshot: Snapshot) -> To
 
 
 def tool_context(run: LiveRun, turn: Turn, index: int, snapshot: Snapshot) -> ToolCallContext:
-    """The context that a tool gets of its call and its run."""
+    """The context that a tool gets for one call."""
     call, resumed = turn.calls[index], turn.resumed.get(index)
-    # Most of it is the same for every call of a turn: a copy is made quicker than a new one.
+    # Most fields are the same for every call of a run: copying is quicker than building anew.
     ctx = _replace(
         run.around_calls(),
         call_id=call.id,

@@ -1,4 +1,4 @@
-"""A run while it lives: everything the loop's functions share."""
+"""`LiveRun`: the values of a running run, which the functions of the loop share."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ log = logging.getLogger("awaken.loop")
 
 
 def taken_before(record: RunRecord | None) -> dict[str, Any]:
-    """The usage of a run so far, besides input and output tokens, by field of its record."""
+    """The record's token counts and cost, except input and output tokens, by field name."""
     if record is None:
         return {}
     names = ("cache_read_tokens", "cache_creation_tokens", "thinking_tokens", "cost")
@@ -40,7 +40,10 @@ def taken_before(record: RunRecord | None) -> dict[str, Any]:
 
 
 def _taken_up(record: RunRecord | None, agent: ResolvedAgent) -> RunRecord | None:
-    """The record of a run that goes on with its agent as it is now."""
+    """The record of a continued run, with the current fingerprint of its agent.
+
+    If the agent changed since the run began, the changes are recorded and logged.
+    """
     if record is None or record.agent_id != agent.spec.id:
         return record
     changes = changes_since(record.agent_fingerprint, agent)
@@ -55,7 +58,7 @@ def _taken_up(record: RunRecord | None, agent: ResolvedAgent) -> RunRecord | Non
 
 
 class LiveRun:
-    """One run: the first argument of the loop's functions; no other code holds it."""
+    """One run while it runs: the first argument of the loop's functions, and private to them."""
 
     __slots__ = (
         "_around",
@@ -133,7 +136,7 @@ class LiveRun:
         previous = thread.previous
         self.record = _taken_up(previous, agent)
         self.request = first.request
-        # Counted here too: the lifecycle takes no more steps once a policy has closed it.
+        # The lifecycle state counts steps too, but not any more once a hook has ended the run.
         self.steps = previous.steps if previous else 0
         self.input_tokens = previous.input_tokens if previous else 0
         self.took = taken_before(previous)
@@ -161,11 +164,11 @@ class LiveRun:
         self.window: object | None = None
         self.in_step = self.ending = False
         self.message_id = ""
-        # The calls, by id and name, that were begun in an answer and are not in the log yet.
+        # Ids and names of the calls whose streaming began, in an answer that is not logged yet.
         self.streamed: Sequence[tuple[str, str]] = ()
-        # What was said of the step's answer before it reached the output limit, and went on.
+        # The text of the step's answer before it reached the output limit, if it was continued.
         self.cut_off = ""
-        # Until the next step begins, what is said (a late result) belongs to the last one.
+        # Messages logged before the next step begins, such as late results, belong to the last one.
         last_step = max(0, self.steps - 1)
         self.metadata = MessageMetadata(run_id=identity.run_id, step_index=last_step)
         self.agents: dict[str, ResolvedAgent] = {}
@@ -173,27 +176,29 @@ class LiveRun:
         self.use(agent)
 
     def begin(self, task: asyncio.Task[Any] | None) -> None:
-        """Set the task that drives the run; the token ends its waits in `until_cancelled`."""
+        """Set the task that runs the loop. In a `with run.until_cancelled` block, cancelling the
+        run interrupts what that task awaits."""
         self.task = task
         self.until_cancelled = interruptible(self.token, task)
 
     @property
     def response(self) -> str:
-        """The text of the run's last answer; of a structured output, the JSON object alone."""
+        """The text of the run's last answer; for a structured output, only its JSON object."""
         last = self.transcript.last
         if last is None:
             return ""
         if self.agent.spec.output is None:
             return last.text()
-        # Models that can write nothing but objects of that shape begin anew where others go on.
+        # Told to go on, most models continue the JSON text. A model that is limited to the schema
+        # writes the object again from its beginning.
         text = last.last_text()
         return self.cut_off + text if self.cut_off and not _is_object(text) else text
 
     def use(self, agent: ResolvedAgent) -> None:
-        """Make an agent the active one, with the tools of this run's client beside its own.
+        """Make `agent` the current agent, with the client's front-end tools added to its own.
 
         Raises:
-            ToolIdConflict: the client brings a tool the agent has.
+            ToolIdConflict: a tool of the client has the id of a tool of the agent.
         """
         if agent.spec.id not in self.agents:
             for descriptor in self.frontend_tools:
@@ -203,7 +208,8 @@ class LiveRun:
         self.profile = agent.env.profile_access(self.services.profiles)
 
     def around_calls(self) -> ToolCallContext:
-        """The context that all calls share; a copy is filled in for each call."""
+        """The context that all tool calls share. The caller copies it and adds the fields of one
+        call."""
         known, journal = self._around, self.journal
         if (
             known is not None
@@ -229,18 +235,21 @@ class LiveRun:
         return self._around
 
     def enter_step(self, message_id: str | None = None) -> None:
-        """Begin a step, or continue one: set its message id and the metadata of its messages."""
+        """Begin a step, or continue the one whose assistant message has `message_id`.
+
+        The metadata of the step's messages names this run and the step.
+        """
         self.message_id = self.ids.new() if message_id is None else message_id
         self.cut_off = ""
         self.in_step = True
         self.metadata = MessageMetadata(run_id=self.identity.run_id, step_index=self.steps)
 
     def has_news(self) -> bool:
-        """Whether something happened that no commit has stored yet."""
+        """Whether messages or journal entries wait for a commit."""
         return self.transcript.has_pending or self.journal.has_pending
 
     def is_left(self) -> bool:
-        """Whether the run is to be left to another process."""
+        """Whether this process is to leave the run, for another one to continue it."""
         leave = self.controls.leave
         return leave is not None and leave.is_cancelled()
 
@@ -268,7 +277,7 @@ class LiveRun:
         )
 
     def is_busy(self, phase: Phase) -> bool:
-        """Whether a phase has anything to do."""
+        """Whether the phase has hooks or scheduled actions to run."""
         if self.phases.has_actions:
             return True
         env = self.agent.env
@@ -279,7 +288,7 @@ class LiveRun:
     async def phase(
         self, phase: Phase, *, seed: Command | None = None, final: bool = False, **extra: Any
     ) -> None:
-        """Run a phase; a `final` one also runs when the run is cancelled.
+        """Run the hooks of a phase. With `final`, cancelling the run does not interrupt them.
 
         Raises:
             Cancelled: the run was cancelled.

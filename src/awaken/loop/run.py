@@ -1,4 +1,4 @@
-"""The whole run on one screen."""
+"""One run from beginning to end: its first phase, its steps, and what happens between them."""
 
 from __future__ import annotations
 
@@ -64,11 +64,12 @@ from awaken.state.store import UnknownKeyPolicy
 async def run_agent_loop(
     agent: ResolvedAgent, phases: PhaseRuntime, request: BackendRootRunRequest, start: PreparedRun
 ) -> AgentRunResult:
-    """Drive one run from its first phase to its last commit.
+    """Run one activation of an agent, from its first phase to its last commit.
 
     Raises:
-        AgentLoopError: the run broke off; its events and its record say so too.
-        RunLeft: the run is left open for another process.
+        AgentLoopError: the run failed. Its record and its last event say so too, unless the store
+            could not take them.
+        RunLeft: this process stopped early, and another one will continue the run.
     """
     run = LiveRun(agent, phases, request, start)
     run.begin(asyncio.current_task())
@@ -85,14 +86,14 @@ async def run_agent_loop(
         raise
     except BaseException as error:
         if is_ours(error):
-            # In a coroutine that is being closed nothing can be awaited.
+            # `GeneratorExit` means that the coroutine is being closed: it cannot await any more.
             if not isinstance(error, GeneratorExit):
                 await tear_down(run)
             raise
         failure = _as_loop_error(error)
         await break_off(run, Failed(value=str(failure)), failure)
         if failure is error or isinstance(error, KeyboardInterrupt | SystemExit):
-            raise  # user code's own never come so far: these are for the process
+            raise  # hooks and tools never raise these two this far: they are for the process
         raise failure from error
     finally:
         if run.budget is not None:
@@ -105,7 +106,10 @@ async def run_agent_loop(
 async def _begin(
     run: LiveRun, start: PreparedRun, *, is_continuation: bool
 ) -> TerminationReason | None:
-    """Open the run, carry out answers it was given, and run its first phase."""
+    """Open the run, carry out the answers to its suspended calls, and run its first phase.
+
+    Returns how the run ends, or `None` if it goes on with a step.
+    """
     is_new = run.record is None
     _open_state(run, start, is_continuation)
     await persist_checkpoint(run)
@@ -118,7 +122,7 @@ async def _begin(
         elif end := _closed(run):
             return end
         run.check_token()
-        run.transcript.extend(read_inbox(run))  # what came while calls were carried out
+        run.transcript.extend(read_inbox(run))  # messages that arrived while calls were carried out
         if refusal := switch_agent(run):
             return refusal
         if run.is_busy(Phase.RUN_START):
@@ -132,7 +136,7 @@ async def _begin(
 
 
 def _open_state(run: LiveRun, start: PreparedRun, is_continuation: bool) -> None:
-    """Start or continue the lifecycle, activate the plugins, and note the run's first event."""
+    """Start or continue the lifecycle, activate the plugins, and queue the run's first event."""
     now, env = run.clock.now_ms(), run.agent.env
     if not run.state.shares(env.keys):
         run.state.register_keys(env.keys.values())
@@ -151,9 +155,9 @@ def _open_state(run: LiveRun, start: PreparedRun, is_continuation: bool) -> None
 
 
 async def _settle_the_past(run: LiveRun) -> TerminationReason | None:
-    """Finish the step that was cut short, and carry out answers that have arrived.
+    """Finish the step that a crash cut short, and carry out the answers to suspended calls.
 
-    Returns how the run ends, if it does.
+    Returns how the run ends, or `None` if it goes on.
     """
     if end := await _finish_turn(run):
         return end
@@ -165,8 +169,8 @@ async def _settle_the_past(run: LiveRun) -> TerminationReason | None:
 
 
 async def _finish_turn(run: LiveRun) -> TerminationReason | None:
-    """Finish the step that was cut short. Returns how the run ends, if it does: an abandoned run is
-    only ended."""
+    """Finish the step that a crash cut short, or give the run up if too many processes died with
+    it. Returns how the run ends, or `None` if it goes on."""
     if run.record is not None and run.record.is_abandoned and not run.is_cancelled():
         return await abandon(run)
     if turn := await take_up(run):
@@ -178,10 +182,10 @@ async def _finish_turn(run: LiveRun) -> TerminationReason | None:
 
 
 def _forget_work(run: LiveRun) -> None:
-    """Clear the pending work of an earlier activation.
+    """Clear the pending work of the run's earlier activation.
 
-    A plugin that still has work says so again at the end of the step. A plugin that does not say so
-    has none left, or the active agent does not use it.
+    A plugin whose work is still under way reports it again at the end of the next step. A plugin
+    that does not has no work left, or does not belong to the agent that continues the run.
     """
     work = run.state.read(PENDING_WORK)
     for owner in work.owners if work is not None else ():
@@ -189,7 +193,7 @@ def _forget_work(run: LiveRun) -> None:
 
 
 def _note_start(run: LiveRun, events: Sequence[AgentEvent] = ()) -> None:
-    """Note the start of the run or its continuation, and the events that come with it."""
+    """Queue the `RunStart` event, and `events` behind it, for the next commit."""
     identity = run.identity
     run.journal.note(
         RunStart(
@@ -207,7 +211,7 @@ def _note_start(run: LiveRun, events: Sequence[AgentEvent] = ()) -> None:
 
 
 async def _next(run: LiveRun, outcome: Outcome | TerminationReason) -> TerminationReason | None:
-    """Close the step and say how the run ends, or that it goes on."""
+    """Close the step, and commit it if the run goes on. Returns how the run ends, or `None`."""
     if outcome is Outcome.SUSPENDED:
         _wait(run, SUSPENDED)
     if run.in_step:
@@ -227,10 +231,10 @@ async def _next(run: LiveRun, outcome: Outcome | TerminationReason) -> Terminati
 
 
 async def _persist_or_leave(run: LiveRun) -> None:
-    """Commit the end of a step; a run that is to be left stops here.
+    """Commit the end of a step. If this process is to leave the run, release the thread too.
 
     Raises:
-        RunLeft: another process continues the run.
+        RunLeft: another process will continue the run.
     """
     leaves = run.is_left()
     await persist_checkpoint(run, release=leaves)
@@ -239,13 +243,17 @@ async def _persist_or_leave(run: LiveRun) -> None:
 
 
 def _closed(run: LiveRun) -> TerminationReason | None:
-    """How the run ends, if a hook or a tool has ended it."""
+    """How the run ends if a hook or a tool has ended it, else `None`. A suspension is no end."""
     end = check_termination(run.state)
     return None if isinstance(end, Suspended) else end
 
 
 async def _natural_end(run: LiveRun) -> TerminationReason | None:
-    """How the run ends after the model's final answer; `None` if it goes on with news."""
+    """Decide how to go on after a final answer of the model.
+
+    Returns how the run ends, or `None` if the model is to be asked again. While work it started is
+    under way, a subagent's run waits here; any other run ends its activation and stays waiting.
+    """
     work = run.state.read(PENDING_WORK)
     if work is None or not work.has_pending:
         return None if work is not None and await _has_late_news(run) else check_answer(run)
@@ -260,7 +268,8 @@ async def _natural_end(run: LiveRun) -> TerminationReason | None:
 
 
 async def _has_late_news(run: LiveRun) -> bool:
-    """Read the news of a task that is recorded as ended; its message may still be on its way."""
+    """Read the inbox once more: a task may be recorded as ended before its message has arrived.
+    Returns whether there was a message."""
     if run.controls.look is None:
         return False
     await run.controls.look()
@@ -270,8 +279,8 @@ async def _has_late_news(run: LiveRun) -> bool:
 
 
 def _waits_for_work(run: LiveRun) -> bool:
-    """Whether a resumed delegate had given its answer and waited for work it started: its model is
-    not called again before there is news to read."""
+    """Whether a subagent's run, continued by this process, had given a final answer and waited for
+    work it started. Such a run reads the news of that work before its model is asked again."""
     if run.identity.origin is not RunOrigin.SUBAGENT:
         return False
     work, said = run.state.read(PENDING_WORK), run.transcript.view()
@@ -289,7 +298,8 @@ def _waits_for_work(run: LiveRun) -> bool:
 
 
 async def _is_told(run: LiveRun, inbox: InboxReceiver) -> bool:
-    """Wait for a message, or until the run is to be left. Returns false if it is cancelled."""
+    """Wait until the inbox has a message, or this process is to leave the run. Returns false if the
+    run is cancelled or the inbox is closed."""
     try:
         with interruptible(run.token):
             left = () if run.controls.leave is None else (run.controls.leave.cancelled(),)
@@ -304,7 +314,11 @@ def _wait(run: LiveRun, reason: str) -> None:
 
 
 async def _suspend(run: LiveRun) -> TerminationReason | None:
-    """Wait for decisions and carry them out; if none can come, end as suspended."""
+    """Wait until all suspended calls are decided, and carry the decisions out.
+
+    Returns how the run ends, or `None` if it goes on. A run without a queue that waits for
+    decisions ends as suspended.
+    """
     while True:
         _wait(run, SUSPENDED)
         if run.controls.decision_rx is None or not (

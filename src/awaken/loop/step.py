@@ -1,4 +1,4 @@
-"""One step: call the model, then carry out its tool calls."""
+"""One step: ask the model, then carry out its tool calls."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ MALFORMED = (
 
 
 ONLY_MALFORMED = "[This answer held nothing but tool calls that were not valid JSON]"
-"""What the log keeps of such an answer, under the id that was announced for it."""
+"""Logged in place of such an answer, so that the message id announced for it is in the log."""
 
 
 class Outcome(Enum):
-    """How the run goes on after a step that does not end it."""
+    """How the run goes on after a step that did not end it."""
 
     CONTINUE = "continue"
     NATURAL_END = "natural_end"
@@ -49,10 +49,10 @@ class Outcome(Enum):
 
 
 async def step(run: LiveRun) -> Outcome | TerminationReason:
-    """Take one step. The caller closes it, and commits it.
+    """Take one step; the caller closes and commits it. Returns how the run goes on or ends.
 
     Raises:
-        InferenceFailed: the model could not be asked.
+        InferenceFailed: the model could not be asked, or gave no whole answer.
         StateError: a hook, gate or command failed.
     """
     if refusal := switch_agent(run):
@@ -85,7 +85,7 @@ async def step(run: LiveRun) -> Outcome | TerminationReason:
 
 
 async def _affords(run: LiveRun) -> Outcome | TerminationReason | None:
-    """Reserve the step's budget. Returns how the run goes on if the budget is too small."""
+    """Reserve the step's budget. Returns how the run goes on if too little is left, else `None`."""
     try:
         await set_aside(run)
     except BudgetExhausted as error:
@@ -94,7 +94,7 @@ async def _affords(run: LiveRun) -> Outcome | TerminationReason | None:
 
 
 def _short(run: LiveRun, error: BudgetExhausted) -> Outcome | TerminationReason:
-    """Ask an approver for more budget, or end the run, as the budget says."""
+    """Ask an approver for more budget if the limit says so, else end the run."""
     if not error.asks:
         return stopped(error)
     ask_for_more(run, error)
@@ -102,7 +102,8 @@ def _short(run: LiveRun, error: BudgetExhausted) -> Outcome | TerminationReason:
 
 
 async def _before_the_model(run: LiveRun) -> TerminationReason | None:
-    """Run the phases before the model call. Returns how the run ends, if one of them ends it."""
+    """Run the phases before the model is asked. Returns how the run ends if a hook has ended it,
+    else `None`."""
     for phase in (_STEP_START, _BEFORE_INFERENCE):
         if run.is_busy(phase):
             await run.phase(phase)
@@ -112,7 +113,10 @@ async def _before_the_model(run: LiveRun) -> TerminationReason | None:
 
 
 async def _after_the_model(run: LiveRun, answer: Answer) -> TerminationReason | None:
-    """Let hooks see an answer. Returns how the run ends if one of them ends it; no call is made."""
+    """Let hooks see the answer. Returns how the run ends if a hook has ended it, else `None`.
+
+    If a hook ends the run or fails, the answer is logged without its calls, which are not made.
+    """
     try:
         response = LLMResponse(success=answer.result)
         await run.phase(_AFTER_INFERENCE, llm_response=response, offered_tools=answer.offered)
@@ -130,10 +134,11 @@ async def _after_the_model(run: LiveRun, answer: Answer) -> TerminationReason | 
 
 
 async def _break_off(run: LiveRun, answer: Answer) -> Outcome | TerminationReason:
-    """Log the part of an answer that arrived. Returns how the run goes on without the rest."""
+    """Log what arrived of an answer that broke off. Returns how the run goes on or ends."""
     failure = answer.failure
     if failure is not None and isinstance(failure.__cause__, ContentFiltered | AnswerTooLarge):
-        # In the conversation it would be held against every question that follows.
+        # Not logged: with this text in the conversation, the provider could refuse every later
+        # request as well.
         await run.journal.tell(StreamReset(reason=str(failure.__cause__)))
         run.streamed = ()
     else:
@@ -146,7 +151,7 @@ async def _break_off(run: LiveRun, answer: Answer) -> Outcome | TerminationReaso
 
 
 def _why(answer: Answer) -> str:
-    """Why an answer broke off, in words."""
+    """Why an answer broke off, as the reason of `ToolCallCancel` events."""
     if answer.cancelled:
         return "the run was cancelled"
     return str(answer.short or answer.failure)
@@ -184,9 +189,9 @@ async def _act(run: LiveRun, answer: Answer) -> Outcome | TerminationReason:
 
 
 def _say(run: LiveRun, answer: Answer, *, calls: bool, at_ms: int | None = None) -> None:
-    """Put the model's answer into the log, with or without its calls, and note its events.
+    """Log the model's answer, with or without its calls, and queue its `InferenceComplete` event.
 
-    What the user saw is never lost, however the step goes on.
+    Every ending of a step calls this, so that the log has the text a client has already shown.
     """
     result, journal = answer.result, run.journal
     wanted = (result.tool_calls or None) if calls else None
@@ -210,13 +215,21 @@ def _say(run: LiveRun, answer: Answer, *, calls: bool, at_ms: int | None = None)
 
 
 def _say_before(run: LiveRun, said: Sequence[Message], *, goes_on: bool) -> None:
-    """Log the earlier parts of an answer; the last request to go on only if it was sent."""
+    """Log the earlier pieces of an answer that reached the output limit.
+
+    `said` ends with the message that tells the model to go on. It is logged only if more text or
+    calls came after it (`goes_on`).
+    """
     run.transcript.extend(said if goes_on else said[:-1])
     run.cut_off = "".join(m.last_text() for m in said if m.role is _ASSISTANT)
 
 
 async def _after_failure(run: LiveRun, error: InferenceFailed) -> Outcome | TerminationReason:
-    """Let hooks see the error; an agent that tolerates some of them tries again."""
+    """Let hooks see the error. The run goes on if the agent's stop conditions tolerate errors.
+
+    Raises:
+        InferenceFailed: they do not.
+    """
     cause = error.__cause__
     failure = InferenceError(
         type="inference_error", message=str(error), error_class=type(cause).__name__
@@ -230,7 +243,10 @@ async def _after_failure(run: LiveRun, error: InferenceFailed) -> Outcome | Term
 
 
 def switch_agent(run: LiveRun) -> Blocked | None:
-    """Hand the run to the agent the state names, as the state wants it, if that is another."""
+    """Switch to the agent and overlay that the state names, if they differ from the current ones.
+
+    Returns `Blocked` if that agent cannot be used; else, and without a change, `None`.
+    """
     old, mine = run.agent, run.agent.spec.id
     if old.overlay is None and not run.state.has_any(_AGENT_KEYS):
         return None
@@ -253,7 +269,7 @@ def switch_agent(run: LiveRun) -> Blocked | None:
             agent.env.activate(run.state, run.agent.spec)
             run.identity = msgspec.structs.replace(run.identity, agent_id=wanted)
     except AwakenError as error:
-        # The thread stays with who speaks: it must not be blocked for ever.
+        # The state names the old agent again: else every later run of the thread would be blocked.
         run.agent, run.profile = old, old.env.profile_access(run.services.profiles)
         run.state.update(ACTIVE_AGENT, old.spec.id)
         if overlay is not None:

@@ -1,4 +1,4 @@
-"""Ending a call: its state, its result in the log, its line in the ledger, its event."""
+"""Ending a tool call: its state, its result in the log, its ledger entry and its event."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from awaken.state.key import Merge
 
 log = logging.getLogger("awaken.loop")
 
-# Bound once: on Python 3.11 reaching a member through its enum costs as much as a call.
+# Module constants, because on Python 3.11 reading an enum member costs as much as a function call.
 _AFTER = Phase.AFTER_TOOL_EXECUTE
 _PENDING = ToolStatus.PENDING
 _TOOL = Role.TOOL
@@ -55,16 +55,16 @@ _LEDGER = {
 
 
 REJECTED = "rejected"
-"""The metadata of a result that stands for a gate's no."""
+"""The metadata key that marks the result of a call which a gate blocked."""
 
 _LOGGED: Any = object()
 
 
 class Turn:
-    """The tool calls of one assistant message, and how far each of them is.
+    """The calls of one assistant message, and which of them have ended or are suspended.
 
-    After a crash they are `late`: the log may have grown since, and readers put their results
-    beside the calls.
+    It is `late` if it is finished after a crash. Later messages may follow it in the log, so the
+    model is shown its results beside their calls.
     """
 
     __slots__ = (
@@ -99,9 +99,10 @@ class Turn:
         self._logged = 0
 
     def end(self, run: LiveRun, index: int, message: Message | None) -> Message | None:
-        """A call ended; its message, and those that waited for it, enter the log.
+        """Record that a call ended with `message`, or with `None` that it is suspended, and log
+        the results that can be logged now.
 
-        Returns the message if it has to wait itself, for a call before it.
+        Returns the message if it is held back until an earlier call ends, else `None`.
         """
         self._ended[index] = message
         if message is None:
@@ -114,7 +115,7 @@ class Turn:
         return message if index >= self._logged else None
 
     def log(self, run: LiveRun) -> None:
-        """Let messages enter the log, in call order, up to the first call that is open."""
+        """Log the results in call order, up to the first call that is still open."""
         while self._logged in self._ended:
             ready = self._ended[self._logged]
             if ready is not None and ready is not _LOGGED:
@@ -125,14 +126,15 @@ class Turn:
             self._logged += 1
 
     def restore(self, index: int, message: Message | None, *, logged: bool = False) -> None:
-        """Take over how far a call had come: it waits, or ended with a message."""
+        """Restore a call after a crash: it ended with `message`, or with `None` it is suspended.
+        With `logged` its result is in the log already."""
         self._ended[index] = _LOGGED if logged else message
         if message is None:
             self.suspended += 1
 
     @property
     def has_held(self) -> bool:
-        """Whether a result waits to enter the log."""
+        """Whether a result is held back until an earlier call ends."""
         return any(
             isinstance(message, Message) and index >= self._logged
             for index, message in self._ended.items()
@@ -145,7 +147,7 @@ class Turn:
         return self._ended.get(index, _LOGGED) is None
 
     def awaits(self, indexes: Iterable[int]) -> bool:
-        """Whether one of the calls has neither ended nor been left to another process."""
+        """Whether one of the calls is still running in this process."""
         return any(index not in self._ended and index not in self.left for index in indexes)
 
     def open_calls(self) -> list[int]:
@@ -153,7 +155,7 @@ class Turn:
 
 
 def tool_fields(run: LiveRun, turn: Turn, index: int) -> dict[str, Any]:
-    """The fields of a `PhaseContext` that describe a call to hooks and gates."""
+    """The fields of `PhaseContext` that describe a call to hooks and gates."""
     call, resumed = turn.calls[index], turn.resumed.get(index)
     tool = run.agent.tools.get(call.name)
     return {
@@ -170,7 +172,8 @@ def tool_fields(run: LiveRun, turn: Turn, index: int) -> dict[str, Any]:
 async def complete(
     run: LiveRun, turn: Turn, index: int, output: ToolOutput, *, hooks: bool = True
 ) -> None:
-    """End a call: its state with the changes of its tool and hooks at once, then log and ledger."""
+    """End a call: write its state and its tool's state changes, run the hooks after it, and add
+    its result to the log, the ledger and the events."""
     call = turn.calls[index]
     if output.command:
         output = _checked(run, turn, index, output)
@@ -194,7 +197,7 @@ async def complete(
                 **tool_fields(run, turn, index),
             )
         except BaseException:
-            # A hook failed, the tool did not: what it changed, and how the call ended, stays.
+            # A hook failed, but the tool did not: keep the call's outcome and the tool's changes.
             states = run.state.read(TOOL_CALL_STATES)
             if states is None or states.calls.get(call.id) is not put.call:
                 run.state.commit(command.batch)
@@ -208,7 +211,8 @@ async def complete(
 
 
 def _checked(run: LiveRun, turn: Turn, index: int, output: ToolOutput) -> ToolOutput:
-    """The output; if the state refuses its changes, a result that tells the model so."""
+    """The output, if its state changes can be applied. Otherwise the output without them, with a
+    message that tells the model why they were refused."""
     assert output.command is not None, "only changes are checked"
     call = turn.calls[index]
     exclusive = [
@@ -256,7 +260,8 @@ def _put(run: LiveRun, turn: Turn, index: int, result: ToolResult) -> PutCall:
 
 
 def ask(run: LiveRun, state: ToolCallState, ticket: SuspendTicket) -> ToolCallState:
-    """The state of a call that now waits; its ticket goes with the next commit."""
+    """Returns the state of a call that now waits for an answer, and adds its ticket to the next
+    commit."""
     states = run.state.read(TOOL_CALL_STATES)
     before = states.calls.get(state.call_id) if states else None
     asked = before.asked if before is not None and before.key == state.key else 0
@@ -280,8 +285,9 @@ def ask(run: LiveRun, state: ToolCallState, ticket: SuspendTicket) -> ToolCallSt
 
 
 def digest_of(state: ToolCallState, identity: RunIdentity) -> str:
-    """The digest of the call's question, which binds an answer to it."""
-    # Others may want the same thing twice: each time is another question of the one call.
+    """The digest that binds an answer to the call's question."""
+    # A delegate may ask twice for one tool with one set of arguments, both times through this
+    # call: the question key tells the two apart.
     asks = identity.run_id if state.asker is None else state.question_key
     return call_digest(asks, *state.asks_about)
 
@@ -294,7 +300,7 @@ def ticket_of(
     status: TicketStatus = TicketStatus.OPEN,
     decision: ToolCallResume | None = None,
 ) -> Ticket:
-    """The ticket of a call that waits, or waited."""
+    """The ticket of a call that waits, or has waited, for an answer."""
     tool_name, arguments = state.asks_about
     return Ticket(
         key=state.question_key,
@@ -325,10 +331,10 @@ def _record(
     stopped: bool | None = None,
     at_ms: int | None = None,
 ) -> None:
-    """Write the message, the ledger's line and the event of a call that ended or waits.
+    """Write the message, the ledger entry and the event of a call that ended or is suspended.
 
-    `stopped` is given for a call that was cancelled, and says whether that has ended its work.
-    `at_ms` is the time, if the caller knows it.
+    `stopped` is given only for a cancelled call: whether its work has really stopped. `at_ms` is
+    the current time, if the caller has read it already.
     """
     call, message_id = turn.calls[index], ""
     message: Message | None = None
@@ -365,7 +371,7 @@ def _record(
 
 
 def _resumed(turn: Turn, index: int, result: ToolResult, *, is_cancelled: bool) -> ToolCallResumed:
-    """The event of a suspended call that has ended."""
+    """The event of a call that was suspended and has ended now."""
     decision = turn.resumed[index].resume_input
     reason = decision.reason if decision is not None else None
     if is_cancelled:
@@ -387,20 +393,23 @@ def _resumed(turn: Turn, index: int, result: ToolResult, *, is_cancelled: bool) 
 
 
 def _phase(result: ToolResult, stopped: bool | None) -> CallPhase:
-    """The ledger's phase for a call whose outcome is unknown, or that was cancelled."""
+    """The ledger phase of a call that was cancelled, or whose outcome is unknown."""
     unknown = OUTCOME_UNKNOWN in result.metadata or not stopped
     return _UNKNOWN if unknown else CallPhase.CANCELLED
 
 
 async def interrupt(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> None:
-    """End calls that will not run, or not to their end; no hook sees them."""
+    """Give a result to calls that will not run, or not to their end, without running hooks.
+
+    The result also says what the delegate of a started call has done.
+    """
     done: dict[int, str | None] = {}
     try:
         for index in indexes:
             if index in turn.started and may_delegate(run, turn.calls[index].name):
                 done[index] = await done_beneath(run.services.delegates, turn.keys[index])
     finally:
-        # Also if the reading is cancelled: no call may stay without a result.
+        # In `finally`, as `done_beneath` may be cancelled: no call may stay without a result.
         for index in indexes:
             _interrupt_one(run, turn, index, done.get(index))
 
@@ -419,7 +428,8 @@ def _interrupt_one(run: LiveRun, turn: Turn, index: int, done: str | None) -> No
 
 
 def may_delegate(run: LiveRun, tool_name: str) -> bool:
-    """Whether calls of the tool may run other agents: it declares so, or is not known here."""
+    """Whether a call of the tool may have started a delegate: the tool declares `runs_agent`, or
+    the agent does not have the tool any more."""
     tool = run.agent.tools.get(tool_name)
     return tool is None or getattr(tool, "runs_agent", False) is True
 
@@ -427,13 +437,13 @@ def may_delegate(run: LiveRun, tool_name: str) -> bool:
 def close_call(
     run: LiveRun, turn: Turn, index: int, result: ToolResult, *, stopped: bool | None = None
 ) -> None:
-    """End a call without its tool and without hooks."""
+    """End a call with `result`, without running hooks."""
     run.state.update(TOOL_CALL_STATES, _put(run, turn, index, result))
     _record(run, turn, index, result, stopped=stopped)
 
 
 def is_stoppable(run: LiveRun, tool_name: str) -> bool:
-    """Whether cancelling a call of the tool ends its work."""
+    """Whether cancelling a call of the tool ends its work, and not only the wait for it."""
     tool = run.agent.tools.get(tool_name)
     return tool is None or traits_of(tool).stoppable
 
@@ -444,13 +454,13 @@ def must_run_once(run: LiveRun, tool_name: str) -> bool:
 
 
 def confirmed(tool_name: str) -> ToolResult:
-    """The result for the model of a call that took effect, and whose own result was lost."""
+    """The result of a call that took effect, but whose own result was lost in a crash."""
     text = f"'{tool_name}' took effect; what it returned was lost when the process ended"
     return ToolResult.success_with_message(tool_name, None, text)
 
 
 def unknown_outcome(tool_name: str, why: str) -> ToolResult:
-    """The result for the model of a call with an unknown outcome."""
+    """The result of a call of which it is unknown whether it took effect; `why` comes first."""
     result = ToolResult.error(
         tool_name,
         f"{why}; it is unknown whether '{tool_name}' took effect. Do not assume either: find out, "

@@ -1,6 +1,7 @@
-"""Going on after a crash: calls that had begun and have no outcome.
+"""Continuing a run after a crash: settling the calls that had started and have no outcome.
 
-A call with an outcome is never run again. A call without one is settled by its tool's policy.
+A call with an outcome is never run again. A call without one is settled as its tool's `Recover`
+policy says.
 """
 
 from __future__ import annotations
@@ -52,11 +53,15 @@ _WHY = "the process ended while the call was under way"
 
 
 async def take_up(run: LiveRun) -> Turn | None:
-    """Finish the step that was cut short, except for calls that wait for an approver.
+    """Finish the step that a crash cut short, except for calls that wait for an approver.
+
+    Returns its calls, or `None` if no step was cut short.
 
     Raises:
-        Cancelled: the run was cancelled; open calls were answered so.
-        StateError: a hook or gate failed; open calls were answered as interrupted.
+        Cancelled: the run was cancelled; the calls without a result got one that says so.
+        RunLeft: another process will continue the run and settle the open calls.
+        StateError: a hook or gate failed; the calls without a result got one that says that they
+            were interrupted.
     """
     turn = interrupted_turn(run)
     if turn is None:
@@ -74,10 +79,10 @@ async def take_up(run: LiveRun) -> Turn | None:
             if not was_begun(run, turn, index) or not await settle(run, turn, index)
         ]
         if turn.suspended and run.agent.tool_executor is ToolExecutorKind.SEQUENTIAL:
-            fresh = []  # they come after one that waits
+            fresh = []  # in a sequential agent they must not run before the call that waits
         await calls.carry_out(run, turn, fresh)
     except RunLeft:
-        raise  # the process that carries the run on settles what is open
+        raise  # the process that continues the run settles the open calls
     except BaseException:
         await interrupt(run, turn, turn.open_calls())
         raise
@@ -85,10 +90,10 @@ async def take_up(run: LiveRun) -> Turn | None:
 
 
 def count_unanswered(run: LiveRun, last: Message | None) -> None:
-    """Count the model request of a process that died before the answer was committed, if the run
-    has a budget; `last` is the last message of the log.
+    """Charge the run's budget, if it has one, for the model request of a process that died before
+    the answer was committed. `last` is the last message of the log.
 
-    The process may have died before it sent the request: what may have been spent counts as spent.
+    That process may have died before it sent the request: the request is charged all the same.
     """
     fence = run.journal.fence
     if (
@@ -102,7 +107,7 @@ def count_unanswered(run: LiveRun, last: Message | None) -> None:
 
 
 def _was_asking(run: LiveRun, last: Message | None) -> bool:
-    """Whether the run's next work was to request an answer and to commit it."""
+    """Whether asking the model and committing its answer was the next thing the run had to do."""
     record, states = run.record, run.state.read(TOOL_CALL_STATES)
     if record is None or record.status is not RunStatus.RUNNING:
         return False
@@ -113,15 +118,16 @@ def _was_asking(run: LiveRun, last: Message | None) -> bool:
         return False
     if check_termination(run.state) is not None or interrupted_turn(run) is not None:
         return False
-    # One that had answered without calls, and is still open, waits for its tasks.
+    # A running run whose last message is a final answer of the model waits for background work.
     return last is None or last.role is not Role.ASSISTANT
 
 
 async def abandon(run: LiveRun) -> TerminationReason:
-    """Settle the open calls of an abandoned run, without starting anything. Returns how it ends.
+    """Settle the open calls of a run that too many processes have died with, without running any
+    tool. Returns how the run ends.
 
-    Nothing is committed before the run's end is: if this process dies here, the run is still
-    abandoned.
+    The caller commits this together with the run's end. If this process dies before that, the next
+    one abandons the run again.
     """
     log.error("run %s is %s", run.identity.run_id, ABANDONED)
     turn = interrupted_turn(run)
@@ -136,7 +142,7 @@ async def abandon(run: LiveRun) -> TerminationReason:
 
 
 async def _give_up(run: LiveRun, turn: Turn, index: int) -> None:
-    """Settle a call by its tool's policy, as far as that needs neither the tool nor a person."""
+    """Give an open call a result without running its tool or asking an approver."""
     done = await done_beneath(run.services.delegates, turn.keys[index])
     why = with_done("one process after another ended while the call was under way", done)
     call = turn.calls[index]
@@ -156,13 +162,14 @@ async def _announce(run: LiveRun, turn: Turn, index: int) -> None:
 
 
 def _end_delegate(run: LiveRun, turn: Turn, index: int) -> None:
-    """Cancel the delegate that the call may have started: no run reads its answer now."""
+    """Cancel the delegate's run that the call may have started: its answer is not read any more."""
     child = child_id(turn.keys[index])
     run.journal.sends.append(ThreadCommand.cancel(child, child, at_ms=run.clock.now_ms()))
 
 
 def interrupted_turn(run: LiveRun) -> Turn | None:
-    """The calls of the last step, as the log and the ledger have them, if it was cut short."""
+    """The calls of the run's last step, restored from the log and the ledger. Returns `None` if
+    that step was completed, or if the run has no message with calls."""
     message = run.last_turn
     if message is None or message.produced_by_run_id() != run.identity.run_id:
         return None
@@ -184,13 +191,15 @@ def interrupted_turn(run: LiveRun) -> Turn | None:
             turn.restore(index, None)
         elif entry is not None and entry.phase in _ENDED and entry.held is not None:
             turn.restore(index, entry.held)
-    # Counted from 0: a step of that number is over once that many more have been completed.
+    # Step indexes begin at 0, so a step is incomplete as long as its index equals the number of
+    # completed steps.
     step = message.metadata.step_index if message.metadata is not None else None
     return turn if turn.open_calls() or turn.has_held or step == run.steps else None
 
 
 def _as_shown(run: LiveRun, turn: Message) -> tuple[set[str], set[str]]:
-    """Which calls of a message the model may still see, and which of them have a result."""
+    """The ids of the message's calls that the model is still shown, and the ids of the calls that
+    have a result. A compaction may have removed the message from what the model is shown."""
     results: set[str] = set()
     for message in reversed(run.transcript.view()):
         if message.role is Role.TOOL and message.tool_call_id is not None:
@@ -201,13 +210,14 @@ def _as_shown(run: LiveRun, turn: Message) -> tuple[set[str], set[str]]:
 
 
 def was_begun(run: LiveRun, turn: Turn, index: int) -> bool:
-    """Whether a dead process may have begun the call."""
+    """Whether a process that died may have started the call."""
     entry = run.ledger.get(turn.keys[index])
     return entry is not None and entry.phase is CallPhase.INTENT
 
 
 async def settle(run: LiveRun, turn: Turn, index: int) -> bool:
-    """Settle a call that was begun, by its tool's policy. Returns false if it is to run again."""
+    """Settle a call that a process which died may have started, by its tool's policy. Returns false
+    if the call is to be run again."""
     call = turn.calls[index]
     run.ledger.pop(turn.keys[index], None)
     tool = run.agent.tools.get(call.name)
@@ -238,7 +248,7 @@ async def settle(run: LiveRun, turn: Turn, index: int) -> bool:
 
 
 async def _verified(run: LiveRun, turn: Turn, index: int, tool: Tool) -> Any:
-    """What the tool's `verify` returns for the call; `None` also if it fails."""
+    """What the tool's `verify` returns for the call; `None` if that method is missing or fails."""
     verify = getattr(tool, "verify", None)
     if verify is None:
         log.error("tool %r is to verify and has no method verify(ctx)", turn.calls[index].name)

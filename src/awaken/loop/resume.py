@@ -1,4 +1,4 @@
-"""Suspended calls and their answers."""
+"""Suspended calls: waiting for the answers of approvers, and carrying the answers out."""
 
 from __future__ import annotations
 
@@ -51,23 +51,24 @@ from awaken.state.store import StateStore
 log = logging.getLogger("awaken.loop")
 _replace = msgspec.structs.replace
 EXPIRY_GRACE_MS = 1000
-"""How long an answer that was given in time may take to arrive."""
+"""How long after a question's expiry the run still waits for an answer that was given in time."""
 
 _MISFIT = "the approval was given to another call; ask again"
 
 
 def prepare_resume(store: StateStore, decisions: Sequence[Decision]) -> None:
-    """Take answers to suspended calls, all or none; an answer given before is ignored.
+    """Write answers to suspended calls into the state, all or none. An answer that the call has
+    already, by its decision id, is skipped.
 
     Raises:
         UnknownKey: a target is neither a call nor a suspension.
-        InvalidResume: a call no longer waits.
+        InvalidResume: a call no longer waits for an answer.
     """
     store.commit(decision_batch(store, decisions))
 
 
 def decision_batch(store: StateStore, decisions: Sequence[Decision]) -> MutationBatch:
-    """The updates of `prepare_resume`, not committed. Raises the same errors."""
+    """The state changes that `prepare_resume` commits. Raises the same errors."""
     states = store.read(TOOL_CALL_STATES)
     known = dict(states.calls) if states else {}
     batch = MutationBatch()
@@ -81,7 +82,7 @@ def decision_batch(store: StateStore, decisions: Sequence[Decision]) -> Mutation
                 f"tool call '{call.call_id}' ({call.tool_name}) is {call.status.value}, "
                 "it no longer waits for a decision"
             )
-        # What an asker is told may be no as well: the call goes on to tell it.
+        # A call that asks on behalf of a delegate runs after a no too: it passes the no on.
         resume = decision.action is ResumeAction.RESUME or call.asker is not None
         decided = _replace(
             call,
@@ -96,10 +97,10 @@ def decision_batch(store: StateStore, decisions: Sequence[Decision]) -> Mutation
 
 
 def find_call(known: dict[str, ToolCallState], target: str) -> ToolCallState:
-    """The call of that id, or whose question has that id or key.
+    """The call with that call id, suspension id or question key.
 
     Raises:
-        UnknownKey: there is none.
+        UnknownKey: there is no such call.
     """
     call = known.get(target) or next(
         (
@@ -126,10 +127,11 @@ def suspended_calls(store: StateStore) -> list[ToolCallState]:
 
 
 async def give_up_suspended(run: LiveRun) -> None:
-    """Close calls that wait, or were decided and not carried out: the run is over.
+    """End all calls that wait for an answer or have one that was not carried out: the run is over.
 
-    A late answer must find no open call, and no other run may carry them out. If a delegate had
-    asked, the model of the thread's next run is told what that delegate had done.
+    A late answer then finds no waiting call, and no later run resumes one. If a call asked on
+    behalf of a delegate, its result tells the model of the thread's next run what that delegate
+    has done, and the delegate's run is cancelled.
     """
     states = run.state.read(TOOL_CALL_STATES)
     for call in list(states.calls.values()) if states else ():
@@ -159,7 +161,7 @@ async def give_up_suspended(run: LiveRun) -> None:
 
 
 def stop_asker(asker: Asker, at_ms: int) -> ThreadCommand:
-    """The command that cancels a run whose question will not be answered."""
+    """The command that cancels a delegate's run whose question gets no answer any more."""
     return ThreadCommand.cancel(asker.thread_id, asker.run_id, at_ms=at_ms)
 
 
@@ -172,7 +174,8 @@ def _answer(
     *,
     reason: str | None,
 ) -> None:
-    """End a call that does not run: with a message, a ledger entry and an event."""
+    """Give a result to a suspended call that will not run: add it to the log, the ledger and the
+    events."""
     message = Message(
         id=run.ids.new(),
         role=Role.TOOL,
@@ -209,11 +212,12 @@ def _answer(
 
 
 async def take_expired(run: LiveRun) -> bool:
-    """Answer expired questions with a no. Returns whether there is any answer to carry out."""
+    """Answer expired questions with a no. Returns whether a call has got an answer, be it that no
+    or one from the store."""
     if not _overdue(run):
         return False
     if run.controls.look is not None:
-        # An approver may have answered in time while this process was asleep.
+        # An approver may have answered in time, and the answer not have arrived in this process.
         await run.controls.look()
         if take_decisions(run):
             return True
@@ -244,7 +248,7 @@ def _overdue(run: LiveRun) -> list[ToolCallState]:
 
 
 def next_expiry(run: LiveRun) -> float | None:
-    """The seconds until the next question expires, or `None`."""
+    """The seconds until the next question is taken as expired, or `None` if no question expires."""
     times = [c.expires_at for c in suspended_calls(run.state) if c.expires_at is not None]
     if not times:
         return None
@@ -252,10 +256,10 @@ def next_expiry(run: LiveRun) -> float | None:
 
 
 async def detect_and_replay_resume(run: LiveRun) -> str | None:
-    """Carry out the answers that have arrived; each is committed when it is done.
+    """Carry out the answers that suspended calls have got, and commit as calls end.
 
-    Returns the reason if a gate blocked the run. An agent with `batch_approval` carries out no
-    answer until all of its calls are decided.
+    Returns why a gate blocked the run, or `None` if none did. An agent with batch approval carries
+    out no answer before all its suspended calls have one.
 
     Raises:
         Cancelled: the run was cancelled.
@@ -283,7 +287,7 @@ async def detect_and_replay_resume(run: LiveRun) -> str | None:
 
 
 def _take_no(run: LiveRun, call: ToolCallState) -> None:
-    """End a call that an approver refused; the model is told once."""
+    """Carry out a no: the call gets a result that tells the model why."""
     decision = call.resume_input
     assert decision is not None, "only decided calls are taken up"
     reason = decision.reason
@@ -298,13 +302,14 @@ def _take_no(run: LiveRun, call: ToolCallState) -> None:
 
 
 def _turns(run: LiveRun, approved: Sequence[ToolCallState]) -> list[Turn]:
-    """The approved calls, grouped by the message that made them, in the order they will run."""
+    """The approved calls, grouped by the assistant message that made them, with the arguments that
+    they will run with."""
     turns: dict[str, Turn] = {}
     for call in approved:
         arguments = call.arguments
         edited = call.resume_mode is ToolCallResumeMode.PASS_DECISION_TO_TOOL and call.asker is None
         if edited and call.resume_input:
-            # The gates judge what will really run.
+            # The approver has edited the arguments: the gates must judge those that will run.
             arguments = call.resume_input.result
         own = ToolCall(id=call.call_id, name=call.tool_name, arguments=arguments)
         message, index = run.transcript.find_call(call.call_id) or (None, 0)
@@ -321,14 +326,17 @@ def _turns(run: LiveRun, approved: Sequence[ToolCallState]) -> list[Turn]:
 
 
 async def _take_yes(run: LiveRun, turn: Turn) -> None:
-    """Run approved calls: they pass the gates again, and run like those of a new step."""
+    """Carry out approved calls: they go through the gates again, and run like new calls.
+
+    A delegate that asked, and was not told the answer, is cancelled if its call has ended.
+    """
     begun = [index for index in turn.resumed if was_begun(run, turn, index)]
     try:
         fresh = [index for index in sorted(turn.resumed) if await _is_to_run(run, turn, index)]
         await calls.gate_and_execute(run, turn, fresh)
     except BaseException:
         turn.started.update(begun)
-        # A call that asks for another run was begun when that run was.
+        # A call that asks on behalf of a delegate was started when the delegate was.
         turn.started.update(i for i, call in turn.resumed.items() if call.asker is not None)
         await interrupt(run, turn, [index for index in turn.resumed if turn.is_open(index)])
         raise
@@ -340,8 +348,11 @@ async def _take_yes(run: LiveRun, turn: Turn) -> None:
 
 
 async def _is_to_run(run: LiveRun, turn: Turn, index: int) -> bool:
-    """Whether an approved call is to run. It is not if the answer was for another call, or if a
-    dead process had begun it and its tool's policy ends it."""
+    """Whether an approved call is to run now.
+
+    If not, it gets a result or a new question here: because the answer was given to another
+    question, because its tool is gone, or because a process that died had started it.
+    """
     call = turn.resumed[index]
     why = None if _fits(run, call) else _MISFIT
     if call.asker is not None and call.tool_name not in run.agent.tools:
@@ -355,7 +366,8 @@ async def _is_to_run(run: LiveRun, turn: Turn, index: int) -> bool:
 
 
 def _fits(run: LiveRun, call: ToolCallState) -> bool:
-    """Whether the answer was given to this call: same run, same tool, same arguments."""
+    """Whether the answer belongs to this question: same run, same tool, same arguments. An answer
+    without a digest always does."""
     given = call.resume_input.digest if call.resume_input else None
     return given is None or is_digest_of(given, digest_of(call, run.identity))
 
@@ -364,9 +376,10 @@ def _fits(run: LiveRun, call: ToolCallState) -> bool:
 
 
 async def wait_for_decisions(run: LiveRun) -> bool:
-    """Wait for a decision; messages that arrive meanwhile enter the log without an answer.
+    """Wait until a decision arrives or a question expires. Messages that come into the inbox
+    meanwhile are logged and committed; the model is not asked about them yet.
 
-    Returns False when no decision can come any more.
+    Returns `False` if no decision can come any more.
 
     Raises:
         Cancelled: the run was cancelled.
@@ -392,7 +405,8 @@ async def wait_for_decisions(run: LiveRun) -> bool:
 
 
 def take_decisions(run: LiveRun) -> bool:
-    """Take the answers that have arrived, batch by batch. Returns whether one was of use."""
+    """Write the queued answers into the state, batch by batch. Returns whether a batch was
+    accepted."""
     taken = False
     for decisions, command in (
         run.controls.decision_rx.drain() if run.controls.decision_rx is not None else ()
@@ -403,7 +417,7 @@ def take_decisions(run: LiveRun) -> bool:
             prepare_resume(run.state, decisions)
             taken = True
         except (StateError, InvalidResume) as error:
-            # The door checks decisions too; one that got stale on the way changes nothing.
+            # Answers are also checked when they are sent: these became stale on the way.
             log.warning("decisions were refused: %s", error)
     return taken
 
@@ -421,5 +435,5 @@ async def _inbox_ready(run: LiveRun) -> None:
             return await run.inbox.ready()
         except InboxClosed:
             run.inbox = None
-    # Nothing will ever come this way: leave the waiting to the other side.
+    # The inbox is closed: wait for ever, so that only the decisions or the timer end the wait.
     await asyncio.Event().wait()

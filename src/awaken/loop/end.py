@@ -1,4 +1,4 @@
-"""The end of a run, however it comes: its lifecycle closed, its last phase run, its last commit."""
+"""Ending a run, whether it finished or failed: close its lifecycle, run its last phase, commit."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ log = logging.getLogger("awaken.loop")
 
 
 async def finish(run: LiveRun, end: TerminationReason) -> AgentRunResult:
-    """Close the lifecycle, run the last phase, and commit the end."""
+    """Close the lifecycle, run the last phase, and commit the end. Returns the run's result."""
     await _close_lifecycle(run, end)
     run.ending = True
     if run.is_busy(Phase.RUN_END):
@@ -61,7 +61,11 @@ async def finish(run: LiveRun, end: TerminationReason) -> AgentRunResult:
 
 
 async def _close_lifecycle(run: LiveRun, end: TerminationReason) -> None:
-    """Only a suspended run, and one that awaits its tasks, may stay waiting."""
+    """Close the inbox and set the lifecycle to done.
+
+    A lifecycle that waits is left as it is if the run ends as suspended, or to wait for background
+    work.
+    """
     _close_inbox(run)
     lifecycle = run.state.read(RUN_LIFECYCLE) or RunLifecycleState()
     awaits_tasks = end == NATURAL_END and lifecycle.status_reason == AWAITING_TASKS
@@ -79,7 +83,7 @@ async def _close_lifecycle(run: LiveRun, end: TerminationReason) -> None:
 
 
 def _close_inbox(run: LiveRun) -> None:
-    """Close the inbox of a run that is over; messages that arrived until now enter the log."""
+    """Log the messages that are in the inbox, and close it: later senders are refused."""
     inbox = run.inbox
     if inbox is None:
         return
@@ -120,7 +124,11 @@ def finish_event(run: LiveRun, end: TerminationReason, result: Json) -> RunFinis
 async def break_off(
     run: LiveRun, end: TerminationReason, failure: AgentLoopError | None = None
 ) -> None:
-    """End a run that cannot go on: its step closed, its record final, its last event sent."""
+    """End a run that cannot go on: close its step, run its last phase, and commit its end.
+
+    If the store does not take the end, listeners get an `Error` event, and commits that must not
+    be lost are kept in memory.
+    """
     if isinstance(failure, StorageError):
         refused = run.journal.forgive(failure)
         if refused is None:
@@ -146,8 +154,8 @@ async def break_off(
 
 
 async def tear_down(run: LiveRun) -> None:
-    """Break off a run that has no time left, unless another process will continue it. In both cases
-    the outcomes of its calls are kept."""
+    """End a run whose task was cancelled, unless another process is to continue it. In both cases,
+    outcomes of calls that were not committed are kept in memory."""
     try:
         if not run.is_left():
             await break_off(run, CANCELLED)
@@ -157,7 +165,7 @@ async def tear_down(run: LiveRun) -> None:
 
 
 async def _attempt(work: Awaitable[None], what: str) -> None:
-    """Do a part of the work of breaking off; a failure in it is only logged."""
+    """Await a part of the ending of a failed run. A further failure is only logged."""
     try:
         await work
     except BaseException as error:
@@ -167,7 +175,8 @@ async def _attempt(work: Awaitable[None], what: str) -> None:
 
 
 def _make_up_for(run: LiveRun, refused: ThreadCommit) -> None:
-    """Record that the calls and the step of a dropped commit ended, the calls as unknown."""
+    """Replace a commit that cannot be written: the calls it ended get the result that their outcome
+    is unknown, and a step it ended gets its `StepEnd` again."""
     ended = {entry.key: entry for entry in refused.calls}.values()
     for entry in ended:
         if entry.phase not in (CallPhase.INTENT, CallPhase.SUSPENDED):
@@ -190,7 +199,7 @@ def _make_up_for(run: LiveRun, refused: ThreadCommit) -> None:
 
 
 async def _hold_what_is_known(run: LiveRun) -> None:
-    """Hold in memory the outcomes of calls that the store, which is away, has not taken."""
+    """If the store is away, keep the commits with outcomes of calls in memory, to be made later."""
     if not run.journal.hold():
         return
     log.error(
@@ -204,7 +213,10 @@ async def _hold_what_is_known(run: LiveRun) -> None:
 
 
 async def _tell_lost(run: LiveRun, failure: StorageError) -> None:
-    """Tell listeners of the failure: nothing can be stored any more. Recovery closes the record."""
+    """Send listeners the end of the step and an `Error`, without storing them.
+
+    The store cannot take the end of the run; recovery closes the run's record later.
+    """
     if run.in_step or run.journal.has_noted(StepEnd):
         await run.journal.tell(StepEnd())
     await run.journal.tell(Error(message=str(failure), code="storage"))

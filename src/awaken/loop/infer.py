@@ -1,4 +1,4 @@
-"""Asking the model: the request, the stream, and going on where an answer was cut off."""
+"""Asking the model: building the request, reading the stream, and continuing a cut-off answer."""
 
 from __future__ import annotations
 
@@ -39,9 +39,13 @@ CONTINUE = (
 
 
 class Answer(msgspec.Struct, gc=False):
-    """What the model said, which tools it was offered, what to tell of it, and how it ended.
+    """A model's answer, and why it broke off if it did.
 
-    `before` is what it said of it earlier, where it reached the output limit and was told to go on.
+    `before` holds the earlier pieces of an answer that reached the output limit, each with the
+    message that told the model to go on; `result` is the last piece. `offered` are the tools of the
+    request, `told` is the event about the answer. An answer is `mended` if its usage covers several
+    requests, because a stream broke off and was continued. `cancelled`, `short` (too little budget)
+    or `failure` says why the answer broke off.
     """
 
     result: StreamResult
@@ -61,12 +65,14 @@ class Answer(msgspec.Struct, gc=False):
 
 
 async def ask_model(run: LiveRun) -> Answer:
-    """The model's answer to the conversation so far; its deltas go out as they come.
+    """Ask the model to answer the conversation. Listeners get the deltas as they arrive.
+
+    An answer that broke off is returned too: see `Answer.is_whole`.
 
     Raises:
-        InferenceFailed: an override names no model.
+        InferenceFailed: the model name of an override is blank.
         HookFailed: a transform raised.
-        StorageError: the rest of the budget could not be read.
+        StorageError: the store could not be asked what other processes left of the budget.
     """
     request = build_request(run)
     started = run.clock.monotonic()
@@ -108,7 +114,10 @@ async def ask_model(run: LiveRun) -> Answer:
 async def _within(
     run: LiveRun, window: Context, request: InferenceRequest, answer: Answer
 ) -> tuple[InferenceRequest, Answer]:
-    """The final request and answer: if the request was too large, a smaller one is tried once."""
+    """If the conversation was too long for the model, ask again with half of it.
+
+    Returns the last request and its answer. The window learns from the tokens the provider counted.
+    """
     if answer.failure is not None and not answer.result.content:
         shorter = window.harder(request, answer.failure.__cause__)
         if shorter is not request:
@@ -120,7 +129,7 @@ async def _within(
 
 
 async def _can_afford(run: LiveRun, more: Sequence[Message]) -> bool:
-    """Reserve budget for one more part of an answer. Returns false if too little is left."""
+    """Reserve the budget for one more piece of an answer. Returns false if too little is left."""
     try:
         await set_aside(run, *more, goes_on=True)
     except BudgetExhausted:
@@ -132,10 +141,11 @@ async def _can_afford(run: LiveRun, more: Sequence[Message]) -> bool:
 
 
 def build_request(run: LiveRun) -> InferenceRequest:
-    """Prompt, conversation and tools, as this step's hooks want them.
+    """The request with prompt, conversation and tools, as changed by this step's hooks.
 
     Raises:
-        InferenceFailed: an override names no model.
+        InferenceFailed: the model name of an override is blank.
+        HookFailed: a transform raised.
     """
     agent, chosen = run.agent, _NO_CONTEXT
     model, overrides, tools = agent.upstream_model, run.overrides, agent.descriptors
@@ -170,7 +180,8 @@ def build_request(run: LiveRun) -> InferenceRequest:
 
 
 def _overrides(run: LiveRun) -> tuple[str, InferenceOverride | None]:
-    """The model to ask and the parameters to ask with: agent, then run, then step."""
+    """The model and the parameters of the request. A step's override goes before that of the run,
+    and this before the agent's own settings."""
     step = run.state.read(INFERENCE_OVERRIDE)
     if step is not None and not step.is_empty():
         run.state.update(INFERENCE_OVERRIDE, None)
@@ -216,7 +227,7 @@ async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
         with run.until_cancelled:
             await drive_of(run.agent.llm_executor)(request, heard)
     except StorageError:
-        raise  # the rest of the budget could not be read
+        raise  # without the store it is unknown what is left of the budget
     except BaseException as error:
         if is_ours(error):
             raise
@@ -237,7 +248,8 @@ async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
 
 
 async def drop_streamed(run: LiveRun, reason: str, kept: Collection[str] = ()) -> None:
-    """Tell that calls which were begun are not made after all, but for those whose ids are kept."""
+    """Send a `ToolCallCancel` for each call that was streamed and will not be made. The calls whose
+    ids are in `kept` will be made."""
     dropped, run.streamed = run.streamed, ()
     for id, name in dropped:
         if id not in kept:
@@ -247,8 +259,8 @@ async def drop_streamed(run: LiveRun, reason: str, kept: Collection[str] = ()) -
 
 
 def _broken_off(heard: AnswerListener, error: BaseException) -> Answer:
-    """What was heard, and why it was not more."""
-    answer = Answer(heard.cancelled(), cost=heard.cost)  # what the user saw, and no calls
+    """The part of an answer that arrived, and why it broke off."""
+    answer = Answer(heard.cancelled(), cost=heard.cost)  # the text, without calls
     match error:
         case Cancelled():
             answer.cancelled = True
@@ -261,13 +273,14 @@ def _broken_off(heard: AnswerListener, error: BaseException) -> Answer:
 
 
 def _question(run: LiveRun, request: InferenceRequest) -> str:
-    """Identifies a request within its run, by its model and its last message."""
+    """What identifies a request within the run: its model and the last message before it."""
     said = run.transcript.view()
     return f"{request.upstream_model} {said[-1].id if said else None}"
 
 
 def _to_go_on(run: LiveRun, cut: StreamResult) -> list[Message]:
-    """The part that arrived, under the id that was announced for it, and a request to go on."""
+    """The messages that continue a cut-off answer: the piece that arrived, under the message id
+    announced for it, and one that tells the model to go on."""
     said = [Message.internal_user(CONTINUE, id=run.ids.new())]
     if cut.content:
         piece = Message(
@@ -278,7 +291,7 @@ def _to_go_on(run: LiveRun, cut: StreamResult) -> list[Message]:
 
 
 async def _announce(run: LiveRun, message_id: str) -> None:
-    """Announce the id of the message that the next part of the step's answer will be."""
+    """Send a `StepStart` with the message id of the next piece of the answer."""
     run.message_id = message_id
     event = run.journal.begin(StepStart(message_id=message_id))
     if run.journal.live:
@@ -288,6 +301,6 @@ async def _announce(run: LiveRun, message_id: str) -> None:
 def _continued(
     run: LiveRun, request: InferenceRequest, more: Sequence[Message]
 ) -> InferenceRequest:
-    """The same request with more in it, for as long an answer as was set aside this time."""
+    """The request with `more` messages, its answer limited to what was reserved for it."""
     messages = [*request.messages, *more]
     return at_most(run, msgspec.structs.replace(request, messages=messages))

@@ -1,4 +1,4 @@
-"""Commits of a live run: its record, the ranges of the log it read and wrote, why it waits."""
+"""Committing a run: its record, which messages of the log are its own, and what it waits for."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from awaken.state.call_keys import TOOL_CALL_STATES
 from awaken.state.runtime_keys import RUN_LIFECYCLE, RunLifecycleState, StepCompleted
 from awaken.state.store import StateStore
 
-# Bound once: on Python 3.11 reaching a member through its enum costs as much as a call.
+# Module constants, because on Python 3.11 reading an enum member costs as much as a function call.
 _RUNNING = RunStatus.RUNNING
 _WAITING = RunStatus.WAITING
 _DONE = RunStatus.DONE
@@ -51,7 +51,7 @@ _replace = msgspec.structs.replace
 
 
 async def complete_step(run: LiveRun) -> None:
-    """Count the step, run its last phase, and note its end for the next commit."""
+    """Count the step, run its last phase, and queue its `StepEnd` event for the next commit."""
     run.in_step = False
     run.steps += 1
     lifecycle, now = run.state.read(RUN_LIFECYCLE), run.clock.now_ms()
@@ -78,11 +78,11 @@ async def persist_checkpoint(
 ) -> None:
     """Commit everything since the last commit; with `termination`, the end of the run too.
 
-    With `release`, the thread is released. Without `wait`, the commit may still be under way on
-    return; `run.journal.settled()` waits for it.
+    With `release` this process gives up the claim on the thread. Without `wait` the commit may
+    still be under way on return: `run.journal.settled()` waits for it.
 
     Raises:
-        StorageError: the commit was not made; its events were not sent.
+        StorageError: the store refused the commit, or could not be reached.
         KeyEncode: a state value cannot be written.
     """
     if run.journal.state is not SETTLED:
@@ -108,10 +108,10 @@ async def persist_checkpoint(
 def _own_messages(
     run: LiveRun, lifecycle: RunLifecycleState
 ) -> tuple[tuple[Message, ...], RunMessageInput | None, RunMessageOutput | None]:
-    """The new messages of the log, and the ranges of it that the run has read and written.
+    """The new messages, and the ranges of the log that are the run's input and its output so far.
 
-    The log has the ids of these messages; repeating them in every record would make each step cost
-    more than the one before.
+    The output has no message ids: the log has them, and a record that repeated them would grow
+    with each step.
     """
     fresh, before, record = run.transcript.take_pending(), run.journal.length, run.record
     if record is None or record.input is None:
@@ -119,7 +119,8 @@ def _own_messages(
             fresh, record, run.identity, lifecycle.step_count, run.input_count, base_seq=before
         )
         return fresh, source or _persisted_input(run), output and _replace(output, message_ids=())
-    # From here on every message names the run that made it, so only the range has to grow.
+    # The first commit of the run is made. The messages of later ones name the run that made them,
+    # so only the end of the range has to be found.
     mine, output, last = run.identity.run_id, record.output, before + len(fresh)
     for message in reversed(fresh):
         metadata = message.metadata
@@ -135,7 +136,8 @@ def _own_messages(
 
 
 def _persisted_input(run: LiveRun) -> RunMessageInput | None:
-    """The input of a run whose request named messages that were already in the log."""
+    """The input of a new run whose request names messages that are in the log already, or `None`
+    if it names none."""
     count = run.request.input_message_count if run.request is not None else 0
     if count == 0 or run.record is not None:
         return None
@@ -150,11 +152,11 @@ def _next_record(
     termination: TerminationReason | None,
     error_payload: Json,
 ) -> RunRecord:
-    """The record of the run as it stands now."""
+    """The record for the next commit."""
     now = (lifecycle.updated_at or run.created_at_ms) // 1000
     record, status, agent = run.record, lifecycle.status, run.agent
     if termination is None and status is _DONE:
-        # A hook has asked for the end of the run; until that is committed, the run goes on.
+        # A hook has ended the run. Its record is running until the commit of its end.
         status = _RUNNING
     if (
         record is not None
@@ -162,13 +164,13 @@ def _next_record(
         and status is record.status is _RUNNING
         and record.agent_id == agent.spec.id
     ):
-        # A run that simply goes on: most of its record stays as it is.
+        # The most frequent case, a run that goes on: most of its record stays as it is.
         return record.advance_step(now, output, run.steps, run.input_tokens, run.output_tokens)
     if record is None:
         record = RunRecord.begin(run.identity, run.request, run.created_at_ms // 1000)
     elif record.status is _DONE and termination is None:
-        # The commit of the end is held back until the store can take it; what follows it in the
-        # log belongs to the same end.
+        # The store is away, and the commit of the run's end is held in memory. This commit follows
+        # it, so its record must say the same.
         status, termination = _DONE, record.termination_reason
         error_payload = record.error_payload
     changes: RunChanges = {
@@ -197,7 +199,7 @@ def _next_record(
     return record.advance(now, **changes)
 
 
-# -- which messages are whose -----------------------------------------------------------------
+# -- the run's input and output ---------------------------------------------------------------
 
 
 def materialize_message_log(
@@ -209,9 +211,10 @@ def materialize_message_log(
     *,
     base_seq: int = 0,
 ) -> tuple[tuple[Message, ...], RunMessageInput | None, RunMessageOutput | None]:
-    """Mark the messages that the run wrote, and find the ranges of the log it read and wrote.
+    """Mark the messages that the run produced. Returns all messages, and the ranges of the log that
+    are the run's input and its output.
 
-    `messages` is a window of the log that begins behind `base_seq`.
+    The first of `messages` is number `base_seq + 1` of the log.
     """
     source = (
         (previous.input if previous is not None else None)
@@ -254,7 +257,8 @@ def materialize_message_log(
 def _input_from_request(
     previous: RunRecord | None, thread_id: str, total: int
 ) -> RunMessageInput | None:
-    """The input for a record that has only the number of the request's messages."""
+    """The input of a run whose record has only its request: the last messages of the log, as many
+    as the request says. Returns `None` if there is no request or it has no messages."""
     request = previous.request if previous is not None else None
     if request is None:
         return None
@@ -269,7 +273,8 @@ def _input_from_request(
 
 
 def _input_from_count(thread_id: str, base_seq: int, count: int) -> RunMessageInput | None:
-    """The input of a run whose request had `count` messages: the log up to the last of them."""
+    """The input of a run that was started with `count` messages: the log up to the last of them.
+    Returns `None` if `count` is 0."""
     if count == 0:
         return None
     return RunMessageInput(thread_id=thread_id, range=MessageSeqRange.new(1, base_seq + count))
@@ -288,7 +293,7 @@ def first_existing_produced_seq(
     return None
 
 
-# -- why it waits -----------------------------------------------------------------------------
+# -- what the run waits for -------------------------------------------------------------------
 
 
 def waiting_state_from_lifecycle(
@@ -297,7 +302,7 @@ def waiting_state_from_lifecycle(
     since_dispatch_id: str | None,
     tickets: Sequence[RunWaitingTicket],
 ) -> RunWaitingState | None:
-    """What a waiting run waits for; `None` for any other run."""
+    """What a waiting run waits for, or `None` if the status is not waiting."""
     if status is not _WAITING:
         return None
     return RunWaitingState(
@@ -310,7 +315,7 @@ def waiting_state_from_lifecycle(
 
 
 def waiting_tickets_from_store(store: StateStore) -> list[RunWaitingTicket]:
-    """A ticket for every suspended call."""
+    """The tickets of all suspended calls, sorted by call id."""
     states = store.read(TOOL_CALL_STATES)
     tickets = [
         RunWaitingTicket(
@@ -336,7 +341,7 @@ def waiting_tickets_from_store(store: StateStore) -> list[RunWaitingTicket]:
 
 
 def emit_state_snapshot(run: LiveRun) -> None:
-    """Note the run's state for the listener."""
+    """Queue the run's state as an event for listeners, to be sent after the next commit."""
     try:
         revision, state = run.state.as_json()
     except KeyEncode as error:
@@ -347,7 +352,8 @@ def emit_state_snapshot(run: LiveRun) -> None:
 
 
 def check_termination(store: StateStore) -> TerminationReason | None:
-    """How the run ended, if its lifecycle says it did."""
+    """How the run ends if its lifecycle is done or suspended, else `None`. A run that waits only
+    for background work has not ended."""
     lifecycle = store.read(RUN_LIFECYCLE)
     if lifecycle is None:
         return None

@@ -1,4 +1,4 @@
-"""Answers of a given shape: one that does not fit goes back to the model, with the reason."""
+"""Structured output: an answer that does not fit the schema goes back to the model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,14 @@ DOES_NOT_FIT = "Your answer does not fit: "
 
 
 def check_answer(run: LiveRun) -> TerminationReason | None:
-    """How the run ends; not at all if its answer does not fit, and the model is asked again."""
+    """Check the final answer against the agent's output format.
+
+    Returns how the run ends, or `None` if the answer does not fit and the model is to be asked
+    again: a message that says why is then added to the conversation.
+
+    Raises:
+        RuntimeFailed: the check of the agent's output type raised.
+    """
     output = run.agent.spec.output
     if output is None:
         return NATURAL_END
@@ -48,7 +55,7 @@ def _problem(run: LiveRun, output: OutputFormat, text: str) -> str | None:
 
 
 def schema_problem(output: OutputFormat, text: str) -> str | None:
-    """What is wrong with a text that is to be JSON of a certain shape."""
+    """Why the text is not JSON that fits the schema, or `None` if it is."""
     try:
         value = loads(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""Listening to a run's model: its answer is assembled, and streamed to listeners meanwhile."""
+"""Reading the stream of a run's model: assembling the answer and passing its deltas on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SAID = frozenset({TextDelta, ReasoningDelta})
 
 
 class AnswerListener(StreamListener):
-    """Assembles an answer; text, reasoning and calls go to the run's listeners as they come."""
+    """Assembles an answer, sends its deltas to the run's listeners, and counts its cost."""
 
     __slots__ = ("_passing_on", "_run", "cost", "stream_log")
 
@@ -31,21 +31,22 @@ class AnswerListener(StreamListener):
         self.stream_log: StreamLog | None = None
 
     async def take_up(self, asked: str) -> None:
-        """Begin an answer, with what an earlier process stored of it if it asked the same."""
+        """Begin an answer. If an earlier process stored pieces of the answer to the same request
+        (`asked`), it begins with their text."""
         self.stream_log = StreamLog(self._run, asked)
         if text := self.stream_log.restore(self):
-            # Today's listeners have not heard that text.
+            # The listeners in this process have not received that text.
             await self.emit(TextDelta(delta=text))
 
     def listen(self, stream: AsyncIterator[LlmStreamEvent]) -> Coroutine[Any, Any, None]:
-        """Read a stream to its end, or close it."""
+        """Read a stream to its end. If reading fails, close the stream."""
         return (
             self._forward(stream) if self._run.journal.live else StreamListener.listen(self, stream)
         )
 
     async def _forward(self, stream: AsyncIterator[LlmStreamEvent]) -> None:
-        # The loop of `StreamListener.listen`, written out: through `tell` an event takes a fifth
-        # longer.
+        # Repeats the loop of `StreamListener.listen`, with the sending inline: a call of
+        # `journal.tell` makes an event a fifth slower.
         push, journal = self.push, self._run.journal
         drained = False
         try:
@@ -71,13 +72,13 @@ class AnswerListener(StreamListener):
                 await close(stream)
 
     def _of_call(self, event: ToolCallStart | ToolCallDelta) -> ToolCallStart | ToolCallDelta:
-        """The event under the id its call will have: another one if the model repeats an id."""
+        """The event with the id that its call will have: a new id if the model repeats one."""
         id = self.id_of(event.id)
         return event if id == event.id else msgspec.structs.replace(event, id=id)
 
     def poll(self) -> bool:
-        """Called every now and then while a stream lasts. Returns whether the stream waits for a
-        slow client, and not for the model."""
+        """Called at intervals while a stream is open: store what has arrived of the answer. Returns
+        whether the stream waits for a slow listener, and not for the model."""
         if self.stream_log is not None:
             self.stream_log.look(self)
         return self._passing_on

@@ -1,4 +1,4 @@
-"""What delegates had done whose callers get no answer from them."""
+"""What a delegate has done, for a call that ends without the delegate's answer."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ log = logging.getLogger("awaken.loop")
 
 
 async def done_beneath(delegates: DurableDelegates | None, key: str) -> str | None:
-    """What the delegate of a call that ends without its answer had done; `None` if nothing.
+    """What the delegate of the call `key` has done, as a text for the model.
 
-    If the store is away, says that it is unknown.
+    Returns `None` if the delegate has done nothing. If the store is away, the text says that it is
+    unknown.
     """
     if delegates is None:
         return None
@@ -25,5 +26,5 @@ async def done_beneath(delegates: DurableDelegates | None, key: str) -> str | No
 
 
 def with_done(text: str, done: str | None) -> str:
-    """What the model is told of a call, with the work that its delegate had done."""
+    """The text of a call's result, followed by what its delegate has done, if anything."""
     return text if done is None else f"{text}; {done}"

@@ -1,4 +1,4 @@
-"""What of a long conversation the model is shown, for agents with a context policy."""
+"""Which part of a long conversation a request includes, for agents with a context policy."""
 
 from __future__ import annotations
 
@@ -30,19 +30,20 @@ from awaken.state.store import StateStore
 
 LEAST_FACTOR, MOST_FACTOR = 0.5, 4.0
 FACTOR_STEP = 0.1
-"""By how much of itself a factor has to change to be kept: most steps write nothing."""
+"""The relative change from which a new factor is stored, so that most steps write nothing."""
 LEAST_LEARNED = 200
-"""Of fewer tokens one learns nothing: what providers add of their own is too large a part."""
+"""Requests with fewer estimated tokens do not change the factor: in them, the tokens that the
+provider adds itself weigh too much."""
 
 
 def counter_of(agent: ResolvedAgent) -> TokenCounter:
-    """Who guesses what an agent's messages take."""
+    """The token counter of the agent's plugins, else the default one."""
     counter = agent.env.services.get(TokenCounter)
     return counter if isinstance(counter, TokenCounter) else DEFAULT_COUNTER
 
 
 def policy_of(agent: ResolvedAgent, model: str | None = None) -> ContextWindowPolicy | None:
-    """An agent's policy, within what its model can do."""
+    """The agent's context policy, limited to what its model can do, or `None` if it has none."""
     policy = agent.spec.context_policy
     if policy is None:
         return None
@@ -52,9 +53,10 @@ def policy_of(agent: ResolvedAgent, model: str | None = None) -> ContextWindowPo
 
 
 class Context:
-    """The window of one agent in one run, and what was learned of its model's way to count.
+    """The context window of one agent in one run; a compactor sees it as `LiveConversation`.
 
-    It is also what a compactor may see of the run, and do to it.
+    `factor` is the ratio of the tokens that the provider counts to the tokens that `counter`
+    estimates.
     """
 
     __slots__ = (
@@ -87,7 +89,8 @@ class Context:
     def shown(
         self, model: str, tools: tuple[ToolDescriptor, ...], context: Sequence[ContextMessage]
     ) -> MessageView:
-        """What the next request shows of the conversation, beside all else that is in it."""
+        """The messages of the conversation for the next request: as many as there is room for
+        beside the prompt, the tools and the context messages."""
         if model != self._model:
             self._model, self.policy = model, policy_of(self.agent, model) or self.policy
         window, policy = self._window, self.policy
@@ -102,7 +105,7 @@ class Context:
         return window.view()
 
     def _fixed_tokens(self, tools: tuple[ToolDescriptor, ...]) -> int:
-        """What the prompt and the tools take, which rarely change."""
+        """The estimated tokens of the prompt and the tools, which rarely change."""
         if tools is not self._tools:
             prompt = self.counter.text(self.agent.spec.system_prompt)
             self._tools = tools
@@ -114,18 +117,18 @@ class Context:
         self._run.state.update(CONTEXT_WINDOW, known)
 
     def learn(self, usage: TokenUsage | None) -> None:
-        """Take what the provider has counted for what was guessed."""
+        """Adjust the factor to the tokens that the provider counted for the last request."""
         counted = usage.prompt_tokens if usage is not None else None
         if not counted or self._sent < LEAST_LEARNED or self.agent.env.transforms:
-            return  # nothing was counted, too little, or what plugins have made of it
+            return  # no count, too few tokens, or plugins changed the request after the estimate
         factor = min(MOST_FACTOR, max(LEAST_FACTOR, counted / self._sent))
         if abs(factor - self.factor) > FACTOR_STEP * self.factor:
             self.factor = factor
             self._keep()
 
     def harder(self, request: InferenceRequest, error: BaseException | None) -> InferenceRequest:
-        """The same request at half its length, if the model could not take all of it and there is
-        something to leave out."""
+        """The request with half of its messages' tokens, if the model refused it as too long.
+        Returns the request itself after any other error, and if nothing can be left out."""
         if not isinstance(error, ContextOverflow):
             return request
         tokens = sum(self.counter.message(message) for message in request.messages)
@@ -133,7 +136,7 @@ class Context:
         kept = sum(self.counter.message(message) for message in messages)
         if kept >= tokens:
             return request
-        # Whatever was guessed, it was too little; what the model reports will tell by how much.
+        # The estimate was too low. The usage reported for the next answer corrects the factor.
         self.factor = min(MOST_FACTOR, self.factor * 2)
         self._keep()
         self._sent += kept - tokens
@@ -162,7 +165,7 @@ class Context:
         return self._run.ids
 
     def tokens(self) -> int:
-        """How much the next request would take, as the provider counts."""
+        """The tokens of the next request, as the provider would count them."""
         self._window.take(self._run.transcript.items)
         fixed = self._fixed_tokens(self._tools or self.agent.descriptors)
         return int((fixed + self._window.tokens) * self.factor)
@@ -192,7 +195,7 @@ class Context:
 
 
 def context_of(run: LiveRun) -> Context | None:
-    """What is known of the conversation's length, if the agent that speaks has a policy."""
+    """The context window of the current agent, or `None` if the agent has no context policy."""
     if run.agent.spec.context_policy is None:
         return None
     known = run.window
@@ -205,7 +208,7 @@ def context_of(run: LiveRun) -> Context | None:
 
 
 def run_compactor(run: LiveRun) -> None:
-    """Call the agent's compactor, if it has one, before a step."""
+    """Before a step, call the compactor of the agent's plugins, if there is one."""
     context = context_of(run)
     compactor: Compactor | None = run.agent.env.services.get(Compactor)  # type: ignore[assignment]  # services are erased
     if context is not None and compactor is not None:

@@ -1,4 +1,4 @@
-"""Messages into a running conversation."""
+"""The inbox of a running run: messages and task events that join its conversation."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ MESSAGES = "messages"
 
 
 def messages_payload(messages: Iterable[Message], command: int | None = None) -> Json:
-    """Messages as an inbox carries them, with the id of the command that brought them."""
+    """The inbox payload for messages, with the id of the command that brought them, if any."""
     payload = {"kind": MESSAGES, "messages": [to_json(message) for message in messages]}
     return payload if command is None else {**payload, "command": command}
 
 
 def payload_messages(payload: Json) -> list[Message]:
-    """What a payload says to the model.
+    """The messages of a payload. Any other payload becomes one message, a background-task event.
 
     Raises:
-        InvalidResume: it claims to carry messages and does not.
+        InvalidResume: the payload is of the kind `messages`, but its messages are missing or
+            malformed.
     """
     kind = payload.get("kind") if isinstance(payload, dict) else None
     if kind == MESSAGES:
@@ -55,11 +56,11 @@ def _entry(index: int, entry: Json) -> Message:
 
 
 def read_inbox(run: LiveRun) -> list[Message]:
-    """Everything the run's inbox holds, as messages; commands among it are acknowledged with the
-    next commit.
+    """Empty the run's inbox and return its payloads as messages. The next commit acknowledges the
+    commands that brought them.
 
     Raises:
-        InvalidResume: a payload claims to carry messages and does not.
+        InvalidResume: a payload of the kind `messages` is malformed.
     """
     inbox = run.inbox
     if inbox is None or not len(inbox):
@@ -68,7 +69,8 @@ def read_inbox(run: LiveRun) -> list[Message]:
 
 
 def take_payload(run: LiveRun, payload: Json) -> list[Message]:
-    """What a payload says; the same errors."""
+    """The messages of one payload; the next commit acknowledges its command. Raises as
+    `payload_messages` does."""
     command = payload.get("command") if isinstance(payload, dict) else None
     if isinstance(command, int):
         run.journal.acks.append(command)

@@ -1,4 +1,4 @@
-"""The two plugins every run has: the loop's own state, and the actions every agent understands."""
+"""The two built-in plugins of every agent: the loop's state keys and its action handlers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from awaken.state.step_keys import (
 
 
 class LoopStatePlugin:
-    """Registers the state the loop keeps."""
+    """Registers the state keys of the loop."""
 
     id = "__loop_state"
 
@@ -45,7 +45,8 @@ class LoopStatePlugin:
 
 
 class LoopActionHandlersPlugin:
-    """Handles context messages, tool filters and overrides of one step."""
+    """Handles the actions that add context messages, filter tools or override inference parameters
+    for one step."""
 
     id = "__loop_action_handlers"
 
@@ -85,7 +86,7 @@ async def include_only_tools(_: PhaseContext, tool_ids: Any) -> Command:
 
 
 def build_agent_env(plugins: Iterable[Plugin], agent: ResolvedAgent) -> ExecutionEnv:
-    """The env of an agent put together by hand, with what the loop itself needs."""
+    """The env for an agent that was not built by a resolver: its plugins and the built-in ones."""
     return ExecutionEnv.from_plugins(
         plugins,
         agent.spec.active_hook_filter,

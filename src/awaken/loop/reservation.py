@@ -33,9 +33,9 @@ _OTHER_BLOCK = 1600
 class StepReservation:
     """Reserves what the next inference may use, and counts what it used.
 
-    The size of a prompt is estimated, rather too high than too low; if a provider reports more, the
-    following estimates are raised in proportion. Each message is estimated once, unless the run
-    changes its agent or the conversation is rewritten.
+    Estimates of prompts are rather too high than too low. If a provider reports more tokens than
+    estimated, later estimates are raised in proportion. Each message is estimated once, unless the
+    run changes its agent or the conversation is rewritten.
     """
 
     def __init__(self, account: Account, run_id: str) -> None:
@@ -63,13 +63,14 @@ class StepReservation:
         *,
         steps: int = 1,
     ) -> None:
-        """Reserve the most one inference may use: the conversation and an answer of `asked` tokens.
-        An inference that continues an answer passes `steps=0`, since it is not a new step.
+        """Reserve the most that one inference may use: the conversation and an answer of `asked`
+        tokens. For an inference that continues an answer the caller passes `steps=0`, since it is
+        not a new step.
 
-        Waits while reservations of other runs may still be returned.
+        If too little is left, waits as long as other reservations may still give some back.
 
         Raises:
-            BudgetExhausted: there is not enough left.
+            BudgetExhausted: too little is left.
             Cancelled: the run was cancelled.
         """
         self.drop()  # the reservation of a stream that broke off before anything came
@@ -135,7 +136,7 @@ class StepReservation:
             return Amount()
         prompt, output = self._prompt, heard
         took = TokenUsage(prompt_tokens=prompt, completion_tokens=output)
-        # A prompt of no tokens is not possible: a provider that reports it does not count.
+        # No prompt has 0 tokens: a provider that reports 0 does not count.
         if usage is not None and (usage.prompt_tokens or 0) > 0:
             prompt = usage.prompt_tokens or 0
             if usage.completion_tokens is not None:
@@ -173,7 +174,7 @@ class StepReservation:
 
     async def tell(self, *, leaves: bool = False) -> None:
         """Publish what was used to the other processes of the run's tree. With `leaves`, another
-        process carries the run on, and this one publishes nothing more."""
+        process will continue the run, and this one publishes nothing more."""
         try:
             await self.account.publish(leaves=leaves)
         except StoreError as error:
@@ -181,7 +182,7 @@ class StepReservation:
 
 
 def estimate(message: Message, *, more: int = 0) -> int:
-    """The estimated tokens of a message and `more` bytes, rather too many than too few."""
+    """The estimated tokens of a message and of `more` bytes: rather too many than too few."""
     size = more
     for block in message.content:
         if isinstance(block, Text):

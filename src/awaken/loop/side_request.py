@@ -1,4 +1,4 @@
-"""Requests beside the conversation: their cost is counted, their answers are not logged."""
+"""Model requests outside the conversation: the run pays for them, their answers are not logged."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ from awaken.plugin.agent import ResolvedAgent
 from awaken.stream.listener import StreamListener, drive_of
 
 _HALF = 2
-"""A side request may use at most half of what is left: the run itself goes first."""
+"""A side request may use at most half of what is left, so that enough remains for the run."""
 
 
 async def make_side_request(
     run: LiveRun, agent: ResolvedAgent, request: InferenceRequest, model_id: str | None
 ) -> StreamResult:
-    """The answer of the agent's model, or of `model_id`; the run's budget pays for it.
+    """Ask the agent's model, or the model `model_id`, and charge the run's budget. Returns the
+    answer.
 
     Raises:
-        BudgetExhausted: there is not enough left for it.
-        ResolveError: there is no such model.
+        BudgetExhausted: too little of the budget is left.
+        ResolveError: there is no such model, or the budget limits money and its price is unknown.
         InferenceExecutionError: the model gave no answer.
     """
     model = _model(run, agent, model_id)
@@ -45,7 +46,7 @@ async def make_side_request(
 
 
 class _SideListener(StreamListener):
-    """Counts what the answer costs; no listener is sent any of it."""
+    """Assembles the answer and counts its cost; nothing is sent to the run's listeners."""
 
     __slots__ = ("_agent", "_price", "_prices", "_prompt", "_reservation", "_run")
 
@@ -112,12 +113,12 @@ async def _set_aside(
         if rest is not None and amount * _HALF > rest:
             raise BudgetExhausted(name, limit=rest, left=rest / _HALF, wanted=amount, level=0)
     while (reservation := await account.reserve_shared(run.identity.run_id, wanted)) is None:
-        pass  # another run reserved something meanwhile: there may be enough all the same
+        pass  # another process reserved something meanwhile: try again with what is left
     return reservation
 
 
 def _used(answer: StreamResult, prompt: int, price: Price | None) -> Amount:
-    """What an answer used: as the provider reports, else as estimated."""
+    """What an answer used: the tokens that the provider reports, else the estimated ones."""
     output = estimate(Message(role=Role.ASSISTANT, content=answer.content))
     usage = answer.usage
     if usage is not None and (usage.prompt_tokens or 0) > 0:

@@ -1,4 +1,4 @@
-"""A live run's budget: reserving before a model call, counting after it, asking for more."""
+"""A run's budget: reserving before the model is asked, counting after, and asking for more."""
 
 from __future__ import annotations
 
@@ -37,16 +37,14 @@ log = logging.getLogger("awaken.loop")
 
 
 async def set_aside(run: LiveRun, *more: Message, goes_on: bool = False) -> None:
-    """Reserve budget for the next inference, if the run has a budget.
-
-    Args:
-        more: messages that the request has besides the conversation.
-        goes_on: whether it continues an answer, and so belongs to the step that began the answer.
+    """Reserve the budget for the next model request, if the run has a budget. `more` are messages
+    that the request adds to the conversation. With `goes_on` the request continues an answer, and
+    does not count as a step of its own.
 
     Raises:
-        BudgetExhausted: there is not enough left.
+        BudgetExhausted: too little of the budget is left.
         Cancelled: the run was cancelled.
-        StorageError: the spending of other processes could not be read.
+        StorageError: the store could not be asked what other processes have used.
     """
     if run.reservation is not None:
         asked = run.overrides.max_tokens if run.overrides is not None else None
@@ -63,7 +61,7 @@ async def set_aside(run: LiveRun, *more: Message, goes_on: bool = False) -> None
 
 
 def at_most(run: LiveRun, request: InferenceRequest) -> InferenceRequest:
-    """The request, with its answer limited to what was reserved for it."""
+    """The request with its answer limited to the output tokens that were reserved for it."""
     most = run.reservation.max_output if run.reservation is not None else None
     if most is None:
         return request
@@ -76,7 +74,7 @@ def at_most(run: LiveRun, request: InferenceRequest) -> InferenceRequest:
 
 
 def count(run: LiveRun, heard: StreamAccumulator, model_id: str | None) -> None:
-    """Count the cost of an answer, as far as it has arrived, if the run has a budget."""
+    """Charge the run's budget, if it has one, for what has arrived of an answer."""
     if run.reservation is not None:
         answer = heard.this_stream()
         said = Message(role=Role.ASSISTANT, content=answer.content)
@@ -86,7 +84,8 @@ def count(run: LiveRun, heard: StreamAccumulator, model_id: str | None) -> None:
 
 
 def add_costs(run: LiveRun, usage: TokenUsage, price: Price | None) -> float | None:
-    """Add an answer's usage to that of the run. Returns its cost, or `None` if that is unknown."""
+    """Add an answer's tokens and cost to the run's totals. Returns the cost, or `None` if the price
+    is unknown."""
     run.input_tokens += usage.prompt_tokens or 0
     run.output_tokens += usage.completion_tokens or 0
     if not (
@@ -108,25 +107,27 @@ def add_costs(run: LiveRun, usage: TokenUsage, price: Price | None) -> float | N
 
 
 def price_of(run: LiveRun, model_id: str | None) -> Price | None:
-    """The price of the model that answered: one of the agent's pool, or the agent's own."""
+    """The price of the model of the agent's pool that answered, or of the agent's only model if
+    `model_id` is `None`. Returns `None` if it is unknown."""
     prices = run.agent.prices
     return prices.get(model_id) if model_id is not None else run.agent.price
 
 
 def note(run: LiveRun, used: Amount) -> None:
-    """Add an amount to the run's stored spending."""
+    """Add what was used to the spending in the run's state."""
     if used != Amount():
         run.state.update(SPENDING, Spending(spent=used))
 
 
 def count_time(run: LiveRun) -> None:
-    """Count the time that has passed, if the run has a budget."""
+    """Charge the run's budget, if it has one, for the time since the last call."""
     if run.reservation is not None:
         note(run, run.reservation.lap())
 
 
 def take_all(run: LiveRun) -> None:
-    """Add the spending of all runs beneath to the run's own: the run is over."""
+    """Add to the run's spending what the runs it started have used and have not reported. The run
+    is over, so no report can follow."""
     if run.budget is not None:
         rest = run.budget.merge_all_runs(run.identity.run_id)
         if rest != Spending():
@@ -137,7 +138,7 @@ def check_price(run: LiveRun) -> None:
     """Return if the price of the agent's model is known, or not needed.
 
     Raises:
-        ModelPriceUnknown: money is limited, and the model has no price.
+        ModelPriceUnknown: the budget limits money, and the agent's model has no known price.
     """
     agent = run.agent
     if run.budget is not None and run.budget.counts_money and agent.price is None:
@@ -146,7 +147,7 @@ def check_price(run: LiveRun) -> None:
 
 @contextmanager
 def not_counted(run: LiveRun) -> Iterator[None]:
-    """While the block runs, the run waits for an approver: the time is not counted as spent."""
+    """Stop the budget's clock while the run waits for an approver."""
     if run.budget is None or run.reservation is None:
         yield
         return
@@ -162,12 +163,15 @@ def not_counted(run: LiveRun) -> Iterator[None]:
 
 
 def stopped(error: BudgetExhausted) -> Stopped:
-    """How a run ends that has spent its budget."""
+    """How a run ends whose budget is exhausted."""
     return Stopped(value=StoppedReason(code="budget", detail=str(error)))
 
 
 def ask_for_more(run: LiveRun, error: BudgetExhausted) -> None:
-    """Open a ticket of the run itself, which asks for more budget."""
+    """Ask an approver whether the run may use more than its budget.
+
+    The question is a suspended call of the tool `budget`, which no model made.
+    """
     id = _new_id(run)
     asked = question_of(error)
     ticket = SuspendTicket(
@@ -187,7 +191,7 @@ def ask_for_more(run: LiveRun, error: BudgetExhausted) -> None:
 
 
 def _new_id(run: LiveRun) -> str:
-    """An id that no other question of the run has: an answered question cannot be asked again."""
+    """A call id that no question of the run has had: an answered question cannot be reused."""
     states = run.state.read(TOOL_CALL_STATES)
     known, first = states.calls if states else {}, f"budget-{run.steps}"
     again = (f"{first}.{number}" for number in count_from(1))
@@ -195,7 +199,7 @@ def _new_id(run: LiveRun) -> str:
 
 
 def take_answer(run: LiveRun, call: ToolCallState) -> None:
-    """Go on with more budget, or end the run, as the approver decided."""
+    """Carry out the answer to a budget question: raise the budget, or end the run."""
     decision = call.resume_input
     assert decision is not None, "only decided questions are taken up"
     yes = decision.action is ResumeAction.RESUME
@@ -210,8 +214,8 @@ def take_answer(run: LiveRun, call: ToolCallState) -> None:
         now = run.clock.now_ms()
         done = Done(reason="stopped:budget", updated_at=now, termination=end)
         run.state.update(RUN_LIFECYCLE, done)
-    # Neither log nor ledger knows of the question: with its reason it stays durable, so that its
-    # name is not used again.
+    # The question is in neither the log nor the ledger. It keeps its suspension reason, so that
+    # commits store it and its id is not used again.
     closed = msgspec.structs.replace(
         call,
         status=ToolCallStatus.SUCCEEDED if yes else ToolCallStatus.CANCELLED,
@@ -222,7 +226,7 @@ def take_answer(run: LiveRun, call: ToolCallState) -> None:
 
 
 def _have_it_go_on(run: LiveRun) -> None:
-    """Tell the model to go on, if the budget ended in the middle of its answer."""
+    """Tell the model to go on, if its answer broke off because the budget was exhausted."""
     said = run.transcript.view()
     last = said[-1] if said else None
     if last is not None and last.role is Role.ASSISTANT and not last.tool_calls:
@@ -230,10 +234,11 @@ def _have_it_go_on(run: LiveRun) -> None:
 
 
 def granted(account: Account, call: ToolCallState, decision: ToolCallResume) -> Amount:
-    """How much an approver granted: the amount in the answer. A plain yes grants the limit once
-    more, or what the next call needs if that is more.
+    """How much more budget an approver's yes grants.
 
-    An answer that makes no sense grants nothing, and the run asks again.
+    It is the amount in the answer. A plain yes grants the original limit once more, or what the
+    next call needs if that is more. An answer that is no valid amount grants nothing, and the run
+    asks again.
     """
     said, asked = decision.result, call.arguments
     if said is None or said is True:

@@ -11,12 +11,15 @@ from awaken.loop.live import LiveRun
 from awaken.stream.accumulate import StreamAccumulator
 
 KEPT_AT_LOOK = 4
-"""What has come of an answer is stored at every fourth look: about once a second."""
+"""Every fourth call of `look` stores what has arrived of an answer: about once a second."""
 _NOTHING_KEPT: tuple[int, Mapping[str, int]] = (0, {})
 
 
 class StreamLog:
-    """The stored pieces of one answer, and those an earlier process stored of it."""
+    """Stores one answer in pieces while it arrives, and restores what an earlier process stored.
+
+    `asked` identifies the request that is answered.
+    """
 
     def __init__(self, run: LiveRun, asked: str) -> None:
         self._run, self._journal, self._asked = run, run.journal, asked
@@ -25,8 +28,8 @@ class StreamLog:
         self._writing: asyncio.Future[None] | None = None
 
     def restore(self, heard: StreamAccumulator) -> str:
-        """Begin with the pieces an earlier process stored for the same request. Returns their text,
-        or "" if there are none or some are missing."""
+        """Begin `heard` with the pieces that an earlier process stored for the same request.
+        Returns their text, or "" if there are none or some are missing."""
         pieces, self._run.stream = self._run.stream, ()
         if not pieces:
             return ""
@@ -47,7 +50,7 @@ class StreamLog:
         ] == list(range(1, len(pieces) + 1))
 
     def look(self, heard: StreamAccumulator) -> None:
-        """Store what has come since the last piece, unless that one is still being written."""
+        """Store what has arrived since the last piece, unless that piece is still being written."""
         self._looks += 1
         if self._looks % KEPT_AT_LOOK or not self._journal.keeps_streams:
             return
@@ -59,7 +62,7 @@ class StreamLog:
             self._writing = start_task(self._write(piece))
 
     def start_over(self) -> None:
-        """Begin again with piece 1: what comes next does not continue the stored pieces."""
+        """Number the next piece 1: what arrives next does not continue the stored pieces."""
         self._number = 0
 
     async def _write(self, piece: StreamLogEntry) -> None:
@@ -87,6 +90,7 @@ class StreamLog:
         )
 
     async def settled(self) -> None:
-        """Wait for the piece that is being written: the commit that drops it comes later."""
+        """Wait for the piece that is being written. The caller commits afterwards, and the commit
+        deletes all pieces."""
         if self._writing is not None:
             await asyncio.wait([self._writing])

@@ -1,4 +1,4 @@
-"""The conversation of a live run: what the model sees, and what is still to be committed."""
+"""The conversation of a live run: the messages for the model, and those not committed yet."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from awaken.domain.message import CompactionInterval, Message, MessageMetadata, 
 from awaken.domain.transcript import MessageView, is_summary
 from awaken.plugin.compactor import Folded
 
-# Bound once: on Python 3.11 reaching a member through its enum costs as much as a call.
+# Module constants, because on Python 3.11 reading an enum member costs as much as a function call.
 _ASSISTANT = Role.ASSISTANT
 
 
 class Transcript:
-    """Grows at the end; views taken before do not change. `last` is what this run said last.
+    """The messages that the model is shown, and those that the next commit appends to the log.
 
-    `log` is what was read of a raw log of `length` messages, its last ones; `uncommitted` follows.
+    `log` holds the last messages of the raw log, which has `length` messages; `uncommitted` follow
+    them. `last` is the last assistant message of this run. A view does not change after it was
+    taken.
     """
 
     __slots__ = ("_items", "_length", "_log", "_new", "_saved", "last")
@@ -30,7 +32,7 @@ class Transcript:
         length: int = 0,
     ) -> None:
         self._items = list(messages)
-        # All that this run adds to the log, in its order, and how much of it was taken.
+        # All messages that this run adds to the log, and how many of them commits have taken.
         self._new = list(uncommitted)
         self._saved = 0
         self._log, self._length = log, length
@@ -38,7 +40,8 @@ class Transcript:
 
     @property
     def items(self) -> list[Message]:
-        """The list itself, which grows; another one if anything but its end has changed."""
+        """The list of messages itself, to which new ones are appended. Any other change puts a new
+        list in its place."""
         return self._items
 
     @property
@@ -64,7 +67,7 @@ class Transcript:
         if place == len(self._items):
             self._items.append(message)
         else:
-            # Somebody may hold a view of the old list, so it stays as it is.
+            # A new list, because views of the old one must not change.
             self._items = [*self._items[:place], message, *self._items[place:]]
         self._new.append(message)
 
@@ -99,10 +102,11 @@ class Transcript:
     # -- summaries ----------------------------------------------------------------------------
 
     def fold(self, boundary_id: str, summary: Message) -> Folded | None:
-        """Show a summary in the place of all up to a message, and log it; the log keeps the rest.
+        """Show the model a summary in place of the messages up to `boundary_id`, and log the
+        summary. The log keeps the messages, and system messages at the beginning are still shown.
 
-        System messages at the beginning stay. Nothing is done, and returned, if that message is not
-        to be seen any more.
+        Returns `None`, and changes nothing, if the model is no longer shown that message, or if
+        only tool results would be replaced.
         """
         items = self._items
         backwards = range(len(items) - 1, -1, -1)
@@ -112,13 +116,15 @@ class Transcript:
         first = 0
         while first <= last and items[first].role is Role.SYSTEM and not is_summary(items[first]):
             first += 1
-        # A result may stand in the log far behind its call: it goes where its call goes.
+        # The last message that counts is not a tool result: a result may be far behind its call in
+        # the log, and it is shown or hidden together with that call.
         ends = last
         while ends >= first and items[ends].role is Role.TOOL:
             ends -= 1
         if ends < first:
             return None
-        # Those that stay need not have been read with the rest: they are the log's first ones.
+        # The system messages may be missing from the end of the log that was read. They are its
+        # first messages, so their number is known.
         low = (self._seq_of(items[first - 1]) or first) if first else 0
         high, seq = self._seq_of(items[ends]), None
         covered = CompactionInterval(from_seq=low + 1, to_seq=high or low)
@@ -126,12 +132,12 @@ class Transcript:
         if high is not None:
             self._new.append(summary)
             seq = self._length + len(self._new)
-        # Somebody may hold a view of the old list, so it stays as it is.
+        # A new list, because views of the old one must not change.
         self._items = [*items[:first], summary, *items[last + 1 :]]
         return Folded(summary, seq)
 
     def _seq_of(self, message: Message) -> int | None:
-        """Where a message stands in the raw log, if it does."""
+        """The number of a message in the raw log, or `None` if it was not found there."""
         for log, length in ((self._new, self._length + len(self._new)), (self._log, self._length)):
             for index, known in enumerate(reversed(log)):
                 if known.id == message.id:

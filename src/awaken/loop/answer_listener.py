@@ -32,7 +32,7 @@ class AnswerListener(StreamListener):
 
     async def take_up(self, asked: str) -> None:
         """Begin an answer. If an earlier process stored pieces of the answer to the same request
-        (`asked`), it begins with their text."""
+        (`asked`), it begins with those pieces."""
         self.stream_log = StreamLog(self._run, asked)
         if text := self.stream_log.restore(self):
             # The listeners in this process have not received that text.

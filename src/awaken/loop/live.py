@@ -189,8 +189,8 @@ class LiveRun:
             return ""
         if self.agent.spec.output is None:
             return last.text()
-        # Told to go on, most models continue the JSON text. A model that is limited to the schema
-        # writes the object again from its beginning.
+        # After the output limit, most models continue the JSON text. A model whose output is
+        # restricted to the schema writes the whole object again.
         text = last.last_text()
         return self.cut_off + text if self.cut_off and not _is_object(text) else text
 

@@ -107,8 +107,8 @@ def add_costs(run: LiveRun, usage: TokenUsage, price: Price | None) -> float | N
 
 
 def price_of(run: LiveRun, model_id: str | None) -> Price | None:
-    """The price of the model of the agent's pool that answered, or of the agent's only model if
-    `model_id` is `None`. Returns `None` if it is unknown."""
+    """The price of `model_id`, the model of the agent's pool that answered. If that is `None`, the
+    price of the agent's model. Returns `None` if the price is unknown."""
     prices = run.agent.prices
     return prices.get(model_id) if model_id is not None else run.agent.price
 

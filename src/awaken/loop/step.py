@@ -137,8 +137,7 @@ async def _break_off(run: LiveRun, answer: Answer) -> Outcome | TerminationReaso
     """Log what arrived of an answer that broke off. Returns how the run goes on or ends."""
     failure = answer.failure
     if failure is not None and isinstance(failure.__cause__, ContentFiltered | AnswerTooLarge):
-        # Not logged: with this text in the conversation, the provider could refuse every later
-        # request as well.
+        # Not logged: with this text in the conversation, later requests could be refused as well.
         await run.journal.tell(StreamReset(reason=str(failure.__cause__)))
         run.streamed = ()
     else:

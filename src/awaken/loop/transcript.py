@@ -106,7 +106,7 @@ class Transcript:
         summary. The log keeps the messages, and system messages at the beginning are still shown.
 
         Returns `None`, and changes nothing, if the model is no longer shown that message, or if
-        only tool results would be replaced.
+        the summary would replace only tool results or no message at all.
         """
         items = self._items
         backwards = range(len(items) - 1, -1, -1)
@@ -116,8 +116,8 @@ class Transcript:
         first = 0
         while first <= last and items[first].role is Role.SYSTEM and not is_summary(items[first]):
             first += 1
-        # The last message that counts is not a tool result: a result may be far behind its call in
-        # the log, and it is shown or hidden together with that call.
+        # The range that the summary covers does not end with a tool result: in the log a result
+        # may be far behind its call, and later runs show or hide it together with the call.
         ends = last
         while ends >= first and items[ends].role is Role.TOOL:
             ends -= 1

@@ -73,7 +73,7 @@ class StepReservation:
             BudgetExhausted: too little is left.
             Cancelled: the run was cancelled.
         """
-        self.drop()  # the reservation of a stream that broke off before anything came
+        self.drop()  # a stream that broke off before its first event has left its reservation
         self._prompt, self._steps = self._estimate(agent, messages), steps
         await self.account.yield_to_waiting()
         while True:
@@ -161,13 +161,13 @@ class StepReservation:
         return used
 
     def drop(self) -> None:
-        """Return the reservation of an inference that used nothing."""
+        """Give back the reservation, if there is one: the inference used none of it."""
         reservation, self._held = self._held, None
         if reservation is not None:
             reservation.settle(Amount())
 
     def lap(self) -> Amount:
-        """Count the time since the last call."""
+        """Count the time since this was last called. Returns the amount."""
         return Amount(seconds=self.account.count_time(self._run_id))
 
     # -- with others --------------------------------------------------------------------------

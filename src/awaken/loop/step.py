@@ -24,7 +24,7 @@ from awaken.loop.save import check_termination
 from awaken.loop.spending import ask_for_more, check_price, set_aside, stopped
 from awaken.state.runtime_keys import ACTIVE_AGENT, AGENT_OVERLAYS, PutOverlay
 
-# Bound once: on Python 3.11 reaching a member through its enum costs as much as a call.
+# Module constants, because on Python 3.11 reading an enum member costs as much as a function call.
 _STEP_START, _BEFORE_INFERENCE = Phase.STEP_START, Phase.BEFORE_INFERENCE
 _AFTER_INFERENCE = Phase.AFTER_INFERENCE
 _ASSISTANT = Role.ASSISTANT
@@ -157,7 +157,7 @@ def _why(answer: Answer) -> str:
 
 
 async def _act(run: LiveRun, answer: Answer) -> Outcome | TerminationReason:
-    """Log the answer, and carry out its calls."""
+    """Log the answer and carry out its calls. Returns how the run goes on or ends."""
     result, journal = answer.result, run.journal
     if result.has_incomplete_tool_calls and run.streamed:
         kept = {call.id for call in result.tool_calls}

@@ -1,7 +1,7 @@
-"""Delegates as runs of their own: stored, in a thread beneath their parent's.
+"""Delegates as durable runs, each in its own thread below the thread of its parent run.
 
-The id of such a run is made from the key of the call that starts it. When the call is carried out
-again, after a crash or with an approver's answer, the run is found under that id and continued.
+The run's id is derived from the key of the tool call that started it. When that call is executed
+again, after a crash or with an answer, the same run is found and continued.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ log = logging.getLogger("awaken.runtime")
 
 
 class RunDoor(Protocol):
-    """How a run is started."""
+    """Starts a run: `AgentRuntime.run`."""
 
     def __call__(
         self, request: RunRequest, sink: EventSink, inherited: Inherited
@@ -66,7 +66,7 @@ class RunDoor(Protocol):
 
 
 class Delegates:
-    """Runs delegates as the runtime starts every other run: a `DurableDelegates`."""
+    """Runs delegates with `AgentRuntime.run`, like every other run."""
 
     def __init__(
         self,
@@ -87,11 +87,11 @@ class Delegates:
         self._work = WorkBeneath(store, effect_of)
 
     async def run_delegate(self, request: BackendDelegateRunRequest) -> BackendRunResult:
-        """Run the delegate of `request.key`, go on with it, or say how it ended if it has.
+        """Start the delegate of `request.key`, continue it, or return its result if it has ended.
 
         Raises:
             ExecutionFailed: it could not be run.
-            BackendLoopError: it broke off.
+            BackendLoopError: it failed.
             RunLeft: the runtime is closing; another process will continue it.
         """
         run_id = child_id(request.key)
@@ -111,7 +111,7 @@ class Delegates:
         return await self._standing(record)
 
     async def wait_for_answer(self, run_id: str) -> None:
-        """Wait until a waiting delegate has an answer, its question has expired, or it no longer
+        """Wait until a waiting delegate has a command, its question has expired, or it no longer
         waits."""
         seen = 0
 
@@ -134,8 +134,8 @@ class Delegates:
         return left is not None and left <= 0
 
     async def send_event(self, key: str, event: Json) -> None:
-        """Send an event to the delegate of `key`, once its run has started; its model reads the
-        event at the next step, in whichever process."""
+        """Send an event to the delegate of `key`, once its run has started. The delegate's model
+        reads it at the next step, in whichever process that runs."""
         thread_id = child_id(key)
         command = ThreadCommand(
             thread_id=thread_id,
@@ -152,7 +152,8 @@ class Delegates:
                 seen = await self._store.changed(thread_id, seen)
 
     async def done_by(self, key: str) -> str | None:
-        """What the delegate of `key`, and those beneath it, have done; `None` if nothing."""
+        """What the delegate of `key` and the runs below it have done. Returns `None` if none of
+        their calls has ended or may have taken effect."""
         return await self._work.told(child_id(key))
 
     async def _start(self, request: BackendDelegateRunRequest, run_id: str) -> None:
@@ -188,7 +189,14 @@ class Delegates:
         )
 
     async def _drive(self, request: BackendDelegateRunRequest, asked: RunRequest) -> None:
-        """Drive the run until it ends or waits; if it broke off, its record says how."""
+        """Run until the delegate ends or pauses. A failure that its record already has is not
+        raised.
+
+        Raises:
+            BackendLoopError: the run failed, and its record does not say so.
+            RunLeft: the runtime is closing; another process will continue the run.
+            ExecutionFailed: the run could not be started or continued.
+        """
         parent = self._active.find_by_run(request.parent.parent_run_id or "")
         asked = msgspec.structs.replace(
             asked, left_on_close=parent is not None and parent.left_on_close
@@ -211,11 +219,11 @@ class Delegates:
     # -- answers ------------------------------------------------------------------------------
 
     async def check_answers(self, thread_id: str) -> None:
-        """Return if the thread's run takes answers itself.
+        """Check that the thread's open run may be answered directly.
 
         Raises:
-            InvalidResume: it is a delegate. Its parent takes the answers; if the parent has ended,
-                the delegate is cancelled.
+            InvalidResume: the run is a delegate. Its parent run asks its questions, so the answer
+                belongs there; or the parent has ended, and the delegate is cancelled here.
         """
         thread = await self._store.load_thread(thread_id)
         if thread is None or thread.open_run_id is None:
@@ -234,7 +242,8 @@ class Delegates:
             )
 
     async def _answer(self, request: BackendDelegateRunRequest, record: RunRecord) -> bool:
-        """Pass an answer on to a waiting run. Returns false if there is no new answer."""
+        """Continue a waiting run with the request's answer, or with its waiting commands or an
+        expired question. Returns false if there is nothing new for it."""
         resume, asker = request.resume, request.asker
         commands = await self._store.load_commands(record.thread_id)
         if resume is None or asker is None:
@@ -262,8 +271,8 @@ class Delegates:
         return True
 
     async def _told(self, record: RunRecord, key: str, resume: ToolCallResume) -> Message | None:
-        """An answer as a message; `None` if the run has that message already."""
-        # The digest is the question's own, and every question is answered once.
+        """The answer as a user message. Returns `None` if the run's log already has it."""
+        # Each question has its own digest and is answered once, so this id is unique.
         id = f"{key}>{resume.digest}"
         log = await self._store.load_messages(record.thread_id)
         if any(message.id == id for message in log):
@@ -273,7 +282,7 @@ class Delegates:
     # -- results ------------------------------------------------------------------------------
 
     async def _standing(self, record: RunRecord) -> BackendRunResult:
-        """The result of a run that has ended or waits, from its record."""
+        """The delegate's status and output, from its run record."""
         termination = record.termination_reason or SUSPENDED_END
         state = record.state.extensions if record.state is not None else {}
         output = BackendRunOutput.from_text(record.final_output)
@@ -295,7 +304,7 @@ class Delegates:
         )
 
     async def _question(self, record: RunRecord) -> str | None:
-        """The first question of a run that waits, in words."""
+        """The text of a waiting run's first question; `None` if it has no open ticket."""
         if record.waiting is None or not record.waiting.tickets:
             return None
         first = record.waiting.tickets[0].key
@@ -311,7 +320,8 @@ class Delegates:
 
 
 async def parent_of(store: Store, run: RunRecord | None) -> RunRecord | None:
-    """The run that a delegate works for, if it is open: it carries the delegate on."""
+    """A delegate's parent run, which continues it. Returns `None` if `run` is no delegate, or if
+    its parent has ended."""
     if run is None or not run.is_delegated:
         return None
     parent = await store.load_run(run.parent_run_id or "")
@@ -319,7 +329,7 @@ async def parent_of(store: Store, run: RunRecord | None) -> RunRecord | None:
 
 
 def orphaned(run: RunRecord) -> InvalidResume:
-    """The error for an answer to a delegate whose parent has ended."""
+    """The error for answering a delegate whose parent run has ended."""
     return InvalidResume(
         f"run '{run.run_id}' works for run '{run.parent_run_id}', which has ended: nobody waits "
         "for what it would do, and it is cancelled"
@@ -327,14 +337,14 @@ def orphaned(run: RunRecord) -> InvalidResume:
 
 
 def _time_left(record: RunRecord, now_ms: int) -> float | None:
-    """The seconds until a question of a waiting run expires, or `None`."""
+    """The seconds until the first question of a waiting run expires; `None` if none does."""
     tickets = record.waiting.tickets if record.waiting is not None else ()
     times = [ticket.expires_at for ticket in tickets if ticket.expires_at is not None]
     return (min(times) + EXPIRY_GRACE_MS - now_ms) / 1000 if times else None
 
 
 def spending_in(state: PersistedState) -> Spending:
-    """The spending in a run's stored state."""
+    """The spending recorded in a run's state."""
     kept = state.extensions.get(SPENDING.name)
     return Spending() if kept is None else from_json(kept, Spending)
 
@@ -355,7 +365,7 @@ def _status(record: RunRecord, question: str | None) -> BackendRunStatus:
 
 
 def answer_text(resume: ToolCallResume) -> str:
-    """An approver's decision, in words for another agent."""
+    """A decision as text that another agent can read."""
     if resume.action is not ResumeAction.RESUME:
         return f"No: {resume.reason}" if resume.reason else "No."
     if isinstance(resume.result, str):

@@ -1,4 +1,4 @@
-"""From a request to a run that can start: which agent, which run, which conversation."""
+"""Preparing a run for a request: choosing its agent, its run id and the messages it sees."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ SUPERSEDED = "[superseded by a new message]"
 
 
 class RunChoice(msgspec.Struct, kw_only=True, gc=False):
-    """The run of a request: a new one, or a stored one that goes on with its state."""
+    """The run that a request leads to: a new one, or a recorded one to continue.
+
+    `state` is the recorded state of a continued run, and `None` for a new one.
+    """
 
     run_id: str
     previous: RunRecord | None = None
@@ -54,10 +57,10 @@ class RunChoice(msgspec.Struct, kw_only=True, gc=False):
 def choose_agent(
     request: RunRequest, context: ThreadContext, agent_ids: Callable[[], Sequence[str]]
 ) -> str:
-    """The agent that the request names, else the thread's last active agent, else `default`.
+    """The id of the request's agent, else of the thread's last active agent.
 
-    In a runtime with a single agent, that one takes the place of `default`. A request with
-    decisions goes to the agent whose calls wait, whichever agent it names.
+    In a new thread it is the registered agent if there is only one, else `default`.
+    Decisions always go to the thread's last active agent, whose calls wait for them.
     """
     latest = context.open_run
     if request.agent_id is not None and not (request.decisions and latest is not None):
@@ -74,13 +77,15 @@ def choose_agent(
 async def choose_run(
     request: RunRequest, context: ThreadContext, store: Store, ids: Ids
 ) -> RunChoice:
-    """The first rule that applies: continue, hint, dispatch, an open run, a new id.
+    """Choose the run by the first of these that applies: `continue_run_id`, `run_id_hint`,
+    `dispatch_id_hint`, the thread's open run, a new id.
 
-    The caller owns the thread: if a run is recorded as running, its process is gone, and the run
-    goes on like one that waits.
+    The caller owns the thread, so an open run recorded as running was left by a process that died.
+    It is continued like a waiting one.
 
     Raises:
-        InvalidResume: the run named does not exist, exists already, or is another thread's.
+        InvalidResume: the run to continue does not exist, is done, or is in another thread; or a
+            hinted id is already in use.
     """
     if request.continue_run_id is not None:
         return await _named(request.continue_run_id, request.thread_id, context, store)
@@ -120,7 +125,7 @@ async def _named(run_id: str, thread_id: str, context: ThreadContext, store: Sto
 
 
 def _scalars(record: RunRecord) -> RunRecord:
-    """A record without the fields that stores add when they read it."""
+    """The record without its state and message ids, which stores only fill in on reading."""
     output = record.output and msgspec.structs.replace(record.output, message_ids=())
     return msgspec.structs.replace(record, state=None, output=output)
 
@@ -148,7 +153,8 @@ def _unless_blank(id: str | None) -> str | None:
 
 
 def request_snapshot(request: RunRequest, sent: Sequence[Message] = ()) -> RunRequestSnapshot:
-    """The request as the run's record stores it; messages that were `sent` earlier come first."""
+    """The request as the run's record keeps it. `sent` are messages from stored commands, which
+    come before the request's own."""
     asked_with = (*sent, *request.messages)
     extras = {
         name: to_json(asked)
@@ -168,7 +174,8 @@ def request_snapshot(request: RunRequest, sent: Sequence[Message] = ()) -> RunRe
 
 
 def as_asked_before(request: RunRequest, previous: RunRecord | None) -> RunRequest:
-    """A request that continues a run, with that run's front-end tools, overrides and budget."""
+    """The request, with what it leaves out taken from the run it continues: parent ids, front-end
+    tools, overrides and budget."""
     asked = previous.request if previous is not None else None
     if previous is None or asked is None:
         return request
@@ -187,7 +194,10 @@ def as_asked_before(request: RunRequest, previous: RunRecord | None) -> RunReque
 
 
 class Sent(msgspec.Struct, kw_only=True, gc=False):
-    """The commands that waited for the thread; the first commit of the run acknowledges `acks`."""
+    """The thread's waiting commands, as the run takes them.
+
+    `acks` are the ids of the commands that the run's first commit acknowledges.
+    """
 
     messages: tuple[Message, ...] = ()
     decisions: tuple[Decision, ...] = ()
@@ -196,9 +206,9 @@ class Sent(msgspec.Struct, kw_only=True, gc=False):
 
 
 def take_commands(commands: Sequence[ThreadCommand], choice: RunChoice) -> Sent:
-    """Sort the commands that were stored while no process ran the thread.
+    """Collect the commands that were stored while the thread had no owner.
 
-    Answers to a run that is over, and cancels of it, are acknowledged and have no effect.
+    Decisions and cancels for a run that is not continued are acknowledged and otherwise ignored.
     """
     messages: list[Message] = []
     decisions: list[Decision] = []
@@ -208,7 +218,7 @@ def take_commands(commands: Sequence[ThreadCommand], choice: RunChoice) -> Sent:
         mine = choice.is_continuation and command.run_id in (None, choice.run_id)
         if command.kind is CommandKind.CANCEL and mine:
             cancelled = True
-            continue  # it goes with the end of the run
+            continue  # the commit that ends the run drops the command
         acks.append(command.id)
         if command.kind is CommandKind.MESSAGES:
             messages.extend(command.messages)
@@ -223,10 +233,10 @@ def take_commands(commands: Sequence[ThreadCommand], choice: RunChoice) -> Sent:
 
 
 def restore_state(store: StateStore, context: ThreadContext, choice: RunChoice) -> None:
-    """Bring back the thread's state and, for a continuation, the run's own.
+    """Restore the thread's state and, for a continued run, the run's state.
 
     Raises:
-        KeyDecode: a stored value does not fit its key any more.
+        KeyDecode: a stored value can no longer be decoded by its key.
     """
     store.restore_thread_scoped(context.thread_state, UnknownKeyPolicy.SKIP)
     if choice.state is not None:
@@ -234,10 +244,10 @@ def restore_state(store: StateStore, context: ThreadContext, choice: RunChoice) 
 
 
 def hand_to(store: StateStore, request: RunRequest, agent_id: str) -> None:
-    """Make the agent that the request names the active one, also in a thread that was handed off.
+    """Make the requested agent the active one, even if the thread was handed to another.
 
-    If the run that goes on is another agent's (`agent_id`), the named one takes over once the open
-    calls are settled.
+    If it continues a run of another agent (`agent_id`), it takes over once that agent's calls are
+    settled.
     """
     wanted = request.agent_id if not request.decisions else None
     if wanted is not None and wanted != (store.read(ACTIVE_AGENT) or agent_id):
@@ -245,7 +255,7 @@ def hand_to(store: StateStore, request: RunRequest, agent_id: str) -> None:
 
 
 def fitting(store: StateStore, decisions: Sequence[Decision]) -> tuple[Decision, ...]:
-    """The answers that still fit a call; stale ones are left out."""
+    """The decisions that still answer a suspended call. Outdated ones are logged and left out."""
     kept: list[Decision] = []
     for decision in decisions:
         try:
@@ -258,7 +268,10 @@ def fitting(store: StateStore, decisions: Sequence[Decision]) -> tuple[Decision,
 
 
 def orphaned_results(context: ThreadContext, choice: RunChoice, ids: Ids) -> list[Message]:
-    """Results for calls that were begun and that no run will finish; a fork may have such calls."""
+    """Tool messages for started calls that have no result and that no run continues.
+
+    A forked thread can have such calls.
+    """
     run = context.open_run
     if (
         not context.calls
@@ -283,7 +296,10 @@ def orphaned_results(context: ThreadContext, choice: RunChoice, ids: Ids) -> lis
 
 
 def overtaken_calls(request: RunRequest, store: StateStore) -> list[ToolCallState]:
-    """The suspended calls that a new user message overtakes; with decisions, none is."""
+    """The suspended calls that the request's user message replaces.
+
+    Returns an empty list if the request has decisions, or no visible user message.
+    """
     states = store.read(TOOL_CALL_STATES)
     if (
         states is None
@@ -301,11 +317,11 @@ async def supersede(
     services: RunServices,
     first: FirstCommit,
 ) -> list[Message]:
-    """Give up suspended calls. Returns the marks that settle them in the log.
+    """Cancel suspended calls. Returns the tool messages that close them in the log.
 
-    `first` gets their closed tickets, the events that say how they ended, and the commands that end
-    the runs which asked. A call that did nothing is hidden from the model; one that may have taken
-    effect, or whose delegate had done something, is shown with what is known of that.
+    `first` gets their closed tickets, their `ToolCallResumed` events, and the commands that cancel
+    the delegates that asked. The message of a call that did nothing is hidden from the model. The
+    message of a call that may have taken effect, or whose delegate did something, says so.
     """
     tickets: list[Ticket] = []
     sends: list[ThreadCommand] = []
@@ -320,7 +336,7 @@ async def supersede(
         )
         store.update(TOOL_CALL_STATES, PutCall(call=cancelled))
         if call.suspension_reason == BUDGET_LIMIT:
-            continue  # the run's own question: nothing in the log to retract
+            continue  # the run asked for more budget: the log has no call to close
         known = await _known_of(call, services)
         mark = Message.tool(call.call_id, known or SUPERSEDED, id=services.ids.new())
         if known is None:
@@ -341,7 +357,7 @@ async def supersede(
 
 
 async def _known_of(call: ToolCallState, services: RunServices) -> str | None:
-    """What the model is told of a call that is given up; `None` if the call did nothing."""
+    """What the model is told about a superseded call. Returns `None` if the call did nothing."""
     if call.asker is not None:
         delegates = services.delegates
         done = await delegates.done_by(call.key) if delegates is not None else None
@@ -352,7 +368,8 @@ async def _known_of(call: ToolCallState, services: RunServices) -> str | None:
 
 
 def last_turn(context: ThreadContext, choice: RunChoice) -> Message | None:
-    """The last message with tool calls, if the run that goes on made it."""
+    """The thread's last message with tool calls. Returns `None` if the run is new or another run
+    produced that message."""
     if not choice.is_continuation:
         return None
     found = next((m for m in reversed(context.messages) if m.tool_calls), None)
@@ -362,7 +379,7 @@ def last_turn(context: ThreadContext, choice: RunChoice) -> Message | None:
 def visible_messages(
     log: Sequence[Message], store: StateStore, turn: Message | None, *, skipped: int = 0
 ) -> list[Message]:
-    """The messages of the log that a model may see, with calls that wait or were cut short."""
+    """The log as the model sees it, including calls that still wait or were interrupted."""
     if not log:
         return []
     states = store.read(TOOL_CALL_STATES)

@@ -1,4 +1,4 @@
-"""Reading a thread before a run: as much of it as the agent's model may see."""
+"""Resolving a run's agent and reading as much of its thread as that agent can use."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _replace = msgspec.structs.replace
 
 
 FIRST_PIECE = 128
-"""How many of the last messages are read at first where only their size says how many there will
-be; then as many again, and so on."""
+"""How many of the last messages are read first if a token limit applies. While they leave room,
+each further read doubles the number."""
 MOST_LEADING = 8
-"""How many messages at a thread's beginning are looked at for system messages that stay."""
+"""How many messages at a thread's beginning are searched for system messages."""
 
 
 async def resolve_and_read(
     store: Store, request: RunRequest, resolver: ExecutionResolver
 ) -> tuple[ResolvedExecution, ThreadContext]:
-    """The agent of the request, and the part of the thread that its model may see.
+    """The agent of the request, and the part of the thread that the agent needs.
 
     Raises:
         AgentNotFound, ResolveFailed: the agent cannot run.
@@ -53,7 +53,7 @@ async def resolve_and_read(
     if agent is None or wish is None:
         agent = resolve(resolver, choose_agent(request, context, resolver.agent_ids))
         wish = _Wish(agent)
-    # Nobody else writes the thread now, so pieces that are read one after the other fit.
+    # The caller owns the thread: no other process changes it between these reads.
     while more := wish.more(context):
         skipped = context.skipped - more
         piece = await store.load_messages(request.thread_id, after=skipped, limit=more)
@@ -65,10 +65,10 @@ async def resolve_and_read(
 
 
 class _Wish:
-    """How much of a thread an agent needs: all of it, a number of messages, or as many as fit.
+    """How much of a thread an agent needs: all of it, a number of messages, or as many as fit its
+    context window.
 
-    The calls that an open run has to settle are always included. Messages that a summary covers
-    need not be read.
+    The calls of an open run are read in any case. Messages that a summary covers are not needed.
     """
 
     def __init__(self, agent: ResolvedExecution) -> None:
@@ -96,7 +96,7 @@ class _Wish:
         return FIRST_PIECE if self.most is None else min(self.most, FIRST_PIECE)
 
     def more(self, context: ThreadContext) -> int:
-        """How many more messages to read, before those that were read."""
+        """How many earlier messages to read next; 0 once enough were read."""
         skipped, read = context.skipped, len(context.messages)
         if skipped == 0 or self.first is None:
             return skipped
@@ -123,7 +123,7 @@ class _Wish:
 
 
 def _has_open_turn(context: ThreadContext) -> bool:
-    """Whether the message with the open calls was read, if there are open calls."""
+    """Whether the calls of the open run, if it has any, are among the messages read so far."""
     run = context.open_run
     if run is None or run.status is RunStatus.DONE or not context.calls:
         return True
@@ -131,8 +131,8 @@ def _has_open_turn(context: ThreadContext) -> bool:
 
 
 async def _leading(store: Store, context: ThreadContext, most: int) -> Sequence[Message]:
-    """The system messages at the beginning of the thread, its last summary, and the last input of
-    the open run, as far as they were not read."""
+    """Messages that were not read but are needed: the system messages at the thread's beginning,
+    its last summary, and the last input message of the open run."""
     thread_id, skipped = context.thread.id, context.skipped
     begins = await store.load_messages(thread_id, after=0, limit=min(skipped, most))
     found = list(takewhile(lambda message: message.role is Role.SYSTEM, begins))
@@ -147,7 +147,7 @@ async def _leading(store: Store, context: ThreadContext, most: int) -> Sequence[
 
 
 def _last_asked(context: ThreadContext) -> int | None:
-    """The position of the last message that the open run was given."""
+    """The number of the open run's last input message; `None` if no run is open."""
     run = context.open_run
     if run is None or run.status is RunStatus.DONE or run.input is None or run.input.range is None:
         return None
@@ -155,7 +155,8 @@ def _last_asked(context: ThreadContext) -> int | None:
 
 
 def resolve(resolver: ExecutionResolver, agent_id: str) -> ResolvedExecution:
-    """
+    """Resolve an agent, and check that its backend can be built if it runs on one.
+
     Raises:
         AgentNotFound: no such agent.
         ResolveFailed: it cannot run.
@@ -174,9 +175,9 @@ def resolve(resolver: ExecutionResolver, agent_id: str) -> ResolvedExecution:
 def agent_before(
     resolver: ExecutionResolver, choice: RunChoice, asked: ResolvedExecution
 ) -> ResolvedExecution:
-    """The agent that settles the calls of the run that continues: the one that made them.
+    """The agent that settles the calls of a continued run: the one that made them.
 
-    Returns the agent that was asked for if the run is new, or its agent is not registered here.
+    Returns the requested agent if the run is new, or if its agent is not registered here.
     """
     before = choice.previous.agent_id if choice.previous is not None else asked.spec.id
     if before == asked.spec.id or before not in resolver.agent_ids():
@@ -185,7 +186,7 @@ def agent_before(
 
 
 def can_hand_over(before: ResolvedExecution, asked: ResolvedExecution) -> bool:
-    """Whether a run of one agent can be continued by the other: both run in this process."""
+    """Whether the agent `asked` can continue a run of `before`: both must run in this process."""
     if before is asked:
         return True
     return isinstance(before, ResolvedAgent) and isinstance(asked, ResolvedAgent)

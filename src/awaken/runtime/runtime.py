@@ -1,4 +1,4 @@
-"""The engine: one request in, one run through."""
+"""`AgentRuntime`: takes requests, claims their threads, and runs their agents."""
 
 from __future__ import annotations
 
@@ -69,15 +69,15 @@ from awaken.runtime.unkept import Unkept
 from awaken.tool.threads import DEFAULT_LIMIT, TOOL_THREADS, ToolThreads
 
 OWNER_CHECK = 0.2
-"""How often a queued request looks whether the thread's owner has died, in seconds."""
+"""The seconds after which a queued request checks again whether the thread's owner has died."""
 
 log = logging.getLogger("awaken.runtime")
 _TAKEN = (InvalidResume, ThreadAlreadyRunning)
-"""How a run that paused here is refused once another process has continued it."""
+"""The errors of continuing a paused run that another process has continued meanwhile."""
 
 
 class AgentRuntime(LiveControl):
-    """Runs agents, one run a thread at a time."""
+    """Runs agents; each thread has at most one live run."""
 
     def __init__(
         self,
@@ -135,14 +135,16 @@ class AgentRuntime(LiveControl):
         sink: EventSink | None = None,
         inherited: Inherited | None = None,
     ) -> AgentRunResult:
-        """Run an agent to its end, or until it waits for somebody who is not there.
+        """Run an agent until the run ends or pauses. A paused run waits for an answer, for input,
+        or for a background task.
 
         Raises:
             ConfigError: the runtime belongs to another event loop.
-            ThreadAlreadyRunning: the thread, or the run, is live, here or in another process.
+            ThreadAlreadyRunning: the thread, or the run, is live in this or another process.
             AgentNotFound, ResolveFailed: the agent cannot run.
-            InvalidResume: the run to continue, or a decision, does not fit.
-            AgentLoopError: the run broke off; its record says so.
+            InvalidResume: the run cannot be continued, or a decision answers no open question.
+            RunLeft: the runtime was closed before the run ended; another process can recover it.
+            AgentLoopError: the run failed; its record says why.
         """
         if self.closed:
             raise RuntimeFault("the runtime is closed")
@@ -151,7 +153,7 @@ class AgentRuntime(LiveControl):
         slot = await self._slot(request)
         slot.left_on_close = request.left_on_close
         self.commands.subscribe(self.hear)
-        # A task of its own: a caller who is cancelled must not tear the run out of a commit.
+        # The run has its own task: cancelling the caller must not interrupt a commit.
         task = slot.task = start_task(
             self._drive(request, slot, sink or NullEventSink(), inherited or Inherited())
         )
@@ -161,23 +163,23 @@ class AgentRuntime(LiveControl):
             if not task.done():
                 await cancel_and_wait(task, slot)
             elif task.cancelled() and self._leave_of(request).is_cancelled():
-                # Torn down, and its caller was not: another process carries the run on.
+                # The runtime cancelled the task, not the caller: another process continues the run.
                 raise RunLeft(slot.run_id or request.thread_id) from None
             raise
         except Interrupted as error:
             raise error.interrupt from None
 
     async def run_to_completion(self, request: RunRequest) -> AgentRunResult:
-        """The same, without a sink."""
+        """Like `run`, without a sink."""
         return await self.run(request)
 
     async def _drive(
         self, request: RunRequest, slot: ActiveRun, sink: EventSink, inherited: Inherited
     ) -> AgentRunResult:
-        """A run's task: prepare the run and have its backend carry it out.
+        """The body of a run's task: prepare the run and let its backend execute it.
 
-        A run that paused and was called meanwhile is prepared again in the same slot. So is a
-        request that found another run of its thread, which has to end first.
+        This is repeated in the same slot if the run paused and a command arrived for it meanwhile,
+        and if another run of the thread had to end before the request could start its own.
         """
         self._set_surroundings(inherited)
         paused: AgentRunResult | None = None
@@ -207,7 +209,7 @@ class AgentRuntime(LiveControl):
                         request, sink = continuation(request, failure.run_id), NullEventSink()
                     elif paused is not None and isinstance(failure, _TAKEN):
                         waits = True
-                        return paused  # another process was quicker to go on with it
+                        return paused  # another process has continued it first
                     elif later and await self._has_ended(failure, request):
                         request, sink = later.pop()
                     elif not isinstance(failure, AskAgain):
@@ -216,7 +218,7 @@ class AgentRuntime(LiveControl):
                     if later:
                         request, sink = later.pop()
                     elif result.waits and await self._is_called(request.thread_id, result):
-                        # An answer, a cancel or a message came before the thread was given up.
+                        # A command arrived before the thread was released: continue with it.
                         paused, request = result, continuation(request, result.run_id)
                     else:
                         waits = result.waits
@@ -231,20 +233,23 @@ class AgentRuntime(LiveControl):
         AMBIENT_MESSAGE_SINK.set(self.messages)
         TOOL_THREADS.set(self.tool_threads)
         if not inherited.depth:
-            # The caller may be a tool call or a task; only a delegate belongs to it.
+            # The caller may itself be inside a tool call or a task. Only a delegate's run keeps
+            # the caller's context.
             leave_surroundings()
 
     def _free(self, slot: ActiveRun, *, waits: bool) -> None:
-        """Free the slot of a run that is over or waits; what came too late for it is looked at.
+        """Free the slot of a run that has ended or paused, and report its thread as unattended if
+        commands may wait there.
 
-        In the run's own task: a client that has read the run's last event may start the next one.
+        This is done in the run's own task, so that a client that has read the run's last event can
+        start the next run at once.
         """
         slot.release()
         if waits or slot.missed or slot.told_early:
             self.unattended.tell(slot.thread_id)
 
     def _leave_of(self, request: RunRequest) -> CancellationToken:
-        """What tells a run that it is to be left."""
+        """The token that tells a run to stop and stay open for another process."""
         return self._leaving_taken_up if request.left_on_close else self._leaving
 
     async def _slot(self, request: RunRequest) -> ActiveRun:
@@ -260,16 +265,16 @@ class AgentRuntime(LiveControl):
                     raise RuntimeFault("the runtime was closed while the request waited") from None
 
     async def _has_ended(self, failure: BaseException, request: RunRequest) -> bool:
-        """Whether a run that was to end first could not be continued because it is over."""
+        """Whether `failure` only says that the run to be ended first is already done."""
         if not isinstance(failure, InvalidResume) or request.continue_run_id is None:
             return False
         run = await self.store.load_run(request.continue_run_id)
         return run is None or run.status is RunStatus.DONE
 
     async def _is_called(self, thread_id: str, paused: AgentRunResult) -> bool:
-        """Whether a run that has just paused is wanted for something, and nobody else has it.
+        """Whether a run that has just paused has a command waiting and its thread has no owner.
 
-        One that waits for a decision goes on with nothing else.
+        Messages do not count for a run that waits for a decision: they cannot resume it.
         """
         thread = await self.store.load_thread(thread_id)
         commands = await self.store.load_commands(thread_id)
@@ -287,12 +292,13 @@ class AgentRuntime(LiveControl):
     async def _let_go(
         self, fence: Fence, unkept: Sequence[ThreadCommit], error: BaseException
     ) -> None:
-        """Give up the thread of a run that broke off, unless commits are still to be made.
+        """Release the thread of a run that failed. If some of its commits were not made yet, hold
+        them instead, and release the thread after them.
 
-        A run that ends gives its thread up with its last commit; this one may not have.
+        A run that ends releases its thread with its last commit; a failed one may not have.
         """
         if isinstance(error, GeneratorExit) and is_ours(error):
-            return  # the coroutine is being closed: nothing can be awaited
+            return  # the coroutine is being closed and must not await
         if unkept:
             self.unkept.hold(fence, unkept, partial(self._has_left, fence.thread_id))
             return
@@ -307,9 +313,9 @@ class AgentRuntime(LiveControl):
         self.unattended.tell(thread_id)
 
     async def _run_elsewhere(self, opening: Opening) -> AgentRunResult:
-        """Run an agent on its backend, or end a run that is not to be carried on.
+        """Run an agent on its backend, or end a run that was taken over too often.
 
-        What the backend cannot do is refused before anything happens.
+        A request that the backend cannot carry out is refused before anything is started.
         """
         agent = opening.agent
         if opening.is_abandoned or isinstance(agent, ResolvedAgent):
@@ -321,7 +327,7 @@ class AgentRuntime(LiveControl):
             if opening.is_cut_short and not can_go_on:
                 start.first.messages, start.first.acks = (), ()
                 if opening.asks_for_more:
-                    # The end of the old run is no answer to this request.
+                    # This request gets a run of its own: its sink must not see the old one end.
                     request = msgspec.structs.replace(request, sink=NullEventSink())
                 ended = await remote.close_cut_short(agent, request, created_at, start)
                 if opening.asks_for_more:
@@ -334,7 +340,7 @@ class AgentRuntime(LiveControl):
         )
 
     async def _begin(self, opening: Opening) -> None:
-        """Let the run be reached; what was sent to it before has been read."""
+        """Let commands reach the run from now on. Those already in its context were read."""
         slot, commands = opening.slot, opening.context.commands
         slot.begin(opening.fence, max([command.id for command in commands], default=0))
         if opening.sent.cancelled:
@@ -344,10 +350,10 @@ class AgentRuntime(LiveControl):
             await self.deliver(slot.thread_id)
 
     async def _claim(self, request: RunRequest, slot: ActiveRun) -> Fence:
-        """Own the thread, from before it is read until the run is over.
+        """Claim the thread before it is read. The claim lasts until the run ends or pauses.
 
         Raises:
-            ThreadAlreadyRunning: another process runs it, and the request is not to wait.
+            ThreadAlreadyRunning: another process owns the thread, and the request does not queue.
         """
         seen = 0
         await self.unkept.settle(request.thread_id)
@@ -358,7 +364,7 @@ class AgentRuntime(LiveControl):
                 if request.when_busy is not WhenBusy.QUEUE:
                     raise ThreadAlreadyRunning(request.thread_id, owned.owner) from owned
             try:
-                # A killed owner writes nothing, so whoever waits looks for himself now and then.
+                # A killed owner writes no change, so the claim is also tried after a timeout.
                 with interruptible(slot.token):
                     async with asyncio.timeout(OWNER_CHECK):
                         seen = await self.store.changed(request.thread_id, seen)
@@ -373,7 +379,12 @@ class AgentRuntime(LiveControl):
         fence: Fence,
         inherited: Inherited,
     ) -> Opening:
-        """Read the thread, find the agent, and choose the run."""
+        """Read the thread, resolve the agent, and choose the run.
+
+        Raises:
+            CancelFirst: the thread's open run has to end before the request can start its own.
+            InvalidResume: the run cannot be continued, or a decision answers no open question.
+        """
         if fence.taken_from is not None:
             await count_takeover(self.store, fence, self.clock.now_ms())
         refused: DecisionRefused | None = None
@@ -446,8 +457,8 @@ class AgentRuntime(LiveControl):
         return None if tool is None else traits_of(tool).effect
 
     def _resolver(self) -> ExecutionResolver:
-        """What finds agents for the run that is put together here; within a background task each of
-        them can stop that task."""
+        """The resolver for the run's agents. In a background task, the agents it resolves can
+        cancel that task."""
         known, task = self.registry.snapshot(), current_background_task_context()
         if task is None:
             return known
@@ -456,9 +467,10 @@ class AgentRuntime(LiveControl):
     # -- closing ------------------------------------------------------------------------------
 
     async def leave_all(self, grace: float = CANCEL_GRACE) -> None:
-        """Let every live run stop at the end of its step, open, for whoever recovers it.
+        """Stop every live run at the end of its step and leave it open for another process.
 
-        One that has not come so far in time is torn down, and goes on from its last commit.
+        After `grace` seconds the remaining runs are cancelled; recovery continues them from their
+        last commit.
         """
         self._leaving.cancel()
         for run in self.active.all():
@@ -467,9 +479,9 @@ class AgentRuntime(LiveControl):
         await self._close(leave=True, grace=grace)
 
     async def cancel_all(self) -> None:
-        """Cancel every live run and wait; one that does not end in time is torn down.
+        """Cancel every live run and wait. A run that does not end in time has its task cancelled.
 
-        A run that was taken up from another process is left to the next one.
+        Runs with `left_on_close`, such as recovered ones, stay open for another process instead.
         """
         for run in self.active.all():
             if not run.left_on_close:
@@ -486,11 +498,11 @@ class AgentRuntime(LiveControl):
         await self.owned.close(CANCEL_GRACE)
 
     def _listen_while_live(self, run: ActiveRun) -> None:
-        """Hear no more commands of other processes when the last live run has ended."""
+        """Stop listening for other processes' commands when the last live run has ended."""
         if run.has_ended and not self.active:
             self.commands.unsubscribe(self.hear)
 
 
 def _knows_its_questions(agent: ResolvedExecution, request: RunRequest) -> bool:
-    """Whether answers are the agent's to judge: it runs elsewhere, where its questions are kept."""
+    """Whether the agent's backend, which keeps its questions, has to judge the answers."""
     return isinstance(agent, ResolvedBackendAgent) and request.agent_id in (None, agent.spec.id)

@@ -1,7 +1,7 @@
-"""Messages to a task, and how they reach the agent that works in it.
+"""Messages to background tasks in which an agent runs.
 
-A message is kept in the task's own thread, which exists before the agent has begun. The process
-that runs the task moves it to the agent's thread.
+A message is stored in the task's own thread, which exists before the agent's run starts. The
+process that runs the task moves the message to the agent's thread.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ log = logging.getLogger("awaken.runtime")
 
 
 class TaskMail:
-    """Keeps messages to tasks and moves each of them on once."""
+    """Stores messages to tasks, and moves each one to the task's agent exactly once."""
 
     def __init__(
         self, store: Store, clock: Clock, deliver: Callable[[str], Awaitable[None]]
@@ -36,10 +36,11 @@ class TaskMail:
         self._deliver = deliver
 
     async def keep(self, thread_id: str, id: str, event: Json) -> None:
-        """Keep an event for the process that runs a task, once for each id.
+        """Store an event for the process that runs a task. A second event with the same id is
+        ignored.
 
         Raises:
-            StoreError: it could not be kept.
+            StoreError: it could not be stored.
         """
         (message,) = payload_messages(event)
         await self._store.send(
@@ -53,8 +54,8 @@ class TaskMail:
         )
 
     async def bring(self, letters: InboxReceiver, fence: Fence, agent: str) -> None:
-        """Move the letters to a task on to the thread of its agent, until another process owns
-        it."""
+        """Move a task's messages to the thread of its agent, until another process owns the
+        task."""
         while True:
             letter = await letters.recv()
             while True:
@@ -69,8 +70,8 @@ class TaskMail:
                     await self._clock.sleep(PAUSE)
 
     async def _open(self, task: str, agent: str) -> None:
-        """Make sure that the agent's thread exists: an agent that begins later finds its letters
-        there."""
+        """Create the agent's thread if it does not exist, so that an agent that starts later finds
+        its messages there."""
         seen = 0
         while await self._store.load_thread(agent) is None:
             begin = ThreadCommit(
@@ -82,7 +83,7 @@ class TaskMail:
             try:
                 await self._store.commit(begin)
             except (StaleFence, ThreadOwned, VersionConflict):
-                seen = await self._store.changed(agent, seen)  # it begins just now
+                seen = await self._store.changed(agent, seen)  # the agent is starting
 
     async def _move(self, letter: Json, fence: Fence, agent: str) -> None:
         now = self._clock.now_ms()

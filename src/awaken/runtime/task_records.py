@@ -14,20 +14,20 @@ from awaken.domain.lifecycle import CANCELLED, NATURAL_END, Failed, RunStatus, T
 from awaken.domain.run import RunKind, RunRecord, RunRequestSnapshot
 
 TASK_AGENT = "task:"
-"""The `agent_id` of a task's record is this and the name of the task. It is only shown."""
+"""The prefix of the `agent_id` of a task's record, before the task's name. For display only."""
 INTERRUPTED = "interrupted: the process ended while the task ran"
 
 
 class KeptTask(msgspec.Struct, frozen=True):
-    """A task as its run record has it, and what a process needs to take it up again."""
+    """A task as its run record stores it. `resume` is what a process needs to resume the task."""
 
     task: PersistedTaskMeta
     resume: Json = None
 
     @classmethod
     def of(cls, record: RunRecord) -> KeptTask:
-        """The task of a record of kind `task`. One that this version cannot read is listed and can
-        be ended, but not taken up."""
+        """The task in a record of kind `task`. A task that this version cannot read can be listed
+        and ended, but not resumed."""
         found = record.request.request_extras if record.request is not None else None
         extras = found if isinstance(found, dict) else {}
         try:
@@ -62,7 +62,7 @@ class KeptTask(msgspec.Struct, frozen=True):
         return RunRecord.begin(identity, request, now, RunKind.TASK)
 
     def ended(self, record: RunRecord, now_ms: int) -> RunRecord:
-        """The record of a task that is over."""
+        """The record of a task that has ended."""
         task, now = self.task, now_ms // 1000
         assert record.request is not None, "a task's record says what it is"
         return record.finish(
@@ -75,7 +75,7 @@ class KeptTask(msgspec.Struct, frozen=True):
         )
 
     def finish(self) -> RunFinish:
-        """The event of the task's end."""
+        """The event that says how the task ended."""
         task = self.task
         final = "" if task.result is None else _text(task.result)
         return RunFinish(
@@ -122,7 +122,7 @@ def commit_of(
 
 
 def _readable(record: RunRecord, kept: Json, error: Exception) -> PersistedTaskMeta:
-    """A task whose record this version cannot read, with the fields that can be read."""
+    """The readable fields of a task whose record this version cannot read as a whole."""
     task = PersistedTaskMeta(
         task_id=record.run_id,
         owner_thread_id=(record.request and record.request.parent_thread_id) or "",

@@ -1,7 +1,8 @@
-"""The runtime's journal of background tasks: each is a run of its own, on record before it starts.
+"""The runtime's journal of background tasks. Each task has its own run record, stored before the
+task starts.
 
-The run of a task is in a thread beneath its owner's. So a task can be listed and cancelled from any
-process, and one whose process died is found: it is taken up again or reported as interrupted.
+The record is in a thread below the owner's, so any process can list and cancel the task. If the
+task's process dies, another one resumes it or reports it as interrupted.
 """
 
 from __future__ import annotations
@@ -130,7 +131,7 @@ class Tasks:
 
     @asynccontextmanager
     async def _claimed(self, record: RunRecord) -> AsyncIterator[LiveTask]:
-        """Claim a task for this process; if the block raises, the claim is given up."""
+        """Claim a task for this process. The claim is released if the block raises."""
         slot = self._active.reserve(record.thread_id)
         try:
             self._active.name(slot, record.run_id)
@@ -146,8 +147,8 @@ class Tasks:
             raise
 
     def _hold(self, live: LiveTask, *, left_on_close: bool) -> None:
-        """Make this process the owner of the task: cancelling its run cancels it, messages to it go
-        to the agent in it, and while it only waits it is left to others when the runtime closes."""
+        """Connect a claimed task: cancelling its run cancels the task, messages to it go to the
+        agent in it, and a task that only waits stays open when the runtime closes."""
         slot, uid = live.slot, live.record.run_id
 
         def waits(waiting: bool) -> None:
@@ -168,11 +169,14 @@ class Tasks:
         self._listen()
 
     async def end(self, task: PersistedTaskMeta, event: Json) -> bool:
-        """Record how a task ended and tell its owner, in one commit. After several failures the
-        commit is held and repeated until the store takes it.
+        """Record how a task ended and send its owner the event, in one commit. After several
+        failures the commit is held and repeated until the store takes it.
+
+        Returns whether the owner gets the event from the store, now or later; false if this
+        process does not own the task.
 
         Raises:
-            StoreError: the store did not take it.
+            StoreError: the store did not take the commit.
         """
         live = self._live.get(task.uid)
         if live is None:
@@ -201,12 +205,12 @@ class Tasks:
         return bool(end.sends)
 
     def _keep_later(self, live: LiveTask) -> None:
-        """Commit the end of a task when the store is back; until then the task is live."""
+        """Commit the task's end when the store is available again; until then the task is live."""
         assert live.end is not None, "the task has ended"
         self._unkept.hold(live.fence, [live.end], partial(self._ended, live))
 
     async def _ended(self, live: LiveTask) -> None:
-        """The end of a task is committed: free its slot and tell its owner."""
+        """After the commit of a task's end: free its slot and deliver the event to its owner."""
         self._drop(live)
         for command in live.end.sends if live.end is not None else ():
             await self._pass_on(command.thread_id)
@@ -218,7 +222,8 @@ class Tasks:
         live.slot.release()
 
     async def emit(self, task: PersistedTaskMeta, event: Json) -> bool:
-        """Keep an event for an owner without a live run; the next run of its thread reads it."""
+        """Store an event for an owner without a live run; the next run of its thread reads it.
+        Returns false if the owner's thread does not exist."""
         command = self._told(task, event, None)
         try:
             await self._store.send(command)
@@ -228,7 +233,8 @@ class Tasks:
         return True
 
     async def write(self, task: PersistedTaskMeta, id: str, event: Json) -> bool:
-        """Keep a message to a task for the agent that works in it."""
+        """Store a message to the agent that runs in a task. Returns false if the task has ended, or
+        no agent runs in it."""
         record = await self._store.load_run(task.uid)
         if record is None or not record.is_task or record.status is RunStatus.DONE:
             return False
@@ -239,10 +245,10 @@ class Tasks:
         return True
 
     async def find(self, uids: Iterable[str]) -> Mapping[str, PersistedTaskMeta]:
-        """What the store has of these tasks, by `uid`.
+        """The recorded tasks with these ids, by `uid`.
 
-        Owners of tasks that have ended are sent what the store keeps for them, so that a reader of
-        an end has its event as well.
+        If a task has ended, the commands that wait for its owner are delivered, so that a caller
+        that sees the end also gets its event.
         """
         known: dict[str, PersistedTaskMeta] = {}
         for uid in uids:
@@ -265,9 +271,11 @@ class Tasks:
             query = msgspec.structs.replace(query, cursor=page.cursor)
 
     async def close(self, *, leave: bool, grace: float) -> None:
-        """End the tasks of this process, or leave them to the next one; wait at most `grace`
+        """Stop this process's tasks, or leave them open for another process; wait at most `grace`
         seconds.
-        A task that cannot be taken up again is ended in any case; one that was taken up is left.
+
+        A task that cannot be resumed is stopped in any case. A task with `left_on_close`, such as a
+        resumed one, is left open if it can be.
         """
         runners: list[asyncio.Future[None]] = []
         for uid, live in tuple(self._live.items()):
@@ -290,7 +298,7 @@ class Tasks:
             self._drop(live)
 
     async def _give_up(self, live: LiveTask) -> None:
-        """Release a task for the process that takes it up."""
+        """Release the claim on a task, so that another process can resume it."""
         self._drop(live)
         try:
             await self._store.release(live.fence)
@@ -298,8 +306,7 @@ class Tasks:
             log.exception("task %s could not be given up", live.record.run_id)
 
     async def settle(self) -> None:
-        """Release tasks that no longer run here and have no recorded end; recovery takes them
-        up."""
+        """Release tasks that no longer run here and have no recorded end; recovery resumes them."""
         for uid, live in tuple(self._live.items()):
             if uid not in self._unkept and find_live_task(uid) is None:
                 await self._give_up(live)
@@ -307,10 +314,10 @@ class Tasks:
     # -- after a crash ------------------------------------------------------------------------
 
     async def take_up(self, record: RunRecord, resolver: ExecutionResolver) -> bool:
-        """Carry on a task whose process died, or end it as interrupted. Returns whether it goes on.
+        """Resume a task whose process died, or end it as interrupted. Returns whether it goes on.
 
         Raises:
-            ThreadOwned: another process does.
+            ThreadOwned: another process owns it.
         """
         kept = KeptTask.of(record)
         if await self._is_cancelled(record):
@@ -327,7 +334,7 @@ class Tasks:
         agent, tool = found
         budget = await self._accounts.of_run(kept.task.parent_context.run_id, resolver)
         async with self._claimed(record) as live:
-            # Read again: another process may have carried it on until now.
+            # Read again under the claim: another process may have owned the task until now.
             now = await self._store.load_run(record.run_id)
             if now is None or now.status is RunStatus.DONE:
                 await self._give_up(live)
@@ -343,18 +350,19 @@ class Tasks:
                 manager = self._manager_of(agent)
                 tool.take_up(manager, kept.task, kept.resume, agent, self._delegates, budget)
             except Exception as error:
-                # Its tool cannot go on from what the record has.
+                # The tool cannot resume from the record.
                 log.warning("task %s cannot be taken up", record.run_id, exc_info=True)
                 reason = f"{INTERRUPTED}, and it cannot go on: {background.describe(error)}"
                 await self._end(live, *await self._broken_off(kept, reason))
                 return False
             self._hold(live, left_on_close=True)
-        # It may have been cancelled just now.
+        # A cancel may have arrived before the task was connected.
         await self._pass_on(record.thread_id)
         return True
 
     async def _taken_over(self, fence: Fence, record: RunRecord) -> RunRecord:
-        """The record of a task that goes on here. The takeover is counted if its process died."""
+        """The record of a task that is resumed here, with the takeover counted if its owner
+        died."""
         if fence.taken_from is None:
             return record.advance(self._clock.now_ms() // 1000, state=None)
         agent = KeptTask.of(record).agent_key
@@ -362,8 +370,8 @@ class Tasks:
         return await counted(self._store, record, [child_id(agent)] if agent is not None else [])
 
     def _manager_of(self, agent: ResolvedAgent) -> background.BackgroundTaskManager:
-        """The manager of an agent's tasks. While no run of the agent is live, it keeps the tasks
-        that a task starts."""
+        """The agent's task manager, connected to this journal. It gets its own state store, since
+        no run of the agent may be live."""
         manager = agent.env.services.get(background.BackgroundTaskManager)
         if not isinstance(manager, background.BackgroundTaskManager):
             return background.BackgroundTaskManager(journal=self)
@@ -388,10 +396,10 @@ class Tasks:
         return False
 
     async def end_interrupted(self, record: RunRecord, *, cancelled: bool = False) -> None:
-        """End a task whose process died, and tell its owner.
+        """End a task whose process died, and send its owner the event.
 
         Raises:
-            ThreadOwned: another process carries it on.
+            ThreadOwned: another process owns it.
         """
         fence = await self._store.claim(record.thread_id, at_ms=self._clock.now_ms())
         try:
@@ -412,8 +420,8 @@ class Tasks:
     async def _broken_off(
         self, kept: KeptTask, reason: str | None
     ) -> tuple[PersistedTaskMeta, Json]:
-        """The record of a task whose process died and the event for its owner, with what its agent
-        had done. Without a reason it counts as cancelled."""
+        """The ended task and the event for its owner, for a task whose process died. Both say what
+        its agent had done. Without a reason the task counts as cancelled."""
         ended = msgspec.structs.replace(
             kept.task,
             status=TaskStatus.CANCELLED if reason is None else TaskStatus.FAILED,
@@ -429,7 +437,8 @@ class Tasks:
     def _ending(
         self, record: RunRecord, fence: Fence, task: PersistedTaskMeta, event: Json
     ) -> ThreadCommit:
-        """The commit that ends a task and, unless the task is internal, tells its owner."""
+        """The commit that ends a task and, unless the task is internal, sends its owner the
+        event."""
         kept = KeptTask(task, KeptTask.of(record).resume)
         now = self._clock.now_ms()
         ended = kept.ended(record, now)
@@ -438,14 +447,15 @@ class Tasks:
         return commit_of(ended, fence, kept.finish(), at_ms=now, sends=sends, release=True)
 
     async def _pass_on(self, thread_id: str) -> None:
-        """Deliver the thread's commands to its run, if that is live here."""
+        """Deliver the thread's commands to its run, if that is live here. Store errors are
+        logged."""
         try:
             await self._deliver(thread_id)
         except StoreError as error:
             log.warning("the run of thread %s is told later: %s", thread_id, error)
 
     def _told(self, task: PersistedTaskMeta, event: Json, name: str | None) -> ThreadCommand:
-        """An event as a message to the owner."""
+        """The command that brings an event to the task's owner as a message."""
         (message,) = payload_messages(event)
         id = f"{task.uid}:{name}" if name is not None else message.id
         return ThreadCommand(
@@ -457,7 +467,7 @@ class Tasks:
 
 
 def _parents(run: RunRecord) -> set[str]:
-    """The ids of the runs that started a run: its parent and, for a task, also the run it works
+    """The ids of a run's parents: the run that started it and, for a task, the run that it works
     for."""
     ids = {run.parent_run_id}
     if run.is_task:
@@ -468,7 +478,7 @@ def _parents(run: RunRecord) -> set[str]:
 def _tool_of(
     kept: KeptTask, resolver: ExecutionResolver
 ) -> tuple[ResolvedAgent, background.BackgroundTool] | None:
-    """The tool that can run a task again, and its agent."""
+    """The agent and its tool that can resume a task; `None` if the task cannot be resumed."""
     agent_id = kept.task.parent_context.agent_id
     name = kept.resume.get("tool") if isinstance(kept.resume, dict) else None
     if not isinstance(name, str) or agent_id is None:

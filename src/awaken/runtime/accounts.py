@@ -1,4 +1,4 @@
-"""The accounts of run trees: made from stored records, and shared by the live runs of a tree."""
+"""Opening the budget accounts of runs, from their records and their parents' accounts."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _UNDER_WAY = (CallPhase.INTENT, CallPhase.SUSPENDED)
 
 
 class Accounts:
-    """Opens the accounts of runs.
+    """Opens the accounts of runs, and keeps each one as long as a run or task uses it.
 
-    A background agent goes on while its owner waits, and may still run when the owner goes on. In
-    one process both use the same account, which exists as long as one of them holds it. Accounts of
-    a tree in several processes are kept equal by the tree's book.
+    A background agent goes on while its owner is paused, and both use accounts of one tree. So a
+    run that is resumed in the same process gets the account that is still in use. Processes that
+    run parts of one tree share its spending through a `TreeBook`.
     """
 
     def __init__(self, store: Store, clock: Clock) -> None:
@@ -37,7 +37,7 @@ class Accounts:
         self._books: WeakKeyDictionary[Account, TreeBook] = WeakKeyDictionary()
 
     def holds(self, run_id: str) -> bool:
-        """Whether this process has an account of the run that is in use."""
+        """Whether the run's account is in use in this process."""
         return run_id in self._held
 
     async def open(
@@ -49,16 +49,15 @@ class Accounts:
         context: ThreadContext,
         starter: str | None = None,
     ) -> Account | None:
-        """The run's account, with the stored spending of the run and of its open delegates.
-
-        Returns `None` if no budget applies to the run.
+        """Open the account of a run, with the recorded spending of the run and of its unfinished
+        delegates. Returns `None` if neither the run nor one above it has limits.
 
         Args:
-            own: the limits of the run itself.
-            above: the account of the run it works for.
-            state: the stored state of the run; `None` for a new run, which gets its share of the
-                budget of `above`.
-            starter: the run, or task, that started it.
+            own: the run's own limits.
+            above: the account of the parent run.
+            state: the recorded state of a continued run; `None` for a new one, whose limits are
+                then its share of the parent's remaining budget.
+            starter: the id of the run or task that started the run.
         """
         account = self._held.get(run_id)
         in_task = starter is not None and run_id == child_id(starter)
@@ -84,8 +83,8 @@ class Accounts:
         return account
 
     async def _share(self, account: Account, is_spread: bool) -> None:
-        """Read the book of the account's tree. The tree publishes its spending there from now on if
-        it `is_spread` over processes, or if another process has begun the book."""
+        """Read the tree's book. If other processes may run parts of the tree (`is_spread`), or
+        have written to the book, spending is published there from now on."""
         root = account.root
         book = self._books.get(root)
         if book is None:
@@ -96,14 +95,15 @@ class Accounts:
             root.book = book
 
     async def spread(self, run_id: str | None) -> None:
-        """Have the run's tree publish its spending from now on: the run is about to start something
-        that another process may carry on."""
+        """Start the book of a run's tree. Called before the run starts a task with an agent, which
+        another process may continue: from then on, spending is published to the book."""
         account = self._held.get(run_id or "")
         if account is not None and account.root.book is None:
             await self._share(account, is_spread=True)
 
     async def of_run(self, run_id: str | None, resolver: ExecutionResolver) -> Account | None:
-        """The account of a stored run, whether or not a process runs it."""
+        """The account of a recorded run, opened if it is not in use. A task has the account of the
+        run above it. Returns `None` if there are no limits or no such run."""
         record = await self._store.load_run(run_id) if run_id is not None else None
         if record is None:
             return None
@@ -120,26 +120,26 @@ class Accounts:
 
 
 def _budget_of(record: RunRecord, resolver: ExecutionResolver) -> Budget | None:
-    """The limits a run was given, else its agent's own."""
+    """The limits of the run's request, else those of its agent."""
     extras = record.request.request_extras if record.request is not None else None
     if isinstance(extras, dict) and "budget" in extras:
         return from_json(extras["budget"], Budget)
     try:
         budget: Budget | None = resolver.resolve_execution(record.agent_id).spec.budget
     except AwakenError:
-        return None  # the process that runs it gets the error
+        return None  # the process that continues the run reports the error
     return budget
 
 
-# -- spending that the run's own record does not include yet ----------------------------------
+# -- spending of delegates that the run's own record does not include yet ---------------------
 
 Counts = list[tuple[str, Spending]]
-"""Run ids, and the stored spending of each."""
+"""Run ids and their recorded spending."""
 
 
 async def spending_beneath(store: Store, context: ThreadContext) -> Counts:
-    """The stored spending of a run's delegates whose calls have not ended, and of those beneath
-    them, as the run counts it. Background agents are left out: each is a part of its own."""
+    """The recorded spending of delegates whose calls have not ended: the parent's own record does
+    not include it yet. Background agents are counted separately."""
     found: Counts = []
     for call in context.calls:
         if call.phase in _UNDER_WAY:
@@ -148,12 +148,12 @@ async def spending_beneath(store: Store, context: ThreadContext) -> Counts:
 
 
 async def _of_delegate(store: Store, run_id: str) -> Counts:
-    """The stored spending of a delegate and of those beneath it, as the run above counts it."""
+    """The recorded spending of a delegate and of the runs below it, as its parent counts it."""
     context = await store.load_context(run_id, tail=0)
     if context is None:
         return []
     found, run = [(run_id, spending_in(context.run_state))], context.open_run
     if run is not None and run.status is not RunStatus.DONE:
-        # The record of a run that has ended includes the spending of all beneath it.
+        # The record of a delegate that has ended includes the spending of its own delegates.
         found += await spending_beneath(store, context)
     return [(id, known.as_parents()) for id, known in found]

@@ -1,7 +1,6 @@
-"""Answers to the questions of remote runs, which are tickets in our store.
+"""Answers to runs on backends: the answer to a ticket is sent to the backend as a user message.
 
-An answer for the remote agent is sent to it as a message. A question about the run's budget is
-decided here; the backend never hears of it.
+Decisions about the run's budget are applied here and are not sent to the backend.
 """
 
 from __future__ import annotations
@@ -29,11 +28,13 @@ log = logging.getLogger("awaken.runtime")
 
 
 class Answers(msgspec.Struct, kw_only=True):
-    """The answers to a remote run that waits.
+    """The answers to a waiting run on a backend.
 
-    `question` is the last ticket the run has opened. `told` is the answer as a message to the
-    agent, `verdict` the decision about the run's budget, and `others` are decisions about questions
-    that only the backend knows. `closed` are the tickets that no longer need an answer.
+    - `question` is the run's last ticket.
+    - `told` are the messages for its agent.
+    - `verdict` is the decision about its budget.
+    - `others` are decisions for questions that only the backend knows.
+    - `closed` are the tickets that this closes.
     """
 
     question: Ticket | None = None
@@ -47,7 +48,8 @@ class Answers(msgspec.Struct, kw_only=True):
         return self.question is not None and self.question.reason == BUDGET_LIMIT
 
     def take(self, target: str, decision: ToolCallResume) -> None:
-        """Take an answer to one of the run's tickets; only the last one still waits."""
+        """Take a decision about one of the run's tickets. One for any but the last is logged and
+        ignored."""
         if self.question is None or target != self.question.key:
             log.warning("an answer to %s was refused: its run asks something else", target)
         elif self.is_about_budget:
@@ -59,7 +61,7 @@ class Answers(msgspec.Struct, kw_only=True):
 async def answers_to(
     store: Store, previous: RunRecord | None, decisions: Sequence[Decision]
 ) -> Answers:
-    """The answers to a run, sorted by the tickets it has opened."""
+    """Match decisions with the tickets of the run that is continued."""
     asked = await _questions(store, previous)
     known = {ticket.key for ticket in asked}
     answers = Answers(
@@ -78,7 +80,7 @@ async def answers_to(
 
 
 async def _questions(store: Store, previous: RunRecord | None) -> list[Ticket]:
-    """The tickets of a run that waits, the last one at the end."""
+    """The tickets of a waiting run, the last one at the end; empty if the run does not wait."""
     found: list[Ticket] = []
     if previous is None or previous.status is not RunStatus.WAITING:
         return found
@@ -92,8 +94,8 @@ async def _questions(store: Store, previous: RunRecord | None) -> list[Ticket]:
 
 
 async def asks_itself(store: Store, request: RunRequest) -> bool:
-    """Whether a remote run opens tickets for its own questions. For a delegate its parent run does
-    that, unless the parent is a background task."""
+    """Whether a run on a backend opens its own tickets. A parent run asks a delegate's questions
+    itself; a task does not."""
     if request.parent_tool_call_id is None or request.parent_run_id is None:
         return True
     parent = await store.load_run(request.parent_run_id)
@@ -101,7 +103,8 @@ async def asks_itself(store: Store, request: RunRequest) -> bool:
 
 
 def grant(account: Account | None, run_id: str, answers: Answers) -> str | None:
-    """Grant a run more budget after an approver's yes. After a no, returns the reason."""
+    """Raise the run's budget if the approver allowed it. Returns the reason if the approver
+    refused, else `None`."""
     question, verdict = answers.question, answers.verdict
     if question is None or verdict is None:
         return None

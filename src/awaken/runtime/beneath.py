@@ -1,6 +1,6 @@
-"""What a delegate had done, in words for the model whose call to it ends without an answer.
+"""Describes what a delegate did, for the model whose call to it ends without an answer.
 
-Only what is committed counts: the ledger says which calls have ended, the log what they returned.
+Only commits count: the call ledger says which calls have ended, the message log what they returned.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from awaken.domain.run import RunRecord
 from awaken.runtime.task_records import KeptTask
 
 LIMIT = 4000
-"""About how many characters are told in all; reads are the first that are left out."""
+"""The approximate length of the whole text; calls that only read are left out first."""
 _ARGUMENTS = 160
 _RESULT = 240
 _UNKNOWN = "unknown whether it took effect"
@@ -31,30 +31,30 @@ EffectOf = Callable[[str, str], ToolEffect | None]
 
 
 class _Deed(NamedTuple):
-    """A call that ended, or may have taken effect."""
+    """The description of a call that has ended or may have taken effect."""
 
     text: str
     is_read: bool
 
 
 class _Said(NamedTuple):
-    """A call as the log has it: its arguments, and its result if that is there."""
+    """A call in the message log: its arguments, and its result, which is empty if missing."""
 
     arguments: Json
     result: str
 
 
 class WorkBeneath:
-    """Reads what runs have done, with the delegates and background tasks they started."""
+    """Describes what runs did, including the delegates and background tasks they started."""
 
     def __init__(self, store: Store, effect_of: EffectOf) -> None:
         self._store = store
         self._effect_of = effect_of
 
     async def told(self, run_id: str) -> str | None:
-        """What a run and those beneath it have done: `before that it had done: …`.
+        """What a run and the runs below it did, as `before that it had done: …`.
 
-        Returns `None` if no call of theirs has ended, and none may have taken effect.
+        Returns `None` if none of their calls has ended or may have taken effect.
         """
         deeds = await self._of_run(run_id)
         return f"before that it had done: {_joined(deeds)}" if deeds else None
@@ -66,7 +66,7 @@ class WorkBeneath:
         started = await self._started_by(run_id)
         said = await self._said_in(run.thread_id)
         waiting = run.waiting.tickets if run.waiting is not None else ()
-        # A call that has asked more than once numbers its questions.
+        # If a call asks more than once, its tickets' keys end in `#` and a number.
         unsure = {
             (ticket.key or "").partition("#")[0]
             for ticket in waiting
@@ -98,7 +98,7 @@ class WorkBeneath:
         is_read = effect is ToolEffect.READ
         if entry.held is not None:
             result = entry.held.text()
-        # Only a call that began has a line with its arguments.
+        # The ledger has arguments only for calls that were started.
         is_begun = entry.arguments is not None
         match entry.phase:
             case CallPhase.SUCCEEDED:
@@ -114,7 +114,7 @@ class WorkBeneath:
         return None
 
     async def _of_task(self, record: RunRecord, name: str) -> list[_Deed]:
-        """What came of work in the background, or what its agent has done so far."""
+        """What a background task did: its result, or what its agent has done so far."""
         kept = KeptTask.of(record)
         task, is_read = kept.task, kept.task.effect is ToolEffect.READ
         if task.status is TaskStatus.COMPLETED:
@@ -129,7 +129,7 @@ class WorkBeneath:
         return []
 
     async def _started_by(self, run_id: str) -> dict[str, RunRecord]:
-        """The delegates and tasks a run has started, by their run ids, the oldest first."""
+        """The delegates and tasks that a run started, by run id, oldest first."""
         query, found = RunQuery(parent_run_id=run_id), list[RunRecord]()
         while True:
             page = await self._store.list_runs(query)
@@ -139,9 +139,9 @@ class WorkBeneath:
             query = msgspec.structs.replace(query, cursor=page.cursor)
 
     async def _said_in(self, thread_id: str) -> Mapping[str, _Said]:
-        """The calls of a thread's log, by their keys in the ledger."""
+        """The calls in a thread's message log, by their ledger keys."""
         said: dict[str, _Said] = {}
-        keys: dict[str, str] = {}  # a call's id may come again: the latest call has it
+        keys: dict[str, str] = {}  # models may reuse a call id: a result is the latest call's
         for message in await self._store.load_messages(thread_id):
             for index, call in enumerate(message.tool_calls or ()):
                 key = keys[call.id] = call_key(message.id or "", index)
@@ -153,7 +153,7 @@ class WorkBeneath:
 
 
 def _joined(deeds: Sequence[_Deed]) -> str:
-    """Deeds in their order, up to the limit; what is left out is counted."""
+    """The descriptions in order, up to `LIMIT`, and how many calls were left out."""
     kept: set[int] = set()
     room = LIMIT
     for index in sorted(range(len(deeds)), key=lambda index: deeds[index].is_read):
@@ -167,7 +167,7 @@ def _joined(deeds: Sequence[_Deed]) -> str:
 
 
 def _in_words(arguments: Json) -> str:
-    """`order=7, to="ann"` for a call's arguments."""
+    """A call's arguments as `order=7, to="ann"`."""
     if not isinstance(arguments, dict):
         return "" if arguments is None else _short(dumps_text(arguments), _ARGUMENTS)
     words = ", ".join(f"{name}={dumps_text(value)}" for name, value in arguments.items())
@@ -175,6 +175,6 @@ def _in_words(arguments: Json) -> str:
 
 
 def _short(text: str, size: int) -> str:
-    """A text in one line of at most that many characters."""
+    """The text on one line, cut to `size` characters."""
     line = " ".join(text.split())
     return line if len(line) <= size else f"{line[: size - 2]} …"

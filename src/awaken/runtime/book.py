@@ -1,4 +1,4 @@
-"""The book of a run tree, in the store: what its processes have spent and reserved."""
+"""The book of a run tree: through it, processes that run parts of the tree share its budget."""
 
 from __future__ import annotations
 
@@ -19,17 +19,15 @@ from awaken.domain.value import Value
 from awaken.errors import VersionConflict
 
 LOOK_AGAIN = 0.2
-"""Seconds between two reads of the book by a run that waits for budget."""
+"""The seconds that `refresh` waits before it reads the book again."""
 
 _OWNER = ProfileOwner()
 _NOTHING = Amount()
 
 
 class Entry(Value, frozen=True, kw_only=True):
-    """What a part of a tree has spent, as the part counts it, and `aside`, what it has reserved.
-
-    `runs` are the ids of the run at the top of the part and of the runs above it.
-    """
+    """One part's entry in the book: its spending (`known`, as the part itself counts it) and what
+    it has reserved (`aside`). `runs` are the ids of the part's top run and of the runs above it."""
 
     runs: tuple[str, ...]
     known: Spending = Spending()
@@ -37,10 +35,10 @@ class Entry(Value, frozen=True, kw_only=True):
 
 
 class TreeBook:
-    """A `Book` that is one profile entry for the whole tree, written by compare and swap.
+    """A `Book` that is one value in the store, written by compare-and-swap.
 
-    A process publishes a reservation before it uses it, and so reads what other processes have
-    published. Spending is published before the run's record has it.
+    A process publishes a reservation before the reserved call starts; to write the book it must
+    have read what others have reserved. Spending is published before it is committed with its run.
     """
 
     def __init__(
@@ -57,8 +55,8 @@ class TreeBook:
         self._writing = asyncio.Lock()
 
     async def open(self, *parts: Account, begin: bool) -> bool:
-        """Read the book, and publish these parts of the tree while they run here. Returns whether
-        there is a book; with `begin`, it is written if there is none."""
+        """Read the book of a tree whose `parts` may run in this process; with `begin`, create it
+        if it is missing. Returns whether the tree has a book."""
         for part in parts:
             self._parts[part.name] = part
         async with self._writing:
@@ -69,7 +67,7 @@ class TreeBook:
             return bool(self._version)
 
     async def agree(self, account: Account) -> bool:
-        """Publish what is reserved here, unless that is too much; see `Book.agree`."""
+        """Publish this process's reservations, unless `account` is overdrawn; see `Book.agree`."""
         async with self._writing:
             while True:
                 await self._know()
@@ -79,7 +77,7 @@ class TreeBook:
                     return True
 
     async def publish(self) -> None:
-        """Publish what was spent here."""
+        """Publish this process's spending."""
         async with self._writing:
             while True:
                 await self._know()
@@ -87,8 +85,8 @@ class TreeBook:
                     return
 
     async def refresh(self) -> None:
-        """Wait a little, then read the book. The reservations of processes that are gone are
-        removed from it."""
+        """Wait `LOOK_AGAIN` seconds, then read the book. Reservations of parts that no process runs
+        any more are removed."""
         await self._clock.sleep(LOOK_AGAIN)
         async with self._writing:
             await self._read()
@@ -111,7 +109,7 @@ class TreeBook:
         found = await self._store.profiles.get(_OWNER, self._key)
         self._version = found.version if found is not None else 0
         if found is None:
-            # The book was deleted with its root run: the rest of the tree publishes nothing more.
+            # Deleting the root run deletes its book. If there was one, it is not written again.
             self._is_deleted = self._is_begun
             return
         self._is_begun = True
@@ -121,7 +119,8 @@ class TreeBook:
                 self._hear(name, told)
 
     def _hear(self, name: str, told: Entry) -> None:
-        """Count an entry in the account of its part, or in the first one above it that is here."""
+        """Pass a part's entry on to the account of its top run, or of the nearest run above it
+        whose account is in use here."""
         known = told.known
         for run_id in told.runs:
             account = self._accounts.get(run_id)
@@ -134,7 +133,7 @@ class TreeBook:
         return part is not None and part.is_here
 
     async def _is_gone(self, told: Entry) -> bool:
-        """Whether a part has reserved something, and no process runs it."""
+        """Whether a part has reservations although no process runs it."""
         if told.aside == _NOTHING or self._is_here(told):
             return False
         run = await self._store.load_run(told.runs[0])
@@ -146,7 +145,7 @@ class TreeBook:
     # -- writing ------------------------------------------------------------------------------
 
     def _now(self) -> dict[str, Entry]:
-        """The entries to publish: those of parts that run here, and the others as read."""
+        """The book's entries, with those of this process's parts brought up to date."""
         entries = dict(self._entries)
         for part in list(self._parts.values()):
             if part.is_here:
@@ -156,7 +155,8 @@ class TreeBook:
         return entries
 
     async def _write(self, entries: dict[str, Entry]) -> bool:
-        """Write the book. Returns false if another process has written it since it was read."""
+        """Replace the book's entries. Returns false if another process has written the book since
+        it was read."""
         if self._is_deleted or (entries == self._entries and self._version):
             return True
         try:
@@ -167,7 +167,7 @@ class TreeBook:
             self._version = None
             return False
         except BaseException:
-            self._version = None  # it may have been written all the same
+            self._version = None  # the write may have succeeded: read again before the next one
             raise
         self._version, self._entries, self._is_begun = written.version, entries, True
         return True

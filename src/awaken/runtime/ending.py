@@ -1,4 +1,4 @@
-"""Ending cancelled runs that have no owner, with their agent or without it."""
+"""Resuming runs without an owner, and ending cancelled ones, with or without their agent."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ log = logging.getLogger("awaken.runtime")
 
 
 def is_elsewhere(run: RunRecord) -> bool:
-    """Whether a run is remote, so that only its agent's backend can stop it."""
+    """Whether a backend runs the run, so that only a process with its agent can stop it."""
     return run.request is not None and run.request.backend is not None
 
 
@@ -47,11 +47,12 @@ async def carry_on(
     *,
     agent_id: str | None = None,
 ) -> AgentRunResult:
-    """Continue a run from its last commit, with `agent_id` or else the last active agent.
+    """Continue a run from its last commit, with the thread's last active agent unless `agent_id`
+    names one.
 
     Raises:
-        ThreadAlreadyRunning: another process has taken the run over.
-        AgentLoopError: it broke off.
+        ThreadAlreadyRunning: another process owns the run, or has ended it meanwhile.
+        AgentLoopError: it failed.
     """
     asked = run.request
     request = RunRequest(
@@ -72,15 +73,15 @@ async def carry_on(
     except InvalidResume as error:
         now = await runtime.store.load_run(run.run_id)
         if now is None or now.status is RunStatus.DONE:
-            # Another process was quicker, and the run is over.
+            # Another process has ended the run meanwhile.
             raise ThreadAlreadyRunning(run.thread_id) from error
         raise
 
 
 async def end_all(runtime: AgentRuntime, threads: Sequence[Thread]) -> None:
-    """End the open runs of cancelled threads; runs that are live in a process end by themselves.
+    """End the open runs of cancelled threads. Runs that have an owner end there.
 
-    A parent is ended before its delegates: its end cancels them, too.
+    Parent runs are ended before the runs they started, since their end also cancels those.
     """
     room = asyncio.Semaphore(AT_ONCE)
     failures: list[Exception] = []
@@ -103,7 +104,7 @@ async def end_all(runtime: AgentRuntime, threads: Sequence[Thread]) -> None:
 
 
 def levels(threads: Sequence[Thread]) -> list[list[Thread]]:
-    """The threads in levels: those without a parent among them first, then their children."""
+    """The threads grouped by depth: a thread comes one group after its parent, if that is given."""
     known = {thread.id: thread for thread in threads}
     found: list[list[Thread]] = []
     for thread in threads:
@@ -120,18 +121,18 @@ async def _end_one(runtime: AgentRuntime, thread: Thread) -> None:
     if thread.id in runtime.unkept:
         await runtime.unkept.try_again(thread.id)
         if thread.id in runtime.unkept:
-            return  # what is known here goes on record first
+            return  # the held commits, which know how its calls ended, have to be made first
     elif thread.owner is not None:
-        return  # its owner has the cancel
+        return  # the owner gets the cancel command
     run = await runtime.store.load_run(thread.open_run_id or "")
     if run is not None and run.status is not RunStatus.DONE:
         await end_cancelled(runtime, run)
 
 
 async def end_cancelled(runtime: AgentRuntime, run: RunRecord) -> None:
-    """End a cancelled run that has no owner: it is continued, and reads the cancel that waits.
+    """End a cancelled run that has no owner: it is resumed, and reads its waiting cancel command.
 
-    A remote run whose agent is not here stays open, for a process that has the agent.
+    A run on a backend whose agent is not registered here is left to a process that has the agent.
     """
     try:
         if run.is_task:
@@ -145,19 +146,19 @@ async def end_cancelled(runtime: AgentRuntime, run: RunRecord) -> None:
         if not is_elsewhere(run):
             await end_without_agent(runtime, run)
     except (ThreadAlreadyRunning, ThreadOwned):
-        return  # its owner is alive, and has the cancel
+        return  # its owner is alive, and gets the cancel command
     except InvalidResume as over:
         log.info("run %s was not to be ended: %s", run.run_id, over)
 
 
-# -- agents that are not here -----------------------------------------------------------------
+# -- agents that are not registered here ------------------------------------------------------
 
 
 async def end_without_agent(runtime: AgentRuntime, run: RunRecord) -> AgentRunResult:
-    """End a cancelled run without its agent.
+    """End a cancelled run with a stand-in for its agent.
 
     Raises:
-        ThreadAlreadyRunning: another process has taken the run over.
+        ThreadAlreadyRunning: another process owns the run, or has ended it meanwhile.
     """
     registry: RegistryHandle[ExecutionResolver] = RegistryHandle(_StandIn(run.agent_id))
     alone = AgentRuntime(registry, runtime.store, clock=runtime.clock, ids=runtime.ids)
@@ -165,7 +166,7 @@ async def end_without_agent(runtime: AgentRuntime, run: RunRecord) -> AgentRunRe
 
 
 class _Nobody:
-    """The model of an agent that this process does not have; it is never called."""
+    """The model of the stand-in agent. It cannot be called; ending a run needs no model."""
 
     name = "nobody"
 
@@ -175,7 +176,7 @@ class _Nobody:
 
 
 class _StandIn:
-    """Knows one agent, by name only."""
+    """A resolver with one agent, which has the given id and neither tools nor plugins."""
 
     def __init__(self, agent_id: str) -> None:
         self._agent = ResolvedAgent.new(agent_id, _Nobody.name, "", _Nobody())

@@ -24,8 +24,8 @@ log = logging.getLogger("awaken.runtime")
 
 
 class Messages:
-    """Stores messages for the threads they are sent to, and starts a run in a thread that has none
-    open: a `DurableMessageSink`."""
+    """A `DurableMessageSink`: stores messages for their recipients' threads, and starts a run in
+    a thread that has none open."""
 
     def __init__(
         self,
@@ -42,8 +42,8 @@ class Messages:
         self._tasks = tasks
 
     async def deliver(self, request: DurableMessageRequest) -> None:
-        """Store a message for its recipient, once: the thread's open run, or its next one, reads
-        it.
+        """Store a message for its recipient, once per message id. The thread's open run reads it,
+        or else the next one.
 
         Raises:
             NotFound: there is no such thread.
@@ -67,11 +67,11 @@ class Messages:
         await self._deliver(thread_id)
         reading = await self._wake(thread_id, request.recipient_agent_id, number)
         if reading is not None:
-            # The sender forgets the message when this returns, so a run must have it on record.
+            # The sender drops the message when this returns, so a run must have recorded it.
             await self._taken(thread_id, number, reading)
 
     async def _taken(self, thread_id: str, number: int, reading: asyncio.Task[None]) -> None:
-        """Wait until a run has read a message, or `reading` has ended without that."""
+        """Wait until a run has read the message, or `reading` has ended without reading it."""
         seen = 0
 
         async def changed() -> None:
@@ -85,10 +85,10 @@ class Messages:
             await first_of(changed(), is_read())
 
     async def wake(self, commands: Sequence[ThreadCommand], agents: Collection[str]) -> None:
-        """Start runs of `agents` in threads without an open run that other agents have written to.
+        """Start runs of `agents` in threads that have a message from another agent but no open run.
 
-        The process that stored a message may have died before it could start such a run, or may
-        not have the agent.
+        The process that stored the message may have died before it started the run, or may not
+        have the agent.
         """
         written = {c.thread_id: c.id for c in commands if any(map(_is_from_agent, c.messages))}
         for thread_id, number in written.items():
@@ -100,8 +100,8 @@ class Messages:
     async def _wake(
         self, thread_id: str, agent_id: str | None, number: int
     ) -> asyncio.Task[None] | None:
-        """Start a run in a thread that has none open, if the command still waits. Returns `None` if
-        no run is needed: an open one is told of the command by its owner."""
+        """Start a run in a thread that has no open run, if the command is still pending. Returns
+        `None` if no run is needed: the owner of an open run delivers the command to it."""
         thread = await self._store.load_thread(thread_id)
         if thread is None or thread.owner is not None or thread.open_run_id is not None:
             return None

@@ -1,5 +1,5 @@
-"""What can be done to a run by its id, wherever it is: live here, live in another process, or
-waiting in the store. Runs are found, cancelled, answered, sent messages, and resumed."""
+"""Operations on a run by its id: find, cancel, answer, send messages, resume. The run may be live
+in this process, live in another, or waiting in the store."""
 
 from __future__ import annotations
 
@@ -71,15 +71,16 @@ def _is_open(run: RunRecord | None) -> bool:
 
 
 async def cancel(runtime: AgentRuntime, id: str) -> bool:
-    """Cancel a run by its run or thread id, and all it has started; a run without an owner is ended
-    here. Returns false if nothing is open."""
+    """Cancel a run by its run or thread id, and everything it started. Runs without an owner are
+    ended here. Returns false if none of them is open."""
     told = await tell_to_end(runtime, id)
     await end_told(runtime, told)
     return bool(told)
 
 
 class Reached(msgspec.Struct, frozen=True):
-    """What a cancel has reached: the run it was for, and the threads of all cancelled runs."""
+    """What a cancel reached: the run with the given id, its slot if it is live here, and the
+    threads of all cancelled runs."""
 
     run: RunRecord | None
     live: ActiveRun | None
@@ -90,10 +91,10 @@ class Reached(msgspec.Struct, frozen=True):
 
 
 async def tell_to_end(runtime: AgentRuntime, id: str) -> Reached:
-    """Cancel a run, by its run or thread id, and all it has started. A run that has ended may have
-    left delegates or tasks open. The result is false if nothing is open.
+    """Send a cancel to a run, by its run or thread id, and to everything it started. A run that has
+    ended may have left delegates or tasks open. The result is false if none of them is open.
 
-    The store takes the cancel for all of them at once: it holds even if this process dies now.
+    The store takes all cancels at once, so they hold even if this process dies afterwards.
     """
     live = runtime.active.find(id)
     place = await find(runtime, live.thread_id if live is not None else id)
@@ -102,13 +103,13 @@ async def tell_to_end(runtime: AgentRuntime, id: str) -> Reached:
     if place is not None and not await _has_gone_on(runtime, id, run):
         now = runtime.clock.now_ms()
         threads = await runtime.store.cancel_tree(place.thread_id, at_ms=now)
-    # A run that has made no commit yet is known only to this process.
+    # A run without a commit is not in the store, only in this process.
     runtime.cancel(id)
     return Reached(run, live, threads)
 
 
 async def _has_gone_on(runtime: AgentRuntime, id: str, run: RunRecord | None) -> bool:
-    """Whether `id` names a run that is over, and its thread has another one open."""
+    """Whether `id` names a run that has ended while its thread has another run open."""
     if run is None or _is_open(run) or id != run.run_id:
         return False
     thread = await runtime.store.load_thread(run.thread_id)
@@ -123,7 +124,8 @@ async def end_told(runtime: AgentRuntime, told: Reached) -> None:
 
 
 async def _take_question_back(runtime: AgentRuntime, run: RunRecord | None) -> None:
-    """Answer the questions of a cancelled delegate, so that the run it works for goes on."""
+    """Deny the questions that the parent run asks for a cancelled delegate, so that the parent
+    goes on."""
     parent = await parent_of(runtime.store, run)
     if run is None or parent is None:
         return
@@ -139,7 +141,7 @@ async def _take_question_back(runtime: AgentRuntime, run: RunRecord | None) -> N
 
 
 async def descendants(store: Store, thread_id: str) -> list[Thread]:
-    """The threads of all runs that the runs of a thread have started, at any depth."""
+    """All threads below a thread, at any depth."""
     found: list[Thread] = []
     query = ThreadQuery(ancestor_thread_id=thread_id, limit=_MANY)
     while True:
@@ -153,8 +155,8 @@ async def descendants(store: Store, thread_id: str) -> list[Thread]:
 async def send(runtime: AgentRuntime, id: str, messages: Sequence[Message]) -> bool:
     """Send messages to a run that has an owner; the model reads them at its next step.
 
-    Messages that come too late for this run are read by the next one of its thread. Returns false
-    if no process runs the thread.
+    If the run ends before it reads them, the thread's next run does. Returns false if no process
+    owns the thread.
     """
     if not messages:
         return False
@@ -192,7 +194,7 @@ async def decide(runtime: AgentRuntime, id: str, decisions: Sequence[Decision]) 
     except (DecisionRefused, NotFound) as error:
         raise InvalidResume(error) from error
     await runtime.deliver(place.thread_id)
-    # Looked up again: an owner that is there now reads the answers before it releases the thread.
+    # Look the owner up again: one that owns the thread now reads the answers before it releases it.
     now = await find(runtime, thread_id) or place
     if asks_through is None or now.owner is not None:
         return now
@@ -209,11 +211,11 @@ def _is_orphan(run: RunRecord) -> bool:
 async def _as_its_parent_asks(
     runtime: AgentRuntime, run: RunRecord, parent: RunRecord, decisions: Sequence[Decision]
 ) -> list[Decision]:
-    """Translate answers to a delegate's tickets into answers to the tickets of its parent that ask
-    the same.
+    """Translate answers to a delegate's tickets into answers to its parent's tickets for the same
+    questions.
 
     Raises:
-        InvalidResume: the parent does not ask the same, or an answer does not fit.
+        InvalidResume: the parent has no ticket for the question, or an answer does not fit it.
     """
     asked = TicketQuery(run_id=run.run_id, status=TicketStatus.OPEN, limit=_MANY)
     mine = await runtime.store.list_tickets(asked)
@@ -246,7 +248,7 @@ async def _as_its_parent_asks(
 
 
 async def interrupted(runtime: AgentRuntime) -> list[RunRecord]:
-    """The runs, and background tasks, that have no owner and that this runtime can resume."""
+    """The runs and background tasks without an owner that this runtime should resume."""
     found: list[RunRecord] = []
     for record in await runtime.store.list_interrupted(now_ms=overdue_at(runtime)):
         try:
@@ -261,16 +263,16 @@ async def interrupted(runtime: AgentRuntime) -> list[RunRecord]:
 
 
 def overdue_at(runtime: AgentRuntime) -> int:
-    """Questions with a deadline before this time are overdue. An answer that was given in time may
-    still be on its way, so it lies a little before now."""
+    """The time before which a question's deadline counts as missed. It is a little before now,
+    because an answer given in time may still be on its way."""
     return runtime.clock.now_ms() - EXPIRY_GRACE_MS
 
 
 async def is_to_go_on(runtime: AgentRuntime, record: RunRecord) -> bool:
     """Whether this runtime should resume a run, or task, that the store lists as interrupted.
 
-    A delegate is resumed by the run it works for, as long as that is open. A run that only has to
-    end needs no agent for that, unless a backend runs it.
+    A delegate is resumed by its parent run while that is open. A run that only has to end does not
+    need its agent, unless a backend runs it.
     """
     if runtime.active.find_by_thread(record.thread_id) is not None:
         return False
@@ -320,7 +322,8 @@ async def _is_left_to_parent(runtime: AgentRuntime, run: RunRecord) -> bool:
 
 
 async def _is_only_told(runtime: AgentRuntime, run: RunRecord, now_ms: int) -> bool:
-    """Whether a run that waits for answers got only messages, which it reads when it goes on."""
+    """Whether a run that waits for answers has only messages waiting. They do not resume it; it
+    reads them once it is answered."""
     tickets = run.waiting.tickets if run.waiting is not None else ()
     if not tickets or any(t.expires_at is not None and t.expires_at <= now_ms for t in tickets):
         return False
@@ -344,15 +347,15 @@ async def take_up_task(runtime: AgentRuntime, record: RunRecord) -> None:
 async def go_on(
     runtime: AgentRuntime, run: RunRecord, sink: EventSink | None = None
 ) -> AgentRunResult:
-    """Resume a run from its last commit, with the agent that spoke last. A cancelled run whose
-    agent is not here is only ended.
+    """Resume a run from its last commit, with the thread's last active agent. A cancelled run whose
+    agent is not registered here is only ended.
 
     Raises:
         ThreadAlreadyRunning: another process has resumed it.
-        AgentLoopError: it broke off.
+        AgentLoopError: it failed.
     """
     if run.is_delegated and not await _is_cancelled(runtime, run):
-        # The run it works for is gone or has ended: no run waits for its answer.
+        # Its parent run is missing or has ended: no run waits for its answer.
         now = runtime.clock.now_ms()
         await runtime.store.send(ThreadCommand.cancel(run.thread_id, run.run_id, at_ms=now))
     if not has_agent(runtime, run) and not is_elsewhere(run) and await _is_cancelled(runtime, run):

@@ -1,4 +1,4 @@
-"""Sending the messages that ended runs have left in their outboxes."""
+"""Sending the messages that ended or paused runs have left in their outboxes."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ log = logging.getLogger("awaken.runtime")
 
 
 class Outboxes:
-    """Sends the messages of threads that no process runs, as their own agents would.
+    """Sends the messages of threads without a running run, with the dispatchers of their agents.
 
-    Several processes may send a message, or one may die before it has recorded that it did. All of
-    them use the same id, so the message is taken once.
+    Several processes may send the same message, or one may die before it records the result. The
+    message's id stays the same, so the recipient takes it once.
     """
 
     def __init__(
@@ -35,10 +35,10 @@ class Outboxes:
         self._journal = journal
 
     async def send_all(self, resolver: ExecutionResolver) -> None:
-        """Try once to send all messages that are left, of agents that `resolver` knows.
+        """Try once to send the unsent messages of the resolver's agents.
 
         Raises:
-            StoreUnavailable: the store does not answer.
+            StoreUnavailable: the outboxes cannot be read or updated now.
         """
         AMBIENT_MESSAGE_SINK.set(self._sink)
         for thread_id in await self._store.list_outboxes():
@@ -55,7 +55,7 @@ class Outboxes:
         if context is None or run is None or run.agent_id not in resolver.agent_ids():
             return
         if run.status is RunStatus.RUNNING:
-            return  # the process that continues it sends it
+            return  # its owner, or the process that recovers it, sends them
         env = resolver.resolve(run.agent_id).env
         dispatcher = env.services.get(background.MessageDispatcher)
         manager = env.services.get(background.BackgroundTaskManager)
@@ -74,8 +74,8 @@ class Outboxes:
             await self._note(context, state)
 
     async def _note(self, context: ThreadContext, state: StateStore) -> None:
-        """Store what became of the messages, unless a process runs the thread by now: the run then
-        sends what is in its outbox itself."""
+        """Commit which messages were sent, unless the thread has an owner by now: a live run
+        updates its outbox itself."""
         thread, now = context.thread, self._clock.now_ms()
         _, changed = state.take_unsaved()
         commit = ThreadCommit(
@@ -90,7 +90,8 @@ class Outboxes:
             return
         except StaleFence:
             try:
-                # The last owner may be dead: claiming and releasing frees the thread.
+                # The last owner may have died. If so, this releases the thread, and a later call
+                # can commit.
                 await self._store.release(await self._store.claim(thread.id, at_ms=now))
             except ThreadOwned:
                 return

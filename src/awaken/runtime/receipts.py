@@ -1,4 +1,4 @@
-"""Cancelling with a receipt, which says how every run, task and call of a tree has ended."""
+"""Cancelling with a receipt that says how each run, task and call of the tree ended."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ log = logging.getLogger("awaken.runtime")
 
 
 async def cancel_with_receipt(runtime: AgentRuntime, id: str, deadline: float) -> CancelReceipt:
-    """Cancel a run and all it has started. Returns within `deadline` seconds what became of them.
+    """Cancel a run and everything it started. After at most `deadline` seconds, returns how each
+    of them ended.
 
-    The cancel is stored first. If their end takes longer than the deadline, it goes on in a task
-    of the runtime, also when the caller is cancelled.
+    The cancel is stored first. If ending takes longer than the deadline, or the caller is
+    cancelled, it goes on in a task of the runtime.
     """
     since = runtime.clock.now_ms() // 1000
     told = await tell_to_end(runtime, id)
@@ -51,7 +52,7 @@ async def cancel_with_receipt(runtime: AgentRuntime, id: str, deadline: float) -
 
 
 class _Tree:
-    """The runs that a cancel concerns, by their ids, and their threads."""
+    """The runs that a cancel reached, with their threads."""
 
     def __init__(self, runtime: AgentRuntime, told: Reached, since: int) -> None:
         self._runtime = runtime
@@ -64,8 +65,8 @@ class _Tree:
         }
 
     async def ended(self) -> None:
-        """Wait until all of them have ended, in any process, with the runs that they started before
-        the cancel reached them."""
+        """Wait until all of them have ended, in any process, and also the runs that they started
+        before the cancel reached them."""
         if self._live is not None:
             await self._live.wait_ended(None)
             if self._live.run_id is not None:
@@ -89,7 +90,8 @@ class _Tree:
             number = await runtime.store.changed(thread_id, number)
 
     async def _add_begun(self, run_id: str) -> None:
-        """Add the runs that a run's calls have started, if they are open or were cancelled now."""
+        """Add the runs that a run's calls started, if they are open or were ended by this
+        cancel."""
         for name in _started_by(await self._runtime.store.load_calls(run_id)):
             if name in self._runs:
                 continue
@@ -114,8 +116,9 @@ class _Tree:
 
 
 def _started_by(calls: Sequence[CallEntry]) -> Iterator[str]:
-    """The ids of runs that calls may have started: the delegate of each call that did not succeed,
-    and the background task of each call of the last step, which has the call's key as its id."""
+    """The ids of runs that these calls may have started: the delegate of each call that did not
+    succeed, and the background task of each successful call of the last step. A task's id is its
+    call's key."""
     last = calls[-1].key.rpartition(":")[0] if calls else ""
     for call in calls:
         if call.phase is not CallPhase.SUCCEEDED:
@@ -137,7 +140,7 @@ def _run(runtime: AgentRuntime, record: RunRecord) -> CancelItem:
 
 
 def _name(record: RunRecord) -> str:
-    """The agent of a run; the name of a task, or else what it does."""
+    """The run's agent id, or the task's name, else its description or type."""
     if not record.is_task:
         return record.agent_id
     task = KeptTask.of(record).task

@@ -1,7 +1,7 @@
-"""Counting how often a run was taken over from a dead process, and ending abandoned runs.
+"""Counting how often a run was taken over from a process that died, and ending it after too many.
 
-The count is committed right after the claim, before any code of the run's agent is used. So if a
-tool, a model or a plugin kills the process, the attempt is on record.
+The count is committed right after the claim, before any of the agent's tools, models or plugins is
+used: if one of them kills this process too, the attempt is already recorded.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from awaken.runtime.unkept import commit_once
 
 
 async def count_takeover(store: Store, fence: Fence, at_ms: int) -> None:
-    """Count a takeover if the last owner of the thread died while it ran a run.
+    """Record a takeover if the thread's last owner died while it was running a run.
 
     Raises:
-        StorageError: the count could not be stored; the run must not be started.
+        StorageError: it could not be recorded; the run must not be started.
     """
     context = await store.load_context(fence.thread_id, tail=0)
     run = context.open_run if context is not None else None
@@ -51,7 +51,8 @@ async def count_takeover(store: Store, fence: Fence, at_ms: int) -> None:
 
 
 async def counted(store: Store, run: RunRecord, delegates: Iterable[str]) -> RunRecord:
-    """The run's record with one more takeover; `delegates` are the ids of its open delegates."""
+    """The run's record with one more takeover. `delegates` are the ids of its open delegates: if
+    they have made progress since the last takeover, the count starts again at 1."""
     beneath, levels = await _beneath(store, delegates)
     before, times = run.takeovers, 1
     if before is not None and beneath <= before.beneath:
@@ -60,10 +61,10 @@ async def counted(store: Store, run: RunRecord, delegates: Iterable[str]) -> Run
 
 
 def _was_carried_on(run: RunRecord, context: ThreadContext, at_ms: int) -> bool:
-    """Whether the dead owner was at work on the run, and the run did not only wait.
+    """Whether the dead owner was running the run, rather than owning it while it only waited.
 
-    A waiting run is resumed for an answer, a cancel, an expired question or news of its tasks; if
-    the owner died over it, that is still to be done.
+    An owner resumes a waiting run for an answer, a cancel, an expired ticket or a message about its
+    tasks. If the run still waits, that command or ticket is still there.
     """
     if run.status is not RunStatus.WAITING:
         return run.status is RunStatus.RUNNING
@@ -80,8 +81,8 @@ def _delegates(context: ThreadContext) -> list[str]:
 
 
 async def _beneath(store: Store, run_ids: Iterable[str]) -> tuple[int, int]:
-    """How many messages the threads of these delegates, and of those beneath them, have, and how
-    deeply open delegates are nested."""
+    """The number of messages in the threads of these delegates and of the ones below them, and how
+    many levels deep running delegates are nested."""
     messages = levels = 0
     for run_id in run_ids:
         context = await store.load_context(run_id, tail=0)
@@ -96,16 +97,16 @@ async def _beneath(store: Store, run_ids: Iterable[str]) -> tuple[int, int]:
 
 
 async def end_abandoned(opening: Opening) -> AgentRunResult:
-    """End an abandoned run without starting anything of its agent.
+    """End a run that was taken over too often, without its agent's model and plugins.
 
     Raises:
-        AskAgain: it has ended, and the request can start a run of its own.
+        AskAgain: the run has ended, and the request can start its own.
     """
     asks_for_more, now = opening.asks_for_more, opening.services.clock.now_ms
     if asks_for_more:
-        opening.sink = NullEventSink()  # its end is no answer to the caller
+        opening.sink = NullEventSink()  # the request gets its own run: its sink skips this one
     for child in _delegates(opening.context):
-        # On every level, and before the run ends: afterwards none would look for them.
+        # The whole tree, and before the run ends: afterwards no process would look for them.
         await opening.store.cancel_tree(child, at_ms=now())
     opening.request = continuation(opening.request, opening.choice.run_id)
     opening.sent = Sent(cancelled=opening.sent.cancelled)
@@ -113,7 +114,7 @@ async def end_abandoned(opening: Opening) -> AgentRunResult:
         opening.slot.token.cancel()
     agent = opening.agent
     if isinstance(agent, ResolvedAgent):
-        # Its tools say how their calls are settled; its plugins and its model stay out of it.
+        # The tools are needed to settle their calls; plugins are left out.
         request = await local_run(opening, agent.with_env(ExecutionEnv()))
         result = await LocalBackend().execute_root(request)
         assert result.run is not None, "a run in this process says how it ended"

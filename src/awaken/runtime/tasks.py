@@ -172,8 +172,7 @@ class Tasks:
         """Record how a task ended and send its owner the event, in one commit. After several
         failures the commit is held and repeated until the store takes it.
 
-        Returns whether the owner gets the event from the store, now or later; false if this
-        process does not own the task.
+        Returns what `TaskJournal.end` does; false if this process does not own the task.
 
         Raises:
             StoreError: the store did not take the commit.

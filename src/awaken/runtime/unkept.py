@@ -1,7 +1,8 @@
-"""Commits of runs and background tasks that the store, being unavailable, has not taken yet.
+"""Commits of ended runs and background tasks that could not be made while the store was
+unavailable.
 
-A thread stays claimed by this process until its commits are made. Another process would find calls
-without an outcome there, and report as unknown what is known here.
+This process keeps its claim on a thread until these commits are made. Otherwise another process
+would find calls without an outcome there, and report as unknown what is known here.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ log = logging.getLogger("awaken.runtime")
 
 
 class Held:
-    """The commits of one thread that are still to be made, in order, and what to call after them.
+    """The commits of one thread that are still to be made, in order, and a callback for afterwards.
 
-    One caller at a time makes them, holding the `lock`.
+    A caller must hold the `lock` while it makes them.
     """
 
     __slots__ = ("commits", "fence", "lock", "then")
@@ -46,7 +47,7 @@ _END_LOST = "how it ended is lost"
 
 
 class Unkept:
-    """Commits that are still to be made, by thread. As long as there are any, they are tried again
+    """Commits that are still to be made, by thread. While there are any, a task tries them again
     every `PAUSE` seconds."""
 
     def __init__(self, store: Store) -> None:
@@ -80,7 +81,7 @@ class Unkept:
             return
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
-            # The task and the locks of an event loop that is closed have ended with it.
+            # The task and the locks belong to an event loop that is closed.
             self._loop, self._keeper = loop, None
             for held in self._held.values():
                 held.lock = asyncio.Lock()
@@ -129,8 +130,8 @@ class Unkept:
         await held.then()
 
     async def close(self, grace: float) -> None:
-        """Try once more, for `grace` seconds, and log what is lost. Commits that are held after
-        this are lost, and logged, too."""
+        """Try once more, for at most `grace` seconds, and log the commits that are lost. After
+        this, `hold` only logs its commits as lost."""
         self._closed = True
         if self._keeper is not None:
             self._keeper.cancel()

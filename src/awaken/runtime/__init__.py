@@ -1,4 +1,4 @@
-"""The engine: starts runs, knows which are live, resumes abandoned ones, and reaches runs by id."""
+"""The runtime: starts runs, keeps track of live ones, resumes abandoned ones, finds runs by id."""
 
 from awaken.runtime.active import ActiveRun, ActiveRuns
 from awaken.runtime.builder import AgentRuntimeBuilder

@@ -17,11 +17,11 @@ from awaken.state.store import StateStore
 
 
 class ActiveRun:
-    """The slot of a thread's live run, and the ways to reach that run.
+    """The slot of a thread's live run, with its token, inbox and decision queue.
 
-    The slot is reserved first; its parts are filled in as the run starts. It takes commands only
-    while it has a `fence`: before that, another process may own the thread, and reads them.
-    `told_early` says that a command came before the fence: the store is read again then.
+    The slot is reserved first; its fields are filled in as the run starts. It takes commands only
+    while it has a `fence`: before that, another process may own the thread and handle them.
+    `told_early` says that a command came before the fence, so the store must be read again.
     """
 
     __slots__ = (

@@ -1,4 +1,4 @@
-"""Putting a runtime together, piece by piece."""
+"""Building a runtime from agents, tools, plugins, models and a store."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ T = TypeVar("T")
 
 
 class AgentRuntimeBuilder:
-    """Collects what a runtime knows. Errors collect too, and are raised by `build`."""
+    """Collects a runtime's registrations. Errors in them are raised by `build`, the first one
+    only."""
 
     def __init__(self, *, clock: Clock = SYSTEM_CLOCK, ids: Ids = UUID7) -> None:
         self._registries = RegistrySet()
@@ -63,12 +64,12 @@ class AgentRuntimeBuilder:
 
     @cached_property
     def _tasks(self) -> background.BackgroundTaskPlugin:
-        """For agents that do not bring a plugin for tasks themselves; loaded if there are tasks."""
+        """The task plugin for agents without their own; created only if an agent may have tasks."""
         return background.BackgroundTaskPlugin(clock=self._clock, ids=self._ids)
 
     @cached_property
     def _compaction(self) -> compaction.CompactionPlugin:
-        """For agents with a policy; loaded if one has one."""
+        """The plugin for agents with a context policy; created only if there is such an agent."""
         return compaction.CompactionPlugin()
 
     def _register(self, registry: MapRegistry[T], id: str, item: T) -> AgentRuntimeBuilder:
@@ -81,7 +82,7 @@ class AgentRuntimeBuilder:
     def with_agent_spec(
         self, spec: AgentSpec, own_plugin: Plugin | None = None
     ) -> AgentRuntimeBuilder:
-        """Know an agent. Its own plugin brings what belongs to it alone, and is never filtered."""
+        """Register an agent. `own_plugin` is added to this agent only, and is never filtered."""
         if own_plugin is not None:
             self._own_plugins[spec.id] = own_plugin
         return self._register(self._registries.agents, spec.id, spec)
@@ -90,14 +91,14 @@ class AgentRuntimeBuilder:
         return self._register(self._registries.tools, id, tool)
 
     def with_plugin(self, plugin: Plugin, id: str | None = None) -> AgentRuntimeBuilder:
-        """Know a plugin, by its own id unless another is given."""
+        """Register a plugin, under its own id unless another is given."""
         return self._register(self._registries.plugins, id or plugin.id, plugin)
 
     def with_model_binding(self, model: ModelSpec) -> AgentRuntimeBuilder:
         return self._register(self._registries.models, model.id, model)
 
     def with_model_pool(self, pool: ModelPoolSpec) -> AgentRuntimeBuilder:
-        """Know several models under one id."""
+        """Register a pool: several models under one id."""
         if pool.id in self._registries.models:
             self._errors.append(RegistryConflict("model", pool.id))
         return self._register(self._registries.pools, pool.id, pool)
@@ -117,20 +118,20 @@ class AgentRuntimeBuilder:
         return self
 
     def with_tool_threads(self, limit: int) -> AgentRuntimeBuilder:
-        """Run at most so many calls of plain (not async) tools at once."""
+        """Run at most `limit` calls of sync (not async) tools at once."""
         self._tool_threads = limit
         return self
 
     def with_executor_wrapper(self, wrap: WrapExecutor) -> AgentRuntimeBuilder:
-        """Put something (retries, say) around every model executor."""
+        """Wrap every model executor, for example with retries."""
         self._wrap_executor = wrap
         return self
 
     def resolver(self) -> RegistryResolver:
-        """What was collected, as a resolver that runs can use.
+        """A resolver over everything that was registered.
 
         Raises:
-            BuildError: the first thing that was registered wrongly.
+            BuildError: the first registration that failed.
         """
         if self._errors:
             raise self._errors[0]
@@ -153,7 +154,7 @@ class AgentRuntimeBuilder:
 
         def builtin(spec: AgentSpec) -> list[Plugin]:
             plugins: list[Plugin] = [own[spec.id]] if spec.id in own else []
-            # Also for one without tasks of its own: it may go on with a run that has some.
+            # Agents without tasks get the plugin too: they may continue a run that has some.
             ours = tasks if spec.background_tools else bare
             if ours is not None and not self._brings_tasks(spec):
                 plugins.append(ours)
@@ -172,21 +173,22 @@ class AgentRuntimeBuilder:
         return [spec for id in agents.ids() if (spec := agents.get(id)) is not None]
 
     def _has_tasks(self) -> bool:
-        """Whether any agent may have tasks."""
+        """Whether any agent may have background tasks."""
         return any(spec.background_tools or self._brings_tasks(spec) for spec in self._specs())
 
     def _brings_tasks(self, spec: AgentSpec) -> bool:
-        """Whether an agent has a plugin for tasks already."""
+        """Whether the agent lists a task plugin of its own."""
         plugins = (self._registries.plugins.get(id) for id in spec.plugin_ids)
         return any(plugin is not None and plugin.id == BACKGROUND_PLUGIN_ID for plugin in plugins)
 
     def validated_resolver(self, sources: Collection[str] = ()) -> RegistryResolver:
-        """The resolver, after every agent has been resolved once.
+        """The resolver, after a check that every agent can be resolved.
 
-        An agent may lack a delegate that is still to be found at one of the `sources`.
+        A missing delegate is no error if its id begins with one of the `sources`, which are read
+        later.
 
         Raises:
-            ValidationFailed: agents that cannot run, all of them named.
+            ValidationFailed: some agents cannot run; the message names all of them.
         """
         resolver = self.resolver()
         failures: list[str] = []
@@ -203,14 +205,14 @@ class AgentRuntimeBuilder:
         return resolver
 
     def build_unchecked(self) -> AgentRuntime:
-        """A runtime whose agents are looked at when they are first asked for."""
+        """A runtime whose agents are resolved, and checked, only when they are used."""
         return self._build(self.resolver())
 
     def build(self, sources: Collection[str] = ()) -> AgentRuntime:
-        """A runtime whose agents can all be resolved, once the sources have been looked at.
+        """A runtime whose agents can all be resolved; see `validated_resolver` for `sources`.
 
         Raises:
-            BuildError: something was registered wrongly, or an agent cannot run.
+            BuildError: a registration failed, or an agent cannot run.
         """
         return self._build(self.validated_resolver(sources))
 

@@ -15,13 +15,13 @@ from awaken.runtime.active import ActiveRun
 log = logging.getLogger("awaken.runtime")
 
 CANCEL_GRACE = 5.0
-"""Seconds that a run has to end, once it was told to."""
+"""Seconds in which a run has to end after it was cancelled."""
 
 
 async def cancel_and_wait(run: asyncio.Task[AgentRunResult], slot: ActiveRun) -> None:
     """Cancel a run whose caller was cancelled, and wait for its end.
 
-    A run that does not end by its token is cancelled as a task.
+    If its cancellation token does not end it in time, its asyncio task is cancelled.
     """
     slot.token.cancel()
     try:
@@ -32,8 +32,8 @@ async def cancel_and_wait(run: asyncio.Task[AgentRunResult], slot: ActiveRun) ->
 
 
 async def wait_or_tear_down(runs: Iterable[ActiveRun], grace: float) -> None:
-    """Wait for runs that were told to end. Those that have not ended after `grace` seconds are
-    cancelled as tasks, and later cancelled again: that interrupts also what they do to end."""
+    """Wait for runs that were told to end. After `grace` seconds, cancel the asyncio tasks of the
+    remaining ones, and later cancel them again, which also interrupts their cleanup."""
     tasks = [run.task for run in runs if run.task is not None]
     if not tasks:
         return

@@ -1,6 +1,6 @@
-"""Reaching the runs that are live in this process, by run or thread id.
+"""Control of the runs that are live in this process, by run or thread id.
 
-What reaches a run wherever it is, by way of the store, is in `operations`.
+`operations` controls runs wherever they are, through the store.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from awaken.runtime.closing import CANCEL_GRACE
 class LiveControl:
     """Cancels live runs, answers their questions, and sends them messages.
 
-    Subscribers of `unattended` are called with the id of a thread for which something may wait
-    (a command, or the news of a background task) while no run of it is live in this process.
+    Subscribers of `unattended` are called with the id of a thread that has no live run in this
+    process but may have a command waiting, for example from a background task.
     """
 
     def __init__(self, store: Store, clock: Clock, active: ActiveRuns) -> None:
@@ -60,7 +60,7 @@ class LiveControl:
         return run is not None and await self.send_decisions(run.thread_id, [(target, decision)])
 
     async def send_decisions(self, thread_id: str, decisions: Sequence[Decision]) -> bool:
-        """Answer several suspended calls of a live run: all, or none and return false."""
+        """Answer several suspended calls of a live run, all or none. Returns false if none."""
         run = self.active.find_by_thread(thread_id)
         if run is None or run.decisions is None or not decisions:
             return False
@@ -75,8 +75,8 @@ class LiveControl:
         return True
 
     async def send_messages(self, id: str, messages: Sequence[Message]) -> bool:
-        """Send messages to a live run, which the model reads at its next step. Returns false if the
-        run does not read messages (any more)."""
+        """Send messages to a live run, whose model reads them at its next step. Returns false if
+        the run does not read messages, or has stopped to."""
         run = self.active.find(id)
         if run is None or not messages or run.inbox is None or run.inbox.is_closed:
             return False
@@ -87,7 +87,7 @@ class LiveControl:
         return True
 
     async def write_to(self, thread_id: str, messages: Sequence[Message]) -> None:
-        """Store messages for the thread's live run, wherever it is, or else for its next one.
+        """Store messages for the thread's live run, in any process, or else for its next run.
 
         Raises:
             NotFound: there is no such thread.
@@ -110,7 +110,7 @@ class LiveControl:
         return run is not None
 
     async def deliver(self, thread_id: str) -> None:
-        """Pass the commands that wait for a thread on to its run. If none is live here, tell the
+        """Pass the commands that wait for a thread on to its run. If no run is live here, call the
         subscribers of `unattended`."""
         while (run := self.active.find_by_thread(thread_id)) is not None:
             fence = run.fence
@@ -118,7 +118,7 @@ class LiveControl:
                 run.told_early = True
                 return
             commands = await self.store.load_commands(thread_id, after=run.seen)
-            # Commands that were read under another fence may be acknowledged by another owner.
+            # If the fence changed during the read, another owner may have handled these commands.
             if run.fence is fence:
                 for command in commands:
                     run.take(command)

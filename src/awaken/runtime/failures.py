@@ -1,4 +1,4 @@
-"""Errors on their way from a run's task to the caller of the run."""
+"""Passing errors from a run's task to the caller of the run."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from awaken.errors import AwakenError, ResolveFailed, RuntimeFailed, describe
 
 
 class Interrupted(Exception):
-    """Carries a Ctrl-C, or an exit, from a run's task to the run's caller: raised as it is, it
-    would stop the event loop."""
+    """Carries a `KeyboardInterrupt` or `SystemExit` from a run's task to the run's caller. Raised
+    in the task itself, it would stop the event loop."""
 
     def __init__(self, interrupt: KeyboardInterrupt | SystemExit) -> None:
         super().__init__()
@@ -17,10 +17,10 @@ class Interrupted(Exception):
 
 
 def error_for_caller(error: BaseException) -> BaseException:
-    """The error that the caller of a run is to see.
+    """The error to raise to the caller of a run.
 
-    User code's own errors do not come so far; a Ctrl-C that hit the runtime itself does. An error
-    that no handler for `Exception` would see is wrapped, unless it is the run's own cancellation.
+    Errors of user code are handled before; a Ctrl-C in the runtime's own code arrives here. An
+    error that `except Exception` would miss is wrapped, unless it is the run's own cancellation.
     """
     if isinstance(error, BackendLoopError):
         return error.error

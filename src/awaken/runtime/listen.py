@@ -1,4 +1,4 @@
-"""The one listener for commands: what any process asks of a run, passed on in this process."""
+"""The process's one listener for commands: it reads them from the store for its subscribers."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from awaken.contract.store import Store
 from awaken.control.tasks import OwnedTasks, or_log
 
 LISTEN_AFTER = 0.05
-"""Seconds between the first subscription and the first read: most short runs are over by then."""
+"""Seconds between the first subscription and the first read: most short runs have ended by then."""
 RETRY_LISTENING = 1.0
 _FAILED = "commands from other processes cannot be read; the next attempt follows"
 log = logging.getLogger("awaken.runtime")
 
 Hear = Callable[[ThreadCommand], Awaitable[object]]
-"""Is called with each command. An error in it is logged, unless the store is unavailable: then the
+"""Called with each command. Its errors are logged, except if the store is unavailable: then the
 listener starts again and reads every command that still waits."""
 
 
 class CommandListener:
-    """Reads commands from the store, as long as it has subscribers, and calls each with them."""
+    """Reads commands from the store while it has subscribers, and calls each subscriber with
+    them."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -36,12 +37,12 @@ class CommandListener:
     def subscribe(self, hear: Hear) -> None:
         """Call `hear` with every command that is sent from now on, until `unsubscribe`.
 
-        Commands that waited before may be among them; a subscriber that needs all of those reads
-        them from the store. To subscribe twice is to subscribe once.
+        It may also be called with some older commands that still wait; a subscriber that needs all
+        of those reads them from the store. Subscribing again has no effect.
         """
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
-            # The subscribers of an event loop that is closed have ended with it.
+            # The old subscribers belong to an event loop that is closed.
             self._loop, self._begin, self._reading = loop, None, None
             self._subscribers.clear()
         self._subscribers[hear] = None
@@ -49,7 +50,7 @@ class CommandListener:
             self._begin = loop.call_later(LISTEN_AFTER, self._start)
 
     def unsubscribe(self, hear: Hear) -> None:
-        """Call `hear` no more. The store is not read while there are no subscribers."""
+        """Stop calling `hear`. The store is not read while there are no subscribers."""
         self._subscribers.pop(hear, None)
         if not self._subscribers and self._begin is not None:
             self._begin.cancel()
@@ -61,7 +62,7 @@ class CommandListener:
         self._reading = self._tasks.start_repeating(self._pass_on, RETRY_LISTENING, _FAILED)
 
     async def _pass_on(self) -> None:
-        """Call the subscribers with every command that waits, and with those that come."""
+        """Call the subscribers with every waiting command, then with each new one."""
         after = 0
         while True:
             commands = await self._store.next_commands(after)

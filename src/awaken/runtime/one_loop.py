@@ -1,4 +1,4 @@
-"""The event loop a runtime belongs to."""
+"""Binding a runtime to one event loop."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from awaken.errors import ConfigError
 class OneLoop:
     """Binds a runtime to the first event loop that uses it, until that loop is closed.
 
-    The locks, events and tasks of a runtime belong to one event loop: work in a second one would
-    wait for ever, or fail after it was done.
+    The locks, events and tasks of a runtime belong to one event loop: a run in a second loop would
+    wait for ever, or fail after its work was done.
     """
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class OneLoop:
         """Bind the runtime to the running event loop.
 
         Raises:
-            ConfigError: it is bound to another event loop, which is open.
+            ConfigError: it is bound to another event loop that is still open.
         """
         loop = asyncio.get_running_loop()
         if loop is self._loop:
@@ -37,6 +37,6 @@ class OneLoop:
             self._loop = loop
 
     def find(self) -> asyncio.AbstractEventLoop | None:
-        """The loop the runtime is bound to. Returns `None` if it has none, or that was closed."""
+        """The loop the runtime is bound to. Returns `None` if there is none or it was closed."""
         loop = self._loop
         return None if loop is None or loop.is_closed() else loop

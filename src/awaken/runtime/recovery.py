@@ -1,7 +1,7 @@
-"""Resuming runs and background tasks that no process carries on, as long as a runtime is open.
+"""Resuming abandoned runs and background tasks while a runtime is open.
 
-A run is abandoned when its process died or left it, when its questions were answered or it was
-cancelled while it waited, or when the time for an answer has passed.
+A run without an owner is abandoned if its process died or left it, if it was answered or cancelled
+while it waited, or if one of its questions has expired.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from awaken.runtime.suspects import PROBATION, Suspects, is_suspect, most_suspec
 AT_ONCE = 100
 """How many resumed runs may be live at the same time; further ones wait."""
 A_FEW = 10
-"""Up to so many threads with news are looked at one by one; for more, the whole store is."""
+"""Up to this many threads with news are searched one by one; for more, the whole store is."""
 ATTEMPTS = 3
-"""How often a run may fail to resume before callers that wait for it are told so."""
+"""After this many failed attempts to resume a run, callers that wait for it get an error."""
 LOOK_AROUND = 5.0
 """Seconds between two searches of the whole store."""
 LONGEST_PAUSE = 300.0
@@ -52,7 +52,7 @@ def _unread(thread_id: str) -> str:
 
 
 class ResumedRun(NamedTuple):
-    """A run as it stood when it was resumed, and the task that carries it on."""
+    """A run's record when it was resumed, and the asyncio task that runs it."""
 
     record: RunRecord
     task: asyncio.Task[AgentRunResult]
@@ -67,11 +67,11 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class Recovery:
-    """Resumes abandoned runs, each in one task at a time. Attempts that fail come further and
-    further apart.
+    """Resumes abandoned runs, each in one asyncio task at a time. After each failed attempt the
+    pause before the next one is longer.
 
-    Before `start`, and without it, it resumes only runs that wait for their background tasks, when
-    those have news.
+    Without `start`, it resumes only runs that wait for their background tasks, when those have
+    news.
     """
 
     def __init__(self, engine: AgentRuntime) -> None:
@@ -92,8 +92,9 @@ class Recovery:
         self._unsubscribe = engine.unattended.subscribe(self._look_at)
 
     async def recover(self) -> list[ResumedRun]:
-        """Resume every abandoned run, also those that failed before. Start runs for messages that
-        agents have sent to threads without one, and send what ended runs have left unsent.
+        """Resume every abandoned run, including those that failed before. Start runs for messages
+        that agents have sent to threads without an open run, and send the messages that ended runs
+        have left in their outboxes.
 
         Returns the runs that were resumed.
         """
@@ -104,7 +105,7 @@ class Recovery:
         return runs
 
     async def resume(self, thread: str | None = None) -> list[ResumedRun]:
-        """Resume what is abandoned, in one thread or in all. Returns the runs that were resumed.
+        """Resume the abandoned runs and tasks of one thread, or of all. Returns the resumed runs.
 
         Raises:
             StoreUnavailable: the store does not answer.
@@ -116,20 +117,21 @@ class Recovery:
         now_ms = operations.overdue_at(engine)
         found = await engine.store.list_interrupted(now_ms=now_ms, thread_id=thread)
         for record in sorted(found, key=most_suspect_first):
-            # A thread that is named has news, which may mend what failed before.
+            # A single thread is searched because it has news, after which an attempt may succeed.
             if thread is not None or not self._is_put_off(record):
                 runs.extend(await self._try(record))
         return runs
 
     async def goes_on(self, thread: str) -> bool:
-        """Resume the run of a thread. Returns whether it is being carried on, by this or before."""
+        """Resume the run of a thread. Returns whether it is being resumed, by this or an earlier
+        call."""
         return bool(await self.resume(thread)) or thread in self._threads.values()
 
     async def _try(self, record: RunRecord) -> list[ResumedRun]:
-        """Resume a run or a background task, if this runtime should. Returns the resumed run in a
-        list; the list is empty for a task, and if nothing was resumed.
+        """Resume a run or a background task, if this runtime should. Returns the resumed run, or an
+        empty list for a task.
 
-        An error is noted and logged, so that one unreadable record does not hold up the others.
+        An error is recorded and logged, so that one unreadable record does not stop the others.
         """
         engine = self._engine
         try:
@@ -169,8 +171,8 @@ class Recovery:
         return failure is not None and asyncio.get_running_loop().time() < failure.until
 
     def why_not(self, record: RunRecord, needed: Iterable[str]) -> str | None:
-        """Why this runtime will not resume an abandoned run that needs the runs `needed`. Returns
-        `None` if it will."""
+        """Why this runtime will not resume an abandoned run, which needs the runs `needed` to go
+        on. Returns `None` if it will."""
         enough = ATTEMPTS if self._is_started else 1
         for run_id in (record.run_id, *needed):
             failure = self._failures.get(run_id)
@@ -199,30 +201,31 @@ class Recovery:
         self._send_left()
 
     def stop(self) -> None:
-        """Resume nothing more. Runs that were resumed go on."""
+        """Stop resuming runs. Runs that were already resumed go on."""
         self._unsubscribe()
         self._engine.commands.unsubscribe(self.hear)
         self._watching.cancel()
 
     async def stopped(self) -> None:
-        """Wait, after `stop`, until nothing of it is under way."""
+        """Wait, after `stop`, until the watching task has ended."""
         await self._watching.close(CANCEL_GRACE)
 
     def leave_to_caller(self, thread: str | None) -> None:
-        """Do not resume the run of a thread, or any run if that is `None`, when its background
-        tasks have news: the caller does. This concerns only a recovery that was not started."""
+        """Without `start`: do not resume the run of this thread (of any thread, if `None`) when its
+        background tasks have news. The caller resumes it."""
         if thread is None:
             self._unsubscribe()
         else:
             self._callers_own.add(thread)
 
     async def hear(self, command: ThreadCommand) -> None:
-        """Look at a command, soon."""
+        """Take a command for the watching task, which handles it soon."""
         self._commands.append(command)
         self._news.set()
 
     def _look_at(self, thread_id: str) -> None:
-        """Look, soon, at a thread for which something may wait, and whose run is not live here."""
+        """Take a thread whose run is not live here and for which a command may wait. It is handled
+        soon."""
         if self._is_started:
             self._unattended.add(thread_id)
             self._news.set()
@@ -231,7 +234,7 @@ class Recovery:
 
     async def _watch(self) -> None:
         loop, store = asyncio.get_running_loop(), self._engine.store
-        # Commands that were sent before this began, or that an attempt that failed has taken.
+        # These were sent before this task started, or taken by an attempt that failed.
         waiting = await store.load_commands()
         self._commands.extend(waiting)
         self._news.set()
@@ -262,12 +265,12 @@ class Recovery:
             return
 
     async def _is_heard(self, command: ThreadCommand) -> bool:
-        """Whether a run of the command's thread is live here: it was told of the command."""
+        """Whether a run of the command's thread is live here. It gets the command."""
         heard = await or_log(self._engine.hear(command), _unread(command.thread_id), log)
         return heard is not False
 
     async def _wake(self, commands: Iterable[ThreadCommand]) -> None:
-        """Start runs that read what agents have sent to threads without an open run."""
+        """Start runs in threads without an open run to which other agents have sent messages."""
         engine, waiting = self._engine, dict[str, list[ThreadCommand]]()
         for command in commands:
             waiting.setdefault(command.thread_id, []).append(command)
@@ -277,7 +280,7 @@ class Recovery:
             await or_log(waking, f"thread {thread_id} could not be woken", log)
 
     def _send_left(self) -> None:
-        """Send what ended runs have left in their outboxes, in a task: that may take long."""
+        """Send the messages in the outboxes of ended runs, in a task, since that may take long."""
         if self._sending is None or self._sending.done():
             sending = self._engine.outboxes.send_all(self._engine.registry.snapshot())
             owned = self._engine.owned
@@ -315,7 +318,7 @@ class Recovery:
         return ResumedRun(record, task)
 
     def _hold(self, record: RunRecord, task: asyncio.Task[Any]) -> None:
-        """Remember, until `task` has ended, that it carries on the run or background task."""
+        """Mark the record's run or background task as being resumed until `task` has ended."""
         self._threads[record.run_id] = record.thread_id
 
         def ended(task: asyncio.Task[Any]) -> None:
@@ -327,7 +330,8 @@ class Recovery:
         task.add_done_callback(ended)
 
     async def _take_up_suspect(self, record: RunRecord) -> None:
-        """Resume a background task when its turn has come. The next suspect waits for it."""
+        """Resume a suspect background task when its turn comes. The next suspect waits until this
+        one makes progress, at most `PROBATION` seconds."""
         engine = self._engine
         async with self._suspects.turn(record):
             try:
@@ -354,7 +358,7 @@ class Recovery:
         return result
 
     async def _is_over(self, record: RunRecord) -> bool:
-        """Whether a run has ended meanwhile, by another process."""
+        """Whether another process has ended or deleted the run meanwhile."""
         try:
             latest = await self._engine.store.load_run(record.run_id)
         except StoreError:

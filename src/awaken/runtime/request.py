@@ -1,4 +1,4 @@
-"""Requests to the runtime: `RunRequest` and its parts."""
+"""The request for a run, its options, and the errors that make the runtime prepare it again."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from awaken.errors import ConfigError, RuntimeFault
 
 
 class RunKind(StrEnum):
-    """A new run, a run resumed with decisions, or a run continued without them."""
+    """A new run, one continued with an approver's decisions, or one continued without."""
 
     NEW = "new"
     HITL_RESUME = "hitl_resume"
@@ -27,28 +27,32 @@ class RunKind(StrEnum):
 
 
 class WhenBusy(StrEnum):
-    """Whether a request is refused or waits while its thread runs, here or in another process."""
+    """Whether a request is refused or waits if a process already runs its thread."""
 
     REFUSE = "refuse"
     QUEUE = "queue"
 
 
 class Inherited(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a run inherits from the run that started it."""
+    """What a delegate's run gets from its parent: its budget account and its depth."""
 
     budget: Account | None = None
     depth: int = 0
 
 
 class RunRequest(Value, frozen=True, kw_only=True):
-    """A request to run an agent.
+    """A request to start or continue a run.
 
-    Intent: `thread_id`, `agent_id`, `continue_run_id`. Input: `messages`, `decisions`. Options:
-    `overrides`, `budget` (instead of the agent's own), `frontend_tools`, `wait_for_decisions` (stay
-    in memory while suspended, so that decisions can be sent to the live run; otherwise a suspended
-    run ends and a later request resumes it), `when_busy` (be refused, or wait, while the thread
-    runs), `left_on_close` (stay open for the next process if the runtime closes meanwhile). The
-    rest says where the request came from.
+    - `thread_id`, `agent_id`, `continue_run_id`: which run.
+    - `messages`, `decisions`: its input.
+    - `overrides`, `frontend_tools`: options for this run.
+    - `budget`: limits that replace the agent's own.
+    - `wait_for_decisions`: a suspended run stays live, and decisions can be sent to it. Otherwise
+      it pauses, and a later request continues it.
+    - `when_busy`: whether the request is refused or waits while the thread has a live run.
+    - `left_on_close`: if the runtime closes first, the run stays open for another process.
+
+    The other fields say where the request comes from.
     """
 
     thread_id: str
@@ -90,7 +94,7 @@ class RunRequest(Value, frozen=True, kw_only=True):
 
 
 class CancelFirst(RuntimeFault):
-    """A run was cancelled while no process ran it; it has to end before its thread goes on."""
+    """The thread's open run was cancelled and has to end before the request can start its own."""
 
     def __init__(self, run_id: str) -> None:
         super().__init__(f"run {run_id!r} was cancelled and has not ended yet")
@@ -98,15 +102,15 @@ class CancelFirst(RuntimeFault):
 
 
 class AskAgain(RuntimeFault):
-    """The open run has ended; the request can start a run of its own."""
+    """The thread's open run has just been ended; the request can now start its own."""
 
     def __init__(self) -> None:
         super().__init__("the run that was open is over: ask again")
 
 
 def continuation(request: RunRequest, run_id: str) -> RunRequest:
-    """The same request, which continues a run without new input."""
-    # Not by name: the run may have been handed to another agent.
+    """The request changed to continue the run `run_id`, without new input."""
+    # Without `agent_id`: the run may have been handed to another agent.
     return msgspec.structs.replace(
         request, agent_id=None, messages=(), decisions=(), continue_run_id=run_id
     )

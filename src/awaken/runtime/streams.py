@@ -1,4 +1,4 @@
-"""Bounded streams: the events of a run that is started here, read as they come."""
+"""Bounded streams of a run's events, which a caller reads while the run goes on."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from awaken.runtime.request import RunRequest
 from awaken.runtime.runtime import AgentRuntime
 
 BUFFER = 256
-"""How many events wait for a slow reader before the output of models and tools waits, too."""
+"""How many unread events are buffered before models' and tools' output waits for the reader."""
 log = logging.getLogger("awaken.runtime")
 _STREAMING = (
     TextDelta,
@@ -43,17 +43,17 @@ _STREAMING = (
 R = TypeVar("R")
 
 Start = Callable[[EventSink], Coroutine[Any, Any, R]]
-"""Starts a run that tells its events to a sink, and returns its result."""
+"""Starts a run that emits its events to a sink, and returns its result."""
 Observe = Callable[[RunEvent], None]
-"""Is called with each event as it happens, before it is read."""
+"""Called with each event when it is emitted, before it is read."""
 
 
 class EventBuffer:
     """An `EventSink` between a run and one reader: bounded, with one wake-up for a batch.
 
-    When it is full, output that streams (a model's or a tool's) waits for the reader. All other
-    events never wait, so that a slow reader holds up no commit and no cancel. After `abandon` the
-    buffer takes every event and keeps none.
+    When it is full, streamed output of models and tools waits for the reader. Other events never
+    wait, so a slow reader cannot delay a commit or a cancel. After `abandon` all events are
+    dropped.
     """
 
     __slots__ = ("_observe", "_reader", "_writers", "abandoned", "ended", "items", "run_id")
@@ -78,7 +78,7 @@ class EventBuffer:
         if self._reader is not None:
             self._wake_reader()
         if len(self.items) >= BUFFER and isinstance(event.event, _STREAMING):
-            # A list: tools that run at the same time may all wait for room.
+            # A list, because several tools may wait for room at the same time.
             room = asyncio.get_running_loop().create_future()
             self._writers.append(room)
             await room
@@ -87,12 +87,12 @@ class EventBuffer:
         self.end()
 
     def end(self) -> None:
-        """No more events come: the reader is woken, and reads what is left."""
+        """Mark the end of the events, and wake the reader, which reads the remaining ones."""
         self.ended = True
         self._wake_reader()
 
     def abandon(self) -> None:
-        """The reader has left: drop all events, and let the writers go on."""
+        """Called when the reader has left: drop all events, and wake the waiting writers."""
         self.abandoned = True
         self.items.clear()
         self._wake_writers()
@@ -109,7 +109,7 @@ class EventBuffer:
                 room.set_result(None)
 
     async def filled(self) -> bool:
-        """Wait for an event. Returns false if the run is over and every event was read."""
+        """Wait for an event. Returns false if the run has ended and all events were read."""
         while not self.items:
             self._wake_writers()
             if self.ended:
@@ -122,16 +122,16 @@ class EventBuffer:
 class EventStream(Generic[R]):
     """The events of a run: `async with stream as events: async for event in events: …`.
 
-    Each item is a `RunEvent`; match on its `event`. The events of delegates are among them, with
-    their own run and thread, and `parent_run_id`. Entering the block starts the run. Leaving the
-    block early cancels it, unless the stream is detached. `result` is there once all events were
-    read.
+    Each item is a `RunEvent`; match on its `event`. The events of delegates are included, with
+    their own run and thread ids, and `parent_run_id`. Entering the block starts the run. Leaving
+    the block early cancels it, unless the stream is detached. `result` is available once all
+    events were read.
 
     Args:
         runtime: the runtime that owns the run's task.
         start: starts the run.
         detached: whether leaving the block early lets the run go on.
-        observe: is called with each event of the run itself as it happens.
+        observe: called with each event of the run itself, not of delegates, when it is emitted.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class EventStream(Generic[R]):
             return
         run_id = self._buffer.run_id
         if not task.done() and not (run_id is not None and self._runtime.cancel_by_run_id(run_id)):
-            # The run has not begun, or waits between two of its activations for an approval.
+            # No run is live: it has not started, or waits for an approval between activations.
             task.cancel()
         try:
             _, stuck = await asyncio.wait([task], timeout=CANCEL_GRACE)
@@ -181,7 +181,7 @@ class EventStream(Generic[R]):
             raise
         if not task.done():
             return
-        # An error that the reader has not seen is raised here, unless another is on its way.
+        # Raise an error that the reader has not seen, unless the block raised one itself.
         failed = not task.cancelled() and task.exception() is not None
         if kind is None and failed and ended and not self._raised:
             task.result()
@@ -198,7 +198,7 @@ class EventStream(Generic[R]):
         """The next event.
 
         Raises:
-            AgentLoopError: the run broke off; all its events were given before.
+            AgentLoopError: the run failed; all its events were read before.
             ConfigError: the stream was not opened with `async with`.
         """
         task, buffer = self._opened(), self._buffer
@@ -223,7 +223,7 @@ class EventStream(Generic[R]):
         return task.result()
 
     async def done(self) -> R:
-        """Read all events that are left, and return the result of the run."""
+        """Read the remaining events, and return the result of the run."""
         async for _ in self:
             pass
         return self.result
@@ -232,5 +232,5 @@ class EventStream(Generic[R]):
 def stream_run(
     runtime: AgentRuntime, request: RunRequest, *, detached: bool = False
 ) -> EventStream[AgentRunResult]:
-    """A bounded stream of the run that a request asks for."""
+    """A bounded stream of the events of the request's run."""
     return EventStream(runtime, lambda sink: runtime.run(request, sink), detached=detached)

@@ -1,7 +1,7 @@
-"""Resuming runs and background tasks one at a time that several processes have died with.
+"""Resuming suspects one at a time: runs and background tasks whose processes died several times.
 
 One of them may have killed those processes, and may do so again. If all were resumed at once, each
-death would count against all of them.
+further death would count against all of them.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from awaken.domain.lifecycle import RunStatus
 from awaken.domain.run import RunRecord
 
 SUSPECT_FROM = 3
-"""After how many takeovers in a row a run waits for its turn. Below that, all runs of a killed
-process are resumed at once."""
+"""After this many takeovers in a row, a run is a suspect and waits for its turn. Other runs of a
+killed process are resumed at once."""
 PROBATION = 60.0
-"""Seconds that the next suspect waits, at most, for one that makes no progress."""
+"""The most seconds that a suspect without progress keeps the next one waiting."""
 
 
 def is_suspect(record: RunRecord) -> bool:
-    """Whether so many processes died with the run in a row that it may have killed them."""
+    """Whether so many processes in a row died while they ran it that it may have killed them."""
     return record.takeovers is not None and record.takeovers.times >= SUSPECT_FROM
 
 
 def most_suspect_first(record: RunRecord) -> int:
-    """A sort key: runs that more processes died with come first."""
+    """A sort key: runs with more takeovers come first."""
     return 0 if record.takeovers is None else -record.takeovers.times
 
 
 class Suspects:
-    """Lets one suspect after the other go on: each when the one before made progress or ended."""
+    """Lets suspects run in turn: each starts when the one before has made progress or ended."""
 
     def __init__(self, store: Store, tasks: OwnedTasks) -> None:
         self._store = store
@@ -71,7 +71,8 @@ class Suspects:
             self._turn.release()
 
     async def gets_ahead(self, record: RunRecord) -> None:
-        """Wait until the run has made a commit since it was resumed, or is not running."""
+        """Wait until the run has made progress since it was resumed, or is no longer running.
+        Progress resets its takeovers."""
         since = 0
         while True:
             since = await self._store.changed(record.thread_id, since)

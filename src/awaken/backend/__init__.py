@@ -1,4 +1,4 @@
-"""Where a run executes. The seeds' names, in one place."""
+"""The backends that run agents: in this process or remotely."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Background tasks for agents that run on behalf of others."""
+"""Background task support for the agents of delegates' runs and of runs inside tasks."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from awaken.plugin.env import ExecutionEnv
 
 
 class BackgroundControlResolver:
-    """Finds agents for a delegate's run, ready for background tasks.
+    """A resolver whose agents all support background tasks.
 
-    Agents that do not bring the plugin themselves get its state, hooks and manager, though none of
-    its tools. In a run that belongs to a background task, each can stop that task.
+    Agents without the background plugin get its state, hooks and manager, but not its tools. If
+    the run belongs to a background task (`context`), each agent also gets a tool to cancel it.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class BackgroundControlResolver:
         self._context = context
         if isinstance(inner, ModelResolver):
             self.resolve_model = inner.resolve_model
-        # Tasks of a run inside a task count as that one's.
+        # A run inside a task shares the handles of that task's manager.
         handles = (
             context.manager.handles if context else background.TaskHandles(clock=clock, ids=ids)
         )
@@ -64,7 +64,8 @@ class BackgroundControlResolver:
 def ensure_background_cancel_tool(
     agent: ResolvedAgent, context: BackgroundTaskExecutionContext
 ) -> ResolvedAgent:
-    """The agent with a `cancel_task` for the task it runs in, unless it has one of that name."""
+    """The agent with a `cancel_task` tool for the task it runs in, unless it already has a tool of
+    that name."""
     name = background.CANCEL_TASK_TOOL_ID
     if name in agent.tools:
         return agent
@@ -74,7 +75,7 @@ def ensure_background_cancel_tool(
 
 
 def _extended(env: ExecutionEnv, plugin: background.BackgroundTaskPlugin) -> ExecutionEnv:
-    """An env with one more plugin behind its own."""
+    """The env with one more plugin, after its own."""
     more = ExecutionEnv.from_plugins([plugin])
     hooks = {phase: (*hooks, *more.hooks[phase]) for phase, hooks in env.hooks.items()}
     guards = {

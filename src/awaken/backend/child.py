@@ -1,6 +1,6 @@
-"""Running another agent from code, and reading all that comes of it.
+"""Running another agent from code, with its full result.
 
-Nothing is kept of such a run. A delegate that is to survive a crash is a tool: see
+Such a run is not stored. For a delegate that survives a crash, use the tool in
 `awaken.backend.delegate`.
 """
 
@@ -34,7 +34,7 @@ from awaken.plugin.agent import ResolvedExecution
 
 
 class ChildAgentFailed(AwakenError):
-    """A child did not complete; `result` is all that is known of it."""
+    """A child run did not complete; `result` says how it ended."""
 
     def __init__(self, result: BackendRunResult) -> None:
         super().__init__(f"agent {result.agent_id!r} did not complete: {result.status}")
@@ -54,17 +54,17 @@ async def run_child_agent(
     call: ToolCallContext | None = None,
     local: LocalBackend | None = None,
 ) -> BackendRunResult:
-    """Run an agent for `parent` and return how it ended, however that is.
+    """Run an agent for `parent`, and return its result even if the run failed.
 
-    What it leaves in its state is in the result, and goes nowhere by itself: what the parent is to
-    keep, the calling tool writes.
+    The result has the child's final state. The calling tool has to write what the parent should
+    keep of it.
 
     Args:
-        seed: what the state of an agent in this process begins with; of the state another run has
-            left, the runtime's own keys are not taken over.
-        call: the parent's call this is part of. The child is then one level deeper, lives off the
-            parent's budget, and is cancelled with it unless another `control` is given.
-        local: what agents in this process run with.
+        seed: the initial state, for agents in this process. The runtime's own keys in it are
+            ignored.
+        call: the parent's tool call. The child is then one level deeper, uses the parent's budget,
+            and is cancelled with the call unless `control` is given.
+        local: the backend for agents in this process.
 
     Raises:
         BackendAgentNotFound: there is no such agent.
@@ -116,10 +116,10 @@ async def run_child_agent_checked(
     call: ToolCallContext | None = None,
     local: LocalBackend | None = None,
 ) -> BackendRunResult:
-    """The same, for callers who can use nothing but a completed run.
+    """Like `run_child_agent`, but raises unless the run completed.
 
     Raises:
-        ChildAgentFailed: it ended otherwise, or waits for somebody.
+        ChildAgentFailed: the run ended in another way, or waits for an answer.
         ExecutionBackendError: as in `run_child_agent`.
     """
     result = await run_child_agent(

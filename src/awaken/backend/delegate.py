@@ -1,4 +1,4 @@
-"""Another agent as a tool."""
+"""The tool that delegates a task to another agent."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _ACTIONS = {
 
 
 def delegate_tool_name(agent_id: str) -> str:
-    """`agent_run_<id>`, in letters and of a length that every provider takes."""
+    """`agent_run_<id>`, reduced to the characters and length that every provider accepts."""
     name = re.sub(_FOREIGN, "_", f"agent_run_{agent_id}")
     if len(name) <= LONGEST_NAME:
         return name
@@ -66,15 +66,15 @@ def delegate_tool_name(agent_id: str) -> str:
 
 
 class DelegateTool:
-    """`agent_run_<id>`: give another agent a task, get its answer.
+    """`agent_run_<id>`: gives another agent a task and returns its answer.
 
-    A call carried out again, after a crash or with somebody's answer, goes on with the run it
-    started: the delegate is not asked twice, and what it has done is not done again.
+    A call that is executed again, after a crash or with an approver's answer, continues the run it
+    started: the delegate does not repeat its work.
     """
 
     traits = ToolTraits(effect=ToolEffect.IDEMPOTENT)
     runs_agent = True
-    """In the background, what is written to its task is written to the agent."""
+    """As a background task, messages to the task go to the agent."""
 
     def __init__(
         self,
@@ -191,7 +191,7 @@ class DelegateTool:
         pending = PendingToolCall(id=ctx.call_id, name=tool_id, arguments=ctx.arguments)
         mode = ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT
         if ctx.delegates is None or run_id is None:
-            # Nothing is kept of the delegate: the answer is all that can be told of it.
+            # The delegate's run is not stored and cannot continue: the answer becomes the result.
             return SuspendTicket(suspension=suspension, pending=pending, resume_mode=mode)
         asker = Asker(
             thread_id=run_id,
@@ -210,18 +210,18 @@ class DelegateTool:
         if question is None:
             return said or f"agent '{self._agent_id}' waits for an answer"
         if question.asker is not None and said is not None:
-            return said  # it says who asks already
+            return said  # the text already names the agent that asks
         return f"agent '{self._agent_id}' asks: {said or f'approve {question.tool_name}?'}"
 
 
 def _why(result: BackendRunResult) -> str:
-    """How a run stands that has no answer, and what it had done."""
+    """The status of a run that did not complete, and what it did."""
     return str(result.status) if result.done is None else f"{result.status}; {result.done}"
 
 
 def _who_asks(asker: Asker, question: RunWaitingTicket) -> Asker:
-    """The run that waits, with its question; one who asks through others is shown by name, and the
-    answer goes from one to the next."""
+    """The asker with the details of its question. If the question comes from a deeper delegate,
+    that agent is named; the answer is passed down from run to run."""
     inner = question.asker
     return msgspec.structs.replace(
         asker,
@@ -236,9 +236,10 @@ def _who_asks(asker: Asker, question: RunWaitingTicket) -> Asker:
 
 
 def _spending(result: BackendRunResult, ctx: ToolCallContext) -> Command | None:
-    """What a delegate that is done has used up, as its parent's.
+    """The update that adds an ended delegate's spending to its parent's. Returns `None` if there is
+    no budget or no spending, or if the delegate still waits.
 
-    In the background it stays the delegate's own until the run above is over.
+    A background delegate's spending is counted separately, so this returns `None` for it too.
     """
     if ctx.budget is None or result.run_id is None or result.status.is_waiting:
         return None
@@ -251,7 +252,7 @@ def _spending(result: BackendRunResult, ctx: ToolCallContext) -> Command | None:
 
 
 class ForwardingSink:
-    """A child's events, as they are, in its parent's stream."""
+    """Forwards a child's events unchanged to its parent's stream."""
 
     def __init__(self, forward: EventForwarder) -> None:
         self._forward = forward

@@ -1,4 +1,4 @@
-"""Choosing the backend of an agent, and refusing what it cannot do before anything happened."""
+"""Choosing the backend of an agent, and refusing unsupported requests before anything starts."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from awaken.plugin.agent import ResolvedAgent, ResolvedExecution
 
 
 def backend_of(execution: ResolvedExecution, local: LocalBackend | None = None) -> ExecutionBackend:
-    """The backend an agent runs on; `local` for those that run here.
+    """The backend that an agent runs on. `local` is used for agents in this process.
 
     Raises:
-        ExecutionFailed: it cannot be built.
+        ExecutionFailed: the backend cannot be built.
     """
     if isinstance(execution, ResolvedAgent):
         return local or LocalBackend()
@@ -26,16 +26,17 @@ def backend_of(execution: ResolvedExecution, local: LocalBackend | None = None) 
 
 
 def execution_capabilities(execution: ResolvedExecution) -> BackendCapabilities:
-    """What the backend of a resolved agent can do."""
+    """The capabilities of a resolved agent's backend."""
     return backend_of(execution).capabilities()
 
 
 def validate_root_execution_request(
     execution: ResolvedExecution, request: BackendRootRunRequest
 ) -> None:
-    """
+    """Check that the agent's backend supports the request.
+
     Raises:
-        ExecutionFailed: the request asks for what the backend cannot do; the text names all of it.
+        ExecutionFailed: it does not; the text names all unsupported features.
     """
     _refuse(request.agent_id, execution_capabilities(execution).unsupported_root_features(request))
 
@@ -43,7 +44,11 @@ def validate_root_execution_request(
 def validate_delegate_execution_request(
     execution: ResolvedExecution, request: BackendDelegateRunRequest
 ) -> None:
-    """The same for a delegate."""
+    """Check that the backend of a delegate supports the request.
+
+    Raises:
+        ExecutionFailed: it does not; the text names all unsupported features.
+    """
     abilities = execution_capabilities(execution)
     is_local = isinstance(execution, ResolvedAgent) and request.durable is None
     _refuse(request.agent_id, abilities.unsupported_delegate_features(request, is_local=is_local))
@@ -61,7 +66,7 @@ async def execute_resolved_delegate_execution(
     request: BackendDelegateRunRequest,
     local: LocalBackend | None = None,
 ) -> BackendRunResult:
-    """Run a delegate wherever it lives; one that is to be kept, as a run of its own."""
+    """Run a delegate: as a durable run if `request.durable` is set, else on its backend."""
     validate_delegate_execution_request(execution, request)
     if request.durable is not None:
         return await request.durable.run_delegate(request)

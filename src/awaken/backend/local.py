@@ -1,4 +1,4 @@
-"""Agents in this process."""
+"""The backend that runs agents in this process."""
 
 from __future__ import annotations
 
@@ -68,10 +68,11 @@ log = logging.getLogger("awaken.backend")
 
 
 class LocalBackend(ExecutionBackend):
-    """Runs agents on this event loop. It can do everything.
+    """Runs agents on this event loop. It has all capabilities.
 
     Args:
-        profile_store, clock, ids: what delegates run with; a root request brings its own.
+        profile_store, clock, ids: used by delegates, and by root runs that come without a
+            `PreparedRun`.
     """
 
     def __init__(
@@ -88,11 +89,11 @@ class LocalBackend(ExecutionBackend):
         return BackendCapabilities.full()
 
     async def execute_root(self, request: BackendRootRunRequest) -> BackendRunResult:
-        """Run an agent for its own sake.
+        """Run an agent that is not a delegate of another run.
 
         Raises:
             ExecutionFailed: the request has no local context.
-            BackendLoopError: the run broke off.
+            BackendLoopError: the run failed.
         """
         local = request.local
         phases = local.phase_runtime if local is not None else None
@@ -118,12 +119,12 @@ class LocalBackend(ExecutionBackend):
         )
 
     async def execute_delegate(self, request: BackendDelegateRunRequest) -> BackendRunResult:
-        """Run an agent on behalf of another: its own store, nothing kept, no one to ask.
+        """Run a delegate with its own in-memory state. Its run is not stored.
 
         Raises:
             BackendAgentNotFound: there is no such agent.
-            ExecutionFailed: it cannot be set up, or not with that state.
-            BackendLoopError: the run broke off.
+            ExecutionFailed: the run, or its initial state, cannot be set up.
+            BackendLoopError: the run failed.
         """
         context = current_background_task_context()
         resolver = BackgroundControlResolver(
@@ -134,7 +135,7 @@ class LocalBackend(ExecutionBackend):
         except AwakenError as error:
             kind = BackendAgentNotFound if isinstance(error, AgentNotFound) else ExecutionFailed
             raise kind(f"failed to resolve agent '{request.agent_id}': {error}") from error
-        # In a task that can be written to, this run reads what is written.
+        # In a background task with an inbox, this run reads the messages sent to the task.
         own_inbox = context.take_inbox() if context is not None else None
         owner_inbox, inbox = own_inbox or inbox_channel()
         try:
@@ -178,8 +179,8 @@ class LocalBackend(ExecutionBackend):
             thread=ThreadContextSnapshot(),
             first=FirstCommit(state_seed=seed),
         )
-        # Nothing is kept of this run: no journal can tell it how its tasks ended, and of one that
-        # it leaves behind nobody would ever hear.
+        # This run is not stored, so a journal could not report to it how its tasks ended. They get
+        # none, and are cancelled with the run.
         mark = AMBIENT_TASK_JOURNAL.set(None)
         try:
             result = await run_agent_loop(agent, phases, root, start)
@@ -195,11 +196,11 @@ class LocalBackend(ExecutionBackend):
 
 
 def _take_decisions(store: StateStore, decisions: Sequence[Decision]) -> None:
-    """Give answers to the calls that wait for them.
+    """Store the decisions for the calls that wait for them.
 
     Raises:
-        InvalidResume: one fits no call.
-        PhaseError: the state refuses one.
+        InvalidResume: a decision fits no waiting call.
+        PhaseError: the state does not accept one.
     """
     try:
         prepare_resume(store, decisions)
@@ -208,11 +209,11 @@ def _take_decisions(store: StateStore, decisions: Sequence[Decision]) -> None:
 
 
 def _checked_seed(seed: PersistedState | None, env: ExecutionEnv) -> PersistedState | None:
-    """What of a seed a run begins with: all but the runtime's own keys, which tell of another run.
+    """The seed without the runtime's own keys, which describe the run that left the state.
 
     Raises:
-        UnknownKey: nobody has registered one of the keys.
-        KeyDecode: a value does not fit its key.
+        UnknownKey: a key is not registered.
+        KeyDecode: a value cannot be decoded by its key.
     """
     if seed is None:
         return None
@@ -222,7 +223,7 @@ def _checked_seed(seed: PersistedState | None, env: ExecutionEnv) -> PersistedSt
 
 
 def _broken_off(phases: PhaseRuntime, run_id: str, error: AgentLoopError) -> AgentRunResult:
-    """How a run ended whose loop failed."""
+    """The result of a run whose loop failed."""
     lifecycle = phases.store.read(RUN_LIFECYCLE)
     return AgentRunResult(
         run_id=run_id,
@@ -235,7 +236,7 @@ def _broken_off(phases: PhaseRuntime, run_id: str, error: AgentLoopError) -> Age
 def _with_state(
     result: BackendRunResult, store: StateStore, account: Account | None
 ) -> BackendRunResult:
-    """A delegate's result, with the state it leaves and what it has used up."""
+    """A delegate's result, with its final state and its spending."""
     try:
         result.state, result.thread_state = store.export_run_scoped(), store.export_thread_scoped()
     except KeyEncode as error:
@@ -245,7 +246,7 @@ def _with_state(
 
 
 def new_phase_runtime(env: ExecutionEnv) -> PhaseRuntime:
-    """A fresh store with the loop's own keys and the env's, and the phases over it."""
+    """A phase runtime over a new state store that has the env's keys and the loop's."""
     store = StateStore(env.keys)
     if not store.is_registered(RUN_LIFECYCLE.name):
         install_plugin(store, LoopStatePlugin())
@@ -253,7 +254,7 @@ def new_phase_runtime(env: ExecutionEnv) -> PhaseRuntime:
 
 
 async def read_start(request: BackendRootRunRequest, services: RunServices) -> PreparedRun:
-    """The prepared run for a caller that has not made one; reads the request's store."""
+    """Prepare a run whose caller has not done so; reads its thread from the request's store."""
     store, identity, control = request.checkpoint_store, request.run_identity, request.control
     thread = ThreadContextSnapshot()
     context = await store.load_context(identity.thread_id, tail=0) if store is not None else None
@@ -286,7 +287,7 @@ def _backend_result(agent_id: str, result: AgentRunResult) -> BackendRunResult:
 
 
 def map_termination(termination: TerminationReason) -> BackendRunStatus:
-    """How a local run's end looks from outside."""
+    """The backend status for the end of a local run."""
     match termination:
         case NaturalEnd() | BehaviorRequested():
             return BackendRunStatus.completed()

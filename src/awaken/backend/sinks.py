@@ -1,4 +1,4 @@
-"""What of a child run's events its parent's listeners get to see."""
+"""Sinks that pass some of a child run's events on to its parent's listeners."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from awaken.domain.progress import PROGRESS_ACTIVITY
 from awaken.errors import ConfigError
 
 ErrorMode = Literal["drop", "wrap", "forward"]
-"""What becomes of a child's errors: nothing, words among its text, or the events themselves."""
+"""What happens to a child's errors: they are dropped, become text, or are forwarded as events."""
 
 
 class _OneRun:
-    """The run whose events a sink is for: the one that speaks first.
+    """The run that a sink belongs to: the run of the first event.
 
-    What it starts itself speaks through the same sink, under names of its own.
+    Runs that this run starts send their events to the same sink, with their own ids.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class _OneRun:
 
 
 class ProgressForwardingSink:
-    """Passes on how far the calls of a child are, and nothing else; not those of its children."""
+    """Passes on only the progress of a child's own calls, not of the runs it starts."""
 
     def __init__(self, parent: EventSink) -> None:
         self._parent = parent
@@ -56,16 +56,16 @@ class ProgressForwardingSink:
                 await self._parent.emit(event)
 
     async def close(self) -> None:
-        """The parent's sink is the parent's to close."""
+        """Does nothing: the parent closes its own sink."""
 
 
 class StreamingPassthroughSink:
-    """A child's text, as it comes, as the output of the call that runs it.
+    """Streams a child's text as the output of the tool call that runs it.
 
     Args:
         ctx: the call.
-        errors: what becomes of the child's errors. `wrap` says them in words, which are not part
-            of `text`; `forward` passes the events on as they are, if anybody takes them.
+        errors: what happens to the child's errors. `wrap` streams them as text that is not part of
+            `text`; `forward` passes the events on unchanged, if the call forwards events.
 
     Raises:
         ConfigError: there is no such mode.
@@ -81,7 +81,7 @@ class StreamingPassthroughSink:
 
     @property
     def text(self) -> str:
-        """What the child has said so far."""
+        """The child's text so far."""
         return "".join(self._pieces)
 
     async def emit(self, event: RunEvent) -> None:
@@ -102,4 +102,4 @@ class StreamingPassthroughSink:
             await self._ctx.forward(event)
 
     async def close(self) -> None:
-        """The call ends by its result."""
+        """Does nothing: the call's result ends its output."""

@@ -76,7 +76,7 @@ class LiveControl:
 
     async def send_messages(self, id: str, messages: Sequence[Message]) -> bool:
         """Send messages to a live run, whose model reads them at its next step. Returns false if
-        the run does not read messages, or has stopped to."""
+        the run does not read messages, or no longer does."""
         run = self.active.find(id)
         if run is None or not messages or run.inbox is None or run.inbox.is_closed:
             return False

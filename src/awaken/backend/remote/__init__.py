@@ -1,4 +1,4 @@
-"""Runs of agents that are elsewhere."""
+"""Remote runs: runs of agents that a backend executes outside this process."""
 
 from typing import TYPE_CHECKING
 

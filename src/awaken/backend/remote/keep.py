@@ -1,4 +1,4 @@
-"""What is kept of a run elsewhere: its state, and what its record says."""
+"""The stored parts of a remote run: its state and details of its record."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _replace = msgspec.structs.replace
 
 
 def backend_kind(agent: ResolvedBackendAgent) -> str:
-    """The kind of backend the agent is run by, as its endpoint names it."""
+    """The kind of the agent's backend: its name in the endpoint, else its class name."""
     endpoint = agent.spec.endpoint
     return endpoint.backend if endpoint is not None else type(agent.backend()).__name__
 
 
 def remote_backend_error_message(error: BaseException) -> str:
-    """What went wrong, without the words that say of what kind it is."""
+    """The error's message. For our own errors it comes without the error's kind."""
     if isinstance(error, BackendLoopError):
         text = str(error.error)
     elif isinstance(error, ExecutionBackendError):
@@ -53,7 +53,7 @@ def remote_backend_error_message(error: BaseException) -> str:
 async def load_checkpoint_state(
     store: Store | None, run_id: str, fallback: PersistedState | None
 ) -> PersistedState | None:
-    """The state a run is on record with, else the fallback."""
+    """The run's stored state, or `fallback` if it has none or cannot be read."""
     if store is None:
         return fallback
     try:
@@ -61,15 +61,15 @@ async def load_checkpoint_state(
     except AwakenError as error:
         log.warning("failed to load latest checkpoint state of run %s: %s", run_id, error)
         return fallback
-    # What it has used up is no state of its work.
+    # The run's spending alone says nothing about its work.
     return state if state.extensions.keys() - {SPENDING.name} else fallback
 
 
 def encoded(state: PersistedState | None) -> dict[str, msgspec.Raw]:
-    """State as a commit takes it.
+    """The state in the form that a commit takes: JSON text by key.
 
     Raises:
-        TypeError, ValueError: a value in it is no JSON.
+        TypeError, ValueError: a value cannot be encoded as JSON.
     """
     values = state.extensions if state is not None else {}
     return {name: msgspec.Raw(dumps(value)) for name, value in values.items()}
@@ -78,7 +78,7 @@ def encoded(state: PersistedState | None) -> dict[str, msgspec.Raw]:
 def marked_elsewhere(
     record: RunRecord | None, asked: RunRequestSnapshot | None
 ) -> RunRecord | None:
-    """The record of a run that goes on, which says that it is elsewhere."""
+    """The record of a continued run, with the backend of the new request."""
     known = record.request if record is not None else None
     if record is None or known is None or asked is None or known.backend == asked.backend:
         return record
@@ -86,7 +86,7 @@ def marked_elsewhere(
 
 
 def waiting_state(identity: RunIdentity, status_reason: str | None) -> RunWaitingState:
-    """Why a run elsewhere waits; what its agent asks is not ours, so there are no tickets here."""
+    """The waiting state of a remote run. It has no tickets: those are added by `asking`."""
     return RunWaitingState(
         reason=WaitingReason.from_status_reason(status_reason),
         since_dispatch_id=identity.dispatch_id,
@@ -97,7 +97,7 @@ def waiting_state(identity: RunIdentity, status_reason: str | None) -> RunWaitin
 def state_with_backend_output(
     state: PersistedState | None, output: BackendRunOutput
 ) -> PersistedState | None:
-    """The state with what came out of the run in it, if anything did."""
+    """The state with the run's output added, unless the output is empty."""
     if output == BackendRunOutput():
         return state
     state = state or PersistedState()

@@ -1,4 +1,4 @@
-"""Which messages of a log a run elsewhere has read and written."""
+"""Working out which messages of a log a remote run has read and written."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ def materialize_remote_message_log(
     *,
     base_seq: int = 0,
 ) -> tuple[tuple[Message, ...], RunMessageInput | None, RunMessageOutput | None]:
-    """Mark what the run produced, and say which stretch of the log it read and wrote.
+    """Mark the messages that the run produced. Returns all messages, and the ranges of the log that
+    the run read and wrote.
 
-    `messages` is a window of the log that begins behind `base_seq`; of what lies before it, the
-    previous record knows. Messages that other runs produced are never claimed.
+    `messages` is the part of the log after `base_seq`; the `previous` record knows the part before.
+    Messages that other runs produced are not marked.
     """
     source = (previous.input if previous is not None else None) or input_of(
         identity.thread_id, input_message_count
@@ -62,7 +63,7 @@ def materialize_remote_message_log(
 
 
 def input_of(thread_id: str, count: int) -> RunMessageInput | None:
-    """All of a log of so many messages, as the input of a run."""
+    """The whole log of `count` messages as a run's input; `None` if it is empty."""
     if count == 0:
         return None
     return RunMessageInput(thread_id=thread_id, range=MessageSeqRange.new(1, count))

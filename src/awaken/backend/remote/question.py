@@ -1,7 +1,7 @@
-"""The questions of a run elsewhere, as tickets that somebody can answer.
+"""The questions of a remote run, as tickets for an approver.
 
-What the agent itself asks is answered by a message to it; whether the run may use up more is
-decided here, and never told to the other side.
+An answer to the agent's own question is sent to it as a message. A decision about the run's budget
+is applied in this process and is not sent to the backend.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FOR_PEOPLE = (WaitingReason.USER_INPUT, WaitingReason.TOOL_PERMISSION)
 
 
 def agents_question(record: RunRecord, said: str | None, at_ms: int) -> Ticket | None:
-    """What a run that waits asks somebody; nothing if it waits for no person."""
+    """The ticket of a waiting run. Returns `None` if the run does not wait for an approver."""
     waiting = record.waiting
     if waiting is None or waiting.reason not in _FOR_PEOPLE:
         return None
@@ -39,7 +39,7 @@ def agents_question(record: RunRecord, said: str | None, at_ms: int) -> Ticket |
 def budget_question(
     identity: RunIdentity, revision: int, error: BudgetExhausted, at_ms: int
 ) -> Ticket:
-    """Whether a run may use up more."""
+    """The ticket that asks whether a run may exceed its budget."""
     return _ticket(
         identity.run_id,
         identity.thread_id,
@@ -64,7 +64,8 @@ def _ticket(
     message: str,
     resume_mode: ToolCallResumeMode = ToolCallResumeMode.REPLAY_TOOL_CALL,
 ) -> Ticket:
-    # Every stand of a record is another one, and no more than one question is put with it.
+    # Each commit of the record has a new revision and opens at most one ticket, so the key is
+    # unique.
     key = f"{run_id}:question-{revision}"
     return Ticket(
         key=key,
@@ -83,7 +84,7 @@ def _ticket(
 
 
 def asking(record: RunRecord, question: Ticket) -> RunRecord:
-    """The record of a run that waits, with its question."""
+    """The record of a waiting run, with its ticket added."""
     assert record.waiting is not None, "only what waits asks"
     waiting = msgspec.structs.replace(
         record.waiting, ticket_ids=(question.ticket_id,), tickets=(RunWaitingTicket.of(question),)

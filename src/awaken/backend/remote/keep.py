@@ -86,7 +86,8 @@ def marked_elsewhere(
 
 
 def waiting_state(identity: RunIdentity, status_reason: str | None) -> RunWaitingState:
-    """The waiting state of a remote run. It has no tickets: those are added by `asking`."""
+    """The waiting state of a remote run. It lists no ticket: only a question about the budget is
+    listed in the record, and `asking` adds that."""
     return RunWaitingState(
         reason=WaitingReason.from_status_reason(status_reason),
         since_dispatch_id=identity.dispatch_id,

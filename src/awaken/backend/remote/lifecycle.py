@@ -1,7 +1,8 @@
-"""A run of an agent that is elsewhere, from its record to its end.
+"""Remote runs from their first commit to their end.
 
-What happens on the other side is the backend's; what is durable of it is here. The run is on record
-before the backend is asked, so that whoever finds it after a crash can go on with it or stop it.
+The backend does the work; this module commits the run's record, state and answer. The record is
+committed before the backend is called, so that after a crash another process can continue the run
+or stop it.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ _replace = msgspec.structs.replace
 
 _FOR_EVER = 10.0**8
 _NOT_ASKED = (BackendAgentNotFound, ExecutionFailed, BackendLoopError)
-"""How a backend says that nothing was begun elsewhere."""
+"""Errors by which a backend says that it has started no work."""
 CUT_SHORT = (
     "the process ended while the agent ran elsewhere, and its backend cannot go on with such a "
     "run: it is unknown what it did"
@@ -73,18 +74,18 @@ async def execute_remote_root_lifecycle(
     *,
     start: PreparedRun | None = None,
 ) -> AgentRunResult:
-    """Run an agent elsewhere, and keep what becomes of it.
+    """Run an agent on its backend, and commit the result.
 
     Args:
         run_created_at: milliseconds.
-        runtime_cancellation_token: ends the run, whatever its backend can do about it.
-        previous_state: what is known of the run, or of the agent's last one in the thread.
-        start: what the caller has prepared; without it, the thread is read here.
+        runtime_cancellation_token: ends the run, even if its backend cannot be cancelled.
+        previous_state: the state of the run, or of the agent's last run in the thread.
+        start: the prepared run; without it, the thread is read here.
 
     Raises:
-        RuntimeFailed: there is no such backend; nothing was said or written.
-        StorageError: the record could not be kept.
-        RunLeft: it is to be carried on elsewhere.
+        RuntimeFailed: the backend cannot be built; no event was sent and nothing committed.
+        StorageError: the record could not be committed.
+        RunLeft: the runtime is closing; another process continues the run.
     """
     try:
         agent.backend()
@@ -108,10 +109,10 @@ async def close_cut_short(
     run_created_at: int,
     start: PreparedRun,
 ) -> AgentRunResult:
-    """End, as failed, a run whose process is gone and whose backend cannot go on with it.
+    """End, as failed, a run whose process died and whose backend cannot continue it.
 
     Raises:
-        StorageError: its end could not be kept.
+        StorageError: its end could not be committed.
     """
     run = RemoteRun(agent, request, start, run_created_at, request.persisted_state)
     try:
@@ -128,12 +129,13 @@ async def abandon(
     run_created_at: int,
     start: PreparedRun,
 ) -> AgentRunResult:
-    """End, as failed, a run with which one process after another died.
+    """End, as failed, a run that was taken over too often.
 
-    Its backend is told to stop the work there, but only once: that may be what kills a process.
+    Its backend is told to stop the work, but only at the first attempt: the call itself may be what
+    kills the process.
 
     Raises:
-        StorageError: its end could not be kept.
+        StorageError: its end could not be committed.
     """
     takeovers = start.thread.previous.takeovers if start.thread.previous is not None else None
     assert takeovers is not None, "only runs that were taken over are abandoned"
@@ -151,7 +153,11 @@ async def abandon(
 
 
 async def _read(request: BackendRootRunRequest) -> PreparedRun:
-    """The thread, and the run if there is one, whether or not it is the thread's latest."""
+    """Prepare the run: read its thread, and its record even if it is not the thread's latest run.
+
+    Raises:
+        StorageError: the store could not be read.
+    """
     store, run_id = request.checkpoint_store, request.run_identity.run_id
     try:
         start = await read_start(request, RunServices(resolver=request.resolver))
@@ -164,15 +170,15 @@ async def _read(request: BackendRootRunRequest) -> PreparedRun:
     return start
 
 
-# -- carrying it out --------------------------------------------------------------------------
+# -- executing --------------------------------------------------------------------------------
 
 
 async def _within_budget(run: RemoteRun, token: CancellationToken) -> AgentRunResult:
-    """Carry the run out, unless it may use up no more; one whose time is up is stopped.
+    """Execute the run if its budget allows. It is stopped when its time limit is reached.
 
-    What it takes on the other side is not known before it has answered: it counts as one step, and
-    by its time. The step is on record before the backend is asked; a process that goes on with what
-    another has asked for takes no other one.
+    The backend's real cost is unknown until it answers, so the call counts as one step, plus its
+    time. The step is committed before the backend is called. A process that continues another's
+    call counts no second step.
     """
     account = run.controls.budget
     if account is None or token.is_cancelled():
@@ -199,23 +205,25 @@ async def _within_budget(run: RemoteRun, token: CancellationToken) -> AgentRunRe
 
 
 async def _take_a_step(account: Account, run_id: str, steps: int) -> None:
-    """
+    """Reserve and spend `steps` steps of the budget.
+
     Raises:
-        BudgetExhausted: there is none left.
-        StorageError: nobody knows what other processes have used up.
+        BudgetExhausted: there are not enough left.
+        StorageError: the book of the run tree could not be read or written.
     """
     try:
         while (reserved := await account.reserve_shared(run_id, Amount(steps=steps))) is None:
-            pass  # others have set something aside meanwhile
+            pass  # other processes have reserved something meanwhile: look again at what is left
     except StoreError as error:
         raise StorageError(error) from error
     reserved.settle(Amount(steps=steps))
 
 
 def _time_left(account: Account) -> float | None:
-    """In how many seconds the run is to be cut short.
+    """The seconds after which the run is stopped; `None` if no limit stops it.
 
-    Work elsewhere cannot wait in the middle: whoever is to be asked is asked before the next turn.
+    Limits at which an approver is asked do not count: the backend cannot pause in the middle of its
+    work, so the approver is asked before the next call.
     """
     limits = [(one.limit("seconds"), one) for one in account.chain()]
     return min(
@@ -238,10 +246,10 @@ async def _carried_out(
 ) -> AgentRunResult:
     started, leave = run.clock.now_ms(), run.controls.leave
     if not run.abilities.continuation.is_possible:
-        # Nobody could go on with it: it is given the time that is left to end by itself.
+        # No other process could continue the run, so it may end by itself while the runtime closes.
         leave = None
     try:
-        # Whoever wants the run to stop cuts the backend short and waits until it has ended.
+        # Each of these tokens interrupts the backend's call.
         with interruptible(leave), interruptible(time_is_up), interruptible(token):
             result = await run.execute()
     except RunLeft:
@@ -249,13 +257,13 @@ async def _carried_out(
     except BaseException as error:
         if is_ours(error):
             if isinstance(error, GeneratorExit):
-                raise  # the coroutine is being closed: nothing can be awaited
+                raise  # the coroutine is being closed and must not await
             if token.is_cancelled() or not _is_cancelled(run.controls.leave):
                 await _cancelled(run, token)
             raise
         if isinstance(error, asyncio.CancelledError):
             return await _failed(run, error)
-        # What a backend raises while it is cut short is no news.
+        # An error of an interrupted backend is not reported: the interruption is the reason.
         if token.is_cancelled():
             return await _cancelled(run, token)
         if _is_cancelled(leave):
@@ -287,7 +295,7 @@ async def _answered(run: RemoteRun, result: BackendRunResult, started: int) -> A
 
 
 def _count(run: RemoteRun, result: BackendRunResult) -> None:
-    """Count what the other side says that it has used up, beyond the one step that is counted."""
+    """Count the spending that the backend reports, minus the step that is already counted."""
     account, known = run.controls.budget, result.spending
     if account is not None and known is not None:
         more = known.spent.beyond(Amount(steps=1)).without_time()
@@ -319,27 +327,28 @@ async def _keep_answer(run: RemoteRun, result: BackendRunResult, started: int) -
     )
 
 
-# -- what does not end by itself --------------------------------------------------------------
+# -- failing, stopping, cancelling ------------------------------------------------------------
 
 
 async def _failed(run: RemoteRun, error: BaseException) -> AgentRunResult:
     if not isinstance(error, ExecutionBackendError):
         log.error("backend of agent %r failed", run.identity.agent_id, exc_info=error)
-    # A run nothing more can be kept of stays open: whoever finds it sees to its work.
+    # This raises if the store has failed. The run then stays open, and the process that recovers it
+    # continues or stops the backend's work.
     await run.journal.settled()
     left = await _end_there(run, after="failure") if _may_go_on(run, error) else None
     return await run.fail(remote_backend_error_message(error), left)
 
 
 def _may_go_on(run: RemoteRun, error: BaseException) -> bool:
-    """Whether something may be at work on the other side though its backend broke off."""
+    """Whether work may go on remotely although the backend raised `error`."""
     if isinstance(error, ExecutionBackendError) and error.is_over:
         return False
     return run.has_saved or run.request.is_continuation or not isinstance(error, _NOT_ASKED)
 
 
 async def _stopped(run: RemoteRun, why: str) -> AgentRunResult:
-    """End a run that may use up no more."""
+    """End a run whose budget is used up."""
     left = await _end_there(run, after="its budget was used up") if run.may_be_at_work else None
     return await run.stop(why, left)
 
@@ -350,7 +359,7 @@ async def _cancelled(run: RemoteRun, token: CancellationToken) -> AgentRunResult
     try:
         left = await _end_there(run, told=token.is_cancelled())
     finally:
-        # Also if there is no time left to wait for the other side.
+        # Also if the wait for the backend was interrupted.
         status = BackendRunStatus.cancelled()
         result = await run.finish(status, CANCELLED, state=latest, left_running=left)
     return result
@@ -359,9 +368,10 @@ async def _cancelled(run: RemoteRun, token: CancellationToken) -> AgentRunResult
 async def _end_there(
     run: RemoteRun, *, told: bool = False, after: str = "cancellation"
 ) -> str | None:
-    """End the work on the other side; returns what may be left of it, if that is not certain.
+    """Stop the remote work. Returns a text that says why work may go on, or `None` if it has
+    stopped.
 
-    `told` says that the run's token was cancelled, by which some backends end.
+    `told` says that the run's token was cancelled, which stops the work of some backends.
     """
     can = run.abilities.cancellation
     if not can.supports_remote_abort:

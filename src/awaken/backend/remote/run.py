@@ -1,4 +1,4 @@
-"""A run elsewhere while it lives: its record, its state, its events."""
+"""A live remote run: its record, its state and its events."""
 
 from __future__ import annotations
 
@@ -68,7 +68,12 @@ _replace = msgspec.structs.replace
 
 
 class RemoteRun:
-    """One run elsewhere, while it lives: what it tells and what is kept of it."""
+    """A live remote run: calls its backend, emits its events, and makes its commits.
+
+    - `may_be_at_work` says that the backend may be working on the run.
+    - `_saved` is the state that the backend has saved since this process called it.
+    - `_untold` are the ids of the messages that the backend may not have received.
+    """
 
     def __init__(
         self,
@@ -122,8 +127,8 @@ class RemoteRun:
 
     @property
     def was_asked(self) -> bool:
-        """Whether a process that is gone has asked the backend for what the run is about, and the
-        backend has said so: it is only asked how far it is."""
+        """Whether a process that died has already given the run's input to the backend, and the
+        backend has confirmed that by saving state."""
         before = self._previous
         if before is None or before.status is not RunStatus.RUNNING:
             return False
@@ -133,10 +138,10 @@ class RemoteRun:
     # -- beginning ----------------------------------------------------------------------------
 
     async def begin(self) -> None:
-        """Keep that the run is under way, then say so.
+        """Commit that the run is running, then send its start events.
 
         Raises:
-            StorageError: it could not be kept; nothing was said.
+            StorageError: the commit failed; no event was sent.
         """
         identity = self.identity
         self.message_id = self.ids.new()
@@ -150,21 +155,21 @@ class RemoteRun:
         )
         self.journal.note(StepStart(message_id=self.message_id))
         if self.request.is_continuation:
-            # Whoever finds the run tells its backend again, until that has saved something; one
-            # that never has is begun again.
+            # Until the backend has saved state, a process that recovers the run sends these
+            # messages again. A new run without saved state is started again as a whole.
             self._untold = tuple(m.id for m in self.request.new_messages if m.id is not None)
-        # What the run takes, and was granted, is kept before it is used.
+        # The run's spending and grants are committed before the backend is called.
         known = self._with_spending(None)
         await self._commit(tuple(self._first.messages), self._record(), encoded(known))
         self._begun = True
 
-    # -- while it is carried out --------------------------------------------------------------
+    # -- executing ----------------------------------------------------------------------------
 
     async def execute(self) -> BackendRunResult:
-        """Have the backend do its work.
+        """Let the backend execute the run.
 
         Raises:
-            ExecutionFailed: its answer is none.
+            ExecutionFailed: the backend returned something other than a `BackendRunResult`.
         """
         self._executing = self.may_be_at_work = True
         try:
@@ -178,13 +183,14 @@ class RemoteRun:
         return result
 
     async def _save_state(self, values: Mapping[str, Json]) -> None:
-        """Keep what the backend must not lose, at once; a new run begins with the state before it.
+        """Commit state of the backend at once. The first save of a new run includes the state of
+        the agent's last run in the thread.
 
-        A run without any has not begun its work: whoever finds it begins it.
+        A run without saved state counts as not started: after a crash it is started again.
 
         Raises:
-            RuntimeFault: the backend's work is over; nothing more is kept of it.
-            StorageError: it could not be kept.
+            RuntimeFault: the backend's work has ended; no more state is stored.
+            StorageError: it could not be committed.
         """
         if not self._executing:
             raise RuntimeFault(
@@ -200,18 +206,19 @@ class RemoteRun:
         await self._commit((), self._record(), state)
 
     async def latest_state(self) -> PersistedState | None:
-        """What is known of the run: what is on record, and what the backend wanted to be."""
+        """The run's stored state, with everything that the backend has saved since, even if that
+        could not be committed."""
         return self.known_state(
             await load_checkpoint_state(self.store, self.identity.run_id, self.previous_state)
         )
 
     @property
     def has_saved(self) -> bool:
-        """Whether the backend has kept something of this turn."""
+        """Whether the backend has saved state since this process called it."""
         return bool(self._saved)
 
     def known_state(self, before: PersistedState | None) -> PersistedState | None:
-        """The state before, with what the backend has saved since."""
+        """The state `before`, with what the backend has saved since."""
         if not self._saved:
             return before
         before = before or PersistedState()
@@ -220,31 +227,31 @@ class RemoteRun:
     # -- the end ------------------------------------------------------------------------------
 
     async def say(self, response: str) -> None:
-        """The answer, to listeners and into the log."""
+        """Send the answer to listeners, and add it to the log with the next commit."""
         self._response = response
         await self.journal.tell(TextDelta(delta=response))
         self._said.append(Message.assistant(response, id=self.message_id))
 
     def left_because(self, why: str) -> str:
-        """That something of the run may be left on the other side, in words."""
+        """A text that says that the backend may still work on the run, and why."""
         kind, run_id = backend_kind(self.agent), self.identity.run_id
         return clean_text(f"what backend {kind!r} began for run {run_id!r} may go on there: {why}")
 
     async def fail(self, why: str, left_running: str | None = None) -> AgentRunResult:
-        """End the run as failed, with what is known of it.
+        """End the run as failed, with its latest state.
 
         Raises:
-            StorageError: that could not be kept.
+            StorageError: the end could not be committed.
         """
         status, end = BackendRunStatus.failed(why), Failed(value=why)
         state = await self.latest_state()
         return await self.finish(status, end, state=state, left_running=left_running)
 
     async def stop(self, why: str, left_running: str | None = None) -> AgentRunResult:
-        """End the run because it may use up no more.
+        """End the run because its budget is used up.
 
         Raises:
-            StorageError: that could not be kept.
+            StorageError: the end could not be committed.
         """
         end = Stopped(value=StoppedReason(code="budget", detail=why))
         status = BackendRunStatus.failed(f"stopped: budget ({why})")
@@ -252,10 +259,10 @@ class RemoteRun:
         return await self.finish(status, end, state=state, left_running=left_running)
 
     async def ask_for_more(self, error: BudgetExhausted) -> AgentRunResult:
-        """Let the run wait until somebody says whether it may use up more.
+        """Pause the run with a ticket that asks an approver for more budget.
 
         Raises:
-            StorageError: that could not be kept.
+            StorageError: the pause could not be committed.
         """
         revision = self.record.revision + 1 if self.record is not None else 1
         question = budget_question(self.identity, revision, error, self.clock.now_ms())
@@ -263,7 +270,7 @@ class RemoteRun:
         return await self.finish(status, SUSPENDED_END, question=question)
 
     def _with_spending(self, state: PersistedState | None) -> PersistedState | None:
-        """The state, with what the run has used up in it."""
+        """The state with the run's spending added; unchanged if the run has no account."""
         account = self.controls.budget
         if account is None:
             return state
@@ -284,14 +291,14 @@ class RemoteRun:
         left_running: str | None = None,
         question: Ticket | None = None,
     ) -> AgentRunResult:
-        """Keep how the run stands now, then say it.
+        """Commit that the run has ended or waits, then send its last events.
 
         Args:
-            left_running: what may go on elsewhere though the run is over.
-            question: what we ask before its backend is told anything more.
+            left_running: why remote work may go on although the run has ended.
+            question: a ticket about the run's budget, to be answered before the backend is called.
 
         Raises:
-            StorageError: it could not be kept.
+            StorageError: the commit failed.
         """
         output, response = output or BackendRunOutput(), self._response
         kept = encoded(self._with_spending(state_with_backend_output(state, output)))
@@ -356,7 +363,7 @@ class RemoteRun:
         )
 
     async def tell_lost(self, error: StorageError) -> None:
-        """Nothing durable can be said any more: listeners are told, recovery closes the record."""
+        """Send the error of a failed commit to listeners. The record stays open for recovery."""
         if self._begun:
             await self.journal.tell(StepEnd())
         await self.journal.tell(Error(message=str(error), code="storage"))
@@ -371,7 +378,7 @@ class RemoteRun:
         steps: int = 0,
         left: str | None = None,
     ) -> RunRecord:
-        """The record of the run as it goes on or, with a termination, as it waits or has ended."""
+        """The record of the running run or, with a termination, of the waiting or ended run."""
         identity, now = self.identity, self.clock.now_ms() // 1000
         before = self.record or RunRecord.begin(
             identity, self._first.request, self.created_at_ms // 1000

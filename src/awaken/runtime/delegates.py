@@ -219,7 +219,8 @@ class Delegates:
     # -- answers ------------------------------------------------------------------------------
 
     async def check_answers(self, thread_id: str) -> None:
-        """Check that the thread's open run may be answered directly.
+        """Check that the thread's open run may be answered directly. A delegate in a background
+        task may; one of a run may not.
 
         Raises:
             InvalidResume: the run is a delegate. Its parent run asks its questions, so the answer

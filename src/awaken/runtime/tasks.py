@@ -369,8 +369,8 @@ class Tasks:
         return await counted(self._store, record, [child_id(agent)] if agent is not None else [])
 
     def _manager_of(self, agent: ResolvedAgent) -> background.BackgroundTaskManager:
-        """The agent's task manager, connected to this journal. It gets its own state store, since
-        no run of the agent may be live."""
+        """The agent's task manager, connected to this journal and to a new state store, which keeps
+        the tasks that a task starts while the agent has no live run."""
         manager = agent.env.services.get(background.BackgroundTaskManager)
         if not isinstance(manager, background.BackgroundTaskManager):
             return background.BackgroundTaskManager(journal=self)

@@ -38,7 +38,7 @@ CONTINUE = (
 )
 
 
-class Answer(msgspec.Struct, gc=False):
+class Answer(msgspec.Struct):
     """A model's answer, and why it broke off if it did.
 
     `before` holds the earlier pieces of an answer that reached the output limit, each with the

@@ -61,7 +61,7 @@ from awaken.runtime.request import RunRequest
 from awaken.state.runtime_keys import SPENDING
 
 
-class Opening(msgspec.Struct, kw_only=True, gc=False):
+class Opening(msgspec.Struct, kw_only=True):
     """A run that is being prepared: the caller's request, and what the store has of its thread.
 
     `choice` says which run this is: a new one, or one that goes on. `sent` holds the commands that

@@ -200,6 +200,8 @@ class AgentRuntime(LiveControl):
                         result = ended.run
                     else:
                         result = await self._run_elsewhere(opening)
+                    # In here, so that an error in it is made one for the caller, too.
+                    is_called = result.waits and await self._is_called(request.thread_id, result)
                 except BaseException as error:
                     if fence is not None:
                         await self._let_go(fence, opening.unkept if opening else (), error)
@@ -217,7 +219,7 @@ class AgentRuntime(LiveControl):
                 else:
                     if later:
                         request, sink = later.pop()
-                    elif result.waits and await self._is_called(request.thread_id, result):
+                    elif is_called:
                         # A command arrived before the thread was released: continue with it.
                         paused, request = result, continuation(request, result.run_id)
                     else:

@@ -1,0 +1,59 @@
+"""A run that has just paused looks for commands once more: an error there is the caller's."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Sequence
+
+import pytest
+
+from awaken import Agent, Runtime, tool
+from awaken.contract.commands import ThreadCommand
+from awaken.errors import RuntimeFailed
+from awaken.stores.memory import MemoryStore
+from awaken.testing import ScriptedModel, tool_call_response
+
+pytestmark = pytest.mark.anyio
+
+
+class OddStore(MemoryStore):
+    """Fails once, when the runtime asks for the commands of a run that has paused."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self._error: BaseException | None = error
+
+    async def load_commands(
+        self, thread_id: str | None = None, *, after: int = 0
+    ) -> Sequence[ThreadCommand]:
+        error, caller = self._error, inspect.stack()[1].function
+        if error is not None and caller == "_is_called":
+            self._error = None
+            raise error
+        return await super().load_commands(thread_id, after=after)
+
+
+@tool(needs_approval=True)
+async def pay() -> str:
+    """Pay."""
+    return "paid"
+
+
+@pytest.mark.parametrize(
+    ("error", "seen"),
+    [
+        (asyncio.CancelledError(), RuntimeFailed),
+        (KeyboardInterrupt(), KeyboardInterrupt),
+        (SystemExit(), SystemExit),
+    ],
+)
+async def test_the_caller_gets_what_interrupts_a_pause(
+    error: BaseException, seen: type[BaseException]
+) -> None:
+    model = ScriptedModel([tool_call_response("", "pay", "c1", {})])
+    agent = Agent("a", model=model, system_prompt="", tools=[pay])
+    async with Runtime([agent], store=OddStore(error)) as runtime:
+        with pytest.raises(seen):
+            await runtime.run("a", "hello", thread="t")
+        assert not runtime.engine.active

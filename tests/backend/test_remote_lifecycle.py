@@ -574,3 +574,25 @@ async def test_an_agent_without_a_backend_is_refused_before_anything_is_told(
     assert str(refused.value) == f"runtime error: {why}"
     assert sink.events() == []
     assert await store.load_thread(THREAD) is None
+
+
+async def test_an_id_that_was_used_before_is_begun_again(store: Store) -> None:
+    for place, said in enumerate(("one", "two"), start=1):
+        asked = (Message.user("hello", id=f"asked-{place}"),)
+        request = BackendRootRunRequest(
+            agent_id=AGENT,
+            messages=asked,
+            new_messages=asked,
+            sink=CollectingSink(),
+            resolver=NoAgents(),
+            run_identity=identity(),
+            checkpoint_store=store,
+        )
+        agent = ResolvedBackendAgent(
+            AgentSpec(id=AGENT, model_id=MODEL, system_prompt=""), backend=FarBackend(answer(said))
+        )
+        ended = await execute_remote_root_lifecycle(agent, request, BEGAN, CancellationToken())
+        assert ended.response == said
+    record = await store.load_run(RUN)
+    assert record is not None
+    assert (record.status, record.final_output) == (DONE, "two")

@@ -6,6 +6,8 @@ import logging
 from collections.abc import Sequence
 from typing import assert_never
 
+import msgspec
+
 from awaken.backend.background import BackgroundControlResolver
 from awaken.budget.account import Account
 from awaken.clock import SYSTEM_CLOCK, Clock
@@ -39,12 +41,13 @@ from awaken.domain.lifecycle import (
     CancelledEnd,
     Failed,
     NaturalEnd,
+    RunStatus,
     Stopped,
     Suspended,
     TerminationReason,
 )
 from awaken.domain.result import AgentRunResult
-from awaken.domain.run import PersistedState
+from awaken.domain.run import PersistedState, RunRecord
 from awaken.domain.suspension import Decision
 from awaken.errors import (
     AgentLoopError,
@@ -261,7 +264,7 @@ async def read_start(request: BackendRootRunRequest, services: RunServices) -> P
     if context is not None:
         thread.log_length = context.thread.message_count
         if context.open_run is not None and context.open_run.run_id == identity.run_id:
-            thread.previous = context.open_run
+            thread.previous = started_over(context.open_run)
     return PreparedRun(
         services=services,
         controls=RunControls(
@@ -270,6 +273,13 @@ async def read_start(request: BackendRootRunRequest, services: RunServices) -> P
         thread=thread,
         first=FirstCommit(messages=request.new_messages),
     )
+
+
+def started_over(record: RunRecord) -> RunRecord:
+    """The record for a run that begins, if its id was used before: an ended run is begun again."""
+    if record.status is not RunStatus.DONE:
+        return record
+    return msgspec.structs.replace(record, status=RunStatus.CREATED)
 
 
 def _backend_result(agent_id: str, result: AgentRunResult) -> BackendRunResult:

@@ -12,7 +12,7 @@ import logging
 
 import msgspec
 
-from awaken.backend.local import read_start
+from awaken.backend.local import read_start, started_over
 from awaken.backend.remote.keep import remote_backend_error_message
 from awaken.backend.remote.run import RemoteRun
 from awaken.budget.account import Account
@@ -166,7 +166,7 @@ async def _read(request: BackendRootRunRequest) -> PreparedRun:
         raise StorageError(error) from error
     if known is not None:
         output = known.output and _replace(known.output, message_ids=())
-        start.thread.previous = _replace(known, state=None, output=output)
+        start.thread.previous = started_over(_replace(known, state=None, output=output))
     return start
 
 

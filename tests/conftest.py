@@ -1,6 +1,13 @@
 import pytest
+from hypothesis import HealthCheck, settings
 
 pytest.register_assert_rewrite("awaken.testing.conformance")
+
+# A loaded machine is no fault of the code: no test depends on how quickly examples are made or run.
+settings.register_profile(
+    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("any machine")
 
 
 @pytest.fixture

@@ -69,7 +69,7 @@ def run_block(block: str, folder: Path) -> str:
         cwd=folder,
         capture_output=True,
         encoding="utf-8",
-        timeout=30,
+        timeout=250,
         check=False,
     )
     assert done.returncode == 0, done.stderr
@@ -178,7 +178,7 @@ def outcomes_of(page: str) -> list[Outcome]:
             capture_output=True,
             encoding="utf-8",
             env={**_plain_environment(), "COLUMNS": "100", "PYTHONUTF8": "1"},
-            timeout=55,
+            timeout=250,
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr

@@ -211,7 +211,7 @@ def _loaded(code: str) -> set[str]:
     """What a fresh interpreter loads to run it."""
     program = f"import sys; before = set(sys.modules)\n{code}\nprint(*{{*sys.modules}} - before)"
     ran = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=250
     )
     return set(ran.stdout.split())
 

@@ -233,7 +233,7 @@ async def test_a_cancelled_child_is_a_result() -> None:
     known = agents(Agent("x", model=model, tools=[hold]))
     control = BackendControl(cancellation_token=token)
 
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(100), asyncio.TaskGroup() as group:
         child = group.create_task(run_child_agent(known, "x", "go", PARENT, SINK, control=control))
         await entered.wait()
         token.cancel()
@@ -525,7 +525,7 @@ async def test_a_child_is_cancelled_with_the_run_whose_tool_runs_it() -> None:
 
     model = ScriptedModel([tool_call_response("", "hold", "c", {})])
     team = Team(Agent("child", model=model, tools=[hold]))
-    async with team.runtime as runtime, asyncio.timeout(5):
+    async with team.runtime as runtime, asyncio.timeout(100):
         running = asyncio.ensure_future(runtime.run("boss", "go", thread="t"))
         await entered.wait()
         assert await runtime.cancel("t")

@@ -104,7 +104,7 @@ class Endless(ExecutionBackend):
 
 async def stopped(far: Far, backend: Endless, token: CancellationToken) -> AgentRunResult:
     """How a run ends whose token is cancelled as soon as it is under way."""
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(100), asyncio.TaskGroup() as group:
         run = group.create_task(far.run(previous_state=state(conversation="c1")))
         await backend.under_way.wait()
         token.cancel()
@@ -225,7 +225,7 @@ async def test_an_answer_that_comes_with_the_cancel_does_not_count(store: Store)
 async def test_a_cancelled_run_keeps_the_handle_it_saved_last(store: Store) -> None:
     backend = Endless(saves=HANDLE)
     far = Far(store, backend)
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(100), asyncio.TaskGroup() as group:
         group.create_task(far.run(previous_state=state(handle="task-0")))
         await backend.under_way.wait()
         far.token.cancel()
@@ -256,7 +256,7 @@ async def test_a_handle_that_is_being_saved_when_the_run_is_cancelled_is_not_los
     store, backend = HeldStore(), Endless(saves=HANDLE)
     far = Far(store, backend)
 
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(100), asyncio.TaskGroup() as group:
         group.create_task(far.run())
         await store.reached.wait()
         far.token.cancel()
@@ -288,7 +288,7 @@ async def test_a_cancelled_run_whose_end_cannot_be_kept_is_aborted_all_the_same(
 async def test_a_run_whose_task_is_cancelled_ends_as_cancelled(store: Store) -> None:
     backend = Endless(saves=HANDLE)
     far = Far(store, backend)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         run = asyncio.ensure_future(far.run())
         await backend.under_way.wait()
         run.cancel()
@@ -311,7 +311,7 @@ async def test_a_run_that_is_torn_down_while_it_is_aborted_ends_as_cancelled(
 
     backend = Stubborn()
     far = Far(store, backend)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         run = asyncio.ensure_future(far.run())
         await backend.under_way.wait()
         far.token.cancel()
@@ -355,7 +355,7 @@ async def test_a_backend_that_fails_while_its_run_is_left_has_not_failed(store: 
 async def test_a_cancel_counts_more_than_being_left(store: Store) -> None:
     backend = Endless(saves=HANDLE)
     far = Far(store, backend)
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(100), asyncio.TaskGroup() as group:
         run = group.create_task(far.run())
         await backend.under_way.wait()
         far.leave.cancel()
@@ -368,7 +368,7 @@ async def test_a_cancel_counts_more_than_being_left(store: Store) -> None:
 async def test_a_run_nobody_could_go_on_with_is_given_time_to_end(store: Store) -> None:
     backend = Endless(abilities(continuation=False))
     far = Far(store, backend)
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(100), asyncio.TaskGroup() as group:
         run = group.create_task(far.run())
         await backend.under_way.wait()
         far.leave.cancel()
@@ -383,7 +383,7 @@ async def test_a_run_that_is_left_and_takes_too_long_stays_open(store: Store) ->
     """It is not cancelled: the next process finds it, and says that it was cut short."""
     backend = Endless(abilities(continuation=False))
     far = Far(store, backend)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         run = asyncio.ensure_future(far.run())
         await backend.under_way.wait()
         far.leave.cancel()

@@ -36,7 +36,7 @@ class Limited(Far):
 async def ended(account: Account, backend: Any) -> AgentRunResult:
     far = Limited(MemoryStore(), backend)
     far.account = account
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(100):
         return await far.run()
 
 

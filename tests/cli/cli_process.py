@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 COMMAND = (sys.executable, "-m", "awaken.cli")
-DEADLINE = 20.0
+DEADLINE = 100.0
 
 _STYLING = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 

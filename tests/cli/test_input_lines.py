@@ -48,7 +48,7 @@ async def test_lines_are_read_one_by_one(lines: Lines, pipe: tuple[int, int]) ->
 async def test_a_line_that_is_given_up_is_there_for_the_next_who_asks(
     lines: Lines, pipe: tuple[int, int]
 ) -> None:
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(100), asyncio.TaskGroup() as group:
         asking = group.create_task(_interrupted(lines))
         while not asking.done():
             lines.interrupt()

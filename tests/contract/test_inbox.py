@@ -51,7 +51,7 @@ async def test_a_receiver_that_waits_is_woken() -> None:
 
     sender.send("hi")
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         assert await task == "hi"
 
 
@@ -121,7 +121,7 @@ async def test_the_last_sender_to_go_wakes_a_receiver_that_waits() -> None:
     assert not task.done()
     other.close()
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         assert await task is None
 
 
@@ -139,7 +139,7 @@ async def test_a_sender_closed_twice_counts_once() -> None:
     await let_others_run()
     assert not task.done()
     other.close()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         assert await task is None
 
 
@@ -152,7 +152,7 @@ async def test_receiving_gives_none_on_cancel_and_keeps_what_comes_later() -> No
 
     token.cancel()
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         assert await task is None
     sender.send("later")
     assert receiver.drain() == ["later"]
@@ -178,7 +178,7 @@ async def test_a_payload_that_comes_together_with_a_cancel_is_not_lost() -> None
     sender.send("kept")
     token.cancel()
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         assert [payload for payload in (await task, *receiver.drain()) if payload] == ["kept"]
 
 
@@ -218,7 +218,7 @@ async def test_a_run_that_waits_for_decisions_is_woken() -> None:
 
     queue.send([answer("c1")])
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         await task
         await queue.ready()
     assert len(queue.drain()) == 1
@@ -241,7 +241,7 @@ async def test_a_closed_queue_takes_nothing_and_holds_nobody_up() -> None:
 
     queue.close()
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         await task
         await queue.ready()
     assert queue.send([answer("c1")]) is False

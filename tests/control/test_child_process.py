@@ -12,7 +12,7 @@ import pytest
 
 from awaken.control.child_process import ChildProcess, how_it_ended, inherited
 
-PATIENCE = 20.0
+PATIENCE = 100.0
 
 
 def start(code: str) -> ChildProcess:

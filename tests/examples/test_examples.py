@@ -147,7 +147,7 @@ def output_of(name: str) -> str:
         capture_output=True,
         encoding="utf-8",
         env={**os.environ, "PYTHONUTF8": "1"},
-        timeout=30,
+        timeout=250,
         check=False,
     )
     # How long a step took says something of the machine, and nothing of the example.

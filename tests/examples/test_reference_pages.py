@@ -23,7 +23,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         [sys.executable, "-W", "error", HOME / "tools" / "site_pages.py", folder],
         capture_output=True,
         encoding="utf-8",
-        timeout=50,
+        timeout=250,
         check=False,
     )
     assert done.returncode == 0, done.stderr

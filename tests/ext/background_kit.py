@@ -77,7 +77,7 @@ class Bench:
 
     async def ended(self, *task_ids: str) -> None:
         """Wait for tasks, though not for ever."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(100):
             await self.manager.wait(task_ids)
 
     def record(self, task_id: str) -> PersistedTaskMeta:
@@ -182,7 +182,7 @@ async def call(tool: Tool, args: Json, ctx: ToolCallContext) -> ToolResult:
 
 
 async def receive(inbox: InboxReceiver) -> Json:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         return await inbox.recv()
 
 

@@ -76,7 +76,7 @@ class ThreadStage:
             local=BackendLocalRootContext(phases, agent, start),
             inbox=receiver,
         )
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(100):
             result = await LocalBackend().execute_root(request)
         self.kept = phases.store.export_thread_scoped()
         assert result.run is not None

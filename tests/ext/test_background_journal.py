@@ -217,7 +217,7 @@ def _completed(task: PersistedTaskMeta) -> PersistedTaskMeta:
 
 
 async def leave(bench: Bench) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         await bench.handles.close(leave=True)
 
 
@@ -265,7 +265,7 @@ async def test_a_task_is_taken_up_under_its_old_names() -> None:
     manager = BackgroundTaskManager(TaskHandles(clock=first.clock), journal=journal)
     assert manager.resume_task(record, giving("second life")) == task_id
     assert manager.resume_task(record, giving("not twice")) == task_id
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         await manager.wait([task_id])
 
     ended = journal.tasks[record.uid]

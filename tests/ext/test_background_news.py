@@ -45,7 +45,7 @@ async def test_whoever_looks_while_a_task_ends_sees_it_ended() -> None:
     journal = HeldJournal()
     bench = Bench(journal=journal)
     await bench.spawn(giving("done"))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         await journal.reached.wait()
         looking = asyncio.ensure_future(bench.manager.book.catch_up(THREAD))
         await settle()

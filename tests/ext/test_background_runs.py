@@ -74,7 +74,7 @@ class Scene:
         self.runtime = Runtime([agent], store=self.store)
 
     async def run(self, text: str | None = "hi", thread: str = "t", **options: Any) -> Any:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(100):
             return await self.runtime.run("a", text, thread=thread, **options)
 
     async def record(self, thread: str = "t") -> RunRecord:
@@ -386,7 +386,7 @@ async def delegate(agent: Agent) -> BackendRunResult:
     """Run an agent on behalf of nobody in particular."""
     runtime = Runtime([agent], store=MemoryStore())
     message = Message.user("go")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         return await LocalBackend().execute_delegate(
             BackendDelegateRunRequest(
                 agent_id=agent.id,
@@ -468,7 +468,7 @@ async def test_a_delegate_leaves_no_task_behind() -> None:
 
     assert result.status.message is not None
     assert "max_rounds" in result.status.message
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         await told.wait()
 
 

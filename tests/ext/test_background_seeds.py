@@ -123,7 +123,7 @@ async def test_execute_delegate_in_background_task_can_self_cancel_and_cascade()
     task_id = await manager.spawn_agent_with_context(
         "thread-1", "worker", "worker agent", TaskParentContext(), worker
     )
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         await manager.wait([task_id])
         await manager.wait(child_ids)
 
@@ -161,7 +161,7 @@ async def test_execute_delegate_preserves_existing_cancel_task_tool_in_backgroun
     task_id = await manager.spawn_agent_with_context(
         "thread-1", "worker", "worker agent", TaskParentContext(), worker
     )
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         await manager.wait([task_id])
 
     assert own.calls == 1
@@ -204,7 +204,7 @@ async def test_in_a_task_cancel_task_is_the_only_tool_that_is_added() -> None:
     task_id = await manager.spawn_agent_with_context(
         "thread-1", None, "worker agent", TaskParentContext(), worker
     )
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         await manager.wait([task_id])
 
     assert [tool.id for tool in model.requests[0].tools] == ["cancel_task"]
@@ -222,7 +222,7 @@ async def test_parent_thread_id_reaches_the_childs_run_identity() -> None:
     task_id = await manager.spawn_agent_with_context(
         "thread-1", None, "worker agent", TaskParentContext(), worker
     )
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         await manager.wait([task_id])
 
     start = sink.events()[0].event
@@ -245,7 +245,7 @@ async def test_a_delegate_reads_what_is_written_to_its_task() -> None:
     task_id = await manager.spawn_agent_with_context(
         "thread-1", "worker", "worker agent", TaskParentContext(), worker
     )
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         [summary] = await manager.wait([task_id])
 
     assert summary.result == "done"

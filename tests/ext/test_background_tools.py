@@ -119,7 +119,7 @@ async def test_the_model_waits_for_all_and_reads_the_results() -> None:
     second = await bench.spawn(gates[1])
     tool = WaitTaskTool(bench.manager)
 
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(100), asyncio.TaskGroup() as group:
         by_name = group.create_task(asked(tool, {"ids": ["scout", second]}))
         everything = group.create_task(asked(tool, {}))
         await settle()
@@ -142,7 +142,7 @@ async def test_the_model_waits_for_any() -> None:
     slow, quick = await bench.spawn(), await bench.spawn(gate)
     gate.open.set()
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         waited = await asked(WaitTaskTool(bench.manager), {"ids": [slow, quick], "mode": "any"})
 
     assert waited["status"] == "done"
@@ -155,7 +155,7 @@ async def test_the_model_does_not_wait_for_ever() -> None:
     task_id = await bench.spawn()
     tool = WaitTaskTool(bench.manager)
 
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(100), asyncio.TaskGroup() as group:
         short = group.create_task(asked(tool, {"ids": [task_id], "timeout": 2}))
         usual = group.create_task(asked(tool, {"ids": [task_id]}))
         await bench.clock.until_sleeping(2)
@@ -487,12 +487,12 @@ async def test_another_process_takes_a_tool_up() -> None:
     await asked(sending, {"to": "me"}, with_manager(first, key="m1:0"))
     await settle()
     record = first.record("bg_0")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         await first.handles.close(leave=True)
 
     manager = BackgroundTaskManager(TaskHandles(clock=first.clock), journal=journal)
     sending.take_up(manager, record, journal.resumes["m1:0"])
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         await manager.wait(["bg_0"])
 
     assert seen == [("m1:0", "thread-1", "agent-1")] * 2
@@ -580,7 +580,7 @@ async def test_a_model_starts_a_tool_waits_for_it_and_answers() -> None:
     agent = Agent(
         "a", model=model, tools=[background(dig), open_gate], plugins=[BackgroundTaskPlugin()]
     )
-    async with asyncio.timeout(5), Runtime([agent], store=MemoryStore()) as runtime:
+    async with asyncio.timeout(100), Runtime([agent], store=MemoryStore()) as runtime:
         await runtime.run("a", "dig!", thread="t")
 
     results = [m.text() for m in model.requests[4].messages if m.tool_call_id is not None]

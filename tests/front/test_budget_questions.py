@@ -312,7 +312,7 @@ async def test_a_live_run_goes_on_with_the_answer_and_waiting_takes_no_time() ->
     clock = FakeClock()
     agent = after(3, budget=Budget(steps=2, seconds=60, at_limit="ask"))
 
-    async with Runtime([agent], clock=clock) as runtime, asyncio.timeout(5):
+    async with Runtime([agent], clock=clock) as runtime, asyncio.timeout(100):
         async with runtime.stream("walker", "go", thread=T, wait=True) as events:
             async for event in events:
                 if isinstance(event.event, RunFinish) and not clock.monotonic():
@@ -395,7 +395,7 @@ async def test_a_run_that_was_left_in_the_middle_goes_on_with_the_rest() -> None
         let_go.set()
         await closing
 
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(100), asyncio.TaskGroup() as group:
         group.create_task(leave())
         with pytest.raises(RunLeft):
             await runtime.run("a", "go", thread=T)

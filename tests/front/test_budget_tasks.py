@@ -65,7 +65,7 @@ async def found(runtime: Runtime, run_id: str) -> RunRecord:
 async def ended(runtime: Runtime, run: RunRecord) -> RunRecord:
     """The record of a run once it is over."""
     seen = 0
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         while run.status is not RunStatus.DONE:
             seen = await runtime.store.changed(run.thread_id, seen)
             run = await found(runtime, run.run_id)
@@ -140,7 +140,7 @@ async def test_an_owner_that_goes_on_beside_its_task_shares_what_is_left() -> No
         budget=Budget(steps=8),
     )
 
-    async with Runtime([lead, hand]) as runtime, asyncio.timeout(5):
+    async with Runtime([lead, hand]) as runtime, asyncio.timeout(100):
         first = await runtime.run("owner", "go", thread=T)
         await here.wait()
         second = await runtime.run("owner", "watch", thread=T)
@@ -198,7 +198,7 @@ async def test_a_task_that_is_taken_up_after_a_restart_has_the_rest() -> None:
     first_hand = hand(3, gate=True)
     first_lead = owner(first_hand, budget)
     first = Runtime([first_lead, first_hand], store=store, on_close="leave")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         result = await first.run("owner", "go", thread=T)
         await here.wait()
         closing = asyncio.ensure_future(first.close())

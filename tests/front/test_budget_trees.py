@@ -93,7 +93,7 @@ async def test_delegates_side_by_side_never_use_up_more_together() -> None:
     hands = [worker(f"w{n}", usage=took(150, 100)) for n in range(3)]
     lead = boss(workers=("w0", "w1", "w2"), budget=Budget(tokens=5_000))
 
-    async with Runtime([lead, *hands]) as runtime, asyncio.timeout(5):
+    async with Runtime([lead, *hands]) as runtime, asyncio.timeout(100):
         result = await runtime.run("boss", "go")
 
     asked = [len(meter_of(hand).asked) for hand in hands]
@@ -315,7 +315,7 @@ async def test_a_tree_that_is_cancelled_says_what_all_of_it_has_spent() -> None:
     model = Meter(calls("dig", {}, took(700, 50)))
     hand = Agent("walker", model=model, tools=[dig])
 
-    async with Runtime([boss(budget=Budget()), hand]) as runtime, asyncio.timeout(5):
+    async with Runtime([boss(budget=Budget()), hand]) as runtime, asyncio.timeout(100):
         task = asyncio.ensure_future(runtime.run("boss", "go", thread=T))
         await digging.wait()
         assert await runtime.cancel(T)

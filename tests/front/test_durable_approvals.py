@@ -351,7 +351,10 @@ async def test_a_live_run_does_not_wait_longer_than_it_said() -> None:
     """Design §4, live: the clock alone makes it go on; the other ticket is still open."""
     till = Till(1, expires=60)
 
-    async with asyncio.timeout(5), till.runtime.stream("till", "pay", thread=T, wait=True) as told:
+    async with (
+        asyncio.timeout(100),
+        till.runtime.stream("till", "pay", thread=T, wait=True) as told,
+    ):
         async for event in told:
             if isinstance(event.event, RunFinish) and till.model.calls == 1:
                 await till.clock.until_sleeping()
@@ -378,7 +381,7 @@ async def test_an_answer_in_the_last_moment_counts() -> None:
 
 async def finished(till: Till) -> None:
     """Wait until the thread's run is over."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         async for event in till.runtime.events(T):
             end = event.event
             if isinstance(end, RunFinish) and not isinstance(end.termination, Suspended):
@@ -441,7 +444,7 @@ async def test_an_answer_that_comes_before_the_run_pauses_is_carried_out() -> No
     agent = Agent("till", model=ScriptedModel([calls, "done"]), tools=[pay, wait])
     runtime = Runtime([agent], store=till.store)
 
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(100), asyncio.TaskGroup() as group:
         run = group.create_task(runtime.run("till", "pay", thread=T))
         await begun.wait()
         async for event in runtime.events(T):

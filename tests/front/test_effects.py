@@ -192,7 +192,7 @@ class Shop:
         ]
         model = ScriptedModel([tool_calls_response("", *calls), "done"])
         agent = Agent("a", model=model, tools=self.tools)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(100):
             await Runtime([agent], store=self._store).run("a", "go", thread="t")
 
 

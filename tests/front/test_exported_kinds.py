@@ -31,7 +31,7 @@ async def _made(kind: Kind) -> Made:
 
 def run(folder: Path, *args: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-m", *args], cwd=folder, capture_output=True, text=True, timeout=50
+        [sys.executable, "-m", *args], cwd=folder, capture_output=True, text=True, timeout=250
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -50,7 +50,7 @@ class Job:
         return text_response("done")
 
     async def until_looking(self, count: int) -> None:
-        async with asyncio.timeout(5), self.begun:
+        async with asyncio.timeout(100), self.begun:
             await self.begun.wait_for(lambda: self.looking >= count)
 
     async def crash(self, count: int) -> None:
@@ -74,7 +74,7 @@ class Job:
         closing = asyncio.create_task(runtime.close())
         await asyncio.sleep(0)
         self.go.set()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(100):
             await closing
 
     async def status(self) -> list[RunStatus]:

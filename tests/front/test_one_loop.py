@@ -23,7 +23,7 @@ from awaken.domain.lifecycle import CANCELLED
 from awaken.errors import ConfigError
 from awaken.testing import FunctionModel, text_response, tool_call_response
 
-PATIENCE = 20
+PATIENCE = 100
 CALLERS = 8
 WHO: ContextVar[str] = ContextVar("WHO", default="nobody")
 
@@ -289,6 +289,6 @@ def test_ctrl_c_ends_run_sync_and_cancels_its_run(tmp_path: Path) -> None:
         [sys.executable, "-c", INTERRUPTED, str(tmp_path / "a.db")],
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=250,
     )
     assert done.stdout == "interrupted, CancelledEnd()\n", done.stderr

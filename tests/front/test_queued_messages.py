@@ -20,7 +20,7 @@ from awaken.testing import FunctionModel, text_response, tool_call_response
 pytestmark = pytest.mark.anyio
 
 T = "t"
-PATIENCE = 20
+PATIENCE = 100
 
 
 async def nothing() -> None:

@@ -173,7 +173,7 @@ async def test_events_are_followed_from_what_was_into_what_comes() -> None:
     reader = shop.runtime.events(T)
     seen = [await anext(reader) for _ in range(2)]
 
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(100), asyncio.TaskGroup() as group:
         group.create_task(shop.buy())
         async for event in reader:
             seen.append(event)

@@ -244,7 +244,7 @@ async def test_leaving_while_somebody_is_asked_ends_the_stream() -> None:
         await asyncio.Event().wait()
         return True
 
-    async with asyncio.timeout(5), runtime.stream("a", "go", thread="t", on_approval=never):
+    async with asyncio.timeout(100), runtime.stream("a", "go", thread="t", on_approval=never):
         await asked.wait()
 
     [run] = await runtime.list_runs()
@@ -405,7 +405,7 @@ async def test_tools_that_talk_at_once_all_get_through_to_a_slow_reader() -> Non
     agent = Agent("a", model=ScriptedModel([tool_calls_response("", *calls), "done"]), tools=[talk])
     heard = 0
 
-    async with asyncio.timeout(20), Runtime([agent]).stream("a", "hi") as events:
+    async with asyncio.timeout(100), Runtime([agent]).stream("a", "hi") as events:
         async for event in events:
             heard += isinstance(event.event, ToolCallStreamDelta)
             if heard % 50 == 0:

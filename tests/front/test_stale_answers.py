@@ -68,7 +68,7 @@ class Counter:
 
     async def finished(self) -> None:
         """Wait until the thread's run is over."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(100):
             async for event in self.stranger().events(T):
                 end = event.event
                 if isinstance(end, RunFinish) and not isinstance(end.termination, Suspended):
@@ -126,7 +126,7 @@ async def test_an_answer_that_lost_to_a_new_message_does_not_poison_recovery() -
     await runtime.run("till", "pay", thread=T)
     store.racing = True
     dying = asyncio.create_task(runtime.run("till", "dig", thread=T))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         await counter.digging.wait()
         counter.store.forsake()
         counter.dug.set()
@@ -158,7 +158,7 @@ async def test_an_approval_in_time_counts_though_the_owner_slept() -> None:
     counter = Counter(Deaf())
     runtime, other = counter.runtime(), counter.stranger()
 
-    async with asyncio.timeout(5), runtime.stream("till", "pay", thread=T, wait=True) as events:
+    async with asyncio.timeout(100), runtime.stream("till", "pay", thread=T, wait=True) as events:
         async for event in events:
             if isinstance(event.event, RunFinish) and not counter.paid:
                 await counter.clock.until_sleeping()

@@ -54,7 +54,7 @@ class Oven:
         self.agent = Agent("baker", model=FunctionModel(answer), background=[bake], **more)
 
     async def until_hot(self, things: int = 1) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(100):
             for _ in range(things):
                 await self.baking.acquire()
 

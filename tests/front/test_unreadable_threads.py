@@ -86,6 +86,6 @@ async def test_a_run_that_is_answered_goes_on_though_another_thread_cannot_be_re
         await all_hear()
         await elsewhere.decide("good", {asked.tickets[0]: True})
 
-        assert (await elsewhere.wait("good", timeout=30)).response == "Done."
+        assert (await elsewhere.wait("good", timeout=250)).response == "Done."
         shop.go.set()
         await bad

@@ -58,7 +58,7 @@ async def crash(
     """
     stage = Stage(*agents if isinstance(agents, list) else [agents], store=store)
     task = asyncio.create_task(stage.run(**request))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         await reached.wait()
         store.forsake()
         try:

@@ -189,7 +189,7 @@ class WatchedSink(CollectingSink):
         if self.count(kind) < count:
             reached = asyncio.Event()
             self._watchers.append((kind, count, reached))
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(100):
                 await reached.wait()
 
 
@@ -316,7 +316,7 @@ class WatchedCommits(MemoryStore):
         return committed
 
     async def until_length(self, length: int) -> None:
-        async with asyncio.timeout(5), self._grown:
+        async with asyncio.timeout(100), self._grown:
             while len(await self.load_messages(THREAD)) < length:
                 await self._grown.wait()
 

@@ -96,7 +96,7 @@ def test_real_processes_that_are_killed_leave_no_torn_call(tmp_path: Path) -> No
     command = [sys.executable, str(PROGRAM), str(tmp_path), dumps_text(PLAY)]
     lives = 0
     while True:
-        life = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        life = subprocess.run(command, capture_output=True, text=True, timeout=250, check=False)
         if life.returncode != -signal.SIGKILL:
             break
         lives += 1

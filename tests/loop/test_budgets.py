@@ -197,7 +197,7 @@ async def test_a_run_waits_while_what_others_hold_may_come_back() -> None:
     root = Account(Budget(tokens=2_000))
     first, second = StepReservation(root.child(), "a"), StepReservation(root.child(), "b")
     await reserve(first, "hi")
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(100), asyncio.TaskGroup() as group:
         waiting = group.create_task(reserve(second, "hi"))
         await asyncio.sleep(0)
         assert not waiting.done()
@@ -211,7 +211,7 @@ async def test_a_run_that_waits_in_vain_is_told() -> None:
     root = Account(Budget(tokens=2_000))
     first, second = StepReservation(root.child(), "a"), StepReservation(root.child(), "b")
     await reserve(first, "hi")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         waiting = asyncio.ensure_future(reserve(second, "hi"))
         await asyncio.sleep(0)
         first.settle(None, usage(1_000, 990), 0)
@@ -223,7 +223,7 @@ async def test_a_run_that_waits_can_be_cancelled() -> None:
     root, token = Account(Budget(tokens=2_000)), CancellationToken()
     await reserve(StepReservation(root.child(), "a"), "hi")
     reservation = StepReservation(root.child(), "b")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         waiting = asyncio.ensure_future(
             reservation.reserve(agent(), [Message.user("hi")], None, token, None)
         )
@@ -246,7 +246,7 @@ async def test_whoever_waited_goes_before_whoever_has_just_had_its_turn() -> Non
             await asyncio.sleep(0)
             reservation.settle(None, usage(100, 100), 0)
 
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(100), asyncio.TaskGroup() as group:
         for name in "abc":
             group.create_task(work(name))
 

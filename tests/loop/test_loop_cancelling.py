@@ -75,7 +75,7 @@ class Wait:
 
 async def cancel_at(stage: Stage, reached: asyncio.Event, **request: Any) -> Any:
     """Start a run, cancel it from outside when it got there, and give its result."""
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(100), asyncio.TaskGroup() as group:
         task = group.create_task(stage.run(**request))
         await reached.wait()
         assert stage.engine.cancel(THREAD)
@@ -124,7 +124,7 @@ async def test_cancelled_before_it_began() -> None:
     model = CheckedModel("later")
     stage = Stage(Agent("a", model=model), store=store)
 
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(100), asyncio.TaskGroup() as group:
         task = group.create_task(stage.run())
         await store.asked.wait()
         assert stage.engine.cancel(THREAD), "the slot is taken before anything is read"
@@ -234,7 +234,7 @@ async def test_cancelled_while_it_waits_to_ask_again() -> None:
     model = CheckedModel(ProviderError("busy"), "later")
     stage = Stage(Agent("a", model=model), clock=clock)
 
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(100), asyncio.TaskGroup() as group:
         task = group.create_task(stage.run())
         await clock.until_sleeping()
         assert stage.engine.cancel(THREAD)
@@ -284,7 +284,7 @@ async def test_cancelled_among_parallel_tools_keeps_what_had_ended() -> None:
     )
     stage = Stage(Agent("a", model=model, tools=[wait.tool, look, watch]))
 
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(100), asyncio.TaskGroup() as group:
         task = group.create_task(stage.run())
         await stage.sink.until(ToolCallDone)
         assert stage.told(ToolCallDone)[0].id == "c2"
@@ -316,7 +316,7 @@ async def test_cancelled_between_sequential_tools_does_not_start_the_next() -> N
     agent = Agent("a", model=model, tools=[pull_the_plug, wait.tool], sequential=True)
     stage = Stage(agent)
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         result = await stage.run()
 
     assert result.termination == CANCELLED
@@ -402,7 +402,7 @@ async def test_cancelled_while_suspended_is_done() -> None:
     model = CheckedModel(tool_call_response("", "launch", "c1", {}), "fine")
     stage = Stage(Agent("a", model=model, tools=[launch]))
 
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(100), asyncio.TaskGroup() as group:
         task = group.create_task(stage.run(wait_for_decisions=True))
         await stage.sink.until(RunFinish)
         assert stage.engine.cancel(THREAD)
@@ -427,7 +427,7 @@ async def test_the_ticket_of_a_cancelled_run_is_worth_nothing() -> None:
 
     model = CheckedModel(tool_call_response("", "fire", "c1", {}), "fine")
     stage = Stage(Agent("a", model=model, tools=[fire]))
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(100), asyncio.TaskGroup() as group:
         group.create_task(stage.run(wait_for_decisions=True))
         await stage.sink.until(RunFinish)
         stage.engine.cancel(THREAD)
@@ -461,7 +461,7 @@ async def test_cancelled_while_an_approved_call_runs_never_runs_it_again() -> No
     stage.sink.take()
     yes = ToolCallResume.approve()
 
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(100), asyncio.TaskGroup() as group:
         task = group.create_task(stage.resume(("c1", yes), ("c2", yes)))
         await wait.begun.wait()
         assert stage.engine.cancel(THREAD)
@@ -479,7 +479,7 @@ async def test_cancel_and_wait_returns_when_the_thread_is_free() -> None:
     model = CheckedModel(tool_call_response("", "wait", "c1", {}))
     stage = Stage(Agent("a", model=model, tools=[wait.tool]))
 
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(100), asyncio.TaskGroup() as group:
         task = group.create_task(stage.run())
         await wait.begun.wait()
         assert await stage.engine.cancel_and_wait_by_thread(THREAD)
@@ -495,7 +495,7 @@ async def test_messages_given_before_the_cancel_are_not_lost() -> None:
     model = CheckedModel(tool_call_response("", "wait", "c1", {}), "I read both")
     stage = Stage(Agent("a", model=model, tools=[wait.tool]))
 
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(100), asyncio.TaskGroup() as group:
         group.create_task(stage.run())
         await wait.begun.wait()
         assert await stage.engine.send_messages(THREAD, [Message.user("and one more thing")])

@@ -98,7 +98,7 @@ async def test_a_gate_that_blocks_an_approved_call_ends_a_run_that_waited_for_it
 
     model = CheckedModel(tool_call_response("", "pay", "c1", {}))
     stage = Stage(Agent("a", model=model, tools=[pay], plugins=[TestPlugin(gates=[gate])]))
-    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(100), asyncio.TaskGroup() as group:
         run = group.create_task(stage.run(wait_for_decisions=True))
         await stage.sink.until(RunFinish)
         approved = True
@@ -172,7 +172,7 @@ async def test_an_answer_that_was_given_to_another_call_is_not_carried_out() -> 
 
     model = CheckedModel(tool_call_response("", "pay", "c1", {"n": 7}), "over")
     stage = Stage(Agent("a", model=model, tools=[pay]))
-    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(100), asyncio.TaskGroup() as group:
         run = group.create_task(stage.run(wait_for_decisions=True))
         await stage.sink.until(RunFinish)
         live = stage.engine.active.find_by_thread(THREAD)

@@ -106,7 +106,7 @@ async def resumed(store: Store) -> Stage:
 async def live(store: Store) -> Stage:
     two = tool_calls_response("", ("launch", "c1", {}), ("launch", "c2", {}))
     stage = Stage(agent(two, "done"), store=store)
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(100), asyncio.TaskGroup() as group:
         group.create_task(stage.run(wait_for_decisions=True))
         await stage.sink.until(RunFinish, 1)
         await stage.decide(("c1", ToolCallResume.approve()))
@@ -117,7 +117,7 @@ async def live(store: Store) -> Stage:
 
 async def cancelled_while_waiting(store: Store) -> Stage:
     stage = Stage(agent(ASK), store=store)
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(100), asyncio.TaskGroup() as group:
         group.create_task(stage.run(wait_for_decisions=True))
         await stage.sink.until(RunFinish)
         stage.engine.cancel(THREAD)
@@ -284,7 +284,7 @@ async def test_deltas_are_told_while_the_model_speaks() -> None:
 
     stage = Stage(agent(lambda _: talk()))
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         result = await stage.engine.run(
             RunRequest(thread_id=THREAD, messages=as_messages("hi"), agent_id="a"), Listener()
         )

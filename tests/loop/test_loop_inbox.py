@@ -84,7 +84,7 @@ async def test_a_message_while_suspended_waits_for_the_decision() -> None:
     model = CheckedModel(tool_call_response("", "launch", "c1", {}), "done")
     stage = Stage(Agent("a", model=model, tools=[launch]))
 
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(100), asyncio.TaskGroup() as group:
         run = group.create_task(stage.run(wait_for_decisions=True))
         await stage.sink.until(RunFinish)
         assert await stage.engine.send_messages(THREAD, [Message.user("hurry")])

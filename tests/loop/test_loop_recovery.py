@@ -448,7 +448,7 @@ async def test_of_approved_calls_that_ran_side_by_side_none_is_repeated() -> Non
     await first.run()
     seen, yes = 0, [(id, ToolCallResume.approve()) for id in ("c1", "c2")]
     going_on = asyncio.create_task(first.resume(*yes))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         while (await ledger(first))["c2"] != "succeeded":
             seen = await store.changed(THREAD, seen)
         store.forsake()

@@ -111,7 +111,7 @@ async def test_what_a_yes_means_is_the_calls_mode(
     decision = ToolCallResume.approve({"speed": 9})
 
     if live:
-        async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(100), asyncio.TaskGroup() as group:
             run = group.create_task(stage.run(wait_for_decisions=True))
             await stage.sink.until(RunFinish)
             assert await stage.decide(("ticket-c1", decision))
@@ -307,7 +307,7 @@ async def test_batch_approval_waits_for_the_last_answer(live: bool) -> None:
 async def answer_one_by_one(stage: Stage, live: bool, after_first: Any) -> None:
     """Approve c2, look, then approve c1; the run must end naturally."""
     if live:
-        async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(100), asyncio.TaskGroup() as group:
             run = group.create_task(stage.run(wait_for_decisions=True))
             await stage.sink.until(RunFinish, 1)
             assert await stage.decide(("c2", YES))
@@ -401,7 +401,7 @@ async def test_approved_calls_run_side_by_side_as_others_do() -> None:
     stage = Stage(Agent("a", model=model, tools=[pair.tool]))
     await stage.run()
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         result = await stage.resume(("left", YES), ("right", YES))
 
     assert result.response == "up"
@@ -450,7 +450,7 @@ async def test_an_answer_to_nothing_is_refused_and_changes_nothing(live: bool) -
     stage = Stage(Agent("a", model=model, tools=[launcher.tool]))
 
     if live:
-        async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(100), asyncio.TaskGroup() as group:
             run = group.create_task(stage.run(wait_for_decisions=True))
             await stage.sink.until(RunFinish)
             before = await stage.record()
@@ -511,7 +511,7 @@ async def test_two_live_answers_to_one_call_count_once() -> None:
     model = CheckedModel(launcher.calls(1), "up")
     stage = Stage(Agent("a", model=model, tools=[launcher.tool]))
 
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(100), asyncio.TaskGroup() as group:
         run = group.create_task(stage.run(wait_for_decisions=True))
         await stage.sink.until(RunFinish)
         assert await stage.decide(("c1", YES))
@@ -535,7 +535,7 @@ async def test_a_decision_while_the_run_is_busy_is_refused() -> None:
     model = CheckedModel(tool_call_response("", "look", "c0", {}), launcher.calls(1), "up")
     stage = Stage(Agent("a", model=model, tools=[look, launcher.tool]))
 
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(100), asyncio.TaskGroup() as group:
         run = group.create_task(stage.run(wait_for_decisions=True))
         await stage.sink.until(RunFinish)
         assert refused == [True, True]
@@ -561,7 +561,7 @@ async def test_a_call_can_be_decided_while_its_neighbour_still_runs() -> None:
     )
     stage = Stage(Agent("a", model=model, tools=[launcher.tool, wait]))
 
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(100), asyncio.TaskGroup() as group:
         run = group.create_task(stage.run(wait_for_decisions=True))
         await begun.wait()
         await stage.sink.until(ToolCallDone)
@@ -614,7 +614,7 @@ async def test_a_resume_is_told_before_anything_of_it_happens() -> None:
     model = CheckedModel(tool_call_response("", "chatty", "c1", {}), "done")
     stage = Stage(Agent("a", model=model, tools=[chatty]))
 
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(100), asyncio.TaskGroup() as group:
         group.create_task(stage.run(wait_for_decisions=True))
         await stage.sink.until(RunFinish)
         await stage.decide(("c1", YES))

@@ -532,7 +532,7 @@ async def test_an_event_while_suspended_waits_for_the_decision() -> None:
     stage = Stage(Agent("a", model=model, tools=[launch]), store=store)
     sender, receiver = inbox_channel()
 
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(100), asyncio.TaskGroup() as group:
         run = group.create_task(stage.run(wait_for_decisions=True, run_inbox=receiver))
         await stage.sink.until(RunFinish)
         assert sender.send({"kind": "completed", "task_id": "bg-1", "result": 7})
@@ -581,7 +581,7 @@ async def test_a_subagent_returns_only_when_its_work_is_done() -> None:
     stage = Stage(Agent("a", model=model, plugins=[worker]))
     sender, receiver = inbox_channel()
 
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(100), asyncio.TaskGroup() as group:
         run = group.create_task(stage.run(origin=RequestOrigin.A2A, run_inbox=receiver))
         await stage.sink.until(StepEnd)
         assert not run.done()
@@ -598,7 +598,7 @@ async def test_a_subagent_whose_inbox_closes_is_cancelled() -> None:
     stage = Stage(Agent("a", model=CheckedModel("started"), plugins=[Worker()]))
     sender, receiver = inbox_channel()
 
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(100), asyncio.TaskGroup() as group:
         run = group.create_task(stage.run(origin=RequestOrigin.A2A, run_inbox=receiver))
         await stage.sink.until(StepEnd)
         sender.close()

@@ -157,7 +157,7 @@ async def test_a_fork_of_a_turn_that_is_under_way_knows_what_was_begun(
     model = CheckedModel(turn, "I see")
     stage = Stage(Agent("a", model=model, tools=[deed.tool, shipping.tool]), store=store)
 
-    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(100), asyncio.TaskGroup() as group:
         task = group.create_task(stage.run())
         await store.one_done.wait()
         await deed.begun.wait()
@@ -192,7 +192,7 @@ async def test_a_run_torn_down_in_its_first_commit_says_what_it_read() -> None:
     store.slow_at = store.commits + 1
 
     task = asyncio.create_task(stage.run("second"))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         await store.written.wait()
         (live,) = stage.engine.active.all()
         assert live.task is not None

@@ -97,7 +97,7 @@ async def test_a_question_of_a_turn_that_hands_over_is_settled_by_the_one_who_as
     stage = Stage(*_a_and_b(a=CheckedModel(turn), b=CheckedModel("b is done")))
 
     if how == "live":
-        async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(100), asyncio.TaskGroup() as group:
             task = group.create_task(stage.run("pay", wait_for_decisions=True))
             await stage.sink.until(RunFinish)
             await stage.runtime.decide(THREAD, await by_id(stage.runtime, {"c1": True}))

@@ -105,7 +105,7 @@ async def test_an_effect_handler_that_submits_does_not_deadlock(whole_phase: boo
 
     bench = Bench(*hooks(("hook", emits("told"))), Piece("effects", lambda r: r.effect(TELL, tell)))
 
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         report = await bench.run()
 
     assert bench.store.read(LOG) == ("told",)

@@ -27,7 +27,7 @@ async def test_an_agent_left_queued_by_a_stopped_delegate_shares_the_budget_with
     )
     assert process.stdout is not None
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(100):
             assert await process.stdout.readline() == b"waits\n"
     finally:
         process.kill()
@@ -37,7 +37,7 @@ async def test_an_agent_left_queued_by_a_stopped_delegate_shares_the_budget_with
     there.may_dig.set()
     everybody = [here.lead, here.helper, here.walker]
     async with (
-        asyncio.timeout(30),
+        asyncio.timeout(100),
         Runtime(everybody, store=address, recover=False) as one,
         asyncio.TaskGroup() as group,
     ):

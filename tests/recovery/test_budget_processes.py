@@ -178,7 +178,7 @@ async def test_no_schedule_of_two_processes_overdraws_a_budget(first: int, tmp_p
     """What the models took is within the budget, and what is on record is what they took."""
     for seed in range(first, first + AT_ONCE):
         house, path = House(seed), tmp_path / f"{seed}.db"
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(100):
             await house.play(path)
 
         store = SqliteStore(path)
@@ -239,7 +239,7 @@ async def test_what_another_process_has_set_aside_is_waited_for_and_free_once_th
     )
     try:
         async with (
-            asyncio.timeout(30),
+            asyncio.timeout(100),
             Runtime(agents(asyncio.Event()), store=address, recover=False, clock=clock) as runtime,
         ):
             assert process.stdout is not None

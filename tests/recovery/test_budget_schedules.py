@@ -170,7 +170,7 @@ def assert_adds_up(runs: list[RunRecord]) -> None:
 
 
 async def play(crowd: Crowd, runtime: Runtime) -> RunResult:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(100):
         return await runtime.run("root", "go", thread="t", on_approval=crowd.allow)
 
 
@@ -244,7 +244,7 @@ async def test_no_crash_gives_a_tree_its_budget_anew(batch: range) -> None:
         before = {run.run_id: spent_by(run) for run in await runs_of(store)}
 
         again = crowd.runtime(store)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(100):
             for taken_up in await again.recover():
                 result = await taken_up
                 while isinstance(result.termination, Suspended):

@@ -33,7 +33,7 @@ async def written_and_killed(path: Path, part: str = "write") -> None:
     process = await begin(part, path)
     assert process.stdout is not None
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(100):
             assert await process.stdout.readline() == b"ended\n"
     finally:
         process.kill()
@@ -44,7 +44,7 @@ async def sent_and_died(path: Path, times: int = 1) -> None:
     """So many processes have sent what was left, all at once, and died before they noted it."""
     processes = [await begin("send", path) for _ in range(times)]
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(100):
             codes = [await process.wait() for process in processes]
     finally:
         for process in processes:
@@ -65,7 +65,7 @@ async def hellos(runtime: Runtime) -> list[Message]:
 async def all_read(runtime: Runtime) -> None:
     """Wait until the message was read, and nothing is left to send or to do."""
     store, seen = runtime.store, 0
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(100):
         while not await hellos(runtime):
             seen = await store.changed(READER, seen)
         seen = 0
@@ -133,7 +133,7 @@ async def test_a_message_that_cannot_be_sent_becomes_a_dead_letter_without_a_run
     path = tmp_path / "a.db"
     await written_and_killed(path)
     store = SqliteStore(path)
-    async with Runtime([sender()], store=store), asyncio.timeout(15):
+    async with Runtime([sender()], store=store), asyncio.timeout(100):
         seen = 0
         while await store.list_outboxes():
             seen = await store.changed(SENDER, seen)

@@ -9,7 +9,7 @@ PROGRAM = Path(__file__).with_name("thread_fight.py")
 
 def fight(*options: str) -> str:
     done = subprocess.run(
-        [sys.executable, str(PROGRAM), *options], capture_output=True, text=True, timeout=50
+        [sys.executable, str(PROGRAM), *options], capture_output=True, text=True, timeout=250
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -168,7 +168,7 @@ async def answer_of(runtime: Runtime, thread: str = T) -> str:
 async def ended(runtime: Runtime, run_id: str) -> RunRecord:
     """Wait until a run is over, whoever carries it on."""
     since = 0
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         while (found := await record(runtime, run_id)).status is not RunStatus.DONE:
             since = await runtime.store.changed(found.thread_id, since)
     return found

@@ -89,7 +89,7 @@ async def killed(home: Path, point: str, *texts: str, lasting: bool = True) -> N
     child = await asyncio.create_subprocess_exec(
         sys.executable, __file__, str(home), point, str(int(lasting)), *texts
     )
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(100):
         assert await child.wait() == -signal.SIGKILL
 
 

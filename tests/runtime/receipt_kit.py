@@ -80,7 +80,7 @@ class Site:
         self, runtime: Runtime, agent: str = "digger", *, calls: int = 1
     ) -> AsyncIterator[asyncio.Task[Any]]:
         """A run so many of whose calls have begun; in the end it is let go."""
-        async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        async with asyncio.timeout(100), asyncio.TaskGroup() as group:
             task = group.create_task(runtime.run(agent, "go", thread=T))
             try:
                 for _ in range(calls):

@@ -134,7 +134,7 @@ class Yard:
 
     async def until_begun(self, times: int = 1) -> None:
         """Wait until so many diggers have begun that nobody has waited for."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(100):
             for _ in range(times):
                 await self._begun.acquire()
 
@@ -231,7 +231,7 @@ async def latest(runtime: Runtime, thread: str = T) -> RunRecord:
 async def until_told(runtime: Runtime, times: int, thread: str = T) -> RunRecord:
     """Wait until the agent of a thread was told so often, and waits or is done."""
     seen = 0
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         while True:
             seen = await runtime.store.changed(thread, seen)
             if len(await told(runtime, thread)) == times:
@@ -248,7 +248,7 @@ async def over(runtime: Runtime, thread: str = T) -> RunRecord:
 async def waiting(runtime: Runtime, run_id: str) -> RunRecord:
     """Wait until a run waits for somebody's answer."""
     seen = 0
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         while True:
             seen = await runtime.store.changed(run_id, seen)
             run = await runtime.find_run(run_id)

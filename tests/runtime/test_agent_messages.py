@@ -390,7 +390,7 @@ async def test_a_message_is_tried_again_after_the_run_that_wrote_it(place: Place
     async with place.runtime([agent, neighbour()], clock=clock) as runtime:
         await runtime.run("writer", "go", thread=T)
         await runtime.run("neighbour", "hi", thread=N)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(100):
             await clock.until_sleeping()
         clock.advance(2)
         await until_told(runtime, 1, N)
@@ -492,7 +492,7 @@ async def test_a_running_agent_is_steered_from_another_process(tmp_path: Path) -
     agent = Agent("busy", model=FunctionModel(answer), tools=[yard.tool("blast")], max_rounds=0)
     async with (
         Runtime([agent], store=address) as runtime,
-        asyncio.timeout(20),
+        asyncio.timeout(100),
         asyncio.TaskGroup() as group,
     ):
         running = group.create_task(runtime.run("busy", "dig", thread=T))

@@ -25,7 +25,7 @@ from awaken.testing import FunctionModel, text_response, tool_call_response
 pytestmark = pytest.mark.anyio
 
 T = "thread"
-PATIENCE = 20
+PATIENCE = 100
 
 
 @tool(needs_approval=True)

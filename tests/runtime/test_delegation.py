@@ -316,7 +316,7 @@ async def test_a_child_that_is_cancelled_by_its_own_id_does_not_end_its_parent(
         world.agent("boss", [to("helper")], [NOTE], delegates=["helper"]),
         world.agent("helper", [("hold", {})]),
     ]
-    async with place.runtime(agents) as runtime, asyncio.timeout(5):
+    async with place.runtime(agents) as runtime, asyncio.timeout(100):
         running = asyncio.ensure_future(runtime.run("boss", "go", thread=T))
         await world.entered.wait()
         child = await only_child(runtime)
@@ -341,7 +341,7 @@ async def test_cancelling_the_root_ends_every_run_beneath_it(place: Place) -> No
         world.agent("middle", [to("clerk")], delegates=["clerk"]),
         world.agent("clerk", [("hold", {})]),
     ]
-    async with place.runtime(agents) as runtime, asyncio.timeout(5):
+    async with place.runtime(agents) as runtime, asyncio.timeout(100):
         running = asyncio.ensure_future(runtime.run("boss", "go", thread=T))
         await world.until_held(2)
 
@@ -364,7 +364,7 @@ async def test_leaving_a_stream_early_ends_the_child_too(place: Place) -> None:
         world.agent("boss", [to("helper")], delegates=["helper"]),
         world.agent("helper", [("hold", {})]),
     ]
-    async with place.runtime(agents) as runtime, asyncio.timeout(5):
+    async with place.runtime(agents) as runtime, asyncio.timeout(100):
         async with runtime.stream("boss", "go", thread=T) as events:
             async for event in events:
                 if event.parent_run_id is not None and isinstance(event.event, ToolCallReady):

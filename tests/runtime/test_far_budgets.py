@@ -67,7 +67,7 @@ async def test_a_run_elsewhere_is_cut_short_when_its_time_is_up() -> None:
     held = Held()
     backend = FarBackend(held)
 
-    async with runtime_of(backend) as runtime, asyncio.timeout(5):
+    async with runtime_of(backend) as runtime, asyncio.timeout(100):
         result = await runtime.run("far", "go", thread=T, budget=Budget(seconds=0.02))
 
     assert isinstance(result.termination, Stopped)
@@ -182,7 +182,7 @@ async def test_work_elsewhere_that_may_ask_is_not_cut_short_by_its_time() -> Non
     """It cannot wait in the middle: it ends its turn, and asks before the next one."""
     held = Held()
     backend = FarBackend(held, says("never said"))
-    async with runtime_of(backend) as runtime, asyncio.timeout(5):
+    async with runtime_of(backend) as runtime, asyncio.timeout(100):
         budget = Budget(seconds=0.01, at_limit="ask")
         running = asyncio.ensure_future(runtime.run("far", "go", thread=T, budget=budget))
         await held.under_way.wait()

@@ -102,7 +102,7 @@ async def test_a_thread_is_given_up_once_the_store_is_back_also_without_recovery
         with pytest.raises(StorageError):
             await here.run("shop", "Go!", thread=T)
         file.unlock()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(100):
             await there.run("shop", "And now?", thread=T, when_busy="queue")
 
         assert "charged" in await results(there)
@@ -316,7 +316,7 @@ async def test_a_command_for_a_thread_whose_results_are_held_keeps_no_other_wait
         await elsewhere.cancel("big", deadline=0)
         await elsewhere.decide(T, {asked.tickets[0]: True})
 
-        assert (await elsewhere.wait(T, timeout=30)).response == "Done."
+        assert (await elsewhere.wait(T, timeout=250)).response == "Done."
 
 
 # -- closing ----------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ async def test_hooks_that_both_have_something_to_do_run_side_by_side() -> None:
     met = asyncio.Barrier(2)
 
     async def hook(_: PhaseContext) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(100):
             await met.wait()
 
     plugins = [Piece(name, lambda r: r.hook(Phase.AFTER_INFERENCE, hook)) for name in "pq"]

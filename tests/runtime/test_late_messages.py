@@ -90,7 +90,7 @@ async def test_a_message_that_a_run_has_missed_is_read_however_the_run_ends(fail
             await runtime.run("a", "Hi!", thread=T)
         except AwakenError:
             assert fails
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(100):
             await reader.has_read.wait()
 
 
@@ -116,5 +116,5 @@ async def test_a_message_that_came_before_a_run_could_begin_is_read_though_it_di
         store.happens = lambda: write(runtime)
         with pytest.raises(AwakenError):
             await runtime.run("a", "And now?", thread=T)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(100):
             await reader.has_read.wait()

@@ -138,7 +138,7 @@ async def test_a_run_without_calls_is_an_item_of_its_own() -> None:
         await asyncio.Event().wait()
 
     agent = Agent("speaker", model=FunctionModel(speak))
-    async with Runtime([agent]) as runtime, asyncio.timeout(5):
+    async with Runtime([agent]) as runtime, asyncio.timeout(100):
         task = asyncio.ensure_future(runtime.run("speaker", "go", thread=T))
         await speaking.wait()
         receipt = await runtime.cancel((await the_run(runtime)).run_id)
@@ -212,7 +212,7 @@ async def test_a_run_that_comes_to_its_end_by_itself_had_finished() -> None:
     plugin = Piece("slow-end", lambda r: r.hook(Phase.RUN_END, end))
     site = Site()
     agent = site.agent("quick", plugins=[plugin])
-    async with Runtime([agent]) as runtime, asyncio.timeout(5):
+    async with Runtime([agent]) as runtime, asyncio.timeout(100):
         task = asyncio.ensure_future(runtime.run("digger", "go", thread=T))
         await ending.wait()
         cancelling = asyncio.ensure_future(runtime.cancel(T))
@@ -241,7 +241,7 @@ class SlowClaim(MemoryStore):
 async def test_a_run_that_has_not_begun_is_in_the_receipt_once_it_has_ended() -> None:
     store, site = SlowClaim(), Site()
     async with Runtime([site.agent("once")], store=store, recover=False) as runtime:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(100):
             task = asyncio.ensure_future(runtime.run("digger", "go", thread=T))
             await store.asked.wait()
             cancelling = asyncio.ensure_future(runtime.cancel(T))
@@ -301,7 +301,7 @@ async def test_closing_a_run_that_only_waits_may_not_take_longer_either() -> Non
 
     plugin = Piece("slow-end", lambda r: r.hook(Phase.RUN_END, end))
     agent = site.agent("pay", plugins=[plugin])
-    async with Runtime([agent], store=store, recover=False) as runtime, asyncio.timeout(5):
+    async with Runtime([agent], store=store, recover=False) as runtime, asyncio.timeout(100):
         receipt = await runtime.cancel(T, deadline=0.05)
         assert ending.is_set()
         assert outcomes(receipt)[0] == ("run", "digger", "unknown")
@@ -424,7 +424,7 @@ async def test_tasks_in_the_background_are_part_of_it() -> None:
     read, once = site.tools[:2]
     agent = Agent("owner", model=FunctionModel(caller("read", "once")), background=[read, once])
 
-    async with Runtime([agent]) as runtime, asyncio.timeout(5):
+    async with Runtime([agent]) as runtime, asyncio.timeout(100):
         result = await runtime.run("owner", "go", thread=T)
         for _ in range(2):
             await site.begun.acquire()
@@ -471,7 +471,7 @@ async def test_what_a_run_starts_before_it_hears_of_the_cancel_is_in_the_receipt
     root = Agent("root", model=FunctionModel(answer), delegates=["leaf"])
     there = Runtime([root, site.agent("read", id="leaf")], store=store, recover=False)
     here = Runtime([], store=store, recover=False)
-    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(100), asyncio.TaskGroup() as group:
         run = group.create_task(there.run("root", "go", thread=T))
         await ready.wait()
         cancelling = group.create_task(here.cancel(T))
@@ -503,7 +503,7 @@ async def test_a_task_begun_before_its_run_hears_of_the_cancel_is_in_the_receipt
     root = Agent("root", model=FunctionModel(answer), background=[site.tools[0]])
     there = Runtime([root], store=store, recover=False)
     here = Runtime([], store=store, recover=False)
-    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(100), asyncio.TaskGroup() as group:
         run = group.create_task(there.run("root", "go", thread=T))
         await ready.wait()
         cancelling = group.create_task(here.cancel(T))
@@ -593,7 +593,7 @@ async def test_a_tree_in_another_process_is_ended_there(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path / 'awaken.db'}"
 
     with another_process(store) as said:
-        async with Runtime([], store=store) as runtime, asyncio.timeout(20):
+        async with Runtime([], store=store) as runtime, asyncio.timeout(100):
             receipt = await runtime.cancel(T, deadline=15)
             ended = await asyncio.to_thread(said)
 
@@ -614,7 +614,7 @@ async def test_a_tree_whose_process_was_killed_is_ended_here(tmp_path: Path) -> 
     with another_process(store):
         pass
 
-    async with Runtime([], store=store) as runtime, asyncio.timeout(20):
+    async with Runtime([], store=store) as runtime, asyncio.timeout(100):
         receipt = await runtime.cancel(T, deadline=15)
         runs = await runtime.list_runs()
 

@@ -181,7 +181,7 @@ async def test_two_questions_are_answered_one_after_the_other(place: Place) -> N
 async def _questions(runtime: Runtime, child: str, n: int) -> list[Any]:
     """Wait for the n-th question of a run."""
     seen = 0
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         while True:
             seen = await runtime.store.changed(child, seen)
             asked = await runtime.list_tickets(TicketQuery(run_id=child))

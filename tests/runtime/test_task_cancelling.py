@@ -196,7 +196,7 @@ class Tree:
     @asynccontextmanager
     async def grown(self, place: Place) -> AsyncIterator[tuple[Runtime, list[RunRecord]]]:
         """A runtime in which all of it has grown, and the tasks from the root on."""
-        async with place.runtime([self.agent]) as runtime, asyncio.timeout(5):
+        async with place.runtime([self.agent]) as runtime, asyncio.timeout(100):
             await runtime.run("planter", "go", thread=T)
             for _ in range(3):
                 await self._grown.acquire()

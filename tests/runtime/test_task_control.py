@@ -190,7 +190,7 @@ async def test_what_is_written_to_a_task_reaches_the_agent_in_it(place: Place) -
 async def _until_sent(runtime: Runtime, child: str) -> None:
     """Wait until something was sent to a run."""
     seen = 0
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         while not await runtime.store.load_commands(child):
             seen = await runtime.store.changed(child, seen)
 
@@ -217,7 +217,7 @@ async def test_an_agent_that_waits_for_an_answer_reads_it_with_the_answer(place:
 
 async def _until_told(runtime: Runtime, thread: str) -> None:
     seen = 0
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         while not await told(runtime, thread):
             seen = await runtime.store.changed(thread, seen)
 

@@ -226,7 +226,7 @@ async def test_an_agent_that_waits_for_its_own_task_is_left_at_once(
 async def _said(runtime: Runtime, thread: str) -> None:
     """Wait until the agent of a thread has said that it has begun something."""
     seen = 0
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         while True:
             seen = await runtime.store.changed(thread, seen)
             log = await runtime.messages(thread)
@@ -277,11 +277,11 @@ async def test_what_a_task_starts_belongs_to_its_owner_also_after_it_was_taken_u
     agent = Agent(
         "sower", model=working("sower", [("sow", {})]), background=[sow], plugins=[plugin]
     )
-    async with place.runtime([agent], on_close="leave") as runtime, asyncio.timeout(5):
+    async with place.runtime([agent], on_close="leave") as runtime, asyncio.timeout(100):
         await runtime.run("sower", "go", thread=T)
         await grown.acquire()
         await until_told(runtime, 1)
-    async with place.runtime([agent]) as runtime, asyncio.timeout(5):
+    async with place.runtime([agent]) as runtime, asyncio.timeout(100):
         await grown.acquire()
         await until_told(runtime, 2)
         assert await runtime.cancel(T)
@@ -367,7 +367,7 @@ async def test_a_question_of_an_agent_in_the_background_outlives_the_runtime(
 async def _asked(runtime: Runtime, child: str) -> list[str]:
     """The keys of a run's questions, once there are some."""
     seen = 0
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         while True:
             seen = await runtime.store.changed(child, seen)
             tickets = [t.key for t in await runtime.list_tickets() if t.run_id == child]

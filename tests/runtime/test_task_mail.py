@@ -102,7 +102,7 @@ async def test_a_user_writes_to_an_agent_by_its_task(place: Place) -> None:
         (task,) = await runtime.tasks(T)
         child = await agent_in_task(runtime)
         assert await runtime.send(task.id, "deeper")
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(100):
             seen = 0
             while await runtime.store.load_commands(task.id):
                 seen = await runtime.store.changed(task.id, seen)

@@ -46,7 +46,7 @@ async def lose(uid: str) -> None:
 
 async def until_waiting(uid: str) -> None:
     """Wait until a task does nothing but wait."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(100):
         while (task := find_live_task(uid)) is not None:
             if task.progress is not None and task.progress.message == "waits for an approval":
                 return

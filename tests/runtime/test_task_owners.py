@@ -24,7 +24,7 @@ from awaken.testing import FunctionModel, text_response, tool_call_response
 
 pytestmark = pytest.mark.anyio
 
-PATIENCE = 20
+PATIENCE = 100
 ODD = [
     RuntimeError("odd"),
     BaseExceptionGroup("odd", [GeneratorExit("odd")]),

@@ -337,7 +337,7 @@ async def test_the_model_lists_its_tasks_and_waits_for_one(place: Place) -> None
 
     async with (
         place.runtime([yard.digger(*steps)]) as runtime,
-        asyncio.timeout(5),
+        asyncio.timeout(100),
         asyncio.TaskGroup() as group,
     ):
         running = group.create_task(runtime.run("digger", "go", thread=T))

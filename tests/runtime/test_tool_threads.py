@@ -28,7 +28,7 @@ from awaken.testing import FunctionModel, text_response, tool_call_response, too
 
 pytestmark = pytest.mark.anyio
 
-PATIENCE = 30
+PATIENCE = 100
 """Seconds after which something counts as stuck."""
 
 

@@ -42,7 +42,7 @@ from awaken.testing import FunctionModel, stream_of, text_response, tool_call_re
 
 pytestmark = pytest.mark.anyio
 
-PATIENCE = 30
+PATIENCE = 100
 """Seconds after which a run counts as stuck."""
 
 

@@ -118,7 +118,7 @@ class Payer:
         request = RunRequest(
             thread_id="t", agent_id="payer", messages=(Message.user("pay"),), run_id_hint="r"
         )
-        async with asyncio.TaskGroup() as group, asyncio.timeout(10):
+        async with asyncio.TaskGroup() as group, asyncio.timeout(100):
             task = group.create_task(self.engine.run(request, self.sink))
             await self.sink.paused.wait()
             self.sink.paused.clear()

@@ -134,7 +134,7 @@ async def test_a_child_that_lives_on_does_not_keep_its_dead_parents_threads(
 async def test_a_store_can_be_used_in_a_forked_child(path: Path) -> None:
     """Under another name: what the parent owns stays the parent's, and it goes on undisturbed."""
     with parent(path, USES_THE_STORE) as process:
-        out, _ = process.communicate(timeout=30)
+        out, _ = process.communicate(timeout=250)
 
     assert out.splitlines() == ["ThreadOwned", "True True", "parent child"]
     assert process.returncode == 0

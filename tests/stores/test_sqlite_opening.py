@@ -352,7 +352,7 @@ async def test_processes_that_make_a_file_at_once_do_not_clash(path: Path) -> No
         for number, store in enumerate(stores):
             tasks.create_task(write(store, f"store {number}", messages=says("a")))
     for child in children:
-        child.communicate(timeout=30)
+        child.communicate(timeout=250)
         assert child.returncode == 0
 
     assert len(await all_threads(stores[0])) == 8

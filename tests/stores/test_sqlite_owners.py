@@ -94,7 +94,7 @@ async def test_an_owner_that_ends_well_leaves_nothing_behind(
     store: SqliteStore, path: Path
 ) -> None:
     with another_process(path) as (child, _):
-        child.communicate("done\n", timeout=30)
+        child.communicate("done\n", timeout=250)
         assert child.returncode == 0
 
     assert lock_files(path) == []
@@ -178,7 +178,7 @@ async def test_a_store_that_was_forgotten_gives_up_its_threads(
             except ThreadOwned:
                 continue
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(100):
         assert (await claimed()).owner == store.owner
     assert lock_files(path) == [f"{path.name}-owner-{store.owner}"]
 

@@ -19,7 +19,7 @@ from awaken.testing.conformance.making import says, texts, write
 
 pytestmark = pytest.mark.anyio
 
-PATIENCE = 20.0
+PATIENCE = 100.0
 
 
 @pytest.fixture

@@ -338,7 +338,7 @@ async def test_a_token_from_before_closing_is_good_afterwards(path: Path) -> Non
     await store.close()
     await store.open()
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(100):
         assert await store.changed("t", seen) > seen
     await store.close()
 

@@ -32,7 +32,7 @@ from awaken.tool.worker.pool import Pool
 from awaken.tool.worker.target import target_of
 from awaken.tool.worker.wire import Setup, WorkerRequest
 
-DEADLINE = 20.0
+DEADLINE = 100.0
 
 
 # -- the desk ---------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from awaken.tool import execute
 
 pytestmark = pytest.mark.anyio
 
-PATIENCE = 30
+PATIENCE = 100
 
 
 class Stubborn:

@@ -25,7 +25,7 @@ from awaken.domain.spec import RemoteEndpoint
 from awaken.errors import AgentNotFound
 
 HERE = Path(__file__).parent
-PATIENCE = 20.0
+PATIENCE = 100.0
 
 
 class Nobody:

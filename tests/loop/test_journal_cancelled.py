@@ -78,6 +78,20 @@ async def test_what_is_noted_while_a_commit_is_under_way_is_sent_with_the_next_o
     assert [(type(sent.event), sent.seq) for sent in sink.take()] == [(StepEnd, 1)]
 
 
+async def test_a_commit_that_is_stopped_before_it_began_is_made_with_the_next_one() -> None:
+    store = Gated()
+    store.gate.set()
+    identity = RunIdentity(thread_id="t", run_id="r", agent_id="a")
+    journal = Journal(NullEventSink(), store, identity, SYSTEM_CLOCK, 0)
+
+    await journal.commit((Message.user("one", id="1"),), RECORD, {}, {}, wait=False)
+    await journal.stop()
+    await journal.commit((Message.user("two", id="2"),), RECORD, {}, {})
+
+    assert [m.text() for m in await store.load_messages("t")] == ["one", "two"]
+    assert journal.length == 2
+
+
 async def test_a_commit_that_is_left_twice_is_found_out_by_the_third_who_asks() -> None:
     """What it held is in the log once, whoever waited for it."""
     store = Slow()

@@ -30,10 +30,16 @@ class Settled(msgspec.Struct, frozen=True):
     """Every commit so far was made, or dropped; the next one can be made."""
 
 
-class UnderWay(msgspec.Struct, frozen=True, eq=False):
-    """The last commit is being made by `task` while the run goes on."""
+class UnderWay(msgspec.Struct, eq=False):
+    """The last commit is being made by `task` while the run goes on.
+
+    `begun` is false until the task has started: if it is cancelled before, nothing was written.
+    """
 
     task: asyncio.Task[None]
+    commit: ThreadCommit
+    later: Later
+    begun: bool = False
 
 
 class Lost(msgspec.Struct, frozen=True, eq=False):

@@ -259,7 +259,7 @@ class Journal:
         else:
             # The state owns the task: `settled` and `stop` wait for its end.
             making = self._make_beside(commits, commit, later)
-            self._set_state(UnderWay(start_task(making)))
+            self._set_state(UnderWay(start_task(making), commit, later))
 
     def _with_the_rest(self, commit: ThreadCommit) -> ThreadCommit:
         """The commit with the parts that few commits have; they are cleared here."""
@@ -293,6 +293,9 @@ class Journal:
             await self._send_noted(commit, later, committed)
 
     async def _make_beside(self, commits: Commits, commit: ThreadCommit, later: Later) -> None:
+        under_way = self.state
+        assert isinstance(under_way, UnderWay), "it is set when this task is made"
+        under_way.begun = True
         try:
             await self._make(commits, commit, later)
         except StorageError:
@@ -317,8 +320,7 @@ class Journal:
         """
         while isinstance(state := self.state, UnderWay):
             await asyncio.wait([state.task])
-            if self.state is state:
-                self._set_state(SETTLED)  # only the sending of its events was cut short
+            self._after_under_way(state)
         if isinstance(state, Lost) and self._commits is not None:
             unknown = CommitUnknown("the task that waited for it was cancelled")
             # A run that was cancelled has no time to wait: what the store does not take is held.
@@ -401,8 +403,16 @@ class Journal:
         if isinstance(state, UnderWay):
             state.task.cancel()
             await asyncio.wait([state.task])
-            if self.state is state:
-                self._set_state(SETTLED)  # only the sending of its events was cut short
+            self._after_under_way(state)
+
+    def _after_under_way(self, ended: UnderWay) -> None:
+        """Set the state after a commit whose task has ended without setting it."""
+        if self.state is not ended:
+            return
+        if ended.begun:
+            self._set_state(SETTLED)  # only the sending of its events was cut short
+        else:
+            self._set_state(Lost(ended.commit, ended.later))
 
     def hold(self) -> bool:
         """Put the commit that failed or was lost, and all that follow, into `unkept`.

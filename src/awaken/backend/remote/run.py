@@ -303,14 +303,6 @@ class RemoteRun:
         output, response = output or BackendRunOutput(), self._response
         kept = encoded(self._with_spending(state_with_backend_output(state, output)))
         reason = status_reason or backend_status.durable_status_reason(termination)
-        result: dict[str, Json] = {
-            "response": response,
-            "status": backend_status.result_status_label(termination),
-        }
-        if output != BackendRunOutput():
-            result["output"] = to_json(output)
-        if reason is not None:
-            result["status_reason"] = reason
         status = backend_status.durable_run_status(termination)
         said, source, written = materialize_remote_message_log(
             self._said,
@@ -337,16 +329,8 @@ class RemoteRun:
             asked = response or backend_status.message
             question = agents_question(record, asked, self.clock.now_ms())
         self.journal.tickets.extend([question] if question is not None else [])
-        self.journal.note(StepEnd())
-        self.journal.note(
-            RunFinish(
-                thread_id=self.identity.thread_id,
-                run_id=self.identity.run_id,
-                identity=self.identity,
-                result=result,
-                termination=termination,
-            )
-        )
+        label = backend_status.result_status_label(termination)
+        self._note_end(termination, _told_result(response, label, reason, output))
         release = self.journal.fence is not None
         if self._reservation is not None:
             await self._reservation.tell(leaves=release)
@@ -360,6 +344,19 @@ class RemoteRun:
             tickets=record.waiting.tickets if record.waiting is not None else (),
             waits=status is RunStatus.WAITING,
             spent=self.controls.budget.counted if self.controls.budget is not None else None,
+        )
+
+    def _note_end(self, termination: TerminationReason, result: dict[str, Json]) -> None:
+        """Note the end of the step and of the run, for the next commit."""
+        self.journal.note(StepEnd())
+        self.journal.note(
+            RunFinish(
+                thread_id=self.identity.thread_id,
+                run_id=self.identity.run_id,
+                identity=self.identity,
+                result=result,
+                termination=termination,
+            )
         )
 
     async def tell_lost(self, error: StorageError) -> None:
@@ -417,3 +414,15 @@ class RemoteRun:
         if record.takeovers is not None and messages:
             self.record = record = _replace(record, takeovers=None)
         await self.journal.commit(messages, record, state, {}, release=release)
+
+
+def _told_result(
+    response: str, status: str, reason: str | None, output: BackendRunOutput
+) -> dict[str, Json]:
+    """The result that the run's last event has; parts that the run does not have are left out."""
+    result: dict[str, Json] = {"response": response, "status": status}
+    if output != BackendRunOutput():
+        result["output"] = to_json(output)
+    if reason is not None:
+        result["status_reason"] = reason
+    return result

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -436,3 +437,4 @@ async def test_a_model_written_wrongly_is_told_how(kind: str) -> None:
     async with Runtime([Agent("a", model=Wrong())]) as runtime:
         with pytest.raises(InferenceFailed, match=told):
             await runtime.run("a", "hello")
+    gc.collect()  # a coroutine that was never awaited would say so now

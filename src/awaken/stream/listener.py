@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
 
@@ -120,6 +120,8 @@ def check_stream(stream: object) -> None:
         TypeError: `stream` is not an async iterator.
     """
     if not hasattr(stream, "__aiter__"):
+        if isinstance(stream, Coroutine):
+            stream.close()  # it is never awaited, and Python would warn of that much later
         raise TypeError(
             f"execute_stream of a model returned a {type(stream).__name__}: write it as an async "
             "generator, with yield"

@@ -244,7 +244,7 @@ class Delegates:
 
     async def _answer(self, request: BackendDelegateRunRequest, record: RunRecord) -> bool:
         """Continue a waiting run with the request's answer, or with its waiting commands or an
-        expired question. Returns false if there is nothing new for it."""
+        expired question. Returns whether the run had any of these to continue with."""
         resume, asker = request.resume, request.asker
         commands = await self._store.load_commands(record.thread_id)
         if resume is None or asker is None:

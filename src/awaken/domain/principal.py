@@ -1,0 +1,18 @@
+"""Principals: the people and programs on whose behalf something is done."""
+
+from __future__ import annotations
+
+from awaken.domain.value import Value
+
+
+class Principal(Value, frozen=True, kw_only=True):
+    """Who asks, as the edge has authenticated them.
+
+    `scope` is the tenant whose threads they may see; the default scope is the empty text. `agents`
+    are the agents they may run, or `None` for all of them.
+    """
+
+    id: str
+    scope: str = ""
+    roles: tuple[str, ...] = ()
+    agents: tuple[str, ...] | None = None

@@ -34,6 +34,7 @@ AwakenError
 ├── StoreError                    a store refused or failed
 │   ├── VersionConflict · StaleFence · ThreadOwned · RunOpen · CommitUnknown
 │   ├── NotFound · AlreadyExists · InvalidRecord · Serialization
+│   ├── InvalidCursor             a reader wants to go on from where the thread has no event
 │   ├── DecisionRefused           an approver's answer cannot be taken
 │   └── StoreUnavailable          the file, disk or server of a store cannot be used
 └── ConfigError                   a wrong name, address or argument: the message says what to do
@@ -604,6 +605,17 @@ class NotFound(StoreError):
     def __init__(self, kind: str, name: str) -> None:
         super().__init__(f"{kind} {name!r} does not exist")
         self.kind, self.name = kind, name
+
+
+class InvalidCursor(StoreError):
+    """A reader wants to go on behind an event that its thread does not have."""
+
+    def __init__(self, thread_id: str, cursor: int, last: int) -> None:
+        super().__init__(
+            f"thread {thread_id!r} has no event {cursor}: its last one is {last}. Go on from the "
+            "last event that was read, or from 0"
+        )
+        self.thread_id, self.cursor, self.last = thread_id, cursor, last
 
 
 class AlreadyExists(StoreError):

@@ -65,6 +65,7 @@ from awaken.errors import RuntimeFailed, StoreUnavailable
 from awaken.plugin.agent import ResolvedBackendAgent
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sqlite import SqliteStore
+from event_kit import as_stored
 
 pytestmark = pytest.mark.anyio
 
@@ -122,7 +123,7 @@ async def test_a_completed_run_is_told_and_kept_in_full(store: Store) -> None:
 async def test_what_was_kept_can_be_read_by_whoever_was_not_there(store: Store) -> None:
     far = Far(store, FarBackend(answer("all is well")))
     await far.run()
-    live = [event for event in far.sink.events() if event.seq is not None]
+    live = [as_stored(event) for event in far.sink.events() if event.seq is not None]
     assert list(await store.load_events(THREAD)) == live
 
 

@@ -42,7 +42,8 @@ def test_json_prints_the_events_of_both_processes_and_no_answer_is_asked_for_twi
     assert isinstance(events[-1].event, RunFinish)
     assert len({event.run_id for event in events}) == 1
     assert sum(isinstance(event.event, InferenceComplete) for event in events) == 5
-    assert sum(isinstance(event.event, RunStart) for event in events) == 3
+    # Once in each process, and once more if the approval comes after the run has paused for it.
+    assert sum(isinstance(event.event, RunStart) for event in events) in (2, 3)
     assert "was approved by itself (--json)" in done.stderr
     assert "is dead: SIGKILL" in done.stderr
 

@@ -30,6 +30,7 @@ from awaken.testing import (
     tool_calls_response,
     truncated_response,
 )
+from event_kit import as_stored
 
 pytestmark = pytest.mark.anyio
 
@@ -168,14 +169,27 @@ async def test_durable_events_are_kept_without_a_gap(scenario: Scenario) -> None
     assert all(isinstance(event.event, DURABLE) for event in kept)
     told = [e for e in stage.sink.events() if isinstance(e.event, DURABLE)]
     assert [e.event for e in kept][-len(told) :] == [e.event for e in told], "nothing is left out"
-    # What tells of a beginning, or takes it back, is sent at once, and has no place yet; the rest
-    # has its own.
+    # 06/SV-1. What tells of a beginning, or takes it back, is sent ahead of its commit, with the
+    # number it will have.
     for event in told:
-        if isinstance(event.event, StepStart | ToolCallReady | ToolCallCancel):
-            assert event.seq is None
-        else:
-            assert event.seq is not None
-            assert kept[event.seq - 1] == event
+        assert event.seq is not None
+        assert kept[event.seq - 1] == as_stored(event)
+        begins = isinstance(event.event, StepStart | ToolCallReady | ToolCallCancel)
+        assert event.ahead == (begins and not event.again)
+
+
+@each_scenario
+async def test_live_events_are_counted_from_one_without_a_hole(scenario: Scenario) -> None:
+    """06/SV-2: over all activations under one claim, whether the events are stored or not."""
+    stage = await scenario(MemoryStore())
+
+    counted: dict[int, list[int]] = {}
+    for event in stage.sink.events():
+        assert event.live is not None
+        epoch, n = event.live
+        counted.setdefault(epoch, []).append(n)
+    for numbers in counted.values():
+        assert numbers == list(range(1, len(numbers) + 1))
 
 
 @each_scenario
@@ -218,9 +232,9 @@ class Auditor:
 
     async def emit(self, event: RunEvent) -> None:
         record = await self.store.latest_run(THREAD)
-        if event.seq is not None:
+        if event.seq is not None and not event.ahead:
             (kept,) = await self.store.load_events(THREAD, after=event.seq - 1, limit=1)
-            assert kept == event, "told before it was true"
+            assert kept == as_stored(event), "told before it was true"
             self.checked += 1
         if isinstance(event.event, StateSnapshot):
             assert record is not None

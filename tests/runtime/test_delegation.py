@@ -41,6 +41,7 @@ from awaken.domain.lifecycle import CANCELLED, NATURAL_END, Blocked, Failed, Sto
 from awaken.domain.tool import ToolStatus
 from awaken.errors import BuildError, ValidationFailed
 from awaken.testing import ScriptedModel, tool_call_response
+from event_kit import as_stored
 
 pytestmark = pytest.mark.anyio
 
@@ -125,7 +126,7 @@ async def test_a_childs_events_keep_the_numbers_of_their_own_thread(place: Place
             assert list(kept) == list(range(1, len(kept) + 1))
             numbered = [e for e in seen if e.thread_id == thread and e.seq is not None]
             assert [e.seq for e in numbered] == sorted({e.seq or 0 for e in numbered})
-            assert all(kept[event.seq] == event for event in numbered)
+            assert all(kept[event.seq] == as_stored(event) for event in numbered)
             assert len(numbered) >= 5
 
 

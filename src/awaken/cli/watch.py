@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import AsyncIterator
+from contextlib import aclosing
 
 import click
 
@@ -14,10 +16,11 @@ from awaken.cli.exits import Exit, exit_of
 from awaken.cli.follow import ThreadPrinter, is_over, pauses
 from awaken.cli.options import complain, json_option, store_option
 from awaken.cli.question import line_to_answer, shell_word
-from awaken.cli.tree import TreeEvents
 from awaken.domain.event import RunEvent
 from awaken.domain.lifecycle import TerminationReason
 from awaken.front.records import descendants
+from awaken.live.bus import LocalBus
+from awaken.live.tree import follow_tree
 
 LOOK_EVERY = 2.0
 """Seconds between two looks whether the process that runs the thread is still there."""
@@ -82,17 +85,26 @@ class Watcher:
     async def read(self, after: int, *, follow: bool) -> None:
         """Show what is there, and with `follow` what comes, until there is nothing to wait for."""
         follow = follow and (self._forever or await self._open())
-        tree = TreeEvents(self._desk.store, self._subject.thread.id, after)
+        caught_up = asyncio.Event()
+        events = follow_tree(
+            self._desk.store,
+            LocalBus(),
+            self._subject.thread.id,
+            after,
+            live=follow,
+            caught_up=caught_up,
+        )
         async with asyncio.TaskGroup() as group:
-            lookout = group.create_task(self._look_out(tree.caught_up)) if follow else None
-            await self._read(tree, follow)
+            lookout = group.create_task(self._look_out(caught_up)) if follow else None
+            async with aclosing(events):
+                await self._read(events, follow)
             if lookout is not None:
                 lookout.cancel()
 
-    async def _read(self, tree: TreeEvents, follow: bool) -> None:
-        async for event in tree.read(follow=follow):
-            if not self._is_meant(event):
-                continue
+    async def _read(self, events: AsyncIterator[RunEvent], follow: bool) -> None:
+        async for event in events:
+            if event.seq is None or not self._is_meant(event):
+                continue  # texts are printed from the log
             await self._show(event)
             over = follow and is_over(event) and not self._forever and self._is_own(event)
             if over and not await self._open() and await self._is_latest(event):

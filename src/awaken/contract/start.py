@@ -13,6 +13,7 @@ import msgspec
 from awaken.budget.account import Account
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.backend import BackendControl, DurableDelegates
+from awaken.contract.bus import NO_TOPIC, Topic
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import CallEntry, Fence, ThreadCommit
 from awaken.contract.profile import ProfileStore
@@ -20,7 +21,7 @@ from awaken.contract.registry import AgentResolver
 from awaken.contract.stream_log import StreamLogEntry
 from awaken.control.cancel import CancellationToken
 from awaken.control.inbox import InboxSender
-from awaken.domain.event import AgentEvent
+from awaken.domain.event import AgentEvent, RunEvent
 from awaken.domain.message import Message
 from awaken.domain.run import PersistedState, RunRecord, RunRequestSnapshot
 from awaken.domain.ticket import Ticket
@@ -62,18 +63,21 @@ class RunControls(BackendControl, kw_only=True, gc=False):
 class ThreadContextSnapshot(msgspec.Struct, kw_only=True, gc=False):
     """The thread as the runtime has read it, so that the run need not read it again.
 
-    `log` is the end of the thread's log, which has `log_length` messages. The next four are for a
-    run that goes on: `previous` is its record, `last_turn` its last message with tool calls,
-    `calls` are the ledger's entries of these calls, and `stream` is the stream log of an unfinished
-    answer. `fence` is the claim on the thread.
+    `log` is the end of the thread's log, which has `log_length` messages; `event_count` is the
+    number of the thread's durable events. The next five are for a run that goes on: `previous` is
+    its record, `last_turn` its last message with tool calls, `calls` are the ledger's entries of
+    these calls, `stream` is the stream log of an unfinished answer, and `told` are the last durable
+    events, if the run was cut short. `fence` is the claim on the thread.
     """
 
     log: Sequence[Message] = ()
     log_length: int = 0
+    event_count: int = 0
     previous: RunRecord | None = None
     last_turn: Message | None = None
     calls: Sequence[CallEntry] = ()
     stream: Sequence[StreamLogEntry] = ()
+    told: Sequence[RunEvent] = ()
     fence: Fence | None = None
 
 
@@ -98,11 +102,13 @@ class FirstCommit(msgspec.Struct, kw_only=True, gc=False):
 class PreparedRun(msgspec.Struct, kw_only=True, gc=False):
     """Everything a run starts from besides its request.
 
-    `unkept` receives the commits that the store did not take before the run broke off.
+    `topic` is where its thread's listeners hear it. `unkept` receives the commits that the store
+    did not take before the run broke off.
     """
 
     services: RunServices
     controls: RunControls
     thread: ThreadContextSnapshot
     first: FirstCommit
+    topic: Topic = NO_TOPIC
     unkept: list[ThreadCommit] = msgspec.field(default_factory=list)

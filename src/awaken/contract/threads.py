@@ -106,6 +106,23 @@ class ThreadContext(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     stream_log: Sequence[StreamLogEntry] = ()
 
 
+class CommitView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What one commit added to a thread.
+
+    `position` counts the thread's commits from 1. `first_seq` is the position of its first message
+    in the log, `first_event` the `seq` of its first event; for a commit without any, those of the
+    next one. `run_id` is `None` if the commit has no run, or was copied by a fork.
+    """
+
+    position: int
+    first_seq: int
+    first_event: int
+    at_ms: int
+    run_id: str | None = None
+    messages: tuple[Message, ...] = ()
+    events: tuple[RunEvent, ...] = ()
+
+
 class ChildStrategy(StrEnum):
     """What happens to the child threads of a deleted thread."""
 
@@ -161,6 +178,16 @@ class Threads(Protocol):
         self, thread_id: str, *, after: int = 0, limit: int | None = None
     ) -> Sequence[RunEvent]:
         """The durable events in order, from `seq` = `after` + 1 on."""
+        ...
+
+    async def load_commits(
+        self, thread_id: str, *, after: int = 0, limit: int = 200
+    ) -> Sequence[CommitView]:
+        """The commits behind event `after`, in order; the first may hold that event itself."""
+        ...
+
+    async def load_stream_log(self, thread_id: str) -> Sequence[StreamLogEntry]:
+        """What has been stored of an answer that is not committed yet."""
         ...
 
     async def changed(self, thread_id: str, since: int) -> int:

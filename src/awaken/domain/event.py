@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
-from awaken.codec import Json
+from awaken.codec import Json, dumps_text
 from awaken.domain.identity import RunIdentity
 from awaken.domain.inference import TokenUsage
 from awaken.domain.lifecycle import TerminationReason
-from awaken.domain.message import Message
+from awaken.domain.message import Message, Thinking
 from awaken.domain.suspension import ResumedOutcome, ToolCallOutcome
 from awaken.domain.tool import ToolResult
 from awaken.domain.value import Value, snake_case
@@ -136,9 +136,47 @@ class ToolCallCancel(Event, frozen=True, kw_only=True):
 
 
 class StreamReset(Event, frozen=True, kw_only=True):
-    """Discard this step's deltas: the model starts over, or its answer is not kept."""
+    """Discard this step's deltas: the model starts over, or its answer is not kept.
+
+    With `from_seq`, durable events that were sent ahead with that `seq` or a higher one are void,
+    too: the commit that was to store them was not made.
+    """
 
     reason: str
+    from_seq: int | None = None
+
+
+def _no_outputs() -> dict[str, str]:
+    return {}
+
+
+class StepSnapshot(Event, frozen=True, kw_only=True):
+    """What has come of an answer so far, for a reader that has missed a part of it.
+
+    It replaces the deltas that the reader has of this step. `calls` are the ids, names and
+    arguments (as text) of the calls that the model has begun to write, `outputs` is what running
+    tools have streamed, by call id.
+    """
+
+    message_id: str
+    text: str = ""
+    reasoning: str = ""
+    calls: tuple[tuple[str, str, str], ...] = ()
+    outputs: dict[str, str] = msgspec.field(default_factory=_no_outputs)
+
+    @classmethod
+    def of(cls, message: Message) -> Self:
+        """The whole of an answer that is in the log."""
+        thoughts = [block.thinking for block in message.content if isinstance(block, Thinking)]
+        calls = [
+            (call.id, call.name, dumps_text(call.arguments)) for call in message.tool_calls or ()
+        ]
+        return cls(
+            message_id=message.id or "",
+            text=message.text(),
+            reasoning="".join(thoughts),
+            calls=tuple(calls),
+        )
 
 
 class InferenceComplete(Event, frozen=True, kw_only=True):
@@ -208,6 +246,7 @@ AgentEvent = (
     | ToolCallResumed
     | ToolCallCancel
     | StreamReset
+    | StepSnapshot
     | InferenceComplete
     | MessagesSnapshot
     | ActivitySnapshot
@@ -244,11 +283,24 @@ def extract_response(result: Any) -> str:
 
 
 class RunEvent(Value, frozen=True, kw_only=True):
-    """An event with its thread and run; `seq` is its position in the thread if it is durable."""
+    """An event with its thread and run, and its place in the thread.
+
+    - `seq` is the position of a durable event among the thread's durable events, from 1.
+    - `ahead`: a durable event that was sent before its commit. Its `seq` is a promise: if the
+      owner dies first, the next owner gives that number to another event. Only an event with a
+      `seq` that was not sent ahead moves a cursor: it says that everything up to it is stored.
+    - `live` is `(epoch, n)`: the claim under which the owner sent the event, and the event's number
+      among all that it sent in the thread under that claim, from 1. It is `None` in events that
+      were read from a store.
+    - `again`: a durable event that was stored before, sent once more when a run is continued.
+    """
 
     thread_id: str
     run_id: str
     parent_run_id: str | None = None
     at_ms: int
     seq: int | None = None
+    ahead: bool = False
+    live: tuple[int, int] | None = None
+    again: bool = False
     event: AgentEvent

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from datetime import timedelta
 from typing import Any, Literal, TypeVar
 
 from awaken.clock import Clock
 from awaken.contract.background import TaskStatus
+from awaken.contract.bus import LiveBus
 from awaken.contract.store import Store
 from awaken.contract.threads import (
     ChildStrategy,
@@ -25,6 +26,9 @@ from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.errors import ConfigError
 from awaken.front.tasks import BackgroundTask, list_tasks
 from awaken.ids import Ids
+from awaken.live.bus import LocalBus
+from awaken.live.follow import follow
+from awaken.live.tree import follow_tree
 from awaken.state.key import StateKey
 
 V = TypeVar("V")
@@ -37,6 +41,7 @@ class Archive:
 
     def __init__(self, store: Store, clock: Clock, ids: Ids) -> None:
         self._store = store
+        self._bus: LiveBus = LocalBus()
         self._clock = clock
         self._ids = ids
 
@@ -82,6 +87,23 @@ class Archive:
                 after += len(page)
             if not follow:
                 return
+
+    def follow(
+        self, thread: str, *, after: int = 0, tree: bool = False
+    ) -> AsyncGenerator[RunEvent, None]:
+        """Everything that happens in a thread behind `seq` `after`, in whichever process: first
+        what was, then what is. It never ends.
+
+        Durable events come once and in order, some of them `ahead` of their commit. Deltas come as
+        well: from this process as the model writes, from others about once a second, as a
+        `StepSnapshot`. With `tree`, threads of delegates and background tasks are followed, too.
+
+        Raises:
+            InvalidCursor: the thread does not have that many events.
+        """
+        if tree:
+            return follow_tree(self._store, self._bus, thread, after)
+        return follow(self._store, self._bus, thread, after)
 
     async def fork(self, thread: str, *, at: int | None = None, new: str | None = None) -> Thread:
         """A new thread that begins as this one was after the step that event `at` belongs to.

@@ -126,7 +126,8 @@ class Runtime(Archive):
         self._found: Mapping[str, AgentSpec] = {}
         builder = self._assembly.builder(self._agents)
         self._closers = builder.closers()
-        builder.with_thread_run_store(self._store).with_tool_threads(tool_threads)
+        builder.with_thread_run_store(self._store).with_live_bus(self._bus)
+        builder.with_tool_threads(tool_threads)
         self._engine = builder.build(self._sources)
         self._shapes = shapes_of(self._agents)
         self._recovery = Recovery(self._engine)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import msgspec
 
 from awaken.contract.llm import InferenceRequest, LlmStreamEvent
-from awaken.domain.event import AgentEvent, ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
+from awaken.domain.event import (
+    AgentEvent,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallCancel,
+    ToolCallDelta,
+    ToolCallStart,
+)
 from awaken.domain.message import Message
 from awaken.loop.live import LiveRun
 from awaken.loop.spending import add_costs, at_most, count, price_of, set_aside
@@ -37,21 +44,22 @@ class AnswerListener(StreamListener):
         if text := self.stream_log.restore(self):
             # The listeners in this process have not received that text.
             await self.emit(TextDelta(delta=text))
+        for id, name, arguments in self.written_calls():
+            await self.emit(ToolCallStart(id=id, name=name))
+            await self.emit(ToolCallDelta(id=id, args_delta=arguments))
 
-    def listen(self, stream: AsyncIterator[LlmStreamEvent]) -> Coroutine[Any, Any, None]:
+    async def listen(self, stream: AsyncIterator[LlmStreamEvent]) -> None:
         """Read a stream to its end. If reading fails, close the stream."""
-        return (
-            self._forward(stream) if self._run.journal.live else StreamListener.listen(self, stream)
-        )
-
-    async def _forward(self, stream: AsyncIterator[LlmStreamEvent]) -> None:
         # Repeats the loop of `StreamListener.listen`, with the sending inline: a call of
-        # `journal.tell` makes an event a fifth slower.
-        push, journal = self.push, self._run.journal
+        # `journal.tell` makes an event a fifth slower. Listeners may come in the middle of a
+        # stream, so each event is looked at.
+        push, journal, topic = self.push, self._run.journal, self._run.journal.topic
         drained = False
         try:
             async for event in stream:
                 push(event)
+                if not (journal.has_reader or topic.wanted):
+                    continue
                 kind = type(event)
                 if kind in _SAID:
                     told: Any = event
@@ -59,10 +67,9 @@ class AnswerListener(StreamListener):
                     told = self._of_call(event)  # type: ignore[arg-type]  # it is one of the two
                 else:
                     continue
-                if journal.live:
-                    self._passing_on = True
-                    await journal.send(journal.envelope(told))
-                    self._passing_on = False
+                self._passing_on = True
+                await journal.send(journal.transient(told))
+                self._passing_on = False
             drained = True
         except TypeError:
             check_stream(stream)
@@ -101,7 +108,13 @@ class AnswerListener(StreamListener):
         return token is None or not token.is_cancelled()
 
     async def emit(self, event: AgentEvent) -> None:
-        await self._run.journal.tell(event)
+        journal = self._run.journal
+        if not isinstance(event, ToolCallCancel):
+            await journal.tell(event)
+            return
+        begun = journal.begin(event)
+        if journal.live:
+            await journal.send(begun)
 
     def count(self, *, whole: bool = False) -> None:
         run, usage = self._run, self._usage

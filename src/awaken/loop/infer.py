@@ -220,7 +220,7 @@ def _offered_tools(run: LiveRun) -> tuple[ToolDescriptor, ...]:
 
 
 async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
-    heard = AnswerListener(run)
+    heard = run.reading = AnswerListener(run)
     try:
         if run.stream or run.journal.keeps_streams:
             await heard.take_up(_question(run, request))
@@ -251,6 +251,8 @@ async def drop_streamed(run: LiveRun, reason: str, kept: Collection[str] = ()) -
     """Send a `ToolCallCancel` for each call that was streamed and will not be made. The calls whose
     ids are in `kept` will be made."""
     dropped, run.streamed = run.streamed, ()
+    if run.reading is not None:
+        run.reading.withdraw(id for id, _ in dropped if id not in kept)
     for id, name in dropped:
         if id not in kept:
             event = run.journal.begin(ToolCallCancel(id=id, name=name, reason=reason))
@@ -292,7 +294,7 @@ def _to_go_on(run: LiveRun, cut: StreamResult) -> list[Message]:
 
 async def _announce(run: LiveRun, message_id: str) -> None:
     """Send a `StepStart` with the message id of the next piece of the answer."""
-    run.message_id = message_id
+    run.message_id, run.reading = message_id, None
     event = run.journal.begin(StepStart(message_id=message_id))
     if run.journal.live:
         await run.journal.send(event)

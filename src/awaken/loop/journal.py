@@ -2,7 +2,10 @@
 
 A transient event is sent at once. A durable event is stored with the next commit and sent after it,
 so that listeners do not hear of an end that a crash could undo. An event of `begin` is durable,
-too, but its caller sends it at once.
+too, but its caller sends it at once, ahead of its commit.
+
+Events go to the caller's sink, which may slow the run down, and to the thread's topic, which never
+does.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import logging
 import msgspec
 
 from awaken.clock import Clock
+from awaken.contract.bus import NO_TOPIC, Progress, Topic
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import (
     CallEntry,
@@ -26,7 +30,13 @@ from awaken.contract.events import EventSink, NullEventSink
 from awaken.contract.stream_log import StreamLogEntry
 from awaken.control.cancel import is_ours
 from awaken.control.tasks import start_task
-from awaken.domain.event import AgentEvent, RunEvent
+from awaken.domain.event import (
+    AgentEvent,
+    RunEvent,
+    StepSnapshot,
+    StreamReset,
+    ToolCallStreamDelta,
+)
 from awaken.domain.identity import RunIdentity
 from awaken.domain.message import Message
 from awaken.domain.run import RunRecord
@@ -54,6 +64,8 @@ PATIENCE = 10.0
 """For how many seconds a commit with the outcome of a call is retried while the store is away.
 After that it is kept in memory."""
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 2.0
+MOST_OUTPUT = 256 * 1024
+"""How many characters of a running tool's output are kept for listeners that come later."""
 log = logging.getLogger("awaken.loop")
 _replace = msgspec.structs.replace
 
@@ -62,11 +74,14 @@ class Journal:
     """Sends the events of one run and makes its commits; no other object does.
 
     The loop fills `calls`, `tickets`, `acks`, `sends` and `ends_stream`; the next commit stores and
-    clears them. `live` says whether a listener still gets events, `state` what became of the last
-    commit. A run without a store has a journal that only sends.
+    clears them. `live` says whether a listener gets events now, `has_reader` whether the caller's
+    sink does. `state` says what became of the last commit, and `seq` is the last durable event that
+    was stored and sent. A run without a store has a journal that only sends.
 
     Args:
         length: how many messages the thread's log has.
+        seq: how many durable events it has.
+        topic: the thread's topic on the live bus.
         begins: whether this is the run's first activation; its first commit then stores the
             thread's parent.
         unkept: receives the commits that the store did not take before the run broke off, in their
@@ -74,25 +89,30 @@ class Journal:
     """
 
     __slots__ = (
+        "_begun",
         "_clock",
         "_commits",
         "_durable",
         "_later",
         "_now",
+        "_outputs",
         "_parent_run",
         "_parent_thread",
+        "_promised",
         "_run",
         "_thread",
         "acks",
         "calls",
         "ends_stream",
         "fence",
+        "has_reader",
         "length",
-        "live",
         "sends",
+        "seq",
         "sink",
         "state",
         "tickets",
+        "topic",
         "unkept",
     )
 
@@ -105,14 +125,16 @@ class Journal:
         length: int,
         fence: Fence | None = None,
         *,
+        seq: int = 0,
+        topic: Topic = NO_TOPIC,
         begins: bool = True,
         unkept: list[ThreadCommit] | None = None,
     ) -> None:
         self.state: CommitState = SETTLED
         self.unkept = [] if unkept is None else unkept
-        self.sink = sink
-        self.live = not isinstance(sink, NullEventSink)
-        self.length = length
+        self.sink, self.topic = sink, topic
+        self.has_reader = not isinstance(sink, NullEventSink)
+        self.length, self.seq = length, seq
         self.fence = fence
         self.calls: list[CallEntry] = []
         self.tickets: list[Ticket] = []
@@ -128,6 +150,10 @@ class Journal:
         # The events the next commit stores, and what listeners are sent after it.
         self._durable: list[RunEvent] = []
         self._later: list[int | RunEvent] = []
+        # The `seq` of the last event in a commit, made or not; and the events that went ahead.
+        self._promised = seq
+        self._begun: list[RunEvent] = []
+        self._outputs: dict[str, str] = {}
 
     def _set_state(self, state: CommitState) -> None:
         """Change `state`; no other method does. It asserts that the new state may follow."""
@@ -136,7 +162,12 @@ class Journal:
 
     # -- events -------------------------------------------------------------------------------
 
-    def envelope(self, event: AgentEvent, at_ms: int | None = None) -> RunEvent:
+    @property
+    def live(self) -> bool:
+        """Whether a listener gets events now: one may come, or leave, at any time."""
+        return self.has_reader or self.topic.wanted
+
+    def _envelope(self, event: AgentEvent, at_ms: int | None = None) -> RunEvent:
         """The event with the run's ids and the time, which is `at_ms` if the caller knows it."""
         now = self._clock.now_ms() if at_ms is None else at_ms
         if now != self._now:
@@ -150,42 +181,112 @@ class Journal:
             event=event,
         )
 
+    def _place(self) -> tuple[int, int] | None:
+        """The next value of `RunEvent.live`, for an event that is sent at once."""
+        topic = self.topic
+        if topic.epoch == 0:
+            return None
+        topic.n += 1
+        return topic.epoch, topic.n
+
+    def transient(self, event: AgentEvent) -> RunEvent:
+        """The envelope of a transient event, which the caller sends at once."""
+        return RunEvent(
+            thread_id=self._thread,
+            run_id=self._run,
+            parent_run_id=self._parent_run,
+            at_ms=self._clock.now_ms(),
+            live=self._place(),
+            event=event,
+        )
+
     async def send(self, event: RunEvent) -> None:
-        """Give an event to the sink. A sink that fails is not used again; the run goes on."""
+        """Give an event to the topic and to the sink."""
+        if self.topic.wanted:
+            self.topic.publish(event)
+        if self.has_reader:
+            await self.pass_on(event)
+
+    async def pass_on(self, event: RunEvent) -> None:
+        """Give an event, of this run or of a delegate, to the sink.
+
+        A sink that fails is not used again; the run goes on.
+        """
+        if not self.has_reader:
+            return
         try:
             await self.sink.emit(event)
         except BaseException as error:
             if is_ours(error):
                 raise
-            self.live = False
+            self.has_reader = False
             log.exception("the event sink of run %s failed and is not used any more", self._run)
-
-    async def pass_on(self, event: RunEvent) -> None:
-        """Send an event of another run, if there is a listener."""
-        if self.live:
-            await self.send(event)
 
     async def tell(self, event: AgentEvent) -> None:
         """Send a transient event, if there is a listener."""
+        if type(event) is ToolCallStreamDelta:
+            self._keep_output(event)
         if self.live:
-            await self.send(self.envelope(event))
+            await self.send(self.transient(event))
 
     def begin(self, event: AgentEvent, at_ms: int | None = None) -> RunEvent:
         """Store an event with the next commit. Returns it, for the caller to send at once."""
-        envelope = self.envelope(event, at_ms)
+        if self.fence is None:
+            envelope = self._envelope(event, at_ms)
+        else:
+            now = self._clock.now_ms() if at_ms is None else at_ms
+            if now != self._now:
+                self._now = now
+            envelope = RunEvent(
+                thread_id=self._thread,
+                run_id=self._run,
+                parent_run_id=self._parent_run,
+                at_ms=self._now,
+                # Only the owner writes the thread, so the number the event will have is known.
+                seq=self._promised + len(self._durable) + 1,
+                ahead=True,
+                live=self._place() if self.live else None,
+                event=event,
+            )
+            self._begun.append(envelope)
         self._durable.append(envelope)
         return envelope
 
-    def note(self, event: AgentEvent, at_ms: int | None = None) -> None:
-        """Store an event with the next commit, and send it once that commit is made."""
+    async def tell_again(self, event: AgentEvent, seq: int | None) -> None:
+        """Send a durable event that an earlier owner has stored under `seq`, if there is a
+        listener."""
+        if self.live:
+            await self.send(_replace(self.transient(event), seq=seq, again=True))
+
+    def note(self, event: AgentEvent, at_ms: int | None = None) -> int:
+        """Store an event with the next commit, and send it once that commit is made. Returns the
+        `seq` that it will have."""
         if self.live:
             self._later.append(len(self._durable))
-        self._durable.append(self.envelope(event, at_ms))
+        self._durable.append(self._envelope(event, at_ms))
+        return self._promised + len(self._durable)
 
     def note_transient(self, event: AgentEvent) -> None:
         """Send a transient event with the next commit, in its place among the noted events."""
         if self.live:
-            self._later.append(self.envelope(event))
+            self._later.append(self._envelope(event))
+
+    def _keep_output(self, event: ToolCallStreamDelta) -> None:
+        """Keep the end of a running tool's output, for listeners that come later."""
+        so_far = self._outputs.get(event.id, "") + event.delta
+        self._outputs[event.id] = so_far[-MOST_OUTPUT:]
+
+    def drop_outputs(self) -> None:
+        """Forget the output of the tools of a step that is over."""
+        if self._outputs:
+            self._outputs = {}
+
+    def progress(self, turn: StepSnapshot | None) -> Progress:
+        """Where the run stands, for the topic; `turn` is what has come of its open step."""
+        if turn is not None and self._outputs:
+            turn = _replace(turn, outputs=dict(self._outputs))
+        ahead = [event for event in self._begun if (event.seq or 0) > self.seq]
+        return Progress(self._run, self.seq, tuple(ahead), turn)
 
     def has_noted(self, kind: type[AgentEvent]) -> bool:
         """Whether the next commit will store an event of that kind."""
@@ -220,6 +321,7 @@ class Journal:
             await self.settled()
         events = tuple(self._durable)
         self._durable.clear()
+        self._promised += len(events)
         later: Later = ()
         if self._later:
             later, self._later = self._later, []
@@ -227,8 +329,7 @@ class Journal:
         if commits is None:
             self.calls.clear()
             for item in later:
-                if self.live:
-                    await self.send(events[item] if isinstance(item, int) else item)
+                await self.pass_on(events[item] if isinstance(item, int) else item)
             return
         commit = ThreadCommit(
             thread_id=self._thread,
@@ -291,6 +392,7 @@ class Journal:
         self.length = committed.length
         if later:
             await self._send_noted(commit, later, committed)
+        self._note_stored(commit, committed)
 
     async def _make_beside(self, commits: Commits, commit: ThreadCommit, later: Later) -> None:
         under_way = self.state
@@ -307,10 +409,17 @@ class Journal:
             if not self.live:
                 return
             if isinstance(item, int):
-                seq = committed.first_event_seq + item
-                await self.send(_replace(commit.events[item], seq=seq))
+                self.seq = committed.first_event_seq + item
+                event = _replace(commit.events[item], seq=self.seq, live=self._place())
             else:
-                await self.send(item)
+                event = _replace(item, live=self._place())
+            await self.send(event)
+
+    def _note_stored(self, commit: ThreadCommit, committed: Committed) -> None:
+        """Note that the events of a commit are stored, and those to be sent after it are sent."""
+        self.seq = committed.first_event_seq + len(commit.events) - 1
+        if self._begun:
+            self._begun = [event for event in self._begun if (event.seq or 0) > self.seq]
 
     async def settled(self) -> None:
         """Wait until the last commit is made, and find out what became of one that was lost.
@@ -330,6 +439,7 @@ class Journal:
             self._set_state(SETTLED)
             self.length = committed.length
             await self._send_noted(state.commit, state.later, committed)
+            self._note_stored(state.commit, committed)
         elif isinstance(state, Refused):
             raise state.error
 
@@ -376,6 +486,7 @@ class Journal:
             self._set_state(Lost(commit, later))
             raise
         self._durable = [*commit.events, *self._durable]
+        self._promised -= len(commit.events)
         failure = StorageError(error)
         self._set_state(Refused(commit, failure))
         raise failure from error
@@ -395,6 +506,11 @@ class Journal:
         self._set_state(SETTLED)
         self._durable.clear()
         self._later.clear()
+        if self._begun:
+            # Their numbers will be those of other events.
+            self._begun.clear()
+            reason = "the step could not be stored"
+            self.note_transient(StreamReset(reason=reason, from_seq=self._promised + 1))
         return state.commit
 
     async def stop(self) -> None:
@@ -425,6 +541,7 @@ class Journal:
             pass
         elif isinstance(state, Refused) and _is_worth_waiting(state.commit, state.error.cause):
             self._durable = self._durable[len(state.commit.events) :]
+            self._promised += len(state.commit.events)
         else:
             return False
         self._later.clear()

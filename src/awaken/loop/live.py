@@ -11,10 +11,12 @@ import msgspec
 
 from awaken.codec import loads
 from awaken.contract.backend import BackendRootRunRequest
+from awaken.contract.bus import Progress
 from awaken.contract.llm import RoutingKey
 from awaken.contract.start import PreparedRun
 from awaken.contract.tool import ToolCallContext
 from awaken.control.cancel import interruptible
+from awaken.domain.event import StepSnapshot
 from awaken.domain.message import MessageMetadata
 from awaken.domain.phase import Phase
 from awaken.domain.run import RunRecord
@@ -26,6 +28,7 @@ from awaken.phase.engine import PhaseRuntime
 from awaken.plugin.agent import ResolvedAgent, changes_since
 from awaken.plugin.context import PhaseContext
 from awaken.state.command import Command
+from awaken.stream.accumulate import StreamAccumulator
 from awaken.tool import FrontEndTool
 
 log = logging.getLogger("awaken.loop")
@@ -86,17 +89,20 @@ class LiveRun:
         "overrides",
         "phases",
         "profile",
+        "reading",
         "record",
         "request",
         "reservation",
         "routing_key",
         "services",
         "state",
+        "step_ends",
         "steps",
         "stream",
         "streamed",
         "task",
         "token",
+        "told",
         "took",
         "transcript",
         "until_cancelled",
@@ -148,6 +154,8 @@ class LiveRun:
             self.clock,
             thread.log_length,
             thread.fence,
+            seq=thread.event_count,
+            topic=start.topic,
             begins=previous is None,
             unkept=start.unkept,
         )
@@ -156,7 +164,7 @@ class LiveRun:
         self.journal.sends.extend(first.sends)
         self.last_turn = thread.last_turn
         self.ledger = {entry.key: entry for entry in thread.calls}
-        self.stream = thread.stream
+        self.stream, self.told = thread.stream, thread.told
         self.input_count = len(first.messages)
         self.transcript = Transcript(
             request.messages, first.messages, thread.log, thread.log_length
@@ -164,6 +172,10 @@ class LiveRun:
         self.window: object | None = None
         self.in_step = self.ending = False
         self.message_id = ""
+        # The answer that is being read or was read last in this step, and the `seq` of the step's
+        # end once that is noted.
+        self.reading: StreamAccumulator | None = None
+        self.step_ends = 0
         # Ids and names of the calls whose streaming began, in an answer that is not logged yet.
         self.streamed: Sequence[tuple[str, str]] = ()
         # The text of the step's answer before it reached the output limit, if it was continued.
@@ -174,6 +186,7 @@ class LiveRun:
         self.agents: dict[str, ResolvedAgent] = {}
         self._around: ToolCallContext | None = None
         self.use(agent)
+        start.topic.attach(self._progress)
 
     def begin(self, task: asyncio.Task[Any] | None) -> None:
         """Set the task that runs the loop. In a `with run.until_cancelled` block, cancelling the
@@ -214,7 +227,7 @@ class LiveRun:
         if (
             known is not None
             and known.agent_spec is self.agent.spec
-            and (journal.live or known.forward is None)
+            and (journal.has_reader or known.forward is None)
         ):
             return known
         self._around = ToolCallContext(
@@ -223,10 +236,10 @@ class LiveRun:
             run_identity=self.identity,
             agent_spec=self.agent.spec,
             snapshot=self.state.snapshot(),
-            activity_sink=journal.tell if journal.live else None,
+            activity_sink=journal.tell,
             cancellation_token=self.token,
             profile_access=self.profile,
-            forward=journal.pass_on if journal.live else None,
+            forward=journal.pass_on if journal.has_reader else None,
             services=self.agent.env.services,
             delegates=self.services.delegates,
             budget=self.budget,
@@ -241,8 +254,23 @@ class LiveRun:
         """
         self.message_id = self.ids.new() if message_id is None else message_id
         self.cut_off = ""
-        self.in_step = True
+        self.in_step, self.reading = True, None
+        self.journal.drop_outputs()
         self.metadata = MessageMetadata(run_id=self.identity.run_id, step_index=self.steps)
+
+    def _progress(self) -> Progress:
+        return self.journal.progress(self._open_step())
+
+    def _open_step(self) -> StepSnapshot | None:
+        """What listeners have been sent of the open step; `None` if its end was sent."""
+        if not self.in_step and self.journal.seq >= self.step_ends:
+            return None
+        if self.reading is not None:
+            return self.reading.so_far(self.message_id)
+        answer = self.last_turn
+        if answer is not None and answer.id == self.message_id:
+            return StepSnapshot.of(answer)  # the step of a process that died: it has its answer
+        return StepSnapshot(message_id=self.message_id)
 
     def has_news(self) -> bool:
         """Whether messages or journal entries wait for a commit."""

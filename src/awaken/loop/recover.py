@@ -14,7 +14,7 @@ from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import CallPhase, call_key, child_id
 from awaken.contract.tool import Tool, ToolOutput, traits_of
 from awaken.control.cancel import interruptible, is_ours
-from awaken.domain.event import StepStart, ToolCallReady
+from awaken.domain.event import AgentEvent, StepStart, ToolCallReady
 from awaken.domain.lifecycle import Failed, RunStatus, TerminationReason
 from awaken.domain.message import Message, Role
 from awaken.domain.recovery import ABANDONED, OUTCOME_UNKNOWN, Recover, ToolEffect
@@ -67,7 +67,7 @@ async def take_up(run: LiveRun) -> Turn | None:
     if turn is None:
         return None
     run.enter_step(turn.message_id)
-    await run.journal.tell(StepStart(message_id=turn.message_id))
+    await _tell_again(run, StepStart(message_id=turn.message_id))
     for index in turn.open_calls():
         await _announce(run, turn, index)
     turn.log(run)
@@ -158,7 +158,15 @@ async def _give_up(run: LiveRun, turn: Turn, index: int) -> None:
 
 async def _announce(run: LiveRun, turn: Turn, index: int) -> None:
     call = turn.calls[index]
-    await run.journal.tell(ToolCallReady(id=call.id, name=call.name, arguments=call.arguments))
+    await _tell_again(run, ToolCallReady(id=call.id, name=call.name, arguments=call.arguments))
+
+
+async def _tell_again(run: LiveRun, event: AgentEvent) -> None:
+    """Send an event that an earlier process has stored, with the `seq` it has, if that is known."""
+    mine = run.identity.run_id
+    told = (known for known in reversed(run.told) if known.run_id == mine)
+    seq = next((known.seq for known in told if known.event == event), None)
+    await run.journal.tell_again(event, seq)
 
 
 def _end_delegate(run: LiveRun, turn: Turn, index: int) -> None:

@@ -64,7 +64,7 @@ async def complete_step(run: LiveRun) -> None:
     finally:
         if run.journal.live:
             emit_state_snapshot(run)
-        run.journal.note(_STEP_ENDED, now)
+        run.step_ends = run.journal.note(_STEP_ENDED, now)
 
 
 async def persist_checkpoint(

@@ -121,9 +121,9 @@ async def _after_the_model(run: LiveRun, answer: Answer) -> TerminationReason | 
         response = LLMResponse(success=answer.result)
         await run.phase(_AFTER_INFERENCE, llm_response=response, offered_tools=answer.offered)
     except BaseException as error:
-        _say(run, answer, calls=False)
         if run.streamed and isinstance(error, Exception):
             await drop_streamed(run, f"a hook failed: {error}")
+        _say(run, answer, calls=False)
         raise
     end = check_termination(run.state)
     if end is not None:

@@ -83,6 +83,7 @@ class StreamLog:
         return StreamLogEntry(
             run_id=self._run.identity.run_id,
             asked=self._asked,
+            message_id=self._run.message_id,
             number=self._number + 1,
             text=text[said:],
             calls=tuple(news),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from awaken.contract.bus import NO_TOPIC, Topic
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import Fence
 from awaken.control.cancel import CancellationToken
@@ -40,6 +41,7 @@ class ActiveRun:
         "thread_id",
         "token",
         "told_early",
+        "topic",
     )
 
     def __init__(self, thread_id: str, release: Callable[[ActiveRun], None]) -> None:
@@ -55,6 +57,7 @@ class ActiveRun:
         self.missed = False
         self.fence: Fence | None = None
         self.told_early = False
+        self.topic: Topic = NO_TOPIC
         self._ended: asyncio.Event | None = None
         self.has_ended = False
         self._release = release
@@ -64,6 +67,7 @@ class ActiveRun:
         if self.decisions is not None:
             self.decisions.close()
         self.has_ended, self.fence = True, None
+        self.topic.close()
         self._release(self)
         if self._ended is not None:
             self._ended.set()
@@ -89,6 +93,7 @@ class ActiveRun:
     def renew(self) -> None:
         """Prepare the slot for another run of the thread, or for the same one again."""
         self.fence = None
+        self.topic.close()
         self.token = CancellationToken()
 
     def take(self, command: ThreadCommand) -> None:

@@ -10,6 +10,7 @@ from awaken.backend.delegate import DelegateTool
 from awaken.backend.local import LocalBackend
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.backend import ExecutionBackendFactory
+from awaken.contract.bus import LiveBus
 from awaken.contract.llm import LlmExecutor
 from awaken.contract.profile import ProfileStore
 from awaken.contract.registry import ExecutionResolver
@@ -46,6 +47,7 @@ class AgentRuntimeBuilder:
         self._registries = RegistrySet()
         self._own_plugins: dict[str, Plugin] = {}
         self._errors: list[BuildError] = []
+        self._bus: LiveBus | None = None
         self._store: Store | None = None
         self._profiles: ProfileStore | None = None
         self._wrap_executor: WrapExecutor | None = None
@@ -111,6 +113,11 @@ class AgentRuntimeBuilder:
 
     def with_thread_run_store(self, store: Store) -> AgentRuntimeBuilder:
         self._store = store
+        return self
+
+    def with_live_bus(self, bus: LiveBus) -> AgentRuntimeBuilder:
+        """Let listeners hear the runs on this bus, rather than on one of the runtime's own."""
+        self._bus = bus
         return self
 
     def with_profile_store(self, profiles: ProfileStore) -> AgentRuntimeBuilder:
@@ -226,4 +233,5 @@ class AgentRuntimeBuilder:
             clock=self._clock,
             ids=self._ids,
             tool_threads=self._tool_threads,
+            bus=self._bus,
         )

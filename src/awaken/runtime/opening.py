@@ -34,6 +34,7 @@ from awaken.contract.store import Store
 from awaken.contract.threads import RunQuery, ThreadContext
 from awaken.control.inbox import DecisionQueue, InboxReceiver, inbox_channel
 from awaken.domain.budget import Budget
+from awaken.domain.event import RunEvent
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message, Role
 from awaken.domain.run import PersistedState
@@ -59,6 +60,9 @@ from awaken.runtime.prepare import (
 )
 from awaken.runtime.request import RunRequest
 from awaken.state.runtime_keys import SPENDING
+
+_FEW_EVENTS = 50
+"""More events than a step has, apart from those of its calls."""
 
 
 class Opening(msgspec.Struct, kw_only=True):
@@ -213,13 +217,16 @@ async def local_run(opening: Opening, agent: ResolvedAgent) -> BackendRootRunReq
         thread=ThreadContextSnapshot(
             log=context.messages,
             log_length=context.thread.message_count,
+            event_count=context.thread.event_count,
             previous=choice.previous,
             last_turn=turn,
             calls=context.calls,
             stream=context.stream_log,
+            told=await _told_last(opening, turn) if opening.is_cut_short else (),
             fence=opening.fence,
         ),
         first=first,
+        topic=slot.topic,
         unkept=opening.unkept,
     )
     return BackendRootRunRequest(
@@ -238,6 +245,13 @@ async def local_run(opening: Opening, agent: ResolvedAgent) -> BackendRootRunReq
         inbox=inbox,
         is_continuation=choice.is_continuation,
     )
+
+
+async def _told_last(opening: Opening, turn: Message | None) -> Sequence[RunEvent]:
+    """The last durable events of the thread, among them those of the step that was cut short."""
+    thread, calls = opening.context.thread, turn.tool_calls if turn is not None else None
+    after = max(0, thread.event_count - _FEW_EVENTS - 4 * len(calls or ()))
+    return await opening.store.load_events(thread.id, after=after)
 
 
 # -- agents on a remote backend ---------------------------------------------------------------
@@ -293,8 +307,12 @@ async def remote_run(
         services=services,
         controls=controls,
         thread=ThreadContextSnapshot(
-            log_length=context.thread.message_count, previous=choice.previous, fence=opening.fence
+            log_length=context.thread.message_count,
+            event_count=context.thread.event_count,
+            previous=choice.previous,
+            fence=opening.fence,
         ),
+        topic=slot.topic,
         first=FirstCommit(
             messages=[*marks, *opening.fresh],
             acks=sent.acks,

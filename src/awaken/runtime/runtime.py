@@ -15,6 +15,7 @@ from awaken.backend.dispatch import validate_root_execution_request
 from awaken.backend.local import LocalBackend
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.background import AMBIENT_MESSAGE_SINK, AMBIENT_TASK_JOURNAL
+from awaken.contract.bus import LiveBus
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import Fence, ThreadCommit
 from awaken.contract.events import EventSink, NullEventSink
@@ -40,6 +41,7 @@ from awaken.errors import (
 )
 from awaken.ext.background import current_background_task_context, leave_surroundings
 from awaken.ids import UUID7, Ids
+from awaken.live.bus import LocalBus
 from awaken.plugin.agent import ResolvedAgent, ResolvedBackendAgent, ResolvedExecution
 from awaken.registry import RegistryHandle
 from awaken.runtime.accounts import Accounts
@@ -88,11 +90,13 @@ class AgentRuntime(LiveControl):
         clock: Clock = SYSTEM_CLOCK,
         ids: Ids = UUID7,
         tool_threads: int = DEFAULT_LIMIT,
+        bus: LiveBus | None = None,
     ) -> None:
         super().__init__(store, clock, ActiveRuns())
         self.commands = CommandListener(store)
         self.active.changes.subscribe(self._listen_while_live)
         self.owned = OwnedTasks(log)
+        self.bus = bus or LocalBus()
         self.registry = registry
         self.profiles = profiles
         self.ids = ids
@@ -418,6 +422,7 @@ class AgentRuntime(LiveControl):
             await self.store.send(ThreadCommand.cancel(request.thread_id, choice.run_id, at_ms=now))
             raise CancelFirst(choice.run_id)
         self.active.name(slot, choice.run_id)
+        slot.topic = self.bus.topic(fence)
         request = as_asked_before(request, choice.previous)
         opening = Opening(
             request=request,

@@ -22,7 +22,13 @@ from awaken.contract.llm import (
     ToolCallSigned,
     Usage,
 )
-from awaken.domain.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
+from awaken.domain.event import (
+    ReasoningDelta,
+    StepSnapshot,
+    TextDelta,
+    ToolCallDelta,
+    ToolCallStart,
+)
 from awaken.domain.inference import StopReason, StreamResult, TokenUsage
 from awaken.domain.message import ContentBlock, Text, Thinking, ToolCall
 
@@ -75,6 +81,7 @@ class StreamAccumulator:
         "_max_bytes",
         "_open",
         "_past",
+        "_reasoned",
         "_renamed",
         "_room",
         "_said_before",
@@ -84,6 +91,7 @@ class StreamAccumulator:
         "_thinking",
         "_usage",
         "_used",
+        "_withdrawn",
         "restored",
     )
 
@@ -91,6 +99,9 @@ class StreamAccumulator:
         self._text: list[str] = []
         self._blocks: list[ContentBlock] = []
         self._thinking: list[str] = []
+        # All reasoning since the answer began, and the calls that will not be made: see `so_far`.
+        self._reasoned: list[str] = []
+        self._withdrawn: frozenset[str] = frozenset()
         self._calls: list[_Call] = []
         self._open: dict[str, _Call] = {}
         # New ids for calls whose own id another call of the answer has already.
@@ -224,6 +235,24 @@ class StreamAccumulator:
             ended=self._ended,
         )
 
+    def so_far(self, message_id: str) -> StepSnapshot:
+        """What a listener has been sent of the answer, which will be the message `message_id`."""
+        calls = [
+            (call.id, call.name, call.written())
+            for call in self._calls
+            if call.name and call.id not in self._withdrawn
+        ]
+        return StepSnapshot(
+            message_id=message_id,
+            text=self._all_text(),
+            reasoning="".join(self._reasoned),
+            calls=tuple(calls),
+        )
+
+    def withdraw(self, ids: Iterable[str]) -> None:
+        """Leave these calls out of `so_far`: listeners were told that they are dropped."""
+        self._withdrawn |= frozenset(ids)
+
     def _all_text(self) -> str:
         return "".join([b.text for b in self._blocks if isinstance(b, Text)] + self._text)
 
@@ -282,6 +311,7 @@ class StreamAccumulator:
         """Drop everything received, except for the usage."""
         before = self.progress
         self._text, self._blocks, self._calls, self._open = [], [], [], {}
+        self._reasoned = []
         self._size = self._counted = 0
         self.next_stream()
         self._past += before - self.progress
@@ -327,6 +357,7 @@ class StreamAccumulator:
     def _think(self, event: ReasoningDelta) -> None:
         self._hold(_DELTA + _utf8(event.delta))
         self._thinking.append(event.delta)
+        self._reasoned.append(event.delta)
 
     def _use(self, event: Usage) -> None:
         self._usage = _merged(self._usage, event.usage)

@@ -100,8 +100,11 @@ class RemoteRun:
             self.clock,
             thread.log_length,
             thread.fence,
+            seq=thread.event_count,
+            topic=start.topic,
             begins=thread.previous is None,
         )
+        start.topic.attach(lambda: self.journal.progress(None))
         self.journal.acks.extend(first.acks)
         self.journal.tickets.extend(first.tickets)
         self.record = marked_elsewhere(thread.previous, first.request)

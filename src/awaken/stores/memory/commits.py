@@ -39,6 +39,8 @@ class MemoryWrites(Tables):
         length = len(messages)
         thread.event_ends.append(len(events))
         thread.message_ends.append(length)
+        thread.commit_times.append(commit.at_ms)
+        thread.commit_runs.append(None if record is None else record.run_id)
         if commit.thread_state:
             self._change_state(thread, commit.thread_state)
         thread.updated_at = commit.at_ms

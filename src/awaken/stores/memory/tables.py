@@ -29,7 +29,8 @@ ANY = "any thread"
 class ThreadRow:
     """One thread.
 
-    `event_ends` and `message_ends` are the numbers of events and messages after each commit.
+    `event_ends` and `message_ends` are the numbers of events and messages after each commit,
+    `commit_times` and `commit_runs` its time and its run.
     `state_changes` hold the number of a commit, from 1, and what it brought. `call_lines` are the
     lines of the call ledger, and `call_commits` the commit each of them came with. `turn` is the
     last message with tool calls, and its commit, among the first `scanned` messages. `touches`
@@ -42,6 +43,8 @@ class ThreadRow:
         "call_commits",
         "call_lines",
         "commands",
+        "commit_runs",
+        "commit_times",
         "created_at",
         "event_ends",
         "events",
@@ -78,6 +81,8 @@ class ThreadRow:
         self.stream_log: tuple[StreamLogEntry, ...] = ()
         self.message_ends: list[int] = []
         self.event_ends: list[int] = []
+        self.commit_times: list[int] = []
+        self.commit_runs: list[str | None] = []
         self.state_changes: list[tuple[int, State]] = []
         self.call_lines: list[CallEntry] = []
         self.call_commits: list[int] = []

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import chain, islice, takewhile
 
 import msgspec
 
 from awaken.contract.commits import CallEntry
-from awaken.contract.threads import Page, RunQuery, ThreadContext, ThreadQuery, TicketQuery
+from awaken.contract.stream_log import StreamLogEntry
+from awaken.contract.threads import (
+    CommitView,
+    Page,
+    RunQuery,
+    ThreadContext,
+    ThreadQuery,
+    TicketQuery,
+)
 from awaken.domain.event import RunEvent
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message, MessageRecord
@@ -131,12 +140,23 @@ class MemoryReads(Tables):
         self, thread_id: str, *, after: int = 0, limit: int | None = None
     ) -> Sequence[RunEvent]:
         thread = self._threads.get(thread_id)
-        events = thread.events[_span(after, limit)] if thread else []
-        # A fork has events of its origin, so the thread id and `seq` are set here.
-        return [
-            _replace(event, thread_id=thread_id, seq=seq)
-            for seq, event in enumerate(events, start=after + 1)
-        ]
+        return _events_of(thread, _span(after, limit)) if thread else []
+
+    async def load_commits(
+        self, thread_id: str, *, after: int = 0, limit: int = 200
+    ) -> Sequence[CommitView]:
+        thread = self._threads.get(thread_id)
+        if thread is None:
+            return []
+        ends = thread.event_ends
+        first = bisect_left(ends, after) if after > 0 else -1  # the commit with event `after`
+        if first < 0 or (first < len(ends) and ends[first] == after):
+            first += 1
+        return [_commit_view(thread, n) for n in range(first, min(first + limit, len(ends)))]
+
+    async def load_stream_log(self, thread_id: str) -> Sequence[StreamLogEntry]:
+        thread = self._threads.get(thread_id)
+        return thread.stream_log if thread else ()
 
     async def load_thread_state(self, thread_id: str) -> PersistedState:
         thread = self._threads.get(thread_id)
@@ -251,6 +271,28 @@ def _place(thread: ThreadRow) -> tuple[Place, ThreadRow]:
 
 def _span(after: int, limit: int | None) -> slice:
     return slice(after, None if limit is None else after + limit)
+
+
+def _commit_view(thread: ThreadRow, index: int) -> CommitView:
+    messages = thread.message_ends[index - 1] if index else 0
+    events = thread.event_ends[index - 1] if index else 0
+    return CommitView(
+        position=index + 1,
+        first_seq=messages + 1,
+        first_event=events + 1,
+        at_ms=thread.commit_times[index],
+        run_id=thread.commit_runs[index],
+        messages=tuple(thread.messages[messages : thread.message_ends[index]]),
+        events=tuple(_events_of(thread, slice(events, thread.event_ends[index]))),
+    )
+
+
+def _events_of(thread: ThreadRow, span: slice) -> list[RunEvent]:
+    # A fork has events of its origin, so the thread id and `seq` are set here.
+    return [
+        _replace(event, thread_id=thread.id, seq=seq, ahead=False, live=None)
+        for seq, event in enumerate(thread.events[span], start=span.start + 1)
+    ]
 
 
 def _bare(record: RunRecord) -> RunRecord:

@@ -25,6 +25,8 @@ class MemoryUpkeep(MemoryReads):
         copy = ThreadRow(new_id, at_ms, self._first_version)
         copy.event_ends = origin.event_ends[:commits]
         copy.message_ends = origin.message_ends[:commits]
+        copy.commit_times = origin.commit_times[:commits]
+        copy.commit_runs = [None] * commits
         copy.state_changes = [change for change in origin.state_changes if change[0] <= commits]
         lines = bisect_right(origin.call_commits, commits)
         copy.call_lines = origin.call_lines[:lines]

@@ -118,10 +118,11 @@ DETACH = "UPDATE threads SET parent = NULL, updated_at = ? WHERE parent = ?"
 FIRST_SEQ = "SELECT first_seq FROM commits WHERE id = ?"
 FIRST_EVENT = "SELECT first_event FROM commits WHERE id = ?"
 COMMITS = """
-SELECT id, first_seq, first_event, run, delta FROM commits WHERE id BETWEEN ? AND ? ORDER BY id
+SELECT id, first_seq, first_event, at_ms, run, delta FROM commits
+WHERE id BETWEEN ? AND ? ORDER BY id
 """
 COMMITS_OF_RUN = """
-SELECT id, first_seq, first_event, run, delta FROM commits
+SELECT id, first_seq, first_event, at_ms, run, delta FROM commits
 WHERE id BETWEEN ? AND ? AND run = ? ORDER BY id
 """
 ADD_SNAPSHOT = "INSERT INTO snapshots (id, state) VALUES (?, ?)"

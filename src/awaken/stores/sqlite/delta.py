@@ -173,6 +173,10 @@ def messages_in(delta: bytes) -> tuple[Message, ...]:
     return loads(delta, _Messages).messages
 
 
+def run_in(delta: bytes) -> str | None:
+    return loads(delta, _Events).run
+
+
 def calls_in(delta: bytes) -> tuple[CallEntry, ...]:
     return loads(delta, _Calls).calls
 

@@ -5,15 +5,23 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 
-from awaken.contract.threads import ThreadContext
+from awaken.contract.stream_log import StreamLogEntry
+from awaken.contract.threads import CommitView, ThreadContext
 from awaken.domain.event import RunEvent
 from awaken.domain.message import Message
 from awaken.domain.run import PersistedState
 from awaken.stores.sql import queries
 from awaken.stores.sqlite.commands import load_commands
-from awaken.stores.sqlite.delta import events_in, messages_in
+from awaken.stores.sqlite.delta import events_in, messages_in, run_in
 from awaken.stores.sqlite.owners import Owners
-from awaken.stores.sqlite.rows import ThreadRow, commits, find_run, find_thread, position_of
+from awaken.stores.sqlite.rows import (
+    CommitRow,
+    ThreadRow,
+    commits,
+    find_run,
+    find_thread,
+    position_of,
+)
 from awaken.stores.sqlite.state import fold_at, persisted, run_state
 from awaken.stores.sqlite.stream_log import load_stream_log
 
@@ -89,6 +97,37 @@ def load_events(
         events = events_in(row.delta, thread_id, row.first_event)
         found.extend(events[max(after + 1 - row.first_event, 0) : stop + 1 - row.first_event])
     return found
+
+
+def load_commits(
+    db: sqlite3.Connection, thread_id: str, after: int, limit: int
+) -> Sequence[CommitView]:
+    thread = find_thread(db, thread_id)
+    if thread is None or limit <= 0:
+        return []
+    # The position of the commit that holds event `after`.
+    held = position_of(db, thread, queries.FIRST_EVENT, after) if after > 0 else 0
+    found = list(commits(db, thread.pk, max(held, 1), held + limit))
+    if held and (found[1].first_event if len(found) > 1 else thread.events + 1) <= after + 1:
+        del found[0]  # that event is its last
+    return [_view(row, thread_id) for row in found[:limit]]
+
+
+def _view(row: CommitRow, thread_id: str) -> CommitView:
+    return CommitView(
+        position=row.position,
+        first_seq=row.first_seq,
+        first_event=row.first_event,
+        at_ms=row.at_ms,
+        run_id=run_in(row.delta) if row.run is not None else None,
+        messages=messages_in(row.delta),
+        events=tuple(events_in(row.delta, thread_id, row.first_event)),
+    )
+
+
+def load_open_stream(db: sqlite3.Connection, thread_id: str) -> Sequence[StreamLogEntry]:
+    thread = find_thread(db, thread_id)
+    return load_stream_log(db, thread.pk) if thread is not None else ()
 
 
 def load_thread_state(db: sqlite3.Connection, thread_id: str) -> PersistedState:

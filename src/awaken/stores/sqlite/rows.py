@@ -104,8 +104,13 @@ class CommitRow(NamedTuple):
     id: int
     first_seq: int
     first_event: int
+    at_ms: int
     run: int | None
     delta: bytes
+
+    @property
+    def position(self) -> int:
+        return self.id & 0xFFFFFFFF
 
 
 def find_thread(db: sqlite3.Connection, thread_id: str) -> ThreadRow | None:

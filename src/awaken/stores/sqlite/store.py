@@ -18,6 +18,7 @@ from awaken.contract.commits import CallEntry, Committed, Fence, ThreadCommit
 from awaken.contract.stream_log import StreamLogEntry
 from awaken.contract.threads import (
     ChildStrategy,
+    CommitView,
     Freed,
     Page,
     RunQuery,
@@ -221,6 +222,14 @@ class SqliteStore:
         self, thread_id: str, *, after: int = 0, limit: int | None = None
     ) -> Sequence[RunEvent]:
         return await self._ready().read(lambda db: read.load_events(db, thread_id, after, limit))
+
+    async def load_commits(
+        self, thread_id: str, *, after: int = 0, limit: int = 200
+    ) -> Sequence[CommitView]:
+        return await self._ready().read(lambda db: read.load_commits(db, thread_id, after, limit))
+
+    async def load_stream_log(self, thread_id: str) -> Sequence[StreamLogEntry]:
+        return await self._ready().read(lambda db: read.load_open_stream(db, thread_id))
 
     async def changed(self, thread_id: str, since: int) -> int:
         return await self._ready().wait(thread_channel(thread_id), since)

@@ -1,0 +1,129 @@
+"""The live bus: how listeners hear a run's events while it works.
+
+The owner of a thread publishes to the thread's topic; listeners of the bus get what is published.
+The bus may lose anything at any time: the store has every durable event and every finished answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import NamedTuple, Protocol
+
+from awaken.contract.commits import Fence
+from awaken.domain.event import RunEvent, StepSnapshot
+from awaken.domain.value import Value
+
+
+class Standing(Value, frozen=True, kw_only=True):
+    """Where the owner of a thread stands at one instant.
+
+    The last event it has published is number `n` of its claim `epoch`; `seq` is the last durable
+    event that it has stored and published. `ahead` are the events sent ahead since then, `turn` is
+    what has come of the open step.
+    """
+
+    run_id: str
+    epoch: int
+    n: int
+    seq: int
+    ahead: tuple[RunEvent, ...] = ()
+    turn: StepSnapshot | None = None
+
+
+class Progress(NamedTuple):
+    """What a run tells its topic of itself: see `Standing`."""
+
+    run_id: str
+    seq: int
+    ahead: tuple[RunEvent, ...] = ()
+    turn: StepSnapshot | None = None
+
+
+class Topic(Protocol):
+    """The owner's side of a thread on the bus.
+
+    `wanted` says whether a listener is there now, `n` is the number of the last event that the
+    owner has sent under its claim, `epoch` is that claim.
+    """
+
+    wanted: bool
+    epoch: int
+    n: int
+
+    def publish(self, event: RunEvent) -> None:
+        """Give an event to all listeners. Never waits and never raises."""
+        ...
+
+    def attach(self, progress: Callable[[], Progress]) -> None:
+        """Name the function that says where the thread's run stands; the last one counts."""
+        ...
+
+    def snapshot(self) -> Standing | None:
+        """Where the owner stands now; `None` if no run is attached."""
+        ...
+
+    def close(self) -> None:
+        """End the topic: the claim ends. Listeners stay, and hear the next owner."""
+        ...
+
+
+class NullTopic:
+    """The topic of a run that has no thread of its own in a store. Its epoch is 0."""
+
+    def __init__(self) -> None:
+        self.wanted = False
+        self.epoch = self.n = 0
+
+    def publish(self, event: RunEvent) -> None:
+        return
+
+    def attach(self, progress: Callable[[], Progress]) -> None:
+        return
+
+    def snapshot(self) -> None:
+        return
+
+    def close(self) -> None:
+        return
+
+
+NO_TOPIC = NullTopic()
+
+
+class Heard(NamedTuple):
+    """What a listener got: events in order, and whether some before them were lost."""
+
+    events: Sequence[RunEvent] = ()
+    lost: bool = False
+
+
+class Listening(Protocol):
+    """A listener of one thread."""
+
+    async def heard(self) -> Heard:
+        """Wait for events, a loss or a call of `wake`, and take what has come.
+
+        A caller that is cancelled while it waits loses nothing.
+        """
+        ...
+
+    def wake(self) -> None:
+        """Let `heard` return, even without an event."""
+        ...
+
+
+class LiveBus(Protocol):
+    """Passes events on from the owners of threads to listeners."""
+
+    def topic(self, fence: Fence) -> Topic:
+        """The topic of a thread that this process has claimed."""
+        ...
+
+    def listen(self, thread_id: str) -> AbstractAsyncContextManager[Listening]:
+        """Listen to a thread, whether it exists or not, for as long as the block lasts."""
+        ...
+
+    async def snapshot(self, thread_id: str) -> Standing | None:
+        """Where the owner of a thread stands; `None` if no owner answers."""
+        ...

@@ -1,0 +1,130 @@
+"""The live bus within one process: owners and listeners share an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from awaken.contract.bus import Heard, Progress, Standing
+from awaken.contract.commits import Fence
+from awaken.domain.event import RunEvent
+
+MOST_UNREAD = 1_000
+"""How many events a listener may leave unread. With one more it loses them all, and is told so."""
+
+
+class LocalListening:
+    """A listener of one thread: a bounded buffer with one wake-up for a batch."""
+
+    __slots__ = ("_events", "_lost", "_waiting", "_woken")
+
+    def __init__(self) -> None:
+        self._events: list[RunEvent] = []
+        self._lost = self._woken = False
+        self._waiting: asyncio.Future[None] | None = None
+
+    def add(self, event: RunEvent) -> None:
+        if len(self._events) >= MOST_UNREAD:
+            self.lose()
+        else:
+            self._events.append(event)
+            self.wake()
+
+    def lose(self) -> None:
+        """Drop what is unread, and tell the listener that events are missing."""
+        self._events, self._lost = [], True
+        self.wake()
+
+    def wake(self) -> None:
+        self._woken = True
+        waiting = self._waiting
+        if waiting is not None and not waiting.done():
+            waiting.set_result(None)
+
+    async def heard(self) -> Heard:
+        while not self._woken:
+            self._waiting = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiting
+            finally:
+                self._waiting = None
+        heard = Heard(self._events, self._lost)
+        self._events, self._lost, self._woken = [], False, False
+        return heard
+
+
+class LocalTopic:
+    """The topic of a thread that this process owns."""
+
+    __slots__ = ("_bus", "_progress", "epoch", "n", "thread_id", "wanted")
+
+    def __init__(self, bus: LocalBus, fence: Fence) -> None:
+        self._bus = bus
+        self._progress: Callable[[], Progress] | None = None
+        self.thread_id, self.epoch, self.n = fence.thread_id, fence.epoch, 0
+        self.wanted = fence.thread_id in bus.listeners
+
+    def publish(self, event: RunEvent) -> None:
+        for listening in self._bus.listeners.get(self.thread_id, ()):
+            listening.add(event)
+
+    def attach(self, progress: Callable[[], Progress]) -> None:
+        self._progress = progress
+
+    def snapshot(self) -> Standing | None:
+        if self._progress is None:
+            return None
+        run_id, seq, ahead, turn = self._progress()
+        return Standing(run_id=run_id, epoch=self.epoch, n=self.n, seq=seq, ahead=ahead, turn=turn)
+
+    def close(self) -> None:
+        self._progress = None
+        self._bus.forget(self)
+
+
+class LocalBus:
+    """Passes events on to listeners in the same process. Used from one event loop only.
+
+    `listeners` are those of each thread that has some.
+    """
+
+    def __init__(self) -> None:
+        self.listeners: dict[str, list[LocalListening]] = {}
+        self._topics: dict[str, LocalTopic] = {}
+
+    def topic(self, fence: Fence) -> LocalTopic:
+        known = self._topics.get(fence.thread_id)
+        if known is None or known.epoch != fence.epoch:
+            known = self._topics[fence.thread_id] = LocalTopic(self, fence)
+        return known
+
+    def forget(self, topic: LocalTopic) -> None:
+        """Called by a topic that is closed: its listeners look into the store."""
+        if self._topics.get(topic.thread_id) is topic:
+            del self._topics[topic.thread_id]
+            for listening in self.listeners.get(topic.thread_id, ()):
+                listening.lose()
+
+    @asynccontextmanager
+    async def listen(self, thread_id: str) -> AsyncIterator[LocalListening]:
+        listening = LocalListening()
+        self.listeners.setdefault(thread_id, []).append(listening)
+        self._set_wanted(thread_id)
+        try:
+            yield listening
+        finally:
+            others = self.listeners[thread_id]
+            others.remove(listening)
+            if not others:
+                del self.listeners[thread_id]
+            self._set_wanted(thread_id)
+
+    def _set_wanted(self, thread_id: str) -> None:
+        topic = self._topics.get(thread_id)
+        if topic is not None:
+            topic.wanted = thread_id in self.listeners
+
+    async def snapshot(self, thread_id: str) -> Standing | None:
+        topic = self._topics.get(thread_id)
+        return None if topic is None else topic.snapshot()

@@ -1,0 +1,188 @@
+"""The follower: everything that happens in a thread, first what was, then what is.
+
+There is one follower for all clients. It reads commits behind a cursor from the store, and listens
+to the live bus from then on; `awaken.live.place` decides what the reader has not got yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import AsyncExitStack, aclosing, suppress
+
+from awaken.contract.bus import Listening, LiveBus
+from awaken.contract.store import Store
+from awaken.contract.stream_log import StreamLogEntry
+from awaken.control.tasks import start_task
+from awaken.domain.event import RunEvent, StepSnapshot
+from awaken.errors import InvalidCursor
+from awaken.live.place import OutOfStep, Place
+
+PAGE = 200
+SILENCE = 1.0
+"""Seconds for which the bus may say nothing of a change before the store is read instead."""
+_ASK_AGAIN = 0.01
+_MOST_ASKS = 100
+
+
+async def follow(
+    store: Store, bus: LiveBus, thread_id: str, after: int = 0
+) -> AsyncGenerator[RunEvent, None]:
+    """The events of a thread behind `seq` `after`, in whichever process they happen; never ends.
+
+    Gives every durable event once and in order; some come `ahead` of their commit. Transient events
+    come in order, perhaps not all: after a loss a `StepSnapshot` replaces the deltas of the step.
+    A `StreamReset` voids the step's deltas, and with `from_seq` what was given ahead.
+
+    Raises:
+        InvalidCursor: the thread does not have that many events.
+    """
+    await check_cursor(store, thread_id, after)
+    async with aclosing(go_on(store, bus, Place(thread_id, after))) as events:
+        async for event in events:
+            yield event
+
+
+async def check_cursor(store: Store, thread_id: str, after: int) -> None:
+    """
+    Raises:
+        InvalidCursor: the thread does not have that many events.
+    """
+    if after == 0:
+        return
+    thread = await store.load_thread(thread_id)
+    last = thread.event_count if thread is not None else 0
+    if not 0 < after <= last:
+        raise InvalidCursor(thread_id, after, last)
+
+
+async def go_on(store: Store, bus: LiveBus, place: Place) -> AsyncGenerator[RunEvent, None]:
+    """The events that a reader at `place` has not got yet; never ends."""
+    async with AsyncExitStack() as stack:
+        listening = await stack.enter_async_context(bus.listen(place.thread_id))
+        follower = await stack.enter_async_context(_Follower(store, bus, place, listening))
+        while True:
+            async for event in follower.catch_up():
+                yield event
+            async for event in follower.live():
+                yield event
+
+
+class _Follower:
+    """Brings one reader up to date, and keeps it so.
+
+    `_changed` says that a process has written to the thread since it was read.
+    """
+
+    def __init__(self, store: Store, bus: LiveBus, place: Place, listening: Listening) -> None:
+        self._store, self._bus, self._place, self._listening = store, bus, place, listening
+        self._answers = self._changed = False
+
+    async def __aenter__(self) -> _Follower:
+        self._watching = start_task(self._watch())
+        self._watching.add_done_callback(lambda _: self._listening.wake())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._watching.cancel()
+        with suppress(BaseException):
+            await asyncio.wait([self._watching])
+
+    async def _watch(self) -> None:
+        """Wake the listener when any process has written to the thread."""
+        seen = 0
+        while True:
+            seen = await self._store.changed(self._place.thread_id, seen)
+            self._changed = True
+            self._listening.wake()
+
+    # -- from the store -----------------------------------------------------------------------
+
+    async def catch_up(self) -> AsyncIterator[RunEvent]:
+        """What the reader has missed: what is stored, then what the owner has of the open step."""
+        place = self._place
+        for _ in range(_MOST_ASKS):
+            self._changed = False
+            async for event in self._read():
+                yield event
+            standing = await self._bus.snapshot(place.thread_id)
+            self._answers = standing is not None
+            if standing is None:
+                break
+            try:
+                given = place.standing(standing)
+            except OutOfStep:
+                # A commit was made between the two reads, or its events are just being sent.
+                await asyncio.sleep(_ASK_AGAIN)
+                continue
+            for event in given:
+                yield event
+            return
+        place.lose()
+        for event in await self._from_the_store():
+            yield event
+
+    async def _read(self) -> AsyncIterator[RunEvent]:
+        place, limit = self._place, PAGE
+        while True:
+            before = place.cursor
+            page = await self._store.load_commits(place.thread_id, after=before, limit=limit)
+            for view in page:
+                for event in place.stored(view):
+                    yield event
+            if len(page) < limit:
+                return
+            limit = PAGE if place.cursor > before else 2 * limit  # commits may have no events
+
+    async def _from_the_store(self) -> Sequence[RunEvent]:
+        """What the store has of the open step, if no owner can be asked."""
+        place = self._place
+        thread = await self._store.load_thread(place.thread_id)
+        given = place.unowned() if thread is None or thread.owner is None else []
+        pieces = await self._store.load_stream_log(place.thread_id)
+        turn = _open_answer(pieces)
+        if turn is not None and thread is not None and thread.event_count == place.cursor:
+            given += place.pieces(pieces[0].run_id, turn)
+        return given
+
+    # -- live ---------------------------------------------------------------------------------
+
+    async def live(self) -> AsyncIterator[RunEvent]:
+        """What comes, until the store has to be read again."""
+        place = self._place
+        while True:
+            try:
+                async with asyncio.timeout(SILENCE if self._changed else None):
+                    heard = await self._listening.heard()
+            except TimeoutError:
+                return  # the bus has not told what the store has
+            if self._watching.done():
+                self._watching.result()
+            if heard.lost:
+                place.lose()
+                return
+            try:
+                for told in heard.events:
+                    for event in place.heard(told):
+                        yield event
+            except OutOfStep:
+                return
+            if heard.events:
+                self._changed = False
+            elif self._changed and not self._answers:
+                return
+
+
+def _open_answer(pieces: Sequence[StreamLogEntry]) -> StepSnapshot | None:
+    """What has been stored of an unfinished answer; `None` if that is nothing, or its message is
+    not known."""
+    if not pieces or not pieces[0].message_id:
+        return None
+    calls: dict[str, tuple[str, str]] = {}
+    for id, name, written in (call for piece in pieces for call in piece.calls):
+        calls[id] = (name, calls.get(id, ("", ""))[1] + written)
+    return StepSnapshot(
+        message_id=pieces[0].message_id,
+        text="".join(piece.text for piece in pieces),
+        calls=tuple((id, name, written) for id, (name, written) in calls.items()),
+    )

@@ -1,0 +1,180 @@
+"""Following a thread with all threads beneath it: those of its delegates and background tasks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+
+from awaken.contract.bus import LiveBus
+from awaken.contract.store import Store
+from awaken.contract.threads import ThreadQuery
+from awaken.control.tasks import start_task
+from awaken.domain.event import RunEvent, RunStart, StepStart, ToolCallReady, is_terminal
+from awaken.domain.thread import Thread
+from awaken.live.follow import PAGE, check_cursor, go_on
+from awaken.live.place import Place
+
+LOOK_AROUND = 0.5
+"""Seconds between two searches for threads beneath that have started or go on."""
+MOST_UNREAD = 1_000
+"""How many events of the tree may wait for the reader; then its followers wait, too."""
+
+
+async def follow_tree(
+    store: Store,
+    bus: LiveBus,
+    thread_id: str,
+    after: int = 0,
+    *,
+    live: bool = True,
+    caught_up: asyncio.Event | None = None,
+) -> AsyncGenerator[RunEvent, None]:
+    """The events of a thread, as `follow` gives them, and of every thread beneath it.
+
+    First what was, in the order of time, then what is, as it comes. Each thread has its own `seq`.
+    `after` counts the events of the thread itself: of the others, those that are older than that
+    event are left out. When what was is given, `caught_up` is set; without `live`, it ends there.
+
+    Raises:
+        InvalidCursor: the thread does not have that many events.
+    """
+    await check_cursor(store, thread_id, after)
+    tree = _Tree(store, bus, thread_id, after)
+    try:
+        async for event in tree.past():
+            yield event
+        if caught_up is not None:
+            caught_up.set()
+        while live:
+            yield await tree.next()
+    finally:
+        await tree.close()
+
+
+class _Branch:
+    """One thread of the tree: how far it was read, and what was read ahead of it."""
+
+    def __init__(self, place: Place, level: int) -> None:
+        self.place, self.level = place, level
+        self.read_ahead: deque[RunEvent] = deque()
+        self.is_read = False
+        self.following: asyncio.Task[None] | None = None
+
+    async def look_ahead(self, store: Store) -> None:
+        while not self.read_ahead and not self.is_read:
+            place = self.place
+            page = await store.load_commits(place.thread_id, after=place.cursor, limit=PAGE)
+            for view in page:
+                self.read_ahead += place.stored(view)
+            self.is_read = len(page) < PAGE
+
+    def key(self) -> tuple[int, bool, int]:
+        """What is given first. In one instant, a run begins before those it starts, and ends after
+        them."""
+        event = self.read_ahead[0]
+        begins = isinstance(event.event, RunStart | StepStart | ToolCallReady)
+        return event.at_ms, not begins, self.level if begins else -self.level
+
+
+class _Tree:
+    """The threads of a tree, each with its follower while it has something to tell."""
+
+    def __init__(self, store: Store, bus: LiveBus, root: str, after: int) -> None:
+        self._store, self._bus, self._root, self._after = store, bus, root, after
+        self._branches = {root: _Branch(Place(root, after), 0)}
+        self._events: asyncio.Queue[RunEvent | BaseException] = asyncio.Queue(MOST_UNREAD)
+        self._looking: asyncio.Task[None] | None = None
+
+    async def past(self) -> AsyncIterator[RunEvent]:
+        """What there is, of all threads together, in the order of time."""
+        since = await self._since()
+        for thread in await self._beneath():
+            self._branch(thread)
+        while True:
+            for branch in self._branches.values():
+                await branch.look_ahead(self._store)
+            full = [branch for branch in self._branches.values() if branch.read_ahead]
+            if not full:
+                return
+            event = min(full, key=_Branch.key).read_ahead.popleft()
+            if event.thread_id == self._root or event.at_ms >= since:
+                yield event
+
+    async def _since(self) -> int:
+        """The time of the last event that the reader has."""
+        if self._after == 0:
+            return 0
+        known = await self._store.load_events(self._root, after=self._after - 1, limit=1)
+        return known[0].at_ms if known else 0
+
+    async def _beneath(self) -> list[Thread]:
+        found: list[Thread] = []
+        query = ThreadQuery(ancestor_thread_id=self._root, limit=PAGE)
+        while True:
+            page = await self._store.list_threads(query)
+            found.extend(page)
+            if page.cursor is None:
+                return sorted(found, key=lambda thread: thread.created_at)
+            query = ThreadQuery(ancestor_thread_id=self._root, limit=PAGE, cursor=page.cursor)
+
+    def _branch(self, thread: Thread) -> _Branch:
+        branch = self._branches.get(thread.id)
+        if branch is None:
+            above = self._branches.get(thread.parent_thread_id or "")
+            level = 1 if above is None else above.level + 1
+            branch = self._branches[thread.id] = _Branch(Place(thread.id), level)
+        return branch
+
+    # -- live ---------------------------------------------------------------------------------
+
+    async def next(self) -> RunEvent:
+        """The next event of any thread."""
+        if self._looking is None:
+            self._start(self._branches[self._root])
+            self._looking = start_task(self._look_around())
+        event = await self._events.get()
+        if isinstance(event, BaseException):
+            raise event
+        return event
+
+    def _start(self, branch: _Branch) -> None:
+        if branch.following is None:
+            branch.following = start_task(self._follow(branch))
+
+    async def _follow(self, branch: _Branch) -> None:
+        try:
+            async with aclosing(go_on(self._store, self._bus, branch.place)) as events:
+                async for event in events:
+                    await self._events.put(event)
+                    if branch.level and is_terminal(event.event) and not event.ahead:
+                        break  # a later run of the thread is found by `_look_around`
+        except Exception as error:
+            await self._events.put(error)
+        branch.following = None
+
+    async def _look_around(self) -> None:
+        """Start to follow threads beneath that have events the reader has not got."""
+        seen = 0
+        try:
+            while True:
+                for thread in await self._beneath():
+                    branch = self._branch(thread)
+                    if thread.event_count > branch.place.cursor or thread.owner is not None:
+                        self._start(branch)
+                try:
+                    async with asyncio.timeout(LOOK_AROUND):
+                        seen = await self._store.changed(self._root, seen)
+                except TimeoutError:
+                    pass
+        except Exception as error:
+            await self._events.put(error)
+
+    async def close(self) -> None:
+        tasks = [branch.following for branch in self._branches.values()]
+        ending = [task for task in (*tasks, self._looking) if task is not None]
+        for task in ending:
+            task.cancel()
+        if ending:
+            await asyncio.wait(ending)

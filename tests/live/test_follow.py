@@ -1,0 +1,188 @@
+"""Following a thread: whoever listens, from when, and in whichever process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+from follow_kit import Reader
+
+from awaken import Agent, Runtime, tool
+from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop
+from awaken.contract.store import Store
+from awaken.domain.event import (
+    ReasoningDelta,
+    RunEvent,
+    RunFinish,
+    StepSnapshot,
+    TextDelta,
+    ToolCallDelta,
+    ToolCallStart,
+    is_terminal,
+)
+from awaken.domain.inference import StopReason
+from awaken.domain.message import Role
+from awaken.errors import InvalidCursor
+from awaken.live.bus import LocalBus
+from awaken.stores.memory import MemoryStore
+from awaken.stores.sqlite import SqliteStore
+from awaken.testing import ScriptedModel, tool_call_response
+
+T = "t"
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    return MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "f.db")
+
+
+class PacedModel:
+    """Writes an answer delta by delta, each when the test says so."""
+
+    name = "paced"
+
+    def __init__(self, *answers: list[LlmStreamEvent]) -> None:
+        self._answers = list(answers)
+        self.given = asyncio.Semaphore(0)
+
+    async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
+        for event in self._answers.pop(0):
+            await self.given.acquire()
+            yield event
+
+
+@tool(effect="read")
+async def look(at: str) -> str:
+    """Looks at something."""
+    return f"saw {at}"
+
+
+SPOKEN: list[LlmStreamEvent] = [
+    ReasoningDelta(delta="hm, "),
+    ReasoningDelta(delta="well"),
+    TextDelta(delta="I will "),
+    TextDelta(delta="look."),
+    ToolCallStart(id="c1", name="look"),
+    ToolCallDelta(id="c1", args_delta='{"at":'),
+    ToolCallDelta(id="c1", args_delta='"it"}'),
+    Stop(reason=StopReason.TOOL_USE),
+]
+LAST: list[LlmStreamEvent] = [
+    TextDelta(delta="It "),
+    TextDelta(delta="is there."),
+    Stop(reason=StopReason.END_TURN),
+]
+
+
+async def read_to_the_end(
+    events: AsyncGenerator[RunEvent, None], reader: Reader, until: Callable[[RunEvent], bool]
+) -> None:
+    async with aclosing(events) as told:
+        async for event in told:
+            reader.read(event)
+            if until(event):
+                return
+
+
+def ends(event: RunEvent) -> bool:
+    return is_terminal(event.event) and not event.ahead
+
+
+@pytest.mark.parametrize("joined_after", range(len(SPOKEN) + len(LAST) + 1))
+async def test_whoever_joins_late_holds_the_same_as_whoever_was_there(
+    store: Store, joined_after: int
+) -> None:
+    """06/SV-3: text, reasoning and arguments, joined after each delta."""
+    model = PacedModel(list(SPOKEN), list(LAST))
+    async with Runtime([Agent("a", model=model, tools=[look])], store=store) as runtime:
+        early, late = Reader(), Reader()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(read_to_the_end(runtime.follow(T), early, ends))
+            run = group.create_task(runtime.run("a", "look", thread=T))
+            for _ in range(joined_after):
+                model.given.release()
+            if joined_after:
+                await heard(early, joined_after)
+            group.create_task(read_to_the_end(runtime.follow(T), late, ends))
+            await asyncio.sleep(0)
+            for _ in range(len(SPOKEN) + len(LAST)):
+                model.given.release()
+        assert run.result().response == "It is there."
+
+    log = [m for m in await store.load_messages(T) if m.role is Role.ASSISTANT]
+    for reader in (early, late):
+        assert [e.seq for e in reader.durable.values()] == list(range(1, len(reader.durable) + 1))
+        for message in log:
+            assert reader.texts[message.id or ""] == message.text()
+    assert late.texts == early.texts
+    assert late.reasoning == early.reasoning
+
+
+async def heard(reader: Reader, deltas: int) -> None:
+    """Wait until a reader has what so many deltas say."""
+    said = [*SPOKEN, *LAST][:deltas]
+    wanted = sum(len(getattr(d, "delta", getattr(d, "args_delta", ""))) for d in said)
+    while reader.size < wanted:
+        reader.news.clear()
+        await reader.news.wait()
+
+
+async def test_a_follower_of_another_process_gets_the_texts_from_the_log(tmp_path: Path) -> None:
+    """Without the owner's bus: every durable event, and each answer as a snapshot."""
+    file = tmp_path / "f.db"
+    first, second = SqliteStore(file), SqliteStore(file)
+    model = ScriptedModel([tool_call_response("so", "look", "c1", {"at": "it"}), "done"])
+    reader = Reader()
+    async with (
+        Runtime([Agent("a", model=model, tools=[look])], store=first) as runtime,
+        Runtime([], store=second, recover=False) as watcher,
+    ):
+        async with asyncio.TaskGroup() as group:
+            group.create_task(read_to_the_end(watcher.follow(T), reader, ends))
+            group.create_task(runtime.run("a", "look", thread=T))
+        stored = await first.load_events(T)
+        assert [e.event for e in reader.durable.values()] == [e.event for e in stored]
+        log = [m for m in await first.load_messages(T) if m.role is Role.ASSISTANT]
+        assert [reader.texts[m.id or ""] for m in log] == ["so", "done"]
+    await first.close()
+    await second.close()
+
+
+async def test_history_tells_each_answer_once(store: Store) -> None:
+    """A reader that comes when all is over gets the texts as well."""
+    model = ScriptedModel(["one", "two"])
+    async with Runtime([Agent("a", model=model)], store=store) as runtime:
+        await runtime.run("a", "hi", thread=T)
+        await runtime.run("a", "hi again", thread=T)
+        seen: list[RunEvent] = []
+        async with aclosing(runtime.follow(T)) as events:
+            async for event in events:
+                seen.append(event)
+                if len([e for e in seen if isinstance(e.event, RunFinish)]) == 2:
+                    break
+        said = [e.event.text for e in seen if isinstance(e.event, StepSnapshot)]
+        assert said == ["one", "two"]
+
+
+@pytest.mark.parametrize("cursor", [-1, 3, 10**9])
+async def test_a_cursor_beyond_the_end_is_refused(store: Store, cursor: int) -> None:
+    async with Runtime([], store=store) as runtime:
+        with pytest.raises(InvalidCursor, match=f"has no event {cursor}: its last one is 0"):
+            async for _ in runtime.follow(T, after=cursor):
+                pass
+
+
+async def test_a_listener_that_reads_nothing_is_told_of_its_loss_and_slows_no_run() -> None:
+    bus = LocalBus()
+    model = ScriptedModel(["x" * 5_000], chunk=1)
+    store = MemoryStore()
+    runtime = Runtime([Agent("a", model=model)], store=store)
+    runtime.engine.bus = bus
+    async with runtime, bus.listen(T) as listening:
+        await runtime.run("a", "hi", thread=T)
+        heard = await listening.heard()
+        assert heard.lost
+        assert len(heard.events) <= 1_000

@@ -12,6 +12,7 @@ from awaken.domain.event import (
     ActivityDelta,
     ActivitySnapshot,
     AgentEvent,
+    ContextCompacted,
     Error,
     InferenceComplete,
     MessagesSnapshot,
@@ -23,6 +24,7 @@ from awaken.domain.event import (
     StateDelta,
     StateSnapshot,
     StepEnd,
+    StepSnapshot,
     StepStart,
     StreamReset,
     TextDelta,
@@ -76,6 +78,8 @@ EVENTS: dict[str, AgentEvent] = {
     "tool_call_resumed": ToolCallResumed(target_id="c1", result=None),
     "tool_call_cancel": ToolCallCancel(id="c1", name="search", reason="cut"),
     "stream_reset": StreamReset(reason="retry"),
+    "step_snapshot": StepSnapshot(message_id="m", text="so far", calls=(("c", "look", "{"),)),
+    "context_compacted": ContextCompacted(summary_message_id="s", from_seq=1, to_seq=9),
     "inference_complete": InferenceComplete(
         model="m", usage=TokenUsage(prompt_tokens=3), duration_ms=12
     ),
@@ -93,8 +97,8 @@ EVENTS: dict[str, AgentEvent] = {
 
 
 def test_the_samples_cover_the_whole_union() -> None:
-    """01/C-8: there are 22 events."""
-    assert len(EVENTS) == 22
+    """01/C-8: there are 24 events, two of them ours."""
+    assert len(EVENTS) == 24
     assert {type(event) for event in EVENTS.values()} == set(get_args(AgentEvent))
 
 
@@ -174,6 +178,7 @@ def test_deltas_activity_and_snapshots_are_not_durable() -> None:
         "tool_call_delta",
         "tool_call_stream_delta",
         "stream_reset",
+        "step_snapshot",
         "messages_snapshot",
         "activity_snapshot",
         "activity_delta",

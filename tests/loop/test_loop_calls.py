@@ -430,7 +430,7 @@ ANSWER = SetResult(result=ToolResult.success_with_message("add", None, "known al
 @pytest.mark.parametrize(
     ("verdicts", "outcome"),
     [
-        ((Block(reason="no"), suspend(), ANSWER), "failed"),
+        ((Block(reason="no"), suspend(), ANSWER), "denied"),
         ((suspend(), ANSWER), "suspended"),
         ((ANSWER, None), "succeeded"),
     ],
@@ -461,7 +461,7 @@ async def test_the_strongest_gate_wins(verdicts: Any, outcome: str, turned: bool
     assert stage.told(ToolCallDone)[0].outcome.value == outcome
     assert ran == []
     assert type(result.termination) is {
-        "failed": Blocked,
+        "denied": Blocked,
         "suspended": Suspended,
         "succeeded": type(NATURAL_END),
     }.get(outcome)

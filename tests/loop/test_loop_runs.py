@@ -271,7 +271,7 @@ async def test_a_gate_is_asked_again_after_what_ran_before(executor: ToolExecuto
 
 @pytest.mark.parametrize("executor", EXECUTORS)
 async def test_a_block_ends_the_run_and_closes_every_call(executor: ToolExecutorKind) -> None:
-    """02/L5: guarded then unlock: blocked, neither runs, both done as failed in call order."""
+    """02/L5: guarded then unlock: blocked, neither runs, denied and failed in call order."""
     lock = Lock()
     model = CheckedModel(
         tool_calls_response("", ("guarded", "c1", {}), ("unlock", "c2", {})), "goes on"
@@ -283,7 +283,7 @@ async def test_a_block_ends_the_run_and_closes_every_call(executor: ToolExecutor
     assert result.termination == Blocked(value="locked")
     assert lock.ran == []
     assert [(d.id, d.outcome) for d in stage.told(ToolCallDone)] == [
-        ("c1", ToolCallOutcome.FAILED),
+        ("c1", ToolCallOutcome.DENIED),
         ("c2", ToolCallOutcome.FAILED),
     ]
     assert await stage.results() == ["locked", INTERRUPTED]

@@ -36,6 +36,7 @@ def key(number: int) -> Key:
         apply=operator.add,
         scope=Scope.THREAD if number % 2 else Scope.RUN,
         persistent=number % 3 != 0,
+        public=True,
         retain_on_uninstall=number % 5 == 0,
     )
 
@@ -124,7 +125,7 @@ class ManyKeys(RuleBasedStateMachine):
 
     @rule()
     def show(self) -> None:
-        revision, json = self.store.as_json()
+        revision, json = self.store.public_json()[:2]
         exported = self.store.export_persisted()
         assert revision == exported.revision
         assert list(json.items()) == list(exported.extensions.items())
@@ -173,7 +174,7 @@ def test_one_change_among_many_keys_copies_a_few_of_them() -> None:
 def test_a_value_of_none_hides_the_one_before() -> None:
     """It lies on top of a base that has another."""
     keys = [key(number) for number in range(TOP + 1)]
-    note: Key = StateKey("note", initial=lambda: None, type=str | None)
+    note: Key = StateKey("note", initial=lambda: None, type=str | None, public=True)
     store = StateStore()
     store.register_keys(registered([note, *keys]))
     store.update(note, "here")
@@ -185,7 +186,7 @@ def test_a_value_of_none_hides_the_one_before() -> None:
 
     assert store.read(note) is None
     assert store.snapshot().get(note) is None
-    assert store.as_json()[1]["note"] is None
+    assert store.public_json().values["note"] is None
 
 
 def test_only_what_changed_is_shown_anew() -> None:
@@ -196,18 +197,18 @@ def test_only_what_changed_is_shown_anew() -> None:
             made.append(name)
             return {"value": value}
 
-        return StateKey(name, initial=int, apply=operator.add, encode=encode)
+        return StateKey(name, initial=int, apply=operator.add, encode=encode, public=True)
 
     keys = [noting(f"k{number}") for number in range(100)]
     store = StateStore()
     store.register_keys(registered(keys))
     for one in keys:
         store.update(one, 1)
-    _, first = store.as_json()
+    first = store.public_json().values
     made.clear()
 
     store.update(keys[7], 1)
-    _, second = store.as_json()
+    second = store.public_json().values
 
     assert made == ["k7"]
     assert second == {**first, "k7": {"value": 2}}
@@ -215,31 +216,33 @@ def test_only_what_changed_is_shown_anew() -> None:
 
 
 def test_a_retained_value_is_shown_while_its_key_is_there() -> None:
-    count: Key = StateKey("count", initial=int, apply=operator.add, retain_on_uninstall=True)
+    count: Key = StateKey(
+        "count", initial=int, apply=operator.add, retain_on_uninstall=True, public=True
+    )
     store = StateStore()
     store.install("plugin", registered([count]))
     store.update(count, 1)
-    assert store.as_json()[1] == {"count": 1}
+    assert store.public_json().values == {"count": 1}
 
     store.uninstall("plugin")
-    assert store.as_json()[1] == {}
+    assert store.public_json().values == {}
     store.install("plugin", registered([count]))
-    assert store.as_json()[1] == {"count": 1}
+    assert store.public_json().values == {"count": 1}
 
 
 def test_a_value_that_cannot_be_shown_is_told_each_time_until_it_can() -> None:
-    note: Key = StateKey("note", initial=str, type=Any)
-    count: Key = StateKey("count", initial=int, apply=operator.add)
+    note: Key = StateKey("note", initial=str, type=Any, public=True)
+    count: Key = StateKey("count", initial=int, apply=operator.add, public=True)
     store = StateStore()
     store.register_keys(registered([note, count]))
     store.update(count, 1)
-    store.as_json()
+    store.public_json()
 
     store.update(note, object())
     for _ in range(2):
         with pytest.raises(KeyEncode):
-            store.as_json()
+            store.public_json()
         store.update(count, 1)
     store.update(note, "here")
 
-    assert store.as_json()[1] == {"count": 3, "note": "here"}
+    assert store.public_json().values == {"count": 3, "note": "here"}

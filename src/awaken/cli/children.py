@@ -89,7 +89,9 @@ class Children:
             case ToolCallDone(result=result, outcome=ToolCallOutcome.SUCCEEDED):
                 said = result.data if result.message is None else result.message
                 return _ended(child, "✓", result.tool_name, said, room)
-            case ToolCallDone(result=result, outcome=ToolCallOutcome.FAILED):
+            case ToolCallDone(
+                result=result, outcome=ToolCallOutcome.FAILED | ToolCallOutcome.DENIED
+            ):
                 return _ended(child, "✗", result.tool_name, result.model_text(), room)
             case ToolCallResumed(target_id=id, result=value) as resumed:
                 failure = failure_in(value)

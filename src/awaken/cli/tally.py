@@ -247,6 +247,8 @@ def _state_done(event: ToolCallDone) -> CallState:
             return CallState.DONE
         case ToolCallOutcome.SUSPENDED:
             return CallState.WAITING
+        case ToolCallOutcome.DENIED:
+            return CallState.DENIED
         case ToolCallOutcome.FAILED if event.result.metadata.get(OUTCOME_UNKNOWN):
             return CallState.UNKNOWN
         case ToolCallOutcome.FAILED:

@@ -9,10 +9,11 @@ import msgspec
 from awaken.codec import Json, dumps_text
 from awaken.domain.identity import RunIdentity
 from awaken.domain.inference import TokenUsage
-from awaken.domain.lifecycle import TerminationReason
+from awaken.domain.lifecycle import StartCause, TerminationReason
 from awaken.domain.message import Message, Thinking
+from awaken.domain.run import RunWaitingTicket
 from awaken.domain.suspension import ResumedOutcome, ToolCallOutcome
-from awaken.domain.tool import ToolResult
+from awaken.domain.tool import ToolKind, ToolResult
 from awaken.domain.value import Value, snake_case
 
 
@@ -21,32 +22,42 @@ class Event(Value, frozen=True, kw_only=True, tag_field="event_type", tag=snake_
 
 
 class RunStart(Event, frozen=True, kw_only=True):
-    """A run starts, or continues after a pause."""
+    """A run starts, or continues after a pause or in another process, as `cause` says.
+
+    Events stored by earlier versions have no cause.
+    """
 
     thread_id: str
     run_id: str
     parent_run_id: str | None = None
     identity: RunIdentity | None = None
+    cause: StartCause | None = None
 
 
 class RunFinish(Event, frozen=True, kw_only=True):
-    """A run has ended; with termination `suspended`, it has paused."""
+    """A run has ended; with termination `suspended`, it has paused, and `tickets` are the questions
+    it waits for. `usage`, `cost` and `steps` are those of the whole run so far."""
 
     thread_id: str
     run_id: str
     identity: RunIdentity | None = None
     result: Json = None
     termination: TerminationReason
+    tickets: tuple[RunWaitingTicket, ...] = ()
+    usage: TokenUsage | None = None
+    cost: float | None = None
+    steps: int = 0
 
 
 class StepStart(Event, frozen=True, kw_only=True):
-    """A step starts; `message_id` is the id that its assistant message will have.
+    """A step of the agent `agent_id` starts; its assistant message will have the id `message_id`.
 
     It comes again within a step if the answer reached the output limit: the rest of the answer is
     a message of its own.
     """
 
     message_id: str = msgspec.field(default_factory=str)
+    agent_id: str | None = None
 
 
 class StepEnd(Event, frozen=True, kw_only=True):
@@ -102,12 +113,23 @@ class ToolCallStreamDelta(Event, frozen=True, kw_only=True):
 
 
 class ToolCallDone(Event, frozen=True, kw_only=True):
-    """A tool call has ended or been suspended; `message_id` is the id of its tool message."""
+    """A tool call has ended or been suspended; `message_id` is the id of its tool message.
+
+    `kind` and `title` are those of its tool; a title that equals the tool's id is left out.
+    `started_at_ms` is when the tool began, if it did. A suspended call is answered by `ticket_key`,
+    with the `digest` of its question, until `expires_at` (in milliseconds).
+    """
 
     id: str
     message_id: str
     result: ToolResult
     outcome: ToolCallOutcome
+    kind: ToolKind = ToolKind.OTHER
+    title: str = ""
+    started_at_ms: int | None = None
+    ticket_key: str | None = None
+    digest: str | None = None
+    expires_at: int | None = None
 
 
 class ToolCallResumed(Event, frozen=True, kw_only=True):
@@ -188,6 +210,15 @@ class InferenceComplete(Event, frozen=True, kw_only=True):
     duration_ms: int
 
 
+class ContextCompacted(Event, frozen=True, kw_only=True):
+    """From now on the model is shown a summary, the message `summary_message_id`, in place of the
+    messages from position `from_seq` to `to_seq` of the log."""
+
+    summary_message_id: str
+    from_seq: int
+    to_seq: int
+
+
 class MessagesSnapshot(Event, frozen=True, kw_only=True):
     """The whole conversation."""
 
@@ -212,13 +243,13 @@ class ActivityDelta(Event, frozen=True, kw_only=True):
 
 
 class StateSnapshot(Event, frozen=True, kw_only=True):
-    """The run's persistent state: `{revision, extensions}`."""
+    """The run's public state: `{revision, extensions}`, with the keys declared `public` only."""
 
     snapshot: Json
 
 
 class StateDelta(Event, frozen=True, kw_only=True):
-    """A change of the run's state, as a JSON patch."""
+    """A change of the run's public state since the last `StateSnapshot`, as a JSON patch."""
 
     delta: list[Json]
 
@@ -248,6 +279,7 @@ AgentEvent = (
     | StreamReset
     | StepSnapshot
     | InferenceComplete
+    | ContextCompacted
     | MessagesSnapshot
     | ActivitySnapshot
     | ActivityDelta
@@ -266,6 +298,7 @@ DURABLE = (
     ToolCallResumed,
     ToolCallCancel,
     InferenceComplete,
+    ContextCompacted,
     Error,
 )
 """The events that are stored with a commit; the others are transient."""

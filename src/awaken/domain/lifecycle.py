@@ -135,3 +135,17 @@ def read_termination(value: Json) -> TerminationReason:
         return BEHAVIOR_REQUESTED
     reason: TerminationReason = from_json(value, TerminationReason)
     return reason
+
+
+class StartCause(StrEnum):
+    """Why a run starts to work, at first or once more.
+
+    `new`: it is a new run. `answered`: it waited for answers, and has them or they are overdue.
+    `recovered`: the process that worked on it died or left it. `woken`: it waited for background
+    work or for messages, and there is news.
+    """
+
+    NEW = "new"
+    ANSWERED = "answered"
+    RECOVERED = "recovered"
+    WOKEN = "woken"

@@ -9,7 +9,7 @@ import msgspec
 
 from awaken.codec import Json
 from awaken.domain.identity import RequestOrigin, RunIdentity
-from awaken.domain.lifecycle import RunStatus, TerminationReason
+from awaken.domain.lifecycle import RunStatus, StartCause, TerminationReason
 from awaken.domain.recovery import MOST_TAKEOVERS
 from awaken.domain.suspension import Decision, ToolCallResumeMode
 from awaken.domain.ticket import AskedCall, Ticket
@@ -113,6 +113,8 @@ class RunWaitingTicket(AskedCall, frozen=True, kw_only=True):
             digest=ticket.digest,
             expires_at=ticket.expires_at,
             asker=ticket.asker,
+            message=ticket.message,
+            response_schema=ticket.response_schema,
         )
 
 
@@ -248,6 +250,14 @@ class RunRecord(Value, frozen=True, kw_only=True):
     agent_fingerprint: str | None = None
     agent_changes: tuple[str, ...] = ()
     takeovers: Takeovers | None = None
+
+    @property
+    def next_cause(self) -> StartCause:
+        """Why the run will start to work once more."""
+        if self.status is _RUNNING:
+            return StartCause.RECOVERED
+        tickets = self.waiting.tickets if self.waiting is not None else ()
+        return StartCause.ANSWERED if tickets else StartCause.WOKEN
 
     # -- transitions --------------------------------------------------------------------------
 

@@ -56,11 +56,12 @@ class ToolCallResumeMode(StrEnum):
 
 
 class ToolCallOutcome(StrEnum):
-    """How a call ended, or that it is suspended."""
+    """How a call ended, or that it is suspended. `denied`: a gate refused it."""
 
     SUSPENDED = "suspended"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
+    DENIED = "denied"
 
 
 class ResumedOutcome(StrEnum):

@@ -19,7 +19,8 @@ class AskedCall(Value, frozen=True, kw_only=True):
     `key` is unique: the call's key in the ledger and, if the call asks again, the number of the
     question. `ticket_id` comes from the tool and may repeat in other turns. An answer that names
     the `digest` is refused if the question has changed since. With an `asker`, `tool_name` and
-    `arguments` are those of the call in that run. `expires_at` is in milliseconds.
+    `arguments` are those of the call in that run. `expires_at` is in milliseconds. `message` is the
+    question in words, `response_schema` the JSON schema of an answer, if the tool gave them.
     """
 
     key: str | None = None
@@ -31,6 +32,8 @@ class AskedCall(Value, frozen=True, kw_only=True):
     digest: str | None = None
     expires_at: int | None = None
     asker: Asker | None = None
+    message: str | None = None
+    response_schema: Json = None
 
     @property
     def answered_by(self) -> str:
@@ -69,7 +72,6 @@ class Ticket(AskedCall, frozen=True, kw_only=True):
     call_id: str
     digest: str
     asked_at: int
-    message: str | None = None
     status: TicketStatus = TicketStatus.OPEN
     decision: ToolCallResume | None = None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Self
 
 import msgspec
@@ -23,14 +24,15 @@ class ToolKind(StrEnum):
     SEARCH = "search"
     OTHER = "other"
 
-    @classmethod
-    def guess(cls, name: str) -> ToolKind:
+    @staticmethod
+    @lru_cache(1024)
+    def guess(name: str) -> ToolKind:
         """The kind that a tool's name suggests, by whole words: "merge" does not contain "rg"."""
         words = set(re.findall(r"[a-z]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()))
         for kind, hints in _KIND_WORDS.items():
             if words & hints:
                 return kind
-        return cls.OTHER
+        return ToolKind.OTHER
 
 
 _KIND_WORDS: dict[ToolKind, frozenset[str]] = {

@@ -414,6 +414,7 @@ async def invoke(run: LiveRun, turn: Turn, index: int, snapshot: Snapshot) -> To
             return ToolOutput(confirmed(call.name))
         return ToolOutput(ToolResult.success(call.name, decision.result))
     turn.started.add(index)
+    turn.started_at[index] = run.clock.now_ms()
     ctx = tool_context(run, turn, index, snapshot)
     # Only services of plugins read the current call, and setting it takes time.
     mark = CURRENT_CALL.set(ctx) if ctx.services else None

@@ -38,7 +38,8 @@ log = logging.getLogger("awaken.loop")
 _AFTER = Phase.AFTER_TOOL_EXECUTE
 _PENDING = ToolStatus.PENDING
 _TOOL = Role.TOOL
-_SUSPENDED = ToolCallOutcome.SUSPENDED
+_SUSPENDED, _DENIED = ToolCallOutcome.SUSPENDED, ToolCallOutcome.DENIED
+_OTHER = ToolKind.OTHER
 
 _STATUS = {
     ToolStatus.SUCCESS: ToolCallStatus.SUCCEEDED,
@@ -78,6 +79,7 @@ class Turn:
         "message_id",
         "resumed",
         "started",
+        "started_at",
         "suspended",
         "writers",
     )
@@ -94,6 +96,7 @@ class Turn:
         self.left: frozenset[int] = frozenset()
         self.suspended = 0
         self.started: set[int] = set()
+        self.started_at: dict[int, int] = {}
         self.writers: dict[str, str] = {}
         self._ended: dict[int, Message | None] = {}
         self._logged = 0
@@ -273,14 +276,17 @@ def ask(run: LiveRun, state: ToolCallState, ticket: SuspendTicket) -> ToolCallSt
         expires_at = None
     state = msgspec.structs.replace(
         state.with_resume_mode(ticket.resume_mode).with_suspension(
-            ticket.suspension.id, ticket.suspension.action
+            ticket.suspension.id,
+            ticket.suspension.action,
+            ticket.suspension.message,
+            ticket.suspension.response_schema,
         ),
         asked=asked + 1,
         asker=ticket.asker,
         expires_at=expires_at,
     )
     state = msgspec.structs.replace(state, digest=digest_of(state, run.identity))
-    run.journal.tickets.append(ticket_of(state, run.identity, message=ticket.suspension.message))
+    run.journal.tickets.append(ticket_of(state, run.identity))
     return state
 
 
@@ -296,7 +302,6 @@ def ticket_of(
     state: ToolCallState,
     identity: RunIdentity,
     *,
-    message: str | None = None,
     status: TicketStatus = TicketStatus.OPEN,
     decision: ToolCallResume | None = None,
 ) -> Ticket:
@@ -314,7 +319,8 @@ def ticket_of(
         arguments=arguments,
         resume_mode=state.resume_mode,
         reason=state.suspension_reason,
-        message=message or None,
+        message=state.message,
+        response_schema=state.response_schema,
         expires_at=state.expires_at,
         status=status,
         decision=decision,
@@ -366,8 +372,32 @@ def _record(
         event = _resumed(turn, index, result, is_cancelled=stopped is not None)
         run.journal.note(msgspec.structs.replace(event, message_id=message_id), at_ms)
     else:
-        done = ToolCallDone(id=call.id, message_id=message_id, result=result, outcome=outcome)
-        run.journal.note(done, at_ms)
+        run.journal.note(_done(run, turn, index, result, message_id), at_ms)
+
+
+def _done(
+    run: LiveRun, turn: Turn, index: int, result: ToolResult, message_id: str
+) -> ToolCallDone:
+    """The event of a call that has ended, or waits for an answer."""
+    call = turn.calls[index]
+    known = run.agent.described(call.name)
+    done = ToolCallDone(
+        id=call.id,
+        message_id=message_id,
+        result=result,
+        outcome=_OUTCOME[result.status] if REJECTED not in result.metadata else _DENIED,
+        kind=_OTHER if known is None else known.tool_kind,
+        title="" if known is None or known.name == call.name else known.name,
+        started_at_ms=turn.started_at.get(index),
+    )
+    if result.status is not _PENDING:
+        return done
+    asked = next((t for t in reversed(run.journal.tickets) if t.call_id == call.id), None)
+    if asked is None:
+        return done
+    return msgspec.structs.replace(
+        done, ticket_key=asked.key, digest=asked.digest, expires_at=asked.expires_at
+    )
 
 
 def _resumed(turn: Turn, index: int, result: ToolResult, *, is_cancelled: bool) -> ToolCallResumed:

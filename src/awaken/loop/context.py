@@ -12,7 +12,7 @@ from awaken.contract.background import custom_event
 from awaken.contract.llm import ContextOverflow, InferenceRequest, abilities_of
 from awaken.domain.context_message import ContextMessage
 from awaken.domain.estimate import DEFAULT_COUNTER, TokenCounter
-from awaken.domain.event import ActivitySnapshot
+from awaken.domain.event import ActivitySnapshot, ContextCompacted
 from awaken.domain.identity import RunIdentity
 from awaken.domain.inference import ContextWindowPolicy, StreamResult, TokenUsage
 from awaken.domain.message import Message
@@ -180,6 +180,15 @@ class Context:
     def fold(self, boundary_id: str, summary: Message) -> Folded | None:
         folded = self._run.transcript.fold(boundary_id, summary)
         if folded is not None:
+            covered = folded.summary.metadata.compaction if folded.summary.metadata else None
+            if covered is not None and folded.seq is not None:
+                self._run.journal.note(
+                    ContextCompacted(
+                        summary_message_id=folded.summary.id or "",
+                        from_seq=covered.from_seq,
+                        to_seq=covered.to_seq,
+                    )
+                )
             self._window.begin_anew()
             if self._run.state.read(CONTEXT_WINDOW) is not None:
                 self._keep()

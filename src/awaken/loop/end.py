@@ -11,6 +11,7 @@ from awaken.codec import Json
 from awaken.contract.commits import CallPhase, ThreadCommit
 from awaken.control.cancel import is_ours
 from awaken.domain.event import Error, RunFinish, StepEnd, ToolCallDone
+from awaken.domain.inference import TokenUsage
 from awaken.domain.lifecycle import (
     AWAITING_TASKS,
     CANCELLED,
@@ -30,7 +31,12 @@ from awaken.loop.inbox import read_inbox
 from awaken.loop.infer import drop_streamed
 from awaken.loop.live import LiveRun
 from awaken.loop.resume import give_up_suspended
-from awaken.loop.save import check_termination, complete_step, persist_checkpoint
+from awaken.loop.save import (
+    check_termination,
+    complete_step,
+    persist_checkpoint,
+    waiting_tickets_from_store,
+)
 from awaken.loop.spending import take_all
 from awaken.state.runtime_keys import RUN_LIFECYCLE, Done, RunLifecycleState
 
@@ -118,6 +124,21 @@ def finish_event(run: LiveRun, end: TerminationReason, result: Json) -> RunFinis
         identity=run.identity,
         result=result,
         termination=end,
+        tickets=tuple(waiting_tickets_from_store(run.state)) if isinstance(end, Suspended) else (),
+        usage=_usage(run),
+        cost=run.took.get("cost"),
+        steps=run.steps,
+    )
+
+
+def _usage(run: LiveRun) -> TokenUsage | None:
+    """The tokens of all the run's model calls, or `None` if no provider has reported any."""
+    sent, received = run.input_tokens, run.output_tokens
+    if not (sent or received):
+        return None
+    others = {name: count for name, count in run.took.items() if name != "cost"}
+    return TokenUsage(
+        prompt_tokens=sent, completion_tokens=received, total_tokens=sent + received, **others
     )
 
 

@@ -295,7 +295,7 @@ def _to_go_on(run: LiveRun, cut: StreamResult) -> list[Message]:
 async def _announce(run: LiveRun, message_id: str) -> None:
     """Send a `StepStart` with the message id of the next piece of the answer."""
     run.message_id, run.reading = message_id, None
-    event = run.journal.begin(StepStart(message_id=message_id))
+    event = run.journal.begin(StepStart(message_id=message_id, agent_id=run.agent.spec.id))
     if run.journal.live:
         await run.journal.send(event)
 

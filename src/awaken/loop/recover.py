@@ -67,7 +67,7 @@ async def take_up(run: LiveRun) -> Turn | None:
     if turn is None:
         return None
     run.enter_step(turn.message_id)
-    await _tell_again(run, StepStart(message_id=turn.message_id))
+    await _tell_again(run, StepStart(message_id=turn.message_id, agent_id=run.agent.spec.id))
     for index in turn.open_calls():
         await _announce(run, turn, index)
     turn.log(run)
@@ -164,9 +164,18 @@ async def _announce(run: LiveRun, turn: Turn, index: int) -> None:
 async def _tell_again(run: LiveRun, event: AgentEvent) -> None:
     """Send an event that an earlier process has stored, with the `seq` it has, if that is known."""
     mine = run.identity.run_id
-    told = (known for known in reversed(run.told) if known.run_id == mine)
-    seq = next((known.seq for known in told if known.event == event), None)
-    await run.journal.tell_again(event, seq)
+    told = [known for known in reversed(run.told) if known.run_id == mine]
+    known = next((known for known in told if _is_same(known.event, event)), None)
+    if known is None:
+        await run.journal.tell_again(event, None)
+    else:
+        await run.journal.tell_again(known.event, known.seq)
+
+
+def _is_same(known: AgentEvent, event: AgentEvent) -> bool:
+    if isinstance(known, StepStart) and isinstance(event, StepStart):
+        return known.message_id == event.message_id  # another agent may have taken the step
+    return known == event
 
 
 def _end_delegate(run: LiveRun, turn: Turn, index: int) -> None:

@@ -19,6 +19,7 @@ from awaken.domain.lifecycle import (
     SUSPENDED_END,
     Blocked,
     Failed,
+    StartCause,
     Suspended,
     TerminationReason,
 )
@@ -201,6 +202,7 @@ def _note_start(run: LiveRun, events: Sequence[AgentEvent] = ()) -> None:
             run_id=identity.run_id,
             parent_run_id=identity.parent_run_id,
             identity=identity,
+            cause=StartCause.NEW if run.record is None else run.record.next_cause,
         )
     )
     for event in events:

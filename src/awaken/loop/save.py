@@ -9,7 +9,7 @@ import msgspec
 
 from awaken.codec import Json
 from awaken.contract.commits import has_outcomes
-from awaken.domain.event import RunFinish, StateSnapshot, StepEnd
+from awaken.domain.event import RunFinish, StateDelta, StateSnapshot, StepEnd
 from awaken.domain.identity import RunIdentity
 from awaken.domain.lifecycle import (
     AWAITING_TASKS,
@@ -330,6 +330,8 @@ def waiting_tickets_from_store(store: StateStore) -> list[RunWaitingTicket]:
             expires_at=call.expires_at,
             asker=call.asker,
             key=call.question_key,
+            message=call.message,
+            response_schema=call.response_schema,
         )
         for call_id, call in (states.calls if states else {}).items()
         if call.status is ToolCallStatus.SUSPENDED
@@ -341,13 +343,16 @@ def waiting_tickets_from_store(store: StateStore) -> list[RunWaitingTicket]:
 
 
 def emit_state_snapshot(run: LiveRun) -> None:
-    """Queue the run's state as an event for listeners, to be sent after the next commit."""
+    """Queue the run's public state as events for listeners, to be sent after the next commit: what
+    changed, and the whole of it for readers that come late."""
     try:
-        revision, state = run.state.as_json()
+        state = run.state.public_json()
     except KeyEncode as error:
         log.warning("failed to export state snapshot: %s", error)
         return
-    snapshot = {"revision": revision, "extensions": state}
+    if state.changes:
+        run.journal.note_transient(StateDelta(delta=state.changes))
+    snapshot = {"revision": state.revision, "extensions": state.values}
     run.journal.note_transient(StateSnapshot(snapshot=snapshot))
 
 

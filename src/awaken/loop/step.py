@@ -63,7 +63,7 @@ async def step(run: LiveRun) -> Outcome | TerminationReason:
         if run.reservation is not None and (short := await _affords(run)):
             return short
         run.enter_step()
-        begun = run.journal.begin(StepStart(message_id=run.message_id))
+        begun = run.journal.begin(StepStart(message_id=run.message_id, agent_id=run.agent.spec.id))
         if run.journal.live:
             await run.journal.send(begun)
         run.check_token()

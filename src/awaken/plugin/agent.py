@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
+from operator import attrgetter
 
 import msgspec
 
@@ -22,6 +24,8 @@ from awaken.domain.spec import AgentSpec, ToolExecutorKind
 from awaken.domain.tool import ToolDescriptor
 from awaken.errors import ResolveFailed, ToolIdConflict
 from awaken.plugin.env import ExecutionEnv
+
+_ID = attrgetter("id")
 
 
 class ResolvedAgent(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,6 +51,12 @@ class ResolvedAgent(msgspec.Struct, frozen=True, kw_only=True):
     def price(self) -> Price | None:
         """The price of its model; of several models, the highest."""
         return Price.highest(self.prices.values())
+
+    def described(self, tool_id: str) -> ToolDescriptor | None:
+        """The description of one of its tools, or `None` if it has no such tool."""
+        place = bisect_left(self.descriptors, tool_id, key=_ID)
+        found = self.descriptors[place] if place < len(self.descriptors) else None
+        return found if found is not None and found.id == tool_id else None
 
     @classmethod
     def new(

@@ -26,8 +26,8 @@ class ToolCallState(Value, frozen=True, kw_only=True):
     """The status of one call.
 
     `key` is its key in the call ledger. `asked` counts the questions (tickets) it has asked;
-    `digest`, `expires_at` and `asker` belong to the last one. `asker` is set if the question comes
-    from a run beneath this call.
+    `digest`, `expires_at`, `asker`, `message` and `response_schema` belong to the last one. `asker`
+    is set if the question comes from a run beneath this call.
     """
 
     call_id: str
@@ -44,6 +44,8 @@ class ToolCallState(Value, frozen=True, kw_only=True):
     digest: str | None = None
     expires_at: int | None = None
     asker: Asker | None = None
+    message: str | None = None
+    response_schema: Json = None
 
     @property
     def question_key(self) -> str:
@@ -60,10 +62,22 @@ class ToolCallState(Value, frozen=True, kw_only=True):
     def with_resume_mode(self, mode: ToolCallResumeMode) -> ToolCallState:
         return _replace(self, resume_mode=mode)
 
-    def with_suspension(self, id: str | None, reason: str | None) -> ToolCallState:
+    def with_suspension(
+        self,
+        id: str | None,
+        reason: str | None,
+        message: str | None = None,
+        response_schema: Json = None,
+    ) -> ToolCallState:
         """The call with this suspension; a blank id counts as `None`, the reason is trimmed."""
         known = id if id is not None and id.strip() else None
-        return _replace(self, suspension_id=known, suspension_reason=_trim(reason))
+        return _replace(
+            self,
+            suspension_id=known,
+            suspension_reason=_trim(reason),
+            message=message or None,
+            response_schema=response_schema,
+        )
 
 
 def _trim(text: str | None) -> str | None:

@@ -11,7 +11,7 @@ from awaken.state.snapshot import MISSING, Snapshot
 
 
 class JsonView(NamedTuple):
-    """The JSON of a snapshot's persistent keys, sorted by name, with the snapshot and its keys.
+    """The JSON of a snapshot's public keys, sorted by name, with the snapshot and its keys.
 
     The next snapshot's JSON shares objects with this one, so neither may be changed.
     """
@@ -24,7 +24,8 @@ class JsonView(NamedTuple):
 def json_view(
     keys: Mapping[str, KeyRegistration], snapshot: Snapshot, earlier: JsonView | None
 ) -> JsonView:
-    """The snapshot as JSON. Values unchanged since `earlier` are the same objects as there.
+    """The public keys of a snapshot as JSON. Values unchanged since `earlier` are the same objects
+    as there.
 
     Raises:
         KeyEncode: a value is not JSON-able.
@@ -39,8 +40,41 @@ def json_view(
     for name, value in values.items():
         if name in known and before.find(name, MISSING) is value:
             json[name] = known[name]
-        elif name in keys and keys[name].persistent:
+        elif name in keys and keys[name].persistent and keys[name].key.public:
             json[name] = loads(keys[name].key.dump(value))
     if not same_base or len(json) > len(known):
         json = dict(sorted(json.items()))
     return JsonView(keys, snapshot, json)
+
+
+class PublicState(NamedTuple):
+    """The public keys as JSON, and how they changed: see `changes_between`."""
+
+    revision: int
+    values: dict[str, Json]
+    changes: list[Json]
+
+
+def changes_between(before: JsonView | None, after: JsonView) -> list[Json]:
+    """A JSON patch (RFC 6902) that makes `{revision, extensions}` of one view that of the next.
+
+    Empty if no public key changed, or there is no view before.
+    """
+    if before is None:
+        return []
+    patch: list[Json] = [
+        {"op": "remove", "path": _path(name)} for name in before.json if name not in after.json
+    ]
+    for name, value in after.json.items():
+        if name not in before.json:
+            patch.append({"op": "add", "path": _path(name), "value": value})
+        elif before.json[name] is not value and before.json[name] != value:
+            patch.append({"op": "replace", "path": _path(name), "value": value})
+    if patch:
+        revision = after.snapshot.revision
+        patch.insert(0, {"op": "replace", "path": "/revision", "value": revision})
+    return patch
+
+
+def _path(name: str) -> str:
+    return "/extensions/" + name.replace("~", "~0").replace("/", "~1")

@@ -51,6 +51,8 @@ class StateKey(Generic[V, U]):
             one may.
         scope: how long a value is kept: for one run, which is the default, or for the thread.
         persistent: whether the value is stored.
+        public: whether clients that follow the run are sent the value, in `state_snapshot` and
+            `state_delta`; only a persistent key can be.
         retain_on_uninstall: whether the value stays when the plugin that registered the key is
             uninstalled.
         type: the type of the values, used to decode stored ones; taken from `initial` if that is
@@ -73,6 +75,7 @@ class StateKey(Generic[V, U]):
         "merge",
         "name",
         "persistent",
+        "public",
         "retain_on_uninstall",
         "scope",
         "type",
@@ -87,6 +90,7 @@ class StateKey(Generic[V, U]):
         merge: Merge = Merge.EXCLUSIVE,
         scope: Scope = Scope.RUN,
         persistent: bool = True,
+        public: bool = False,
         retain_on_uninstall: bool = False,
         type: Any = None,
         encode: Callable[[V], Json] | None = None,
@@ -98,7 +102,7 @@ class StateKey(Generic[V, U]):
         self.apply = apply
         self.merge = merge
         self.scope = scope
-        self.persistent = persistent
+        self.persistent, self.public = persistent, public
         self.retain_on_uninstall = retain_on_uninstall
         if not callable(initial):
             raise ConfigError(

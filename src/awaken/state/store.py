@@ -26,7 +26,7 @@ from awaken.errors import (
     UnknownKey,
 )
 from awaken.state.command import CommitEvent, MutationBatch
-from awaken.state.json_view import JsonView, json_view
+from awaken.state.json_view import JsonView, PublicState, changes_between, json_view
 from awaken.state.key import KeyRegistration, Merge, Scope, StateKey
 from awaken.state.snapshot import MISSING, Snapshot
 
@@ -342,8 +342,8 @@ class StateStore:
             },
         )
 
-    def as_json(self) -> tuple[int, dict[str, Json]]:
-        """The revision and the same JSON as `export_persisted`, made for repeated calls.
+    def public_json(self) -> PublicState:
+        """The public keys as JSON, and what changed since the last call.
 
         Only values that changed since the last call are encoded again. The others are the same
         objects as last time, so the caller must not change any of them.
@@ -353,8 +353,9 @@ class StateStore:
         """
         with self._lock:
             keys, snapshot = self._keys, self._snapshot
-        view = self._json_view = json_view(keys, snapshot, self._json_view)
-        return snapshot.revision, view.json
+        before, view = self._json_view, json_view(keys, snapshot, self._json_view)
+        self._json_view = view
+        return PublicState(snapshot.revision, view.json, changes_between(before, view))
 
     def take_unsaved(self) -> tuple[dict[str, msgspec.Raw], dict[str, msgspec.Raw]]:
         """The persistent keys changed since the last call, as (run-scoped, thread-scoped) JSON.

@@ -39,6 +39,7 @@ from awaken.domain.lifecycle import (
     SUSPENDED_END,
     Failed,
     RunStatus,
+    StartCause,
     Stopped,
     StoppedReason,
     TerminationReason,
@@ -154,9 +155,10 @@ class RemoteRun:
                 run_id=identity.run_id,
                 parent_run_id=identity.parent_run_id,
                 identity=identity,
+                cause=StartCause.NEW if self._previous is None else self._previous.next_cause,
             )
         )
-        self.journal.note(StepStart(message_id=self.message_id))
+        self.journal.note(StepStart(message_id=self.message_id, agent_id=identity.agent_id))
         if self.request.is_continuation:
             # Until the backend has saved state, a process that recovers the run sends these
             # messages again. A new run without saved state is started again as a whole.
@@ -333,7 +335,7 @@ class RemoteRun:
             question = agents_question(record, asked, self.clock.now_ms())
         self.journal.tickets.extend([question] if question is not None else [])
         label = backend_status.result_status_label(termination)
-        self._note_end(termination, _told_result(response, label, reason, output))
+        self._note_end(termination, _told_result(response, label, reason, output), record)
         release = self.journal.fence is not None
         if self._reservation is not None:
             await self._reservation.tell(leaves=release)
@@ -349,7 +351,9 @@ class RemoteRun:
             spent=self.controls.budget.counted if self.controls.budget is not None else None,
         )
 
-    def _note_end(self, termination: TerminationReason, result: dict[str, Json]) -> None:
+    def _note_end(
+        self, termination: TerminationReason, result: dict[str, Json], record: RunRecord
+    ) -> None:
         """Note the end of the step and of the run, for the next commit."""
         self.journal.note(StepEnd())
         self.journal.note(
@@ -359,6 +363,8 @@ class RemoteRun:
                 identity=self.identity,
                 result=result,
                 termination=termination,
+                tickets=record.waiting.tickets if record.waiting is not None else (),
+                steps=record.steps,
             )
         )
 

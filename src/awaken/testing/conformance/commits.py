@@ -147,6 +147,40 @@ async def events_are_read_after_a_cursor(store: Store) -> None:
 
 
 @check
+async def commits_are_read_behind_an_event(store: Store) -> None:
+    """06 §2.4: what each commit added; the first may hold the event itself, if it is not its last."""
+    await write(store, messages=says("a"), events=(event(), event()), run=record("r"), at_ms=5)
+    await write(store, messages=says("b"), at_ms=6)
+    await write(store, events=(event(StepStart(message_id="z")),), run=record("r"), at_ms=7)
+
+    views = await store.load_commits("t")
+    assert [view.position for view in views] == [1, 2, 3]
+    assert [(view.first_seq, view.first_event) for view in views] == [(1, 1), (2, 3), (3, 3)]
+    assert [view.at_ms for view in views] == [5, 6, 7]
+    assert [view.run_id for view in views] == ["r", None, "r"]
+    assert [m.text() for view in views for m in view.messages] == ["a", "b"]
+    events = [found for view in views for found in view.events]
+    assert events == list(await store.load_events("t"))
+    pages: list[tuple[dict[str, int], list[int]]] = [
+        ({"after": 0, "limit": 1}, [1]),
+        ({"after": 1}, [1, 2, 3]),
+        ({"after": 2}, [2, 3]),
+        ({"after": 2, "limit": 1}, [2]),
+        ({"after": 3}, []),
+        ({"after": 99}, []),
+        ({"limit": 0}, []),
+    ]
+    for page, positions in pages:
+        found = await store.load_commits("t", **page)
+        assert [view.position for view in found] == positions, page
+    assert list(await store.load_commits("unknown")) == []
+    fork = await store.fork("t", "f", at_ms=9)
+    copied = await store.load_commits(fork.id)
+    assert [view.run_id for view in copied] == [None, None, None]
+    assert {found.thread_id for view in copied for found in view.events} == {"f"}
+
+
+@check
 async def a_page_that_was_read_does_not_grow(store: Store) -> None:
     """Later commits do not change what was returned."""
     calling = line("m", 0, CallPhase.INTENT), line("m", 0, CallPhase.SUCCEEDED)

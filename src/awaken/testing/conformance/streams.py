@@ -50,6 +50,8 @@ async def a_stream_log_is_there_for_the_next_owner(store: Store) -> None:
     for one in entries:
         await store.append_stream(fence, one)
     assert await _kept(store) == entries
+    assert list(await store.load_stream_log("t")) == entries
+    assert list(await store.load_stream_log("unknown")) == []
     await write(store, run=record("r", revision=1), fence=fence)
     assert await _kept(store) == entries
 

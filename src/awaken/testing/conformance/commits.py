@@ -148,7 +148,7 @@ async def events_are_read_after_a_cursor(store: Store) -> None:
 
 @check
 async def commits_are_read_behind_an_event(store: Store) -> None:
-    """06 §2.4: what each commit added; the first may hold the event itself, if it is not its last."""
+    """06 §2.4: what each commit added, from the one that holds the next event on."""
     await write(store, messages=says("a"), events=(event(), event()), run=record("r"), at_ms=5)
     await write(store, messages=says("b"), at_ms=6)
     await write(store, events=(event(StepStart(message_id="z")),), run=record("r"), at_ms=7)

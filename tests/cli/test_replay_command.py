@@ -94,7 +94,7 @@ def test_the_answers_of_then_give_the_same_run(printed: Printed, home: Path) -> 
     (run,) = loads(printed("runs", "--thread", "sums", "--json"), Page[RunRecord]).items
     assert printed("replay", "sums") == (
         f"run {run.run_id} of adder, again\n"
-        "  asked       the answers of then\n"
+        "  asked       the recorded answers\n"
         "\n"
         "        WAS          IS\n"
         "model   function     function\n"

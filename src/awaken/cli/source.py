@@ -151,8 +151,8 @@ def _escaped(letter: str, quote: str) -> str:
 
 
 def block(name: str, text: str) -> str:
-    """A long text as a constant, line by line; a line that the text does not end there ends in a
-    backslash."""
+    """A long text as a constant, line by line; a line of the text that is too long is continued
+    with a backslash."""
     lines = [_wrapped(line) for line in text.split("\n")]
     return f'{name} = """\\\n' + "\n".join(lines) + '"""'
 

@@ -91,7 +91,7 @@ class TaskWatch:
     async def progress(self, snapshot: TaskSnapshot) -> None:
         """Emit the task's progress, but not for every piece of text."""
         now, state = self._patience.clock.monotonic(), snapshot.state
-        # A state is emitted at once the first time; a task that goes back and forth is not.
+        # A state is emitted at once when it is seen first, but not when a task returns to it.
         if self._next_at is not None and state in self._told and now < self._next_at:
             return
         told = 2 * snapshot.made.size  # as artifacts, and as text

@@ -1,4 +1,4 @@
-"""What a run tells: its events, how it ended, and where events go.
+"""The events of a run, the ways it can end, and the sinks that receive events.
 
 Re-exports only.
 """

@@ -1,4 +1,4 @@
-"""Models: the providers, what wraps them, and what a model of your own is asked and answers.
+"""Models: the providers, the wrappers around them, and the types that a model of your own uses.
 
 Re-exports only; a provider's module is loaded when one of its names is first used.
 """

@@ -90,7 +90,7 @@ def test_without_a_terminal_an_agent_in_the_background_is_told_no(home: Path) ->
     done = awaken("run", "team:bank", "Pay!", cwd=home)
     assert done.returncode == 0, done.stderr
     assert "pay(euros=7) was denied" in done.stderr
-    assert "Denied: nobody was there to approve it" in done.stdout
+    assert "Denied: no approver was there" in done.stdout
 
 
 def test_a_question_from_the_background_can_be_left_and_answered_later(home: Path) -> None:

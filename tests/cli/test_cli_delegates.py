@@ -102,8 +102,8 @@ def test_json_has_the_delegates_events_with_their_own_run(home: Path) -> None:
 @pytest.mark.parametrize(
     ("option", "answer", "told"),
     [
-        ("--json", "Denied: nobody was there to approve it", "refund(euros=7) was denied"),
-        ("--yes", "paid 7", "refund(euros=7) was approved by itself (--yes)"),
+        ("--json", "Denied: no approver was there", "refund(euros=7) was denied"),
+        ("--yes", "paid 7", "refund(euros=7) was approved automatically (--yes)"),
     ],
 )
 def test_without_a_terminal_a_delegates_approval_is_like_any_other(

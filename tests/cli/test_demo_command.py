@@ -14,7 +14,7 @@ PAID_ONCE = "it happened once:\n      24.00 € paid back for order 1042, key "
 def test_without_a_terminal_it_is_killed_by_itself_and_comes_back(tmp_path: Path) -> None:
     done = awaken("demo", "--fast", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    told = "refund(order=1042, euros=24.0) was approved by itself (there is no terminal to ask)"
+    told = "refund(order=1042, euros=24.0) was approved automatically (there is no terminal to ask)"
     assert told in done.stdout
     first, second = done.stdout.split("is dead: SIGKILL")
     assert "→ refund(order=1042, euros=24.0)" in first
@@ -44,7 +44,7 @@ def test_json_prints_the_events_of_both_processes_and_no_answer_is_asked_for_twi
     assert sum(isinstance(event.event, InferenceComplete) for event in events) == 5
     # Once in each process, and once more if the approval comes after the run has paused for it.
     assert sum(isinstance(event.event, RunStart) for event in events) in (2, 3)
-    assert "was approved by itself (--json)" in done.stderr
+    assert "was approved automatically (--json)" in done.stderr
     assert "is dead: SIGKILL" in done.stderr
 
 
@@ -64,7 +64,7 @@ def test_on_a_terminal_k_kills_it_and_it_comes_back(tmp_path: Path) -> None:
 
 def test_on_a_terminal_enter_goes_on(tmp_path: Path) -> None:
     with on_terminal("demo", "--fast", "--yes", cwd=tmp_path) as process:
-        process.read_until("was approved by itself (--yes)")
+        process.read_until("was approved automatically (--yes)")
         process.read_until(OFFER)
         process.type("\n")
         process.read_until("refund: 24.00 € paid back")

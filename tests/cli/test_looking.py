@@ -166,7 +166,7 @@ def test_a_store_that_is_not_there_is_not_made_by_looking(
     assert "there is no store at awaken.db" in told
     assert "--store" in told
     assert "AWAKEN_STORE" in told
-    assert "is gone with the process" in refused("runs", "--store", "memory:")
+    assert "exists only in the process" in refused("runs", "--store", "memory:")
     assert not list(tmp_path.iterdir())
 
 

@@ -94,7 +94,7 @@ def test_the_answers_of_then_give_the_same_run(printed: Printed, home: Path) -> 
     (run,) = loads(printed("runs", "--thread", "sums", "--json"), Page[RunRecord]).items
     assert printed("replay", "sums") == (
         f"run {run.run_id} of adder, again\n"
-        "  asked       the answers of then\n"
+        "  asked       the recorded answers\n"
         "\n"
         "        WAS          IS\n"
         "model   function     function\n"
@@ -174,7 +174,7 @@ def test_a_call_that_was_not_made_then_stops_the_replay_or_runs(here: Here, home
     """The recorded model added 2 and 3, whatever it was asked."""
     asked = ("others", "sums:adder", "--model", "demo", "--ignore-text")
     stopped = compared(here, *asked)
-    assert stopped["stopped"] == 'calls add({"a":4,"b":5}), which was not called then'
+    assert stopped["stopped"] == 'calls add({"a":4,"b":5}), which was not recorded'
     assert stopped["difference"]["step"] == 1
     assert stopped["now"]["ended"] == {"type": "cancelled"}
     assert not (home / "done").exists()

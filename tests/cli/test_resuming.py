@@ -77,7 +77,7 @@ def test_a_killed_run_can_be_cancelled_by_a_process_that_has_no_agents(
     assert first.endswith("was stopped")
     assert run.split()[:3] == ["stopped", "run", "guard"]
     assert call.split()[:3] == ["unknown", "call", "gate"]
-    assert last == "1 outcome nobody knows: look before it is done again"
+    assert last == "1 outcome unknown: check before it is done again"
     over = here("resume", "app:guard", "door")
     assert over.code == 2
     assert "thread door has nothing to go on with" in over.err
@@ -86,7 +86,7 @@ def test_a_killed_run_can_be_cancelled_by_a_process_that_has_no_agents(
 def test_an_answer_is_kept_until_the_run_is_resumed(home: Path, here: Here) -> None:
     key = only_key(here("show", "bill-1", "--json").out)
     told = here("decide", "bill-1", key, "yes", "--by", "ada").out
-    assert "approved by ada\nnobody runs it now" in told
+    assert "approved by ada\nno process runs it now" in told
     assert "  awaken resume MODULE:AGENT bill-1\n" in told
     denied = here("decide", "bill-2", "no", "--reason", "too much", "--json")
     assert loads(denied.out)["live"] is False
@@ -141,7 +141,7 @@ def test_somebody_says_what_became_of_a_call_that_cannot_be_asked(
         first.kill()
     asked = here("resume", "app:pilot", "--yes")
     assert asked.code == 3
-    assert "nobody knows whether launch() took effect: the run waits" in asked.err
+    assert "it is unknown whether launch() took effect: the run waits" in asked.err
     key = only_key(here("show", "moon", "--json").out)
     assert "Did it take effect?" in here("decide", "moon", key, *answer).out
     done = here("resume", "app:pilot", "moon")

@@ -43,8 +43,12 @@ def test_json_prints_every_event_as_a_line_and_nothing_else(home: Path) -> None:
 @pytest.mark.parametrize(
     ("option", "answer", "told"),
     [
-        ("--json", "Denied: nobody was there", "refund(euros=7) was denied (no terminal to ask"),
-        ("--yes", "paid 7", "refund(euros=7) was approved by itself (--yes)"),
+        (
+            "--json",
+            "Denied: no approver was there",
+            "refund(euros=7) was denied (no terminal to ask",
+        ),
+        ("--yes", "paid 7", "refund(euros=7) was approved automatically (--yes)"),
     ],
 )
 def test_without_a_terminal_approvals_are_denied_unless_yes_is_given(

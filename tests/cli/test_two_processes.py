@@ -99,7 +99,7 @@ def test_a_question_on_one_terminal_is_answered_on_another(home: Path) -> None:
             second.read_until("approve refund(euros=7)? [y / n / why not] › ")
             second.type("n: too much\n")
             second.read_until("denied by ")
-            second.read_until("the process that runs it goes on with it")
+            second.read_until("the run goes on in its process")
             assert second.exit_code() == 0
         first.read_until("refund was answered by ")
         first.read_until("refund was denied: too much")
@@ -125,7 +125,7 @@ def test_a_waiting_run_goes_on_where_it_is_with_the_answer_it_gets(
         key = only_key(printed("show", "bill", "--json"))
         told = printed("decide", "bill", key, *answer, "--by", "ada")
         assert "refund(euros=7)\n  Approve refund?\n" in told
-        assert f"{words}\nthe process that runs it goes on with it\n" in told
+        assert f"{words}\nthe run goes on in its process\n" in told
         first.read_until("refund was answered by ada")
         first.read_until(f"I heard: {heard}.")
         first.read_until("you › ")

@@ -53,7 +53,7 @@ def test_gc_deletes_what_is_old_and_says_what_was_freed(home: Path) -> None:
     dry = awaken("gc", "--older-than", "0s", "--dry-run", cwd=home)
     assert dry.returncode == 0, dry.stderr
     assert {line.split()[0] for line in dry.stdout.splitlines()[1:-1]} == {"sums-1", "sums-2"}
-    assert dry.stdout.endswith("2 threads would go; nothing was deleted\n")
+    assert dry.stdout.endswith("2 threads would be deleted; nothing was deleted\n")
     young = awaken("gc", cwd=home)
     assert young.stdout == "nothing to delete\n"
     done = awaken("gc", "--older-than", "0s", "--vacuum", cwd=home)
@@ -78,7 +78,7 @@ def test_gc_keeps_what_belongs_to_a_run_that_is_not_over(tmp_path: Path) -> None
     """Else that run would have it done once more; whoever wants it gone cancels first."""
     home = write_store(tmp_path, fill_beneath)
     dry = awaken("gc", "--older-than", "0s", "--dry-run", cwd=home)
-    assert dry.stdout == "0 threads would go; nothing was deleted\n"
+    assert dry.stdout == "0 threads would be deleted; nothing was deleted\n"
     assert awaken("gc", "--older-than", "0s", cwd=home).stdout == "nothing to delete\n"
     for thread in ("bill", "beneath"):
         refused = awaken("gc", "--thread", thread, "--children", "cascade", cwd=home)

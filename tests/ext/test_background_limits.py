@@ -134,7 +134,7 @@ async def test_the_queue_has_an_end() -> None:
     with pytest.raises(BackgroundTaskError) as caught:
         await bench.spawn(giving())
     assert str(caught.value) == (
-        "1 tasks wait for their turn already: wait for some to end, or cancel them"
+        "1 tasks are waiting to run already: wait until some have ended, or cancel them"
     )
     for gate in gates:
         gate.open.set()
@@ -221,7 +221,7 @@ async def test_a_body_that_does_not_notice_is_stopped(caplog: pytest.LogCaptureF
 
     assert bench.status(task_id) == "cancelled"
     assert closed == [task_id]
-    assert "did not stop when cancelled and is stopped" in caplog.text
+    assert "ignored its token and is cancelled" in caplog.text
 
 
 async def test_a_body_that_cannot_be_stopped_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
@@ -248,7 +248,7 @@ async def test_a_body_that_cannot_be_stopped_is_given_up(caplog: pytest.LogCaptu
     await bench.ended(task_id)
 
     assert bench.status(task_id) == "cancelled"
-    assert "cannot be stopped and is given up" in caplog.text
+    assert "cannot be stopped; giving up on it" in caplog.text
     let_go.set()
     await settle()
 

@@ -367,7 +367,7 @@ async def test_a_result_nobody_can_write_down_is_a_failure() -> None:
     error = bench.record(strange).error
     assert error is not None
     assert error.startswith("the result is not JSON: TypeError: object cannot be written")
-    assert bench.record(no_result).error == "the body returned a str, and no TaskResult"
+    assert bench.record(no_result).error == "the body returned a str instead of a TaskResult"
     bench.store.export_persisted()
 
 

@@ -378,7 +378,7 @@ async def test_a_change_of_state_is_refused_in_the_background(
     await bench.ended("bg_0")
 
     assert bench.record("bg_0").result == "done"
-    assert "what tool 'switch' changes in the state is refused" in caplog.text
+    assert "state changes of tool 'switch' are refused" in caplog.text
 
 
 async def test_an_approval_is_asked_for_before_the_tool_goes_to_the_background() -> None:
@@ -421,7 +421,7 @@ async def test_a_tool_that_asks_in_the_background_all_the_same_has_failed() -> N
     await bench.ended("bg_0")
 
     assert bench.record("bg_0").error == (
-        "the tool asks for a decision, which nobody can give it here"
+        "the tool asks for a decision, which a background task cannot get"
     )
 
 
@@ -593,7 +593,7 @@ def test_a_plugin_offers_the_tools_it_is_told_to() -> None:
     """Bad input: an unknown tool is named, with those there are."""
     with pytest.raises(ConfigError, match=r"no tool 'stop_task'; there are: cancel_task, list_"):
         BackgroundTaskPlugin(tools=["stop_task"])
-    with pytest.raises(ConfigError, match="a manager brings its own limits and journal"):
+    with pytest.raises(ConfigError, match="a manager has its own limits and journal"):
         BackgroundTaskPlugin(BackgroundTaskManager(), journal=MemoryJournal())
 
 

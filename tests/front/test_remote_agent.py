@@ -200,8 +200,8 @@ def test_a_backend_nobody_knows_is_named_with_what_to_do() -> None:
     with pytest.raises(ConfigError) as refused:
         Runtime([RemoteAgent("far", URL, backend="pigeon")])
     assert str(refused.value) == (
-        "agent 'far': backend 'pigeon' is unknown; known: a2a, subprocess. Backends of your own "
-        "are given with their maker: Runtime(…, backends=[…])"
+        "agent 'far': backend 'pigeon' is unknown; known: a2a, subprocess. For a backend of "
+        "your own, pass its factory: Runtime(…, backends=[…])"
     )
 
 

@@ -151,7 +151,7 @@ async def test_a_call_that_was_not_made_then_ends_the_replay_and_does_nothing() 
     DONE.clear()
     model = ScriptedModel([tool_call_response("", "note", "c1", {"text": "eggs"}), "Eggs."])
     now = await replay(was.scene(own_code=True), model, agents)
-    assert now.stray == 'calls note({"text":"eggs"}), which was not called then'
+    assert now.stray == 'calls note({"text":"eggs"}), which was not recorded'
     assert now.termination == CANCELLED
     assert DONE == []
     difference = first_difference(was, now)
@@ -178,7 +178,7 @@ async def test_a_question_nobody_decided_then_leaves_the_replay_waiting() -> Non
     DONE.clear()
     model = ScriptedModel([tool_call_response("", "pay", "c1", {"euros": 1_000})])
     now = await replay(was.scene(own_code=True), model, agents, tools="real")
-    assert now.stray == 'asks about pay({"euros":1000}), which nobody decided then'
+    assert now.stray == 'asks about pay({"euros":1000}), for which the recording has no decision'
     assert now.termination == SUSPENDED_END
     assert DONE == []
 
@@ -243,7 +243,7 @@ async def test_a_task_in_the_background_is_no_conversation() -> None:
         await runtime.run("a", "How old?", thread="t")
         await runtime.wait("t", timeout=20)
         (task,) = await runtime.tasks("t")
-        with pytest.raises(ConfigError, match="replay the run that has started it"):
+        with pytest.raises(ConfigError, match="replay the run that started it"):
             await read_recording(runtime.store, task.id)
 
 

@@ -216,7 +216,7 @@ async def test_a_task_that_ends_while_its_runtime_closes_is_kept_or_said_to_be_l
     async with Runtime([digger()], store=store, recover=False) as runtime:
         (task,) = await runtime.tasks()
     assert (task.status is TaskStatus.COMPLETED) is is_back
-    assert ("how it ended is lost" in caplog.text) is not is_back
+    assert ("the end of its run is lost" in caplog.text) is not is_back
 
 
 class Halting(FakeClock):
@@ -385,4 +385,4 @@ async def test_a_result_that_cannot_be_kept_before_a_runtime_closes_is_said_to_b
     with pytest.raises((RunLeft, asyncio.CancelledError)):
         await running
 
-    assert "what these calls came to is lost: charge (" in caplog.text
+    assert "the outcomes of these calls are lost: charge (" in caplog.text

@@ -193,7 +193,7 @@ async def test_what_is_lost_when_a_runtime_closes_is_said(
             await runtime.close()
         shop.unlock()
 
-    assert "what these calls came to is lost: charge (" in caplog.text
+    assert "the outcomes of these calls are lost: charge (" in caplog.text
     async with shop.runtime("charge") as runtime:
         (run,) = await runtime.recover()
         await run

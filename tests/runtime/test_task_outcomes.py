@@ -185,7 +185,7 @@ async def test_a_task_that_no_tool_can_go_on_with_is_ended(place: Place) -> None
         (news,) = await told(runtime)
 
     assert news.startswith(f"bg_0 failed {INTERRUPTED}, and it cannot go on: ")
-    assert "was not begun by tool 'dig'" in news
+    assert "was not started by tool 'dig'" in news
 
 
 # -- waiting ----------------------------------------------------------------------------------

@@ -179,7 +179,7 @@ async def test_what_is_written_to_a_task_arrives_after_an_odd_error(
         await until_told(runtime, 1)
         log = await runtime.messages(await agent_in_task(runtime))
     assert any("deeper" in message.text() for message in log)
-    assert "is late: RuntimeError('odd')" in lines(caplog)
+    assert "is delayed: RuntimeError('odd')" in lines(caplog)
 
 
 async def test_a_run_that_was_detached_and_breaks_off_says_so_in_the_log(

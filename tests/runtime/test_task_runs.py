@@ -393,7 +393,7 @@ async def test_too_many_tasks_are_refused_and_nothing_is_left_of_them(place: Pla
         run = await over(runtime)
 
     assert first == RECEIPT
-    assert "0 tasks wait for their turn already" in second
+    assert "0 tasks are waiting to run already" in second
     assert run.final_output == f"digger: {COMPLETED}"
 
 

@@ -138,5 +138,5 @@ def babble() -> str:
 async def test_an_answer_that_is_none_fails_its_call() -> None:
     result = (await run_tool(babble)).result
     assert result.message == (
-        "Execution failed: the worker process of tool 'babble' answered what is no answer"
+        "Execution failed: the worker process of tool 'babble' sent an invalid answer"
     )

@@ -421,5 +421,5 @@ def test_a_system_without_process_groups_refuses_clearly(monkeypatch: pytest.Mon
 
 def test_a_program_that_is_no_python_refuses_clearly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "frozen", True, raising=False)
-    with pytest.raises(ConfigError, match="need a Python to start"):
+    with pytest.raises(ConfigError, match="need a Python interpreter to start"):
         tool(kit.give, isolated=True)

@@ -77,7 +77,7 @@ async def test_a_tool_that_swallows_its_cancellation_cannot_defeat_its_timeout(
             assert result.termination == NATURAL_END
             [told] = [m.text() for m in await runtime.messages("t") if m.role == "tool"]
             assert told.startswith("Timeout: no answer within 0.01 seconds; it is unknown")
-            assert "call 'c1' of tool 'stubborn' goes on" in caplog.text
+            assert "call 'c1' of tool 'stubborn' ignores its cancellation" in caplog.text
             stubborn.go_on.set()
             await stubborn.ended.wait()
             await asyncio.sleep(0)

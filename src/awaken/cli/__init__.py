@@ -1,4 +1,4 @@
-"""The command line: one module a command; `app` puts them together, `start` loads that."""
+"""The command line, one module for each command. `app` puts them together; `start` loads `app`."""
 
 from awaken.cli.start import main
 

@@ -1,4 +1,4 @@
-"""Where threads are kept, as the command line says it, and how to come back to one."""
+"""The store's address on the command line, and the commands that return to a run."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ _FILES = "sqlite:///"
 
 
 def store_address(given: str | None) -> str:
-    """The address given, else the environment's, else a file in the current directory."""
+    """The given address, else that of the environment, else a file in the current directory."""
     return given or os.environ.get(STORE_VARIABLE) or DEFAULT_STORE
 
 
 def existing_store(given: str | None) -> str:
-    """The address of a store that others have written, for commands that only look and steer.
+    """The address of an existing store, for commands that read or control what others have written.
 
     Raises:
-        Mistake: there is nothing to look at; looking would make an empty store.
+        Mistake: the store does not exist; opening it would create an empty one.
     """
     address = store_address(given)
     if address.startswith("memory:"):
         raise Mistake(
-            f"{address} is gone with the process that wrote it: name a store that lasts, "
+            f"{address} exists only in the process that wrote it: name a durable store, "
             f"as in --store {DEFAULT_STORE}"
         )
     path = Path(unquote(address.removeprefix(_FILES).partition("?")[0]))
@@ -46,17 +46,17 @@ def existing_store(given: str | None) -> str:
 
 
 def way_back(target: str, store: str | None, *, new_thread: bool = False) -> WayBack | None:
-    """How to come back to a run of this command; nothing if its threads go with it."""
+    """How to return to a run of this command; `None` if its threads are only in memory."""
     if store_address(store).startswith("memory:"):
         return None
     return WayBack(target, store, new_thread)
 
 
 class WayBack(msgspec.Struct, frozen=True):
-    """What to type to come back to a run that waits, in another process or on another day.
+    """The commands that return to a waiting run, from another process or on another day.
 
-    `target` is what stands for the agents on the command line, `store` the address if it was given;
-    the name of a `new_thread` has to be told.
+    `target` names the agents on the command line; `store` is the address, if it was given. The id
+    of a `new_thread` has to be shown.
     """
 
     target: str

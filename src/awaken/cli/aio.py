@@ -1,4 +1,4 @@
-"""From a plain function into the event loop and out again, threads and Ctrl-C included."""
+"""Running async work from a plain function, with its threads and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _THREADS = "awaken-tool"
 
 
 def run_to_exit(work: Callable[[Interrupts], Awaitable[Exit]]) -> Exit:
-    """Run `work` in a new event loop, with Ctrl-C in its hands; returns its exit code."""
+    """Run `work` in a new event loop, in which it handles Ctrl-C. Returns its exit code."""
 
     async def main() -> Exit:
         interrupts = Interrupts()
@@ -34,9 +34,9 @@ def run_to_exit(work: Callable[[Interrupts], Awaitable[Exit]]) -> Exit:
 
 
 def _leave_threads(executor: ThreadPoolExecutor, code: Exit) -> None:
-    """End the program now if a thread would hold it back.
+    """Exit at once if a thread would keep the program alive.
 
-    A plain function cannot be stopped; its call was cancelled, and nobody waits for it any more.
+    A plain function cannot be stopped; its call was cancelled, and no code waits for it.
     """
     executor.shutdown(wait=False, cancel_futures=True)
     threads = [thread for thread in threading.enumerate() if thread.name.startswith(_THREADS)]
@@ -50,7 +50,7 @@ def _leave_threads(executor: ThreadPoolExecutor, code: Exit) -> None:
 
 @contextmanager
 def lone_error() -> Iterator[None]:
-    """Around a task group: raise what went wrong in it as it was, not wrapped in a group."""
+    """Wraps a task group: raises the first error in it, not an exception group."""
     try:
         yield
     except BaseExceptionGroup as group:

@@ -1,4 +1,4 @@
-"""The `awaken` command: its parts, and what becomes of errors."""
+"""The `awaken` command: its subcommands and its error handling."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _SECTIONS: Mapping[str, Sequence[click.Command]] = {
 
 
 class Sections(click.Group):
-    """A group whose help lists its commands by what they are for."""
+    """A group whose help lists its commands by purpose."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, commands in _SECTIONS.items():
@@ -73,7 +73,7 @@ def cli() -> None:
 
 
 class CleanLog(logging.Handler):
-    """What is logged where nobody has set up logging: tracebacks of tools, made harmless."""
+    """The default log handler: prints records with terminal control characters made harmless."""
 
     def emit(self, record: logging.LogRecord) -> None:
         say(self.format(record), err=True)
@@ -86,7 +86,7 @@ for _command in (command for commands in _SECTIONS.values() for command in comma
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     for stream in (sys.stdout, sys.stderr):
-        # A terminal that cannot show a character shows a question mark, not a traceback.
+        # A character that the terminal cannot show becomes a question mark, not a traceback.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     logging.lastResort = CleanLog(logging.WARNING)
@@ -94,13 +94,13 @@ def main(args: Sequence[str] | None = None) -> int:
         return int(cli.main(args, prog_name="awaken", standalone_mode=False) or Exit.DONE)
     except click.ClickException as error:
         shown = io.StringIO()
-        error.show(shown)  # it quotes what was typed, or pasted
+        error.show(shown)  # the message quotes the user's input
         say(shown.getvalue().removesuffix("\n"), err=True)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return Exit.INTERRUPTED
     except BrokenPipeError:
-        # Whoever read us has gone; Python would complain once more when it flushes at the end.
+        # The reader of our output is gone; Python would complain again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.FAILED
     except (ConfigError, BuildError, ResolveError, RuntimeFault) as error:

@@ -1,4 +1,4 @@
-"""What an agent has running in the background, seen from the process that runs it."""
+"""An agent's background tasks, as the process that runs them sees them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from awaken.front.records import descendants
 from awaken.front.tasks import BackgroundTask
 
 GLANCE = 0.3
-"""Seconds between two looks at tasks, who wake nobody when they report or ask something."""
+"""Seconds between two checks of tasks: there is no wake-up when they report or ask something."""
 
 Show = Callable[[RunEvent], object]
 
 
 async def waiting_run(runtime: Runtime, thread: str) -> RunRecord | None:
-    """The run of a thread that waits for its tasks, if one does."""
+    """The run of a thread that waits for its background tasks, or `None`."""
     head = await runtime.store.load_thread(thread)
     if head is None or head.open_run_id is None:
         return None
@@ -36,13 +36,14 @@ async def waiting_run(runtime: Runtime, thread: str) -> RunRecord | None:
 async def next_news(
     tasks: LiveTasks, known: Container[str], show: Show | None = None
 ) -> RunRecord | None:
-    """Wait until a task has something to say to the run that waits for it, or nobody waits.
+    """Wait until a task has reported to the waiting run, or the run no longer waits. Returns `None`
+    then.
 
-    An agent in the background may also need an answer: then it is its run that is returned.
+    If an agent in a background task needs an answer first, returns that agent's run.
 
     Args:
-        known: keys of questions that were put to somebody before.
-        show: is given what tasks report, as events of theirs.
+        known: keys of questions that were asked before.
+        show: is called with the tasks' progress, as events.
     """
     runtime, thread, seen = tasks.runtime, tasks.run.thread_id, 0
     while await waiting_run(runtime, thread) is not None:
@@ -63,12 +64,12 @@ async def next_news(
 
 
 def tickets_of(run: RunRecord) -> Sequence[RunWaitingTicket]:
-    """What a run waits for somebody to answer."""
+    """The tickets that a run waits for."""
     return run.waiting.tickets if run.waiting is not None else ()
 
 
 async def _asking(runtime: Runtime, thread: str) -> list[RunRecord]:
-    """Agents in the background that wait for an answer. What others ask for them is theirs."""
+    """The runs of agents in background tasks that wait for an answer themselves."""
     found: list[RunRecord] = []
     for head in await descendants(runtime.store, thread):
         run = await runtime.find_run(head.open_run_id) if head.open_run_id is not None else None
@@ -81,7 +82,7 @@ async def _asking(runtime: Runtime, thread: str) -> list[RunRecord]:
 
 
 class LiveTasks:
-    """The tasks a run waits for, as far as they run here, and how far they are."""
+    """The tasks that a run waits for and that run in this process, with their progress."""
 
     def __init__(self, runtime: Runtime, run: RunRecord, clock: Clock = SYSTEM_CLOCK) -> None:
         self.runtime, self.run = runtime, run
@@ -89,7 +90,7 @@ class LiveTasks:
         self._shown: dict[str, TaskProgress] = {}
 
     async def running(self) -> list[BackgroundTask]:
-        """Those of the run's own thread, the oldest first."""
+        """The tasks of the run's own thread, oldest first."""
         thread = self.run.thread_id
         tasks = await self.runtime.tasks(thread, status=TaskStatus.RUNNING)
         return [
@@ -99,11 +100,11 @@ class LiveTasks:
         ]
 
     async def names(self) -> str:
-        """What they are called, or nothing if there are none."""
+        """The names of the tasks; empty if there are none."""
         return ", ".join(terminal_line(task_title(task)) for task in await self.running())
 
     async def progress(self) -> list[RunEvent]:
-        """What tasks have reported since this was asked last, as events of theirs."""
+        """The tasks' progress since the last call, as events."""
         events: list[RunEvent] = []
         for task in await self.running():
             if task.progress is None or task.progress == self._shown.get(task.id):
@@ -122,7 +123,7 @@ class LiveTasks:
         return events
 
     def _start(self, task: BackgroundTask) -> RunStart:
-        """Who reports: the name is what readers know of it."""
+        """The start event of a task, which gives readers its name."""
         identity = RunIdentity(
             thread_id=task.id,
             run_id=task.id,

@@ -1,4 +1,4 @@
-"""The agent `awaken chat` talks to when none is named: no key, no network, no surprises."""
+"""The agent that `awaken chat` uses when none is named; it needs no key and no network."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EXACT = 2**53
 
 
 def _power(base: float, exponent: float) -> Any:
-    # A few characters can ask for an integer that fills the memory; floats end at 1e308.
+    # A short expression can produce an integer that fills the memory; floats end at 1e308.
     return operator.pow(base if exponent <= LARGEST_EXPONENT else float(base), exponent)
 
 
@@ -73,7 +73,7 @@ async def count_words(text: str) -> dict[str, Any]:
 
 
 def _real(result: object) -> float:
-    """A result as a number JSON can hold; what is too large to be exact is a float."""
+    """A result as a number that JSON can hold; an integer too large to be exact becomes a float."""
     if not isinstance(result, int | float):
         raise ValueError("the result is not a real number")
     if not math.isfinite(result):
@@ -82,7 +82,7 @@ def _real(result: object) -> float:
 
 
 def _value(node: ast.expr) -> float:
-    """The number an expression stands for; nothing but arithmetic is understood."""
+    """The value of an arithmetic expression."""
     match node:
         case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
             return _real(number)

@@ -1,4 +1,4 @@
-"""`awaken cancel`: stop a run, in whichever process it is, or in none."""
+"""`awaken cancel`: cancel a run, in whichever process it is, or in none."""
 
 from __future__ import annotations
 
@@ -42,15 +42,16 @@ _ENDINGS = {
 )
 @steers
 def cancel(id: str, deadline: float, store: str | None, as_json: bool) -> Exit:
-    """Cancel a run: one that is alive in any process, one that waits, one whose process is gone.
+    """Cancel a run that is live in any process, that waits, or whose process has ended.
 
     \b
       awaken cancel case-7
       awaken cancel case-7 --deadline 30 --json | jq '.items[] | select(.outcome == "unknown")'
 
-    Its delegates and tasks are cancelled with it, what was done stays done, and the thread can go
-    on. You are told of each run, task and call whether it was stopped, had finished, or nobody can
-    tell. The exit code is 1 if there was nothing to cancel, and 3 if something is unknown.
+    Its delegates and tasks are cancelled with it. Finished work is kept, and the thread can go on.
+    The output says for each run, task and call whether it was stopped, had finished, or whether
+    that is unknown. The exit code is 1 if there was nothing to cancel, and 3 if something is
+    unknown.
     """
 
     async def work(desk: Desk) -> Exit:
@@ -75,7 +76,7 @@ def _show(console: Console, receipt: CancelReceipt) -> None:
         print_table(console, _COLUMNS, [_row(item) for item in receipt.items])
     if not receipt.complete:
         unknown = count(len(receipt.of(CancelOutcome.UNKNOWN)), "outcome")
-        console.print(Text(f"{unknown} nobody knows: look before it is done again", "bold red"))
+        console.print(Text(f"{unknown} unknown: check before it is done again", "bold red"))
 
 
 def _row(item: CancelItem) -> tuple[str | Text, ...]:

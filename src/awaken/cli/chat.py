@@ -1,4 +1,4 @@
-"""`awaken chat`: one thread, many turns."""
+"""`awaken chat`: a conversation on one thread."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ def chat(
       awaken chat
       awaken chat app:agent --thread case-7
 
-    Without MODULE:AGENT, a small built-in agent answers; it needs no key. Type /help for the few
-    commands there are. The thread is kept: --thread goes on with it. What background tasks bring
-    is told between two turns.
+    Without MODULE:AGENT, a small built-in agent answers; it needs no key. Type /help for a list of
+    commands. The thread is kept; --thread continues it. Results of background tasks are shown
+    between two turns.
     """
     found = Target("the built-in agent", [built_in_agent()]) if not target else load_target(target)
 
@@ -91,7 +91,7 @@ def chat(
 
 
 class Room:
-    """Where the talking happens: a prompt, the answers, a few commands."""
+    """The interactive session: a prompt, the answers, a few commands."""
 
     def __init__(self, console: Console, back: WayBack | None) -> None:
         self.console = console
@@ -105,7 +105,7 @@ class Room:
             self._say(words)
 
     async def talk(self, conversation: Conversation) -> Exit:
-        """Take turns until somebody leaves."""
+        """Take turns until the user leaves."""
         while True:
             try:
                 line = await self._listen(conversation)
@@ -129,17 +129,18 @@ class Room:
                 case _:
                     self.transcript = TurnPrinter(self.console, self._back)
                     await conversation.turn(line, self.transcript)
-                    # From now on whoever spoke last answers: there may have been a hand-over.
+                    # From now on the agent that spoke last answers: there may have been a
+                    # hand-over.
                     conversation.agent = None
 
     async def _listen(self, conversation: Conversation) -> str | None:
-        """The next line; nothing if a background task had news before, which were shown."""
+        """The next line; `None` if a background task reported first, which was then shown."""
         conversation.interrupts.forget()
         self.console.print()
         self.console.print("you › ", style="bold", end="")
         line = await self._line_or_news(conversation)
         if line is not None and not is_tty():
-            self.console.print(terminal_line(line))  # piped input was not shown yet
+            self.console.print(terminal_line(line))  # piped input is not echoed by a terminal
         return line
 
     async def _line_or_news(self, conversation: Conversation) -> str | None:
@@ -169,8 +170,8 @@ class Room:
         return None
 
     async def _leave(self, conversation: Conversation) -> Exit:
-        """Tasks that are under way are left to who resumes them; where nobody has chosen to leave,
-        they are waited for."""
+        """Leave running background tasks to `awaken resume`. Without a terminal, wait for them: the
+        user did not choose to leave."""
         tasks = await conversation.tasks()
         if tasks is None:
             return Exit.DONE
@@ -184,7 +185,7 @@ class Room:
     def _history(self, messages: Sequence[Message]) -> None:
         for message in messages:
             if message.role in (Role.SYSTEM, Role.USER) and not message.is_visible_user():
-                continue  # what the runtime told the model
+                continue  # a message from the runtime to the model
             who = "you" if message.role is Role.USER else message.role.value
             if text := terminal_line(message.text()):
                 self._say(f"{who:>9}  {text}")

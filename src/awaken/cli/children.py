@@ -1,4 +1,4 @@
-"""What delegates and tasks do, in a line each, for a transcript of the run that started them."""
+"""Lines about delegates and tasks, for the transcript of the run that started them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CARRIED_OUT = (ResumedOutcome.SUCCEEDED, ResumedOutcome.FAILED)
 
 
 class Aside(NamedTuple):
-    """A line about a run that was started: who, what, and how many levels beneath."""
+    """A line about a child run: its mark, name and text, and its depth."""
 
     mark: str
     name: str
@@ -39,7 +39,7 @@ class Aside(NamedTuple):
 
 
 class Child:
-    """A run that another one has started, and the tools it has called, by call."""
+    """A run that another one started, and the names of its tools by call id."""
 
     def __init__(self, name: str, level: int, is_task: bool) -> None:
         self.name, self.level, self.is_task = terminal_line(name), level, is_task
@@ -47,10 +47,10 @@ class Child:
 
 
 class Children:
-    """The runs beneath one, by their ids.
+    """The runs beneath a run, by id.
 
-    What a delegate answers is told by the call that asked for it. What it says on the way is not
-    shown: it would be taken for the answer.
+    A delegate's answer is shown as the result of the call that started it. Its other texts are not
+    shown: they would be taken for the answer.
     """
 
     def __init__(self) -> None:
@@ -69,10 +69,11 @@ class Children:
         return child
 
     def tell(self, told: RunEvent, room: Callable[[int], int]) -> Aside | None:
-        """What an event has to say to a reader, if anything.
+        """The line for an event, or `None` if the event is not shown.
 
         Args:
-            room: how long a text may be that shares its line with so many characters.
+            room: returns how long a text may be if a given number of characters of its line are
+                taken.
         """
         match told.event:
             case RunStart(identity=RunIdentity(agent_id=agent)) if told.run_id not in self:
@@ -118,7 +119,7 @@ def _ended(child: Child, mark: str, tool: str, said: Json, room: Callable[[int],
 
 
 def _answer(text: str) -> str:
-    """A task's result as text; of an agent's, its answer."""
+    """A task's result as text; if it is an agent's, only the answer."""
     try:
         answer = result_in(loads(text))
     except (msgspec.DecodeError, RecursionError):

@@ -1,4 +1,4 @@
-"""The only way to the terminal: whatever a command prints is made harmless on its way out."""
+"""Printing to the terminal: control characters in all output are made harmless."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from awaken.cli.text import clean, json_text
 
 
 class CleanConsole(Console):
-    """A console whose texts cannot steer the terminal: ids, names and all else may be a model's.
+    """A console whose texts cannot control the terminal: any id or name may come from a model.
 
-    Colours and the cursor's moves are rich's own control segments, and pass.
+    Colours and cursor movements are rich's own control segments, which are kept.
     """
 
     def render(
@@ -27,15 +27,15 @@ class CleanConsole(Console):
 
 
 def open_console(file: TextIO) -> Console:
-    """A console that takes text as text: no markup, no emoji codes, no wrapping of its own."""
+    """A console that prints text as it is: no markup, no emoji codes, no wrapping."""
     return CleanConsole(file=file, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """Print a text and the end of its line."""
+    """Print a line of text."""
     click.echo(clean(text), err=err)
 
 
 def say_json(value: object) -> None:
-    """Print one value as a line of JSON; what could steer a terminal is escaped, as JSON allows."""
+    """Print one value as a line of JSON; characters that could control a terminal are escaped."""
     click.echo(json_text(value))

@@ -1,4 +1,4 @@
-"""One thread, turn by turn: events to a view, questions to a decider, Ctrl-C to the run."""
+"""A conversation on one thread: shows events, asks for approvals, and cancels on Ctrl-C."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ _RECENT = 100
 
 @dataclass(kw_only=True)
 class Conversation:
-    """A thread of a runtime, and the people around it.
+    """A conversation with agents on one thread of a runtime.
 
     Args:
-        agent: who is asked; if none, whoever spoke last in the thread.
-        when_busy: what to do while the thread is running elsewhere.
-        back: how to come back to the thread.
-        stays: whether a turn lasts until the agent's background tasks have ended, and it has read
-            what they bring; if not, `hear` goes on with that.
+        agent: the agent to ask; by default the one that spoke last in the thread.
+        when_busy: what to do if the thread is running in another process.
+        back: how to return to the thread.
+        stays: whether a turn lasts until the agent's background tasks have ended and it has read
+            their results; if not, `hear` continues the run later.
     """
 
     runtime: Runtime
@@ -66,7 +66,7 @@ class Conversation:
     _asked: set[str] = field(default_factory=set, init=False)
 
     async def turn(self, prompt: str, view: View) -> Exit:
-        """Say something, show what comes of it, and return how it ended.
+        """Send a prompt and show the run's events. Returns how the run ended.
 
         Raises:
             RuntimeFault, ResolveError: the run could not start.
@@ -78,11 +78,12 @@ class Conversation:
         return await self._end(view)
 
     async def take_up(self, run: RunRecord, view: View) -> Exit:
-        """Go on with a run that a process has left, from its last commit, with what was decided
-        meanwhile; show what comes of it, and return how it ended.
+        """Resume a run without an owner from its last commit, with decisions made meanwhile, and
+        show its events. Returns how it ended.
 
         Raises:
-            RuntimeFault, ResolveError: it is alive elsewhere, or its agent is not here.
+            RuntimeFault, ResolveError: the run is live in another process, or its agent is missing
+                here.
         """
         await self._carry_on(run, view)
         return await self._end(view)
@@ -103,7 +104,7 @@ class Conversation:
                     view.tally.ending = view.tally.ending or Failed(value=str(error))
 
     async def _end(self, view: View) -> Exit:
-        """Stay while tasks are under way, if it is to, and say how the turn ended."""
+        """Wait for background tasks if `stays` is set. Returns how the turn ended."""
         while self.stays and view.tally.awaits_tasks:
             await self._stay(view)
         view.finish()
@@ -112,7 +113,7 @@ class Conversation:
     # -- background tasks ---------------------------------------------------------------------
 
     async def stay(self, view: View) -> Exit:
-        """Stay with a run that waits for its tasks until it waits no more."""
+        """Wait until a run no longer waits for its background tasks. Returns how it ended."""
         head = await self.runtime.store.load_thread(self.thread)
         self._seq = head.event_count if head is not None else 0
         view.tally.thread = self.thread
@@ -120,18 +121,19 @@ class Conversation:
         return await self._end(view)
 
     async def hear(self, view: View) -> Exit:
-        """Go on with a run whose tasks have news for it, and return how that ended."""
+        """Resume a run to which tasks have reported. Returns how it ended."""
         await self._go_on(view)
         return await self._end(view)
 
     async def news(self, view: View | None = None) -> RunRecord | None:
-        """Wait for news of a task; if an agent in the background asks something, for its run."""
+        """Wait until a task has reported. If an agent in a background task asks something first,
+        returns its run."""
         if (tasks := await self.tasks()) is None:
             return None
         return await next_news(tasks, self._asked, None if view is None else view.show)
 
     async def tasks(self) -> LiveTasks | None:
-        """What the run of the thread waits for, if it waits for tasks."""
+        """The tasks that the thread's run waits for; `None` if it does not wait for tasks."""
         run = await waiting_run(self.runtime, self.thread)
         if run is None:
             return None
@@ -140,7 +142,8 @@ class Conversation:
         return self._tasks
 
     async def answer(self, asking: RunRecord, view: View) -> bool:
-        """Have the questions of an agent in the background answered; whether they were."""
+        """Ask for answers to the questions of an agent in a background task. Returns whether they
+        were given."""
         view.note(f"{asking.agent_id}, in the background, needs an answer")
         answers: dict[RunWaitingTicket, ToolCallResume] = {}
         for ticket in tickets_of(asking):
@@ -155,11 +158,12 @@ class Conversation:
         try:
             await self.runtime.decide(asking.run_id, answers, by=self.decider.by)
         except InvalidResume as error:
-            view.note(str(error))  # somebody else has answered
+            view.note(str(error))  # another approver has answered
         return True
 
     async def _stay(self, view: View) -> None:
-        """Wait for news of a task, and go on with it; Ctrl-C stops the tasks, and the run."""
+        """Wait until a task has reported, and resume the run; Ctrl-C cancels the tasks and the
+        run."""
         tasks = await self.tasks()
         names = await tasks.names() if tasks is not None else ""
         if names and names != self._noted:
@@ -169,7 +173,7 @@ class Conversation:
         if self.interrupts.hit:
             await self.runtime.cancel(self.thread)
             if await self.tasks() is not None:
-                # What does not let itself be stopped is not waited for.
+                # Tasks that cannot be stopped are not waited for.
                 view.tally.ending, view.tally.awaits_tasks = CANCELLED, False
                 return
         elif asking is not None:
@@ -185,14 +189,15 @@ class Conversation:
         return None if news.cancelled() else news.result()
 
     async def _go_on(self, view: View) -> None:
-        """Show what becomes of a run that has waited for tasks, whoever carries it on."""
+        """Show the events of a run that waited for tasks, even if the runtime resumes it by
+        itself."""
         run = await waiting_run(self.runtime, self.thread)
         if run is not None:
             try:
                 await self._carry_on(run, view)
                 return
             except ThreadAlreadyRunning:
-                pass  # a runtime that recovers by itself was quicker
+                pass  # the runtime has already resumed it by itself
         answer = None
         async for told in self.runtime.events(self.thread, after=self._seq):
             if isinstance(told.event, StepStart):
@@ -205,7 +210,7 @@ class Conversation:
                 return
 
     async def _text_of(self, message_id: str) -> str:
-        """What an agent said, once it is kept."""
+        """The text of a stored message."""
         context = await self.runtime.store.load_context(self.thread, tail=_RECENT)
         messages = context.messages if context is not None else ()
         return next((message.text() for message in messages if message.id == message_id), "")
@@ -218,7 +223,8 @@ class Conversation:
         view.show(event)
 
     async def _read(self, events: RunStream, view: View, group: asyncio.TaskGroup) -> None:
-        """Show every event; while a run waits, somebody is asked, and may answer elsewhere."""
+        """Show every event. While the run waits, ask here for an answer, which another approver may
+        give first."""
         asking: LocalQuestion | None = None
         left = False
         async for event in events:
@@ -226,7 +232,7 @@ class Conversation:
                 left, asking = await asking.over(view), None
             self._show(event, view)
             if self.interrupts.hit:
-                # Pressed before there was a run to cancel; doing it twice is harmless.
+                # Ctrl-C came before there was a run to cancel; cancelling twice is harmless.
                 self.runtime.engine.cancel(self.thread)
             elif event.thread_id == self.thread and pauses(event):
                 view.tally.questions = await self._tickets(event.run_id)
@@ -245,7 +251,7 @@ class Conversation:
         return tickets_of(record) if record is not None else ()
 
     def leave(self) -> None:
-        """No answer will come: let the run end as suspended instead of waiting for one."""
+        """Give up waiting for an answer: the run ends as suspended."""
         run = self.runtime.engine.active.find_by_thread(self.thread)
         if run is not None and run.decisions is not None:
             run.decisions.close()
@@ -265,7 +271,7 @@ class LocalQuestion:
         self._task = group.create_task(self._ask(view))
 
     async def over(self, view: View) -> bool:
-        """The run goes on: withdraw the question if it is not answered yet.
+        """Withdraw the question if it is not answered yet, because the run goes on.
 
         Returns whether the person here left the run waiting.
         """

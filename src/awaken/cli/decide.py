@@ -1,4 +1,4 @@
-"""`awaken decide`: answer a call that waits, in whichever process its run is, or in none."""
+"""`awaken decide`: answer a waiting call, in whichever process its run is, or in none."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _YES, _NO = ("yes", "y"), ("no", "n")
 
 
 class Decided(Value, frozen=True, kw_only=True):
-    """What `--json` prints: the ticket as it is now, and whether somebody runs its run."""
+    """What `--json` prints: the ticket as it is now, and whether a process runs its run."""
 
     ticket: Ticket
     live: bool
@@ -43,7 +43,7 @@ class Decided(Value, frozen=True, kw_only=True):
 @click.option("--edit", metavar="JSON", help="Yes, with these arguments instead.")
 @click.option("--value", metavar="JSON", help="Yes, and this is the answer; plain text will do.")
 @click.option("--reason", metavar="TEXT", help="Why; the model is told why not.")
-@click.option("--digest", metavar="DIGEST", help="The question that is meant, as it was seen.")
+@click.option("--digest", metavar="DIGEST", help="The digest of the question that you have seen.")
 @click.option("--by", metavar="NAME", help="Who decides.  [default: the user of this machine]")
 @steers
 def decide(
@@ -66,14 +66,14 @@ def decide(
       awaken decide case-7 KEY --edit '{"order": 1042, "euros": 12}'
       awaken decide case-7 --value '{"colour": "blue"}' --digest DIGEST
 
-    Without yes or no, on a terminal, you are shown the question and asked. Otherwise a yes, --edit
-    and --value name the question that was seen: TICKET is its key, or --digest is its digest;
-    `awaken show` prints both. If that question was answered, replaced or withdrawn meanwhile, the
-    answer is refused and nothing changes. A no may also name a call's id, or none if only one
-    waits.
+    Without yes or no, on a terminal, the command shows the question and asks. Otherwise a yes,
+    --edit and --value must name the question that you have seen: TICKET is its key, or --digest its
+    digest; `awaken show` prints both. If that question was answered, replaced or withdrawn
+    meanwhile, the answer is refused and nothing changes. A no may also name a call's id, or nothing
+    if only one call waits.
 
-    A run that is alive goes on at once, in the process it is in. Otherwise the answer is kept until
-    `awaken resume` takes the run up.
+    A live run goes on at once, in its own process. Otherwise the answer is stored until `awaken
+    resume` resumes the run.
     """
     wanted = _read_words(words, edit, value, reason, digest, by or user_name())
 
@@ -104,7 +104,7 @@ def decide(
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What the command line asks for; `verdict` is nothing if it does not say."""
+    """What the command line asks for; `verdict` is `None` if it says neither yes nor no."""
 
     target: str | None
     verdict: bool | None
@@ -126,7 +126,7 @@ def _read_words(
 ) -> Wanted:
     """
     Raises:
-        Mistake: they do not fit together.
+        Mistake: the arguments contradict each other.
     """
     *rest, last = words or ("",)
     verdict: bool | None = None
@@ -156,10 +156,10 @@ def _read_words(
 
 
 async def _ticket(desk: Desk, subject: Subject, wanted: Wanted) -> Ticket:
-    """The one open ticket that is meant.
+    """The open ticket that the command line names.
 
     Raises:
-        Mistake: there is none, no telling which, or a yes that could be for another question.
+        Mistake: there is none, several are possible, or a yes could answer another question.
     """
     target, digest = wanted.target, wanted.digest
     tickets = await open_tickets(desk, subject)
@@ -188,7 +188,7 @@ async def _ticket(desk: Desk, subject: Subject, wanted: Wanted) -> Ticket:
 
 
 async def open_tickets(desk: Desk, subject: Subject) -> tuple[Ticket, ...]:
-    """What waits for an answer, the oldest first."""
+    """The open tickets, oldest first."""
     run = subject.run.run_id if subject.run is not None else None
     query = TicketQuery(thread_id=subject.thread.id, run_id=run, status=TicketStatus.OPEN)
     return (await desk.runtime.list_tickets(query)).items
@@ -200,7 +200,7 @@ async def open_tickets(desk: Desk, subject: Subject) -> tuple[Ticket, ...]:
 async def _answer(
     wanted: Wanted, ticket: Ticket, console: Console, *, ask: bool
 ) -> ToolCallResume | None:
-    """The answer, bound to what was shown; nothing if somebody who was asked gave none."""
+    """The answer, bound to the question that was shown; `None` if the person asked gave none."""
     verdict = wanted.verdict
     id, digest, reason = UUID7.new(), ticket.digest, wanted.reason
     if verdict is None:
@@ -231,7 +231,7 @@ async def _ask(ticket: Ticket, console: Console, reason: str | None) -> ToolCall
 
 
 def _bound(answer: ToolCallResume, digest: str, reason: str | None) -> ToolCallResume:
-    """An answer that holds for one question only."""
+    """The answer, bound to one question by its digest."""
     return msgspec.structs.replace(
         answer, decision_id=UUID7.new(), digest=digest, reason=answer.reason or reason
     )
@@ -247,7 +247,8 @@ async def _reload(desk: Desk, ticket: Ticket) -> Ticket:
 
 
 def _show(console: Console, ticket: Ticket, now_ms: int, *, whole: bool) -> None:
-    """What is being decided: all of it, unless the approver is asked next and can ask back."""
+    """Show the call to decide on: the whole of it, unless the approver is asked next and can ask
+    for more."""
     call = Question(ticket.tool_name, ticket.arguments)
     console.print(Text(call.whole if whole else call.words, "bold"))
     if ticket.message:
@@ -266,7 +267,7 @@ def _told(
         words += " with other arguments"
     console.print(Text(f"{words} by {terminal_line(by)}", "green"))
     if live:
-        console.print("the process that runs it goes on with it")
+        console.print("the run goes on in its process")
     else:
-        console.print("nobody runs it now; this goes on with it:")
+        console.print("no process runs it now; this resumes it:")
         console.print(f"  awaken resume MODULE:AGENT {shell_word(subject.id)}")

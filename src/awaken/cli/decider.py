@@ -1,4 +1,4 @@
-"""Who answers when a call waits: a person at the terminal, or nobody."""
+"""The deciders, which answer waiting calls: a person at the terminal, or a fixed rule."""
 
 from __future__ import annotations
 
@@ -21,43 +21,44 @@ from awaken.domain.suspension import ResumeAction, ToolCallResume, ToolCallResum
 from awaken.domain.ticket import AskedCall
 
 SHOW = "show"
-NOBODY_THERE = "nobody was there to approve it"
+NOBODY_THERE = "no approver was there"
 
 _REFUSAL = re.compile(r"(?:n[\s,:;-]+|no[,:;-]\s*)(?P<reason>.+)", re.IGNORECASE)
 _HALF_YES = re.compile(r"y(es)?\b", re.IGNORECASE)
 
 
 class Decider(Protocol):
-    """Answers calls that wait; `by` is whose answers they are."""
+    """Answers waiting calls; `by` names the approver."""
 
     by: str
 
     async def decide(self, ticket: RunWaitingTicket) -> ToolCallResume | None:
-        """The answer, or nothing to leave the call waiting.
+        """The answer, or `None` to leave the call waiting.
 
         Raises:
-            Interrupted: the question was given up.
+            Interrupted: the question was withdrawn.
         """
         ...
 
 
 def user_name() -> str:
-    """Who sits here, as far as the operating system knows."""
+    """The name of the user, according to the operating system."""
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # a container may run as somebody who has no name
+    except (KeyError, OSError):  # a container may run under a user id without a name
         return f"uid {os.getuid()}"
 
 
 def approval(ticket: AskedCall) -> ToolCallResume:
-    """A yes to the call as it stands."""
+    """A yes to the call, unchanged."""
     if ticket.answer_mode is ToolCallResumeMode.PASS_DECISION_TO_TOOL:
         return ToolCallResume.approve(ticket.arguments)
     return ToolCallResume.approve()
 
 
 class Unattended:
-    """Approves everything or nothing, and says so each time. A value cannot be made up."""
+    """Approves every call or none, and says so each time. A call that needs a value is left
+    waiting."""
 
     def __init__(self, *, approve: bool, why: str, say: Callable[[str], None]) -> None:
         self.by = f"nobody ({why})"
@@ -66,20 +67,20 @@ class Unattended:
     async def decide(self, ticket: RunWaitingTicket) -> ToolCallResume | None:
         words = call_words(ticket.tool_name, ticket.arguments)
         if asks_outcome(ticket):
-            self._say(f"nobody knows whether {words} took effect: the run waits")
+            self._say(f"it is unknown whether {words} took effect: the run waits")
             return None
         if wants_value(ticket):
             self._say(f"{words} wants a value, and there is no terminal to ask: the run waits")
             return None
         if self._approve:
-            self._say(f"{words} was approved by itself ({self._why})")
+            self._say(f"{words} was approved automatically ({self._why})")
             return approval(ticket)
         self._say(f"{words} was denied ({self._why})")
         return ToolCallResume.deny(NOBODY_THERE)
 
 
 class AtTerminal:
-    """Asks on the terminal; the end of input leaves the call waiting."""
+    """Asks on the terminal. At the end of input, the call is left waiting."""
 
     def __init__(self, lines: Lines, transcript: Callable[[], TurnPrinter], *, yes: bool) -> None:
         self.by = user_name()
@@ -88,9 +89,9 @@ class AtTerminal:
     async def decide(self, ticket: RunWaitingTicket) -> ToolCallResume | None:
         if self._yes and not wants_value(ticket) and not asks_outcome(ticket):
             words = call_words(ticket.tool_name, ticket.arguments)
-            self._transcript().note(f"{words} was approved by itself (--yes)")
+            self._transcript().note(f"{words} was approved automatically (--yes)")
             return approval(ticket)
-        # An answer typed before its question was an answer to something else.
+        # Input typed before the question appeared was meant for something else.
         self._lines.forget_typed()
         try:
             if wants_value(ticket):
@@ -131,7 +132,7 @@ class AtTerminal:
 
 
 def _asked(words: str, ticket: RunWaitingTicket, is_cut: bool) -> str:
-    """The question about a call, with the answers it takes."""
+    """The question about a call, with the possible answers."""
     yes = SHOW if is_cut else "y"
     if asks_outcome(ticket):
         return f"{words} was cut short by a crash. Did it take effect? [{yes} / n] ›"
@@ -139,7 +140,7 @@ def _asked(words: str, ticket: RunWaitingTicket, is_cut: bool) -> str:
 
 
 def read_approval(line: str, ticket: RunWaitingTicket) -> ToolCallResume | None:
-    """Yes, no, or no with a reason; nothing for a yes with conditions, which is neither."""
+    """Yes, no, or no with a reason; `None` for a yes with conditions, which is neither."""
     word = line.strip()
     if word.lower() in ("y", "yes"):
         return approval(ticket)
@@ -152,7 +153,7 @@ def read_approval(line: str, ticket: RunWaitingTicket) -> ToolCallResume | None:
 
 
 def read_value(line: str) -> Json:
-    """What was typed: JSON if it is JSON, else the text."""
+    """The input as JSON if it is JSON, else as text."""
     try:
         return loads(line)
     except (msgspec.DecodeError, RecursionError):

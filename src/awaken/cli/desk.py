@@ -1,4 +1,4 @@
-"""A store opened to look at what runs in it and to steer it; no agents are needed for that."""
+"""An opened store, for commands that show and control its runs; they need no agents."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _PAGE = 1_000
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """A thread, and the one run of it that was meant, if it was a run."""
+    """The thread that an id names, or the run and its thread."""
 
     thread: Thread
     run: RunRecord | None = None
@@ -55,7 +55,7 @@ class Subject:
 
 
 class Desk:
-    """Where somebody sits who looks and steers."""
+    """An opened store, with lookups by id."""
 
     def __init__(self, runtime: Runtime, address: str, clock: Clock = SYSTEM_CLOCK) -> None:
         self.runtime = runtime
@@ -70,10 +70,10 @@ class Desk:
         return self._clock.now_ms()
 
     async def find(self, text: str) -> Subject:
-        """What an id, or the beginning of one, stands for.
+        """The thread or run that an id, or the beginning of one, names.
 
         Raises:
-            Mistake: nothing, or several things.
+            Mistake: there is none, or there are several.
         """
         if thread := await self.store.load_thread(text):
             return Subject(thread=thread)
@@ -85,7 +85,8 @@ class Desk:
                 f"least {SHORTEST_PREFIX} characters"
             )
         threads, runs = await self._threads(text), await self._runs(text)
-        # A thread and its first run are often made in one instant, and begin alike.
+        # A thread and its first run are often created at the same instant, so their ids begin
+        # alike.
         if len(threads) == 1 and all(run.thread_id == threads[0].id for run in runs):
             return Subject(thread=threads[0])
         if len(runs) == 1 and not threads:
@@ -93,10 +94,10 @@ class Desk:
         raise self._unclear(text, [t.id for t in threads], [r.run_id for r in runs])
 
     async def find_thread(self, text: str) -> Thread:
-        """The thread an id, or the beginning of one, stands for.
+        """The thread that an id, or the beginning of one, names.
 
         Raises:
-            Mistake: none, or several.
+            Mistake: there is none, or there are several.
         """
         if thread := await self.store.load_thread(text):
             return thread
@@ -106,8 +107,8 @@ class Desk:
         raise self._unclear(text, [thread.id for thread in found])
 
     async def left_behind(self) -> frozenset[str]:
-        """The runs nobody carries on though somebody should: their process is gone, or they were
-        answered while nobody ran them."""
+        """The ids of runs that should be resumed: their process has ended, or they were answered
+        while no process ran them."""
         runs = await self.store.list_interrupted(now_ms=self.now_ms())
         return frozenset(run.run_id for run in runs)
 
@@ -145,11 +146,11 @@ class Desk:
 
 @asynccontextmanager
 async def open_desk(store: str | None) -> AsyncIterator[Desk]:
-    """A store that is there already.
+    """Open an existing store.
 
     Raises:
-        Mistake: it is not.
-        StoreUnavailable: it cannot be used.
+        Mistake: there is no such store.
+        StoreUnavailable: the store cannot be used.
     """
     address = existing_store(store)
     async with Runtime([], store=address, recover=False) as runtime:
@@ -157,7 +158,7 @@ async def open_desk(store: str | None) -> AsyncIterator[Desk]:
 
 
 def at_desk(store: str | None, work: Callable[[Desk], Awaitable[Exit]]) -> Exit:
-    """Open a store that is there already, do something with it, and return the exit code."""
+    """Open an existing store and run `work` with it. Returns the exit code."""
 
     async def main() -> Exit:
         async with open_desk(store) as desk:
@@ -167,7 +168,7 @@ def at_desk(store: str | None, work: Callable[[Desk], Awaitable[Exit]]) -> Exit:
 
 
 def standing(run: RunRecord, left_behind: frozenset[str]) -> Text:
-    """How a run stands, in a word or a few."""
+    """The state of a run, in a few words."""
     if run.run_id in left_behind:
         return _state(TO_RESUME)
     if run.status is RunStatus.DONE:
@@ -176,12 +177,12 @@ def standing(run: RunRecord, left_behind: frozenset[str]) -> Text:
 
 
 def task_standing(task: BackgroundTask, left_behind: frozenset[str]) -> Text:
-    """How a task stands."""
+    """The state of a task."""
     return _state(TO_RESUME if task.id in left_behind else task.status.value)
 
 
 def thread_standing(thread: Thread, left_behind: frozenset[str]) -> Text:
-    """How the open run of a thread stands, if it has one."""
+    """The state of a thread's open run; `idle` if it has none."""
     if thread.open_run_id is None:
         return _state("idle")
     if thread.open_run_id in left_behind:

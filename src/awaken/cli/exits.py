@@ -1,4 +1,4 @@
-"""What the command answers its shell."""
+"""The exit codes of the commands."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class Mistake(click.ClickException):
     exit_code = Exit.MISUSED
 
     def __init__(self, message: str) -> None:
-        super().__init__(clean(message))  # it may quote what the user's own code said
+        super().__init__(clean(message))  # the text may quote the user's own code
 
 
 def exit_of(ending: TerminationReason | None) -> Exit:
-    """The code for a run that ended so; one that never said how it ended has failed."""
+    """The exit code for a run's end; a run without one has failed."""
     match ending:
         case NaturalEnd() | BehaviorRequested():
             return Exit.DONE

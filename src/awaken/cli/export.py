@@ -1,4 +1,4 @@
-"""`awaken export`: a run that was, as a test that stays."""
+"""`awaken export`: writing a finished run as a test."""
 
 from __future__ import annotations
 
@@ -29,26 +29,28 @@ STDOUT = "-"
 
 @click.command(short_help="Write a finished run as a pytest file that replays it.")
 @click.argument("id", metavar="RUN|THREAD")
-@click.option("--pytest", "as_pytest", is_flag=True, help="Write a test; so far all it can be.")
+@click.option(
+    "--pytest", "as_pytest", is_flag=True, help="Write a pytest file, the only format so far."
+)
 @click.option(
     "-o",
     "--output",
     metavar="FILE",
-    help="Where to; - for standard output.  [default: test_AGENT_RUN.py]",
+    help="The file to write; - for standard output.  [default: test_AGENT_RUN.py]",
 )
-@click.option("--force", is_flag=True, help="Write over a file that is there.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @click.option(
     "--agent",
     "target",
     metavar="MODULE:AGENT",
-    help="Test this agent of yours; else one stands in of which only the calls are known.",
+    help="Test your own agent; without it, a stand-in that has only the recorded calls.",
 )
 @click.option(
     "--tools",
     type=click.Choice(["recorded", "real"]),
     default="recorded",
     show_default=True,
-    help="With --agent: let its tools answer as they did, or run.",
+    help="With --agent: whether its tools return recorded results, or run.",
 )
 @store_option
 def export(
@@ -66,13 +68,13 @@ def export(
       awaken export 0199f3a2 --pytest
       awaken export case-7 --pytest --agent app:agent -o tests/test_case_7.py
 
-    Nothing has to be recorded for that: the log has what the agent was asked, what the model
-    answered, what calls brought and what people decided. The model's answers become a script, and
-    the test expects the same calls, the same answer and the same end.
+    Every run can be exported: the store has its input, the model's answers, the results of calls
+    and the approvers' decisions. The model's answers become a script, and the test expects the same
+    calls, the same answer and the same end.
 
-    With --agent the test is one of your own code: prompt, tools, gates, plugins and stop
-    conditions. With --tools real its tools run when the test does; those that start other agents
-    or background tasks still bring what they brought. Of a thread, its latest run is written.
+    With --agent, the test runs your own code: prompt, tools, gates, plugins and stop conditions.
+    With --tools real, its tools run, too, except those that start other agents or background tasks:
+    these return their recorded results. If ID is a thread, its latest run is written.
     """
     if not as_pytest:
         raise Mistake("say what the run is to become: --pytest writes a test")
@@ -101,7 +103,7 @@ def export(
 def _write(made: Written, file: Path, force: bool) -> None:
     """
     Raises:
-        Mistake: a file is there already, or cannot be written.
+        Mistake: the file exists already, or cannot be written.
     """
     contents = {file: made.source}
     if made.texts:
@@ -120,10 +122,10 @@ def _write(made: Written, file: Path, force: bool) -> None:
 
 
 async def run_of(desk: Desk, text: str) -> str:
-    """The run an id stands for; of a thread, its latest.
+    """The run that an id names; for a thread, its latest run.
 
     Raises:
-        Mistake: there is none, or no telling which.
+        Mistake: there is none, or there are several.
     """
     subject = await desk.find(text)
     run_id = subject.run.run_id if subject.run is not None else subject.thread.latest_run_id
@@ -154,7 +156,8 @@ def _cast(
 
 
 def _folder_of(module: str, test: Path) -> str | None:
-    """Where the test finds a module that lies in the current directory and is not installed."""
+    """The folder from which the test imports a module of the current directory; `None` if it is
+    installed."""
     top = Path.cwd() / module.partition(".")[0]
     if top.with_suffix(".py").is_file() or top.is_dir():
         return folder_from(test, Path.cwd())
@@ -162,7 +165,7 @@ def _folder_of(module: str, test: Path) -> str | None:
 
 
 def _never_run(agents: Sequence[TargetAgent]) -> Collection[str]:
-    """Tools whose calls start another agent or a task: that is no part of the run."""
+    """Tools whose calls start another agent or a task, which are not part of the run."""
     specs = [agent.spec for agent in agents if isinstance(agent, Agent)]
     return {
         name
@@ -172,10 +175,10 @@ def _never_run(agents: Sequence[TargetAgent]) -> Collection[str]:
 
 
 async def _check(recording: Recording, agents: Sequence[TargetAgent] | None) -> None:
-    """Try what the test will try.
+    """Run what the test will run.
 
     Raises:
-        Mistake: the run cannot be replayed, through no fault of the user's code.
+        Mistake: the run cannot be replayed, though no code of the user is involved.
     """
     own = agents is not None
     model = ScriptedModel(recording.answers(own_code=own))

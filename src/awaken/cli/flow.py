@@ -1,4 +1,4 @@
-"""Text that arrives in pieces, laid out while it arrives."""
+"""Laying out text while it arrives in pieces."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _TOKENS = re.compile(rf"\n|[^\S\n]+|[{_IDEOGRAPHS}]|[^\s{_IDEOGRAPHS}]+")
 class Flow:
     """Indents text and, given a width, wraps it at words.
 
-    Wrapping shows a word once it is complete, so the text is at most one word behind; without a
-    width every piece is written as it comes.
+    With wrapping, a word is shown once it is complete. Without a width, every piece is written as
+    it comes.
 
     Args:
-        write: takes what is to be shown next, as it stands.
-        width: columns, the indent included; none for output nobody watches.
+        write: is called with the next text to show.
+        width: columns, including the indent; `None` for output that does not go to a terminal.
     """
 
     def __init__(self, write: Callable[[str], None], indent: str, width: int | None) -> None:
@@ -47,7 +47,7 @@ class Flow:
                     self._end_word()
 
     def end(self) -> None:
-        """Show what is held back, and end the line if one is open."""
+        """Show the last word, and end the line if one is open."""
         self._end_word()
         if self._column:
             self._write("\n")

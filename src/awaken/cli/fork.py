@@ -1,4 +1,4 @@
-"""`awaken fork`: go another way from any point of a thread."""
+"""`awaken fork`: starting a new thread from any point of another."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def fork(id: str, at: int | None, new: str | None, store: str | None, as_json: b
       awaken fork case-7 --as case-7b
       awaken fork case-7 --at 12
 
-    `awaken watch THREAD --no-follow` shows the SEQ at which each step ended. The old thread is
-    left as it is.
+    `awaken watch THREAD --no-follow` shows the SEQ at which each step ended. The old thread is not
+    changed.
     """
 
     async def work(desk: Desk) -> Exit:

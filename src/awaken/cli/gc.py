@@ -1,4 +1,4 @@
-"""`awaken gc`: let go of what is old."""
+"""`awaken gc`: deleting old threads."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def read_duration(ctx: click.Context, param: click.Parameter, text: str) -> floa
     """Seconds from `30d`, `12h` or `90m`.
 
     Raises:
-        BadParameter: it is none of these.
+        BadParameter: the text is not a duration.
     """
     found = _DURATION.fullmatch(text.strip())
     if found is None:
@@ -39,7 +39,7 @@ def read_duration(ctx: click.Context, param: click.Parameter, text: str) -> floa
 
 
 class Collected(Value, frozen=True, kw_only=True):
-    """What `--json` prints: what was freed, or would be, and what packing the file gave."""
+    """What `--json` prints: what was deleted, or would be, and the file's size before and after."""
 
     freed: Freed | None = None
     would_free: tuple[Thread, ...] | None = None
@@ -53,9 +53,9 @@ class Collected(Value, frozen=True, kw_only=True):
     metavar="AGE",
     default="30d",
     show_default=True,
-    help="Threads not changed for so long: 30d, 12h, 90m.",
+    help="Delete threads not changed for this long: 30d, 12h, 90m.",
 )
-@click.option("--thread", metavar="ID", help="This thread instead, whatever its age.")
+@click.option("--thread", metavar="ID", help="Delete this thread instead, regardless of its age.")
 @click.option(
     "--children",
     type=click.Choice([strategy.value for strategy in ChildStrategy]),
@@ -66,9 +66,9 @@ class Collected(Value, frozen=True, kw_only=True):
 @click.option(
     "--force",
     is_flag=True,
-    help="Let runs of --thread go that are open and that nobody carries on.",
+    help="Delete runs of --thread even if they are open, unless a process owns them.",
 )
-@click.option("--dry-run", is_flag=True, help="Say what would go, and let nothing go.")
+@click.option("--dry-run", is_flag=True, help="Show what would be deleted; delete nothing.")
 @click.option("--vacuum", is_flag=True, help="Give the space back to the disk as well.")
 @steers
 def gc(
@@ -89,8 +89,8 @@ def gc(
       awaken gc --thread case-7 --children cascade
       awaken gc --thread case-7 --force
 
-    A thread stays that is alive somewhere, whose run waits or is to be resumed, that has started
-    one that stays, or that was started by a run that is not over.
+    A thread is kept if it is live in any process, if its run waits or is to be resumed, if a thread
+    that it started is kept, or if it was started by a run that is not over.
     """
 
     async def work(desk: Desk) -> Exit:
@@ -122,7 +122,7 @@ def gc(
 async def _compact(desk: Desk) -> Compacted:
     """
     Raises:
-        Mistake: the store cannot.
+        Mistake: the store cannot do that.
     """
     if not isinstance(desk.store, SqliteStore):
         raise Mistake(f"{desk.address} has nothing to vacuum: leave --vacuum out")
@@ -130,7 +130,7 @@ async def _compact(desk: Desk) -> Compacted:
 
 
 async def _old(desk: Desk, before_ms: int) -> tuple[Thread, ...]:
-    """What `prune` would delete, but for threads that somebody takes up meanwhile."""
+    """The threads that `prune` would delete, unless they are used meanwhile."""
     old: dict[str, Thread] = {}
     needed: set[str | None] = set()
     beneath: dict[str | None, list[str]] = {}
@@ -148,7 +148,7 @@ async def _old(desk: Desk, before_ms: int) -> tuple[Thread, ...]:
                 needed.add(thread.parent_thread_id)
         if (cursor := page.cursor) is None:
             break
-    for id in open_runs:  # grows as it goes
+    for id in open_runs:  # the list grows during the loop
         open_runs.extend(beneath.get(id, ()))
     needed.update(open_runs)
     while kept := needed & old.keys():
@@ -160,7 +160,7 @@ def _show(console: Console, found: tuple[Thread, ...], now_ms: int) -> Exit:
     if found:
         rows = [(t.id, f"{t.message_count:,}", ago(now_ms, t.updated_at)) for t in found]
         print_table(console, ("THREAD", "MESSAGES:", "CHANGED"), rows)
-    console.print(f"{count(len(found), 'thread')} would go; nothing was deleted")
+    console.print(f"{count(len(found), 'thread')} would be deleted; nothing was deleted")
     return Exit.DONE
 
 

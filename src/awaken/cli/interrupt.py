@@ -1,4 +1,4 @@
-"""Ctrl-C: the first one asks, the second one ends."""
+"""Ctrl-C: the first one cancels the work, the second one ends the program."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _SHOW_CURSOR = b"\x1b[?25h\n"
 
 
 class Interrupts:
-    """Tells the work under way to stop when Ctrl-C is pressed.
+    """Cancels the current work when Ctrl-C is pressed.
 
-    `hit` says that it was pressed; a second time ends the program at once, whatever runs.
+    `hit` says that it was pressed. A second Ctrl-C ends the program at once.
     """
 
     def __init__(self) -> None:
@@ -27,10 +27,10 @@ class Interrupts:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Take Ctrl-C over from Python, inside a running loop."""
+        """Handle Ctrl-C here instead of in Python, inside a running loop."""
         loop = asyncio.get_running_loop()
-        # Not `loop.add_signal_handler`: a tool that blocks the loop would block that one, too,
-        # and then no number of Ctrl-C would end the program.
+        # Not `loop.add_signal_handler`: a tool that blocks the loop would block that, too, and
+        # Ctrl-C could not end the program.
         before = signal.signal(signal.SIGINT, lambda *_: self._pressed(loop))
         try:
             yield
@@ -39,7 +39,8 @@ class Interrupts:
 
     @contextmanager
     def calling(self, stop: Callable[[], object]) -> Iterator[None]:
-        """While the block runs, Ctrl-C calls `stop`; one that came before calls it now."""
+        """While the block runs, Ctrl-C calls `stop`. If Ctrl-C was pressed before, `stop` is called
+        now."""
         self._stop = stop
         if self.hit:
             stop()
@@ -49,7 +50,7 @@ class Interrupts:
             self._stop = None
 
     def forget(self) -> None:
-        """What was to stop has stopped: the next Ctrl-C is a first one again."""
+        """Forget an earlier Ctrl-C: the work has stopped, and the next one counts as the first."""
         self.hit = False
 
     def _pressed(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -64,7 +65,7 @@ class Interrupts:
 
 
 def end_at_once() -> None:
-    """Leave without waiting for anybody."""
+    """Exit at once, without waiting for other threads."""
     if sys.stdout.isatty():
         os.write(sys.stdout.fileno(), _SHOW_CURSOR)  # a spinner may have hidden it
     os._exit(Exit.INTERRUPTED)

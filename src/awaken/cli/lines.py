@@ -20,19 +20,19 @@ _PIECE = 65_536
 
 
 class Interrupted(Exception):
-    """Nobody waits for the line any more."""
+    """The line is no longer wanted."""
 
 
 def is_tty() -> bool:
-    """Whether there is somebody to ask: both what is typed and what is shown is a terminal's."""
+    """Whether there is a person to ask: both stdin and stdout are a terminal."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 class Lines:
     """Standard input, line by line.
 
-    A read in a thread could not be given up, and would hold the program at its end; here only the
-    loop waits. Where the loop cannot wait for input, a thread does that nobody waits for.
+    The event loop waits for input, because a read in a thread could not be cancelled and would keep
+    the program from exiting. If the loop cannot wait for input, a daemon thread reads.
     """
 
     def __init__(self, fd: int = 0) -> None:
@@ -45,7 +45,7 @@ class Lines:
         """The next line, without its end.
 
         Raises:
-            EOFError: there is none.
+            EOFError: the input has ended.
             Interrupted: `interrupt` was called.
         """
         while b"\n" not in self._held:
@@ -57,12 +57,12 @@ class Lines:
         return line.decode(errors="replace").rstrip("\r")
 
     def interrupt(self) -> None:
-        """Give the line up that is waited for, if one is."""
+        """Stop a pending `next`, if there is one."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_exception(Interrupted())
 
     def forget_typed(self) -> None:
-        """Drop what was typed before a question was there to be answered."""
+        """Drop input that was typed before a question was asked."""
         self._held = b""
         if _terminal is not None and os.isatty(self._fd):
             _terminal.tcflush(self._fd, _terminal.TCIFLUSH)
@@ -73,7 +73,7 @@ class Lines:
         try:
             loop.add_reader(self._fd, _wake, waiter)
         except PermissionError:
-            return self._read()  # a plain file cannot be watched, and need not: it is always ready
+            return self._read()  # a plain file cannot be watched; it is always ready
         except NotImplementedError:
             return await self._read_aside(waiter)
         try:
@@ -84,7 +84,8 @@ class Lines:
         return self._read()
 
     async def _read_aside(self, waiter: asyncio.Future[None]) -> bytes:
-        """Have a thread read; what comes after the line was given up is for the next one."""
+        """Read in a thread. Input that comes after the line was given up is kept for the next
+        one."""
         loop, piece = asyncio.get_running_loop(), self._piece
         if piece is None:
             piece = self._piece = loop.create_future()
@@ -100,14 +101,14 @@ class Lines:
 
     def _read_into(self, loop: asyncio.AbstractEventLoop, piece: asyncio.Future[bytes]) -> None:
         read = self._read()
-        with contextlib.suppress(RuntimeError):  # nobody waits, the loop is over
+        with contextlib.suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(_tell, piece, read)
 
     def _read(self) -> bytes:
         try:
             return os.read(self._fd, _PIECE)
         except OSError:
-            return b""  # the terminal is gone
+            return b""  # the terminal was closed
 
 
 def _tell(piece: asyncio.Future[bytes], read: bytes) -> None:

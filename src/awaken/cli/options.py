@@ -1,4 +1,4 @@
-"""Options and set-up that several commands share."""
+"""Options and setup code that several commands share."""
 
 from __future__ import annotations
 
@@ -53,10 +53,12 @@ limit_option = click.option(
     type=click.IntRange(1, MOST_LISTED),
     default=20,
     show_default=True,
-    help="How many at most.",
+    help="The most items to list.",
 )
 cursor_option = click.option(
-    "--cursor", metavar="TEXT", help="Go on where an earlier list ended; it said with which text."
+    "--cursor",
+    metavar="TEXT",
+    help="Continue an earlier list, with the text it printed at its end.",
 )
 
 
@@ -89,7 +91,7 @@ def open_view(as_json: bool, out: TextIO, way_back: WayBack | None = None) -> Vi
 
 
 def stdout_for_events(as_json: bool) -> AbstractContextManager[object]:
-    """With `--json`, keep what tools and modules print themselves out of the lines."""
+    """With `--json`, send the prints of tools and modules to stderr."""
     return redirect_stdout(sys.stderr) if as_json else nullcontext()
 
 
@@ -127,5 +129,5 @@ def print_more(console: Console, any_shown: bool, none: str, cursor: str | None)
 
 
 def complain(text: str) -> None:
-    """Say something on standard error."""
+    """Print a line on standard error."""
     say(f"awaken: {terminal_line(text, 1000)}", err=True)

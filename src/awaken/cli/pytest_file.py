@@ -1,4 +1,4 @@
-"""A recorded run as a test: Python that reads well, and the large texts beside it."""
+"""Writing a recorded run as a pytest file, with large texts in a JSON file beside it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ _PUBLIC = frozenset(
 
 
 class ReplaySetup(NamedTuple):
-    """Where the user's agents are, and which calls of theirs are played; without `played`, all."""
+    """Where the user's agents are, and which tools return recorded results; without `played`,
+    all."""
 
     module: str
     name: str
@@ -36,7 +37,7 @@ class ReplaySetup(NamedTuple):
 
 
 class Written(NamedTuple):
-    """The test, and the large texts it wants to find beside it, if there are any."""
+    """The test, and the large texts for the file beside it."""
 
     source: str
     texts: dict[str, str]
@@ -45,11 +46,11 @@ class Written(NamedTuple):
 def write_test(
     recording: Recording, cast: ReplaySetup | None = None, *, has_neighbours: bool = True
 ) -> Written:
-    """The test of a recording; the same bytes every time.
+    """The test of a recording; the output is deterministic.
 
     Args:
-        cast: the user's own agents; without them one stands in.
-        has_neighbours: whether there is a place for large texts beside the file.
+        cast: the user's own agents; without them, a stand-in.
+        has_neighbours: whether large texts may go into a file beside the test.
     """
     writer = _Writer(recording, cast, Source(LONGEST if has_neighbours else None))
     return Written(writer.whole(), writer.source.large)
@@ -137,7 +138,7 @@ class _Writer:
 
     def _test(self) -> str:
         source, run = self.source, self._recording
-        source.begin("EXPECTED")  # it must not change with what is said
+        source.begin("EXPECTED")  # the expected values must not change with the answers
         model = f"{source.use('awaken.testing', 'ScriptedModel')}(ANSWERS)"
         given = ["SCENE", "model"]
         if self._cast is not None:
@@ -190,7 +191,7 @@ class _Writer:
         return SourceCall(use(_REPLAY, "Scene"), **{name: it for name, it in given.items() if it})
 
     def _message(self, message: Message) -> object:
-        """By the shortest way to make it; as it is if there is none."""
+        """A message as the shortest call that makes it, or else as it is."""
         text = _only_text(message.content)
         if text is None:
             return message
@@ -279,7 +280,7 @@ class _Writer:
 
 
 def _manner(said: StreamResult) -> dict[str, object]:
-    """What is to be said of an answer beside what is in it."""
+    """The arguments that describe an answer besides its content."""
     manner: dict[str, object] = {}
     usage = said.usage
     if usage is not None and usage != TokenUsage(prompt_tokens=0, completion_tokens=0):
@@ -295,21 +296,21 @@ def _manner(said: StreamResult) -> dict[str, object]:
 
 
 def _only_text(content: Sequence[ContentBlock]) -> str | None:
-    """The text of content that is nothing else."""
+    """The text of content that is only one text; else `None`."""
     only = content[0] if len(content) == 1 else None
     return only.text if isinstance(only, Text) else None
 
 
 def _harmless(text: str) -> str:
-    """A name as it may stand in a docstring."""
+    """A name made safe for a docstring."""
     return "".join(each if each.isprintable() and each not in '\\"' else "?" for each in text)
 
 
 def slug(text: str) -> str:
-    """A text as a part of a name."""
+    """A text made into a part of a Python name."""
     return re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_").lower() or "agent"
 
 
 def folder_from(test: Path, folder: Path) -> str:
-    """Where a folder is, seen from that of the test."""
+    """The path of a folder relative to the folder of the test."""
     return Path(os.path.relpath(folder.resolve(), test.resolve().parent)).as_posix()

@@ -1,7 +1,7 @@
-"""What an approver is shown of a call: every key, every character, and what was left out.
+"""Showing a call to an approver: every key, every character, and what was left out.
 
-A person can agree only to what can be seen. So nothing is collapsed, characters that would not show
-are escaped, and each long value is shortened by itself, so that none hides the ones behind it.
+Approvers can only agree to what they see. So nothing is collapsed, invisible characters are
+escaped, and each long value is shortened by itself, so that none hides the values behind it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ LONGEST_VALUE = 400
 MOST_ITEMS = 50
 DEEPEST = 12
 
-# Python takes these for printable, and a terminal shows nothing, or a blank, in their place:
-# joiners, fillers, blanks and variation selectors.
+# Characters that Python calls printable and a terminal shows as nothing, or as a blank: joiners,
+# fillers, blanks and variation selectors.
 _UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
     "\U00013441\U00013442\U00016fe4\U0001d159\U000e0100-\U000e01ef]"
@@ -29,7 +29,7 @@ _UNSEEN = re.compile(
 
 
 class Question:
-    """A call as it is shown; `is_cut` says that something of its arguments was left out."""
+    """A call as it is shown; `is_cut` says that a part of its arguments was left out."""
 
     def __init__(self, name: str, arguments: Json) -> None:
         self._name, self._arguments = name, arguments
@@ -42,7 +42,7 @@ class Question:
 
     @property
     def whole(self) -> str:
-        """All of it, however long."""
+        """The whole call, however long."""
         return _written(self._name, self._arguments)
 
     def _short(self, value: Json, depth: int) -> Json:
@@ -86,7 +86,7 @@ def _written(name: str, arguments: Json) -> str:
 
 
 def _call(name: str, members: Iterable[tuple[str, Json]]) -> str:
-    # A key that is no name is quoted: it could look like other arguments.
+    # A key that is not an identifier is quoted: it could look like other arguments.
     words = ", ".join(
         f"{key if key.isidentifier() else dumps_text(key)}={dumps_text(value)}"
         for key, value in members
@@ -95,7 +95,7 @@ def _call(name: str, members: Iterable[tuple[str, Json]]) -> str:
 
 
 def visible(text: str) -> str:
-    """`text` with every character that would not show escaped."""
+    """`text` with every invisible character escaped."""
     text = _UNSEEN.sub(lambda found: escaped(found[0]), text)
     if text.isprintable():
         return text
@@ -103,7 +103,7 @@ def visible(text: str) -> str:
 
 
 def visible_line(text: str) -> str:
-    """All of a text that people wrote, on one line, with what would not show escaped."""
+    """A text on one line, with invisible characters escaped."""
     return visible(" ".join(text.split()))
 
 
@@ -111,7 +111,7 @@ def visible_line(text: str) -> str:
 
 
 def asks_outcome(ticket: AskedCall) -> bool:
-    """Whether a person has to say what became of a call that a crash has cut short."""
+    """Whether the approver is asked for the outcome of a call that a crash cut short."""
     asker = ticket.asker
     return ticket.ticket_id.startswith(f"{OUTCOME_UNKNOWN}:") or (
         asker is not None and asker.reason == OUTCOME_UNKNOWN
@@ -119,16 +119,17 @@ def asks_outcome(ticket: AskedCall) -> bool:
 
 
 def wants_value(ticket: AskedCall) -> bool:
-    """Whether the answer itself becomes the call's result, as with tools of a front end, or is a
-    message to an agent that waits for one."""
+    """Whether the answer itself becomes the call's result, as with front-end tools, or is a message
+    to a waiting agent."""
     mode = ticket.answer_mode
     return mode is ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT and not asks_outcome(ticket)
 
 
 def line_to_answer(id: str, ticket: AskedCall, *, is_cut: bool = False) -> str:
-    """What to type to say yes to exactly this question: it is named by its key.
+    """The command that says yes to exactly this question, named by its key.
 
-    A question of which a part was left out is put again, whole, before it is answered.
+    If a part of the question was left out, the command has no yes: it shows the whole question
+    first.
     """
     words = f"awaken decide {shell_word(id)} {shell_word(ticket.answered_by)}"
     if wants_value(ticket):
@@ -139,6 +140,6 @@ def line_to_answer(id: str, ticket: AskedCall, *, is_cut: bool = False) -> str:
 
 
 def shell_word(text: str) -> str:
-    """An id as it is typed; an id that holds a line's end does not begin another line."""
+    """An id quoted for the shell; an id with a line break stays on one line."""
     word = shlex.quote(text)
     return word if word.isprintable() else terminal_line(word)

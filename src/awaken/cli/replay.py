@@ -1,4 +1,4 @@
-"""`awaken replay`: a run that was, once more, with something changed."""
+"""`awaken replay`: running a finished run again, with changes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _STYLES = {"-": "red", "+": "green"}
 
 
 class Took(Value, frozen=True, kw_only=True):
-    """What a run took; `money` if it had a budget in it."""
+    """What a run used; `money` only if it had a budget in money."""
 
     model: str | None
     steps: int
@@ -62,8 +62,8 @@ class Took(Value, frozen=True, kw_only=True):
 
 
 class Compared(Value, frozen=True, kw_only=True):
-    """What `--json` prints; `stopped` says why a replay did not come to its end, and `changes` what
-    of the agent is another than it was."""
+    """What `--json` prints; `stopped` says why a replay did not finish, and `changes` what has
+    changed in the agent."""
 
     run_id: str
     agent: str
@@ -78,21 +78,19 @@ class Compared(Value, frozen=True, kw_only=True):
 @click.command(short_help="Run a finished run again and show the first difference.")
 @click.argument("id", metavar="RUN|THREAD")
 @click.argument("target", metavar="[MODULE:AGENT]", required=False)
+@click.option("--model", metavar="NAME", help="Ask this model.  [default: the recorded answers]")
 @click.option(
-    "--model", metavar="NAME", help="Ask this model.  [default: the answers of the recorded one]"
-)
-@click.option(
-    "--prompt", metavar="TEXT|@FILE", help="The agent's system prompt, instead of its own."
+    "--prompt", metavar="TEXT|@FILE", help="A system prompt that replaces the agent's own."
 )
 @click.option(
     "--tools",
     type=click.Choice(["recorded", "real"]),
     default="recorded",
     show_default=True,
-    help="At a call that was not made then: stop, or let the tool of MODULE:AGENT run.",
+    help="At a call that was not recorded: stop, or run the tool of MODULE:AGENT.",
 )
 @click.option(
-    "--ignore-text", is_flag=True, help="Compare calls and the end only, not what is said."
+    "--ignore-text", is_flag=True, help="Compare only the calls and the end, not the texts."
 )
 @store_option
 @json_value_option
@@ -112,15 +110,15 @@ def replay(
     \b
       awaken replay 0199f3a2 app:agent --model demo
       awaken replay 0199f3a2 app:agent --prompt @prompt.md --ignore-text
-      awaken replay case-7 app:agent       the model's answers of then: does the code still do so?
+      awaken replay case-7 app:agent       the recorded answers: does the code still do the same?
 
-    The run is asked the same, after the same history, in a thread in memory; the store is only
-    read. A call of the same tool with the same arguments brings what it brought then, so that
-    nothing happens in the world twice, and who asked for an approval gets the same answer. With
-    --tools real, any other call runs.
+    The run gets the same input, after the same history, in a thread in memory; the store is only
+    read. A call of the same tool with the same arguments returns its recorded result, so that no
+    side effect happens twice. A request for an approval gets the recorded answer. With --tools
+    real, any other call runs.
 
-    Without MODULE:AGENT an agent stands in of which nothing is known but its calls: the log has
-    no prompts and no descriptions of tools. Of a thread, its latest run is replayed.
+    Without MODULE:AGENT, a stand-in is run that has only the recorded calls: prompts and
+    descriptions of tools are not stored. If ID is a thread, its latest run is replayed.
 
     The exit code is 0 if all is the same, 1 if something differs, 2 if the command makes no sense.
     """
@@ -161,11 +159,11 @@ async def _again(
     agents = found.everyone() if found is not None else None
     scene = was.scene(own_code=own)
     if found is not None:
-        # An only agent is meant, also if it has got another name.
+        # If there is only one agent, it is used even if its name has changed.
         only = found.agent_ids() if len(found.agent_ids()) == 1 else [was.agent]
         scene = msgspec.structs.replace(scene, agent=found.agent_id(only[0]))
     if model is not None:
-        # How it ended belongs to what was answered then, and so does which model was meant.
+        # The recorded end and model override belong to the recorded answers.
         scene = msgspec.structs.replace(scene, end=None)
         if scene.overrides is not None:
             overrides = msgspec.structs.replace(scene.overrides, upstream_model=None)
@@ -183,10 +181,10 @@ async def _again(
 
 
 def _read(prompt: str | None) -> str | None:
-    """A prompt as it was given, or that of a file.
+    """The given prompt, or the content of the file it names.
 
     Raises:
-        Mistake: it cannot be read.
+        Mistake: the file cannot be read.
     """
     if prompt is None or not prompt.startswith("@"):
         return prompt
@@ -202,7 +200,7 @@ def _read(prompt: str | None) -> str | None:
 def _show(console: Console, compared: Compared, model: str | None) -> None:
     console.print(Text(f"run {compared.run_id} of {compared.agent}, again", "bold"))
     fields = (
-        ("asked", model or "the answers of then"),
+        ("asked", model or "the recorded answers"),
         ("changed", ", ".join(compared.changes).replace("_", " ")),
         ("stopped", compared.stopped or ""),
     )
@@ -220,10 +218,12 @@ def _show(console: Console, compared: Compared, model: str | None) -> None:
 
 
 def _diff(difference: Difference) -> Iterator[str]:
-    """What was and what is, line by line, what they share included."""
+    """The difference as a diff, including the lines that both share."""
     every = max(len(difference.was), len(difference.now))
     changes = difflib.unified_diff(difference.was, difference.now, lineterm="", n=every)
-    _, _, _, *shared = changes  # the names of files and the numbers of lines say nothing here
+    _, _, _, *shared = (
+        changes  # the diff's header has file names and line numbers, which mean nothing here
+    )
     lines = [f"{line[0]} {terminal_line(line[1:], _LONGEST_LINE)}" for line in shared]
     yield from lines[:MOST_LINES]
     if len(lines) > MOST_LINES:

@@ -1,4 +1,4 @@
-"""`awaken resume`: go on with what a process has left behind."""
+"""`awaken resume`: resuming runs that a process left behind."""
 
 from __future__ import annotations
 
@@ -50,18 +50,17 @@ from awaken.front.resume import has_agent, list_abandoned, resume_run, resume_ta
 def resume(
     target: str, id: str | None, model: str | None, store: str | None, yes: bool, as_json: bool
 ) -> Exit:
-    """Go on with runs whose process is gone, and with those that were answered meanwhile.
+    """Resume runs whose process has ended, and runs that were answered meanwhile.
 
     \b
       awaken resume app:agent            all of them, one after another
       awaken resume app:agent case-7     this one, also if it still waits for an answer
 
-    A run goes on from its last commit: an answer of the model is not asked for again, a call that
-    has ended is not run again, and one whose outcome is unknown is settled as its tool says.
-    Only runs of the agents that MODULE:AGENT brings are taken up. Approvals are asked for as
-    `awaken run` does.
+    A run goes on from its last commit: the model is not asked again for an answer it gave, a
+    finished call is not run again, and a call with an unknown outcome is settled as its tool says.
+    Only runs of the agents in MODULE:AGENT are resumed. Approvals are asked for as in `awaken run`.
 
-    The exit code is that of the first run that did not come to its end, as for `awaken run`.
+    The exit code is that of the first run that did not finish, as for `awaken run`.
     """
     out = sys.stdout
     with stdout_for_events(as_json):
@@ -89,7 +88,7 @@ def resume(
 
 @dataclass(kw_only=True)
 class Resumer:
-    """Takes runs up, one after another, each with a transcript of its own."""
+    """Resumes runs, one after another, each with its own transcript."""
 
     runtime: Runtime
     agents: Collection[str]
@@ -99,10 +98,10 @@ class Resumer:
     yes: bool
 
     async def one(self, subject: Subject) -> Exit:
-        """Go on with the open run of a thread, or with a run.
+        """Resume a run, or the open run of a thread.
 
         Raises:
-            Mistake: it is over, or goes on with the run it works for.
+            Mistake: the run is over, or is a delegate, which goes on with its parent run.
         """
         run_id = subject.run.run_id if subject.run is not None else subject.thread.open_run_id
         run = await self.runtime.find_run(run_id) if run_id is not None else None
@@ -119,11 +118,11 @@ class Resumer:
         return await self._take_up(run)
 
     async def all(self, desk: Desk) -> Exit:
-        """Go on with everything that was left behind and whose agents are here."""
+        """Resume every run that was left behind and whose agent is here."""
         codes = await recovered(self.runtime)
         left = await desk.store.list_interrupted(now_ms=desk.now_ms())
         owners = await self._take_up_tasks()
-        # Delegates are not among them: they go on with the runs they work for.
+        # Delegates are not among them: they go on with their parent runs.
         for run in await list_abandoned(self.runtime):
             if self.interrupts.ever_hit:
                 break
@@ -142,7 +141,7 @@ class Resumer:
     async def _try(self, run: RunRecord) -> Exit:
         try:
             if run.is_delegated or not has_agent(self.runtime, run):
-                # It only has to end.
+                # The run only has to be ended.
                 ended = await resume_run(self.runtime, run)
                 complain(f"run {run.run_id} of {run.agent_id}: {ending_words(ended.termination)}")
                 return Exit.DONE
@@ -159,7 +158,8 @@ class Resumer:
         return await conversation.take_up(run, view)
 
     async def _stay(self, run: RunRecord) -> Exit:
-        """Stay with a run until the tasks it waits for have ended, and it has read of it."""
+        """Wait until the tasks that a run waits for have ended, and the run has read their
+        results."""
         conversation, view = self._open(run)
         view.note(f"thread {run.thread_id}: {run.agent_id} goes on with its background tasks")
         return await conversation.stay(view)
@@ -178,7 +178,7 @@ class Resumer:
         return conversation, view
 
     async def _take_up_tasks(self, thread: str | None = None) -> set[str | None]:
-        """Carry on the tasks that were left, of one thread or of all; returns whose they are."""
+        """Resume the abandoned tasks of one thread or of all. Returns the threads that own them."""
         owners: set[str | None] = set()
         for run in await list_abandoned(self.runtime):
             if run.is_task and thread in (None, parent_thread_of(run)):
@@ -187,7 +187,7 @@ class Resumer:
         return owners
 
     async def _waiting_for_tasks(self, owners: Collection[str | None]) -> list[RunRecord]:
-        """Runs that wait for tasks which are carried on here, or were until just now."""
+        """Runs that wait for tasks that run here, or did until just now."""
         page = await self.runtime.list_runs(RunQuery(status=RunStatus.WAITING, limit=MOST_LISTED))
         return [
             run
@@ -203,9 +203,9 @@ class Resumer:
 
 
 async def recovered(runtime: Runtime) -> list[Exit]:
-    """Wait for what a runtime has taken up by itself when it was opened, and say how it ended.
+    """Wait for the runs that a runtime resumed when it was opened. Returns their exit codes.
 
-    To leave it earlier would cancel those runs.
+    Closing the runtime earlier would cancel those runs.
     """
     codes: list[Exit] = []
     for run in runtime.recovered:

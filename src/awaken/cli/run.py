@@ -43,7 +43,7 @@ def run(
     yes: bool,
     as_json: bool,
 ) -> Exit:
-    """Ask an agent of yours once and watch it answer.
+    """Ask one of your agents once, and watch it answer.
 
     MODULE:AGENT names an Agent, a list of Agents that work together (the first one is asked), or
     a function that returns a Runtime; MODULE may also be a path to a .py file.
@@ -52,15 +52,15 @@ def run(
       awaken run app:agent "Weather in Paris?"
       awaken run examples/shop.py:agents "Where is order 7?" --json
 
-    The thread is kept: --thread goes on with it, today or after a crash. Calls that need an
-    approval are asked for on the terminal, and any other process may answer them with `awaken
-    decide`. Without a terminal, and with --json, they are denied unless --yes is given.
+    The thread is kept; --thread continues it, also after a crash. The command asks on the terminal
+    about calls that need an approval, and any other process may answer them with `awaken decide`.
+    Without a terminal, and with --json, they are denied unless --yes is given.
 
-    If the agent has started background tasks, the command stays until they have ended and the
-    agent has said what they brought.
+    If the agent has started background tasks, the command waits until they have ended and the agent
+    has answered to their results.
 
-    The exit code is 0 if the agent came to its end, 1 if it failed, was blocked or stopped, 2 if
-    the command makes no sense, 3 if a call still waits for an answer, 130 after Ctrl-C.
+    The exit code is 0 if the agent finished, 1 if it failed, was blocked or stopped, 2 if the
+    command makes no sense, 3 if a call still waits for an answer, 130 after Ctrl-C.
     """
     out = sys.stdout
     with stdout_for_events(as_json):

@@ -1,4 +1,4 @@
-"""`awaken runs`: what agents have done and are doing."""
+"""`awaken runs`: listing runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COLUMNS = ("RUN", "AGENT", "STATE", "STEPS:", "TOKENS:", "CREATED", "THREAD")
 @click.option(
     "--status",
     type=click.Choice([status.value for status in RunStatus]),
-    help="Only those that stand so.",
+    help="Only those with this status.",
 )
 @lists
 def runs(
@@ -46,8 +46,8 @@ def runs(
       awaken runs --thread case-7
       awaken runs --agent support --json
 
-    Delegates and background tasks are runs, too; each says beneath which thread it was started.
-    `awaken show` draws the tree of one run.
+    Delegates and background tasks are runs, too; each shows the thread that started it. `awaken
+    show` draws the tree of one run.
     """
 
     async def work(desk: Desk) -> Exit:
@@ -71,7 +71,7 @@ def runs(
 
 
 def run_row(run: RunRecord, left_behind: frozenset[str], now_ms: int) -> tuple[str | Text, ...]:
-    """A run as a line of a table under `COLUMNS`."""
+    """A run as a row of a table with `COLUMNS`."""
     parent = parent_thread_of(run)
     return (
         run.run_id,

@@ -1,4 +1,4 @@
-"""`awaken send`: tell a run something while it runs."""
+"""`awaken send`: sending a message to a live run."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class SentMessage(Value, frozen=True, kw_only=True):
 @click.argument("text")
 @steers
 def send(id: str, text: str, store: str | None, as_json: bool) -> Exit:
-    """Write to a run that is under way, in any process; the model reads it at its next step.
+    """Send a message to a live run, in any process; the model reads it at its next step.
 
     \b
       awaken send case-7 "The customer prefers a voucher."
 
-    The exit code is 1 if no run is open to read it.
+    The exit code is 1 if there is no open run to read it.
     """
 
     async def work(desk: Desk) -> Exit:

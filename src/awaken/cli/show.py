@@ -1,4 +1,4 @@
-"""`awaken show`: everything there is to know about a thread or a run."""
+"""`awaken show`: all that the store has about a thread or a run."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _PHASES = {
 
 class ShownThread(Value, frozen=True, kw_only=True):
     """What `--json` prints; `runs` are the thread's latest, or the one that was asked for, and
-    `started` what they have started, with all beneath it."""
+    `started` all runs beneath them."""
 
     thread: Thread
     runs: tuple[RunRecord, ...]
@@ -70,12 +70,12 @@ class ShownThread(Value, frozen=True, kw_only=True):
     type=click.IntRange(0),
     default=50,
     show_default=True,
-    help="The last so many messages; 0 for all.",
+    help="How many of the last messages to show; 0 for all.",
 )
 @steers
 def show(id: str, limit: int, store: str | None, as_json: bool) -> Exit:
-    """Show a thread or a run: what was said, which calls were made, what it has started, and what
-    waits.
+    """Show a thread or a run: its messages, its calls, the runs it has started, and what waits for
+    an answer.
 
     \b
       awaken show case-7
@@ -134,7 +134,7 @@ async def _gather(
 
 
 async def _messages_of(desk: Desk, run: RunRecord) -> tuple[MessageRecord, ...]:
-    """What a run was asked and what it wrote."""
+    """The input and output messages of a run."""
     asked = run.request.input_message_ids if run.request is not None else ()
     wrote = run.output.range if run.output is not None else None
     if wrote is None:
@@ -177,12 +177,12 @@ def _thread(console: Console, shown: ShownThread, left_behind: frozenset[str], n
 
 
 def _lone_task(shown: ShownThread) -> RunRecord | None:
-    """The task that is all there is in its thread."""
+    """The task, if it is the only run of its thread; else `None`."""
     return shown.runs[0] if len(shown.runs) == 1 and shown.runs[0].is_task else None
 
 
 async def _spent(desk: Desk, run: RunRecord) -> str:
-    """What a run with a budget has used up, in words."""
+    """What a run with a budget has used, in words."""
     spent = spending_in(await desk.store.load_run_state(run.run_id)).spent
     if spent == Amount():
         return ""
@@ -237,7 +237,7 @@ def _messages(console: Console, shown: ShownThread) -> None:
 def _message(
     transcript: TurnPrinter, record: MessageRecord, speakers: dict[str, str], names: dict[str, str]
 ) -> None:
-    """Print one message; `speakers` and `names` (of calls) learn from it."""
+    """Print one message, and add its speaker and calls to `speakers` and `names`."""
     message, run_id = record.message, record.produced_by_run_id or ""
     text = message.text()
     match message.role:
@@ -255,7 +255,7 @@ def _message(
             name = names.get(message.tool_call_id or "", "a tool")
             transcript.remark("←", f"{terminal_line(name)}: {result_words(text)}")
         case _:
-            pass  # what the runtime told the model is not part of the conversation
+            pass  # messages from the runtime to the model are not part of the conversation
 
 
 def _tickets(console: Console, subject: Subject, tickets: Sequence[Ticket], now_ms: int) -> None:
@@ -282,7 +282,7 @@ def _tickets(console: Console, subject: Subject, tickets: Sequence[Ticket], now_
 def _calls(console: Console, shown: ShownThread) -> None:
     if not shown.calls:
         return
-    # A call that waited before it began has no line with its arguments.
+    # The record of a call that waited before it began has no arguments.
     asked = {
         call_key(record.message_id, index): call.arguments
         for record in shown.messages

@@ -1,4 +1,4 @@
-"""Values as Python source that stays as it is when it is formatted."""
+"""Writing values as Python source that a formatter leaves unchanged."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PLAIN = {"\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
 class SourceCall:
-    """A call in the source: a name, and what is given to it."""
+    """A call in the source: a name and its arguments."""
 
     def __init__(self, name: str, *args: object, **named: object) -> None:
         self.name = name
@@ -29,11 +29,12 @@ class SourceName(str):
 
 
 class Source:
-    """Python source of values; it learns on the way which names have to be imported and which texts
-    are too long to stand among other things.
+    """Writes values as Python source, and collects the names to import and the texts that are too
+    long to stand inline.
 
     Args:
-        beside: texts longer than this belong into a file beside the source; none if there is none.
+        beside: texts longer than this go into a file beside the source; `None` if there is no such
+            file.
     """
 
     def __init__(self, beside: int | None = LONGEST) -> None:
@@ -44,32 +45,33 @@ class Source:
         self.begin("TEXT")
 
     def use(self, module: str, name: str) -> str:
-        """A name of a module, which will be imported."""
+        """Returns a name, and notes that it has to be imported from a module."""
         self.imports.setdefault(module, set()).add(name)
         return name
 
     def begin(self, texts: str) -> None:
-        """Let what is written from now on have long texts of its own, called so."""
+        """Use this prefix for the names of long texts from now on."""
         self._prefix = texts
         self._known: dict[str, str] = {}
 
     def write(self, value: Any, *, before: str = "", indent: int = 0) -> str:
-        """The source of a value behind what stands `before` it on its line, `indent` deep."""
+        """The source of a value, after the text `before` on its first line, indented by
+        `indent`."""
         return self._laid(before, value, indent, WIDTH)
 
     def _laid(self, before: str, value: Any, indent: int, room: int) -> str:
-        """In one line if there is room for it, else one line an item."""
+        """In one line if there is room, else one line for each item."""
         whole, pad = f"{' ' * indent}{before}{self._line(value)}", " " * indent
         parts = self._parts(value)
         if len(whole) <= room or parts is None or not parts[1]:
             return whole
         opening, items, closing = parts
-        # A comma stands behind each of them.
+        # Each item is followed by a comma.
         inner = [self._laid(head, item, indent + 4, WIDTH - 1) + "," for head, item in items]
         return "\n".join([f"{pad}{before}{opening}", *inner, f"{pad}{closing}"])
 
     def _line(self, value: Any) -> str:
-        """All of it in one line."""
+        """The value in one line."""
         if isinstance(value, SourceName):
             return str(value)
         if isinstance(value, str) and not isinstance(value, Enum):
@@ -85,7 +87,7 @@ class Source:
         return repr(value)
 
     def _parts(self, value: Any) -> tuple[str, list[tuple[str, Any]], str] | None:
-        """What a value that can be broken into lines is made of."""
+        """The opening, items and closing of a value that can be split into lines; else `None`."""
         if isinstance(value, SourceCall):
             named = [(f"{name}=", item) for name, item in value.named.items()]
             return f"{value.name}(", [*(("", item) for item in value.args), *named], ")"
@@ -119,7 +121,7 @@ class Source:
 
 
 def _set_fields(value: msgspec.Struct) -> Iterable[tuple[str, Any]]:
-    """The fields of a value that are not as they are by default."""
+    """The fields of a value that differ from their defaults."""
     for info in msgspec.structs.fields(value):
         item = getattr(value, info.name)
         if info.default is not msgspec.NODEFAULT and item == info.default:
@@ -130,7 +132,7 @@ def _set_fields(value: msgspec.Struct) -> Iterable[tuple[str, Any]]:
 
 
 def quoted(text: str) -> str:
-    """A text in one line, in the quotes that need fewer backslashes."""
+    """A text as a literal in one line, in the quotes that need fewer backslashes."""
     quote = '"' if text.count('"') <= text.count("'") else "'"
     return quote + "".join(_escaped(letter, quote) for letter in text) + quote
 
@@ -149,14 +151,15 @@ def _escaped(letter: str, quote: str) -> str:
 
 
 def block(name: str, text: str) -> str:
-    """A long text as a constant, line by line; a backslash ends a line where the text has none."""
+    """A long text as a constant, line by line; a line of the text that is too long is continued
+    with a backslash."""
     lines = [_wrapped(line) for line in text.split("\n")]
     return f'{name} = """\\\n' + "\n".join(lines) + '"""'
 
 
 def _wrapped(line: str) -> str:
     escaped = "".join(_escaped(letter, "") if letter != "\t" else letter for letter in line)
-    # A quote at the end may be that of the last line, behind which others stand.
+    # A quote at the end of the last line would touch the closing quotes.
     escaped = re.sub(r'"(?="")|"$', lambda _: '\\"', escaped)
     if escaped.endswith((" ", "\t")):
         escaped = escaped[:-1] + ("\\x20" if escaped[-1] == " " else "\\t")

@@ -1,4 +1,4 @@
-"""Starting the command: it loads the rest of itself, which takes a moment."""
+"""The entry point of the command; it loads the rest, which takes a moment."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from importlib import import_module
 
 _INTERRUPTED = 130
-"""As `Exit.INTERRUPTED`, which is not loaded yet."""
+"""The value of `Exit.INTERRUPTED`, which is not loaded yet."""
 
 # `-P` keeps the current folder off the path: with `-m` alone, a `click.py` that lies there would be
 # run. A target that the user names is imported from there all the same.
 ITSELF = (sys.executable, "-P", "-m", "awaken.cli")
-"""What starts this very command as a child process."""
+"""The command line that starts this program as a child process."""
 
 
 def main(args: Sequence[str] | None = None) -> int:

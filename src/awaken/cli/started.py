@@ -1,4 +1,4 @@
-"""Runs that others have started: delegates and tasks, by the names people know them by."""
+"""Delegates and tasks: the runs that other runs have started, and their names."""
 
 from __future__ import annotations
 
@@ -14,34 +14,35 @@ MOST_STARTED = 200
 
 
 class Started(NamedTuple):
-    """A run, and how many levels beneath the one that was asked for it is."""
+    """A run, and its depth beneath the run that was asked for."""
 
     level: int
     run: RunRecord
 
 
 def name_of(run: RunRecord) -> str:
-    """The name of the agent or of the task whose run it is."""
+    """The name of a run's agent or task."""
     return f"task {run.agent_id.removeprefix(TASK_AGENT)}" if run.is_task else run.agent_id
 
 
 def agent_of(run: RunRecord) -> str:
-    """The agent whose run, or task, it is."""
+    """The agent of a run, or the agent that started a task."""
     return KeptTask.of(run).task.parent_context.agent_id or "" if run.is_task else run.agent_id
 
 
 def task_title(task: BackgroundTask) -> str:
-    """What a task was called by who started it, or what it does."""
+    """The name of a task, or else its description."""
     return task.name or task.description
 
 
 def parent_thread_of(run: RunRecord) -> str | None:
-    """The thread of whoever started a run."""
+    """The thread that started a run, or `None`."""
     return run.request.parent_thread_id if run.request is not None else None
 
 
 async def started_by(threads: Threads, run_ids: Iterable[str], level: int = 1) -> list[Started]:
-    """What runs have started, each followed by what it has started itself, the oldest first."""
+    """The runs that these runs have started, oldest first, each followed by those it has started
+    itself."""
     found: list[Started] = []
     for run_id in run_ids:
         page = await threads.list_runs(RunQuery(parent_run_id=run_id, limit=MOST_STARTED))

@@ -1,4 +1,4 @@
-"""Lists for people: columns that fit a terminal, and nothing cut where nobody watches."""
+"""Tables: columns that fit a terminal; elsewhere nothing is cut."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ LONGEST_FIELD = 1_000
 def print_table(
     console: Console, columns: Sequence[str], rows: Iterable[Sequence[str | Text]]
 ) -> None:
-    """Print rows under their headings; on a terminal the last column gives way if it must.
+    """Print rows under their headings; on a terminal, the last column is cut to fit.
 
-    A heading that ends in a colon is that of numbers, and stands on the right.
+    A column whose heading ends in a colon holds numbers and is aligned to the right.
     """
     table = [[Text(name.rstrip(":"), "dim") for name in columns]]
     table += [[_cell(cell) for cell in row] for row in rows]
@@ -42,7 +42,7 @@ def print_table(
 
 
 def print_fields(console: Console, fields: Iterable[tuple[str, str | Text]]) -> None:
-    """Print names and values, one pair a line; a pair without a value is left out."""
+    """Print names and values, one pair on each line; pairs without a value are left out."""
     for name, value in fields:
         if value:
             console.print(

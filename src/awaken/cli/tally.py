@@ -1,4 +1,4 @@
-"""What a run's events add up to: its calls, its cost, who speaks, how it ended. Prints nothing."""
+"""Summing up a run's events: its calls, its cost, the agent that speaks, and how it ended."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _CUT_SHORT = (str(ToolError.cancelled("the run was cancelled")), INTERRUPTED)
 
 
 class CallState(StrEnum):
-    """Where a call stands, as a reader sees it."""
+    """The state of a call, as a reader sees it."""
 
     RUNNING = "running"
     WAITING = "waiting"
@@ -60,13 +60,14 @@ class CallState(StrEnum):
 
 
 UNANSWERED = (CallState.DENIED, CallState.EXPIRED, CallState.SUPERSEDED, CallState.CANCELLED)
-"""Calls that had to wait, and were not let go on."""
+"""The states of calls that had to wait and were not allowed to run."""
 
 _OPEN = {CallPhase.INTENT: CallState.RUNNING, CallPhase.SUSPENDED: CallState.WAITING}
 
 
 class CallTally(msgspec.Struct):
-    """One call; `began_at_ms` is when it was asked for, or answered if it had to wait."""
+    """One call; `began_at_ms` is when the model made it, or when it was answered if it had to
+    wait."""
 
     id: str
     name: str
@@ -78,7 +79,7 @@ class CallTally(msgspec.Struct):
 
     @property
     def approved(self) -> bool:
-        """Whether it had to wait, and was let go on."""
+        """Whether it had to wait, and was allowed to run."""
         return self.answer is not None and self.answer.action is ResumeAction.RESUME
 
     @property
@@ -87,7 +88,7 @@ class CallTally(msgspec.Struct):
 
 
 class Tally:
-    """Takes the events of one turn in order. Of those of delegates, only what they cost counts."""
+    """Takes the events of one turn, in order. Only the costs of delegates are counted."""
 
     def __init__(self) -> None:
         self.events = 0
@@ -111,26 +112,26 @@ class Tally:
 
     @property
     def took_ms(self) -> int:
-        """From the first event to the last, waiting for people included."""
+        """Milliseconds from the first event to the last, including the wait for approvers."""
         return 0 if self._began_at_ms is None else self._last_at_ms - self._began_at_ms
 
     def call(self, id: str) -> CallTally | None:
-        """The latest call of that id: providers use them again."""
+        """The latest call with that id (providers reuse ids), or `None`."""
         return self._by_id.get(id)
 
     def cut_short(self) -> list[CallTally]:
-        """Calls that began and were not allowed to end."""
-        # An approved call is on its way as soon as it is approved; it gets no end if cancelled.
+        """Calls that began and were interrupted."""
+        # An approved call runs as soon as it is approved; if it is cancelled, it has no end event.
         cut = self.in_state(CallState.INTERRUPTED, CallState.UNKNOWN, CallState.RUNNING)
         return [call for call in cut if call.state is not CallState.RUNNING or call.approved]
 
     def never_begun(self) -> list[CallTally]:
-        """Calls that were asked for and had no effect."""
+        """Calls that the model made and that never began."""
         open_ = self.in_state(CallState.RUNNING, CallState.WAITING, *UNANSWERED)
         return [call for call in open_ if not call.approved]
 
     def open_questions(self) -> list[RunWaitingTicket]:
-        """What the run waited for when it paused last, and did not get."""
+        """The tickets of the last pause that are still open."""
         calls = {call.id for call in self.in_state(CallState.WAITING) if call.answer is None}
         return [ticket for ticket in self.questions if ticket.tool_call_id in calls]
 
@@ -138,19 +139,19 @@ class Tally:
         return [call for call in self.calls if call.state in states]
 
     def is_own(self, told: RunEvent) -> bool:
-        """Whether an event is of the thread itself, and not of a delegate's."""
+        """Whether an event belongs to the thread itself, and not to a delegate."""
         return self.thread in ("", told.thread_id)
 
     def decided(self, call_id: str, answer: ToolCallResume, asker: Asker | None = None) -> None:
-        """Somebody answered a call that waits."""
+        """Note the answer to a waiting call."""
         if call := self._by_id.get(call_id):
-            # A call that asks for somebody else goes on to tell them, be it yes or no.
+            # A call that asks on behalf of a delegate goes on with either answer, to pass it on.
             call.answer = answer if asker is None else ToolCallResume.approve(by=answer.by)
             if call.approved:
                 call.state = CallState.RUNNING
 
     def know(self, calls: Iterable[CallEntry], tickets: Iterable[Ticket]) -> None:
-        """Learn of calls that were made before the first event, and how they were answered."""
+        """Add calls that were made before the first event, and their answers."""
         for entry in calls:
             state = _OPEN.get(entry.phase)
             if state is not None:
@@ -162,7 +163,7 @@ class Tally:
                 self.decided(ticket.call_id, ticket.decision, ticket.asker)
 
     def add(self, told: RunEvent) -> None:
-        """Count one event in."""
+        """Add one event."""
         self._last_at_ms = max(self._last_at_ms, told.at_ms)
         if self._began_at_ms is None:
             self._began_at_ms = told.at_ms
@@ -235,7 +236,7 @@ class Tally:
                 self._hand_over(found.arguments)
 
     def _hand_over(self, arguments: Json) -> None:
-        """Whoever reads what is kept sees no state, and knows it from the call."""
+        """Take the new agent from the call: stored events do not include state updates."""
         match arguments:
             case {"agent": str(agent)}:
                 self.agent = agent
@@ -267,7 +268,7 @@ def _state_resumed(event: ToolCallResumed, call: CallTally) -> CallState:
         case ResumedOutcome.CANCELLED:
             return CallState.INTERRUPTED if call.approved else CallState.CANCELLED
         case None if call.answer is not None and not call.approved:
-            return CallState.DENIED  # an event of an earlier version
+            return CallState.DENIED  # an event written by an earlier version
     failure = failure_in(event.result)
     if failure is None:
         return CallState.DONE
@@ -275,7 +276,7 @@ def _state_resumed(event: ToolCallResumed, call: CallTally) -> CallState:
 
 
 def awaits_tasks(event: AgentEvent) -> bool:
-    """Whether a run has said all it has to say, but for what its tasks will bring."""
+    """Whether a run has ended its activation and waits for its background tasks."""
     match event:
         case RunFinish(result={"status_reason": str(reason)}):
             return reason == AWAITING_TASKS
@@ -283,7 +284,7 @@ def awaits_tasks(event: AgentEvent) -> bool:
 
 
 def failure_in(payload: Json) -> str | None:
-    """What went wrong, if a resumed call's result tells of a failure."""
+    """The error in a resumed call's result, or `None`."""
     match payload:
         case {"error": str(message)} if len(payload) == 1:
             return message
@@ -291,7 +292,7 @@ def failure_in(payload: Json) -> str | None:
 
 
 def result_in(payload: Json) -> Json:
-    """What a resumed call answered; of a delegate's result, the answer."""
+    """The result of a resumed call; for a delegate's result, only its answer."""
     match payload:
         case {"data": data, "metadata": _} if len(payload) == 2:
             payload = data

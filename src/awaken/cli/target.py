@@ -1,4 +1,4 @@
-"""`module:agent` on the command line, and the runtime it stands for."""
+"""Loading `module:agent` from the command line, and opening its runtime."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ TargetAgent = Agent | RemoteAgent
 
 
 class Target:
-    """What a user pointed at: agents to run, or a runtime made elsewhere."""
+    """The object that the user named: agents, or a runtime that the user's code makes."""
 
     def __init__(self, name: str, found: Sequence[TargetAgent] | Runtime) -> None:
         self.name = name
         self._found = found
 
     def open(self, store: str | None, model: str | None) -> Runtime:
-        """The runtime, its agents on another store or model if those are given.
+        """Open the runtime; a given store or model replaces that of the agents.
 
         Raises:
-            Mistake: the agents do not fit together, or the runtime was made already.
+            Mistake: the agents do not fit together, or the user's code makes its own runtime.
         """
         if isinstance(self._found, Runtime):
             for option, value in (("--store", store), ("--model", model)):
@@ -48,23 +48,24 @@ class Target:
             return self._found
         agents = _all_on(self._found, model)
         try:
-            # Other threads' runs are not this command's to take up: `awaken resume` does that, and
-            # goes on with tasks that are under way when the command ends.
+            # This command does not resume runs of other threads: `awaken resume` does that, and it
+            # resumes tasks that are still running when this command ends.
             runtime = Runtime(agents, store=store_address(store), recover=False, on_close="leave")
         except (BuildError, ResolveError) as error:
             hint = "" if len(agents) > 1 else " (agents that work together are given as a list)"
             raise Mistake(f"{self.name} cannot run: {error}{hint}") from error
         except ConfigError as error:
             raise Mistake(str(error)) from error
-        # The command resumes its runs itself when their background tasks have news: it shows them.
+        # The command itself resumes runs to which background tasks report, because it shows their
+        # events.
         runtime.leave_to_caller()
         return runtime
 
     def agents(self, model: str | None = None) -> Sequence[Agent]:
-        """The agents themselves, on another model if one is given.
+        """The agents; a given model replaces theirs.
 
         Raises:
-            Mistake: there is only a runtime, which keeps them, or some run elsewhere.
+            Mistake: the target is a runtime, or some agents are remote.
         """
         if isinstance(self._found, Runtime):
             raise Mistake(
@@ -78,10 +79,10 @@ class Target:
         return [agent for agent in _all_on(self._found, model) if isinstance(agent, Agent)]
 
     def everyone(self) -> Sequence[TargetAgent]:
-        """The agents themselves, also those that run elsewhere.
+        """All agents, including remote ones.
 
         Raises:
-            Mistake: there is only a runtime, which keeps them.
+            Mistake: the target is a runtime.
         """
         if isinstance(self._found, Runtime):
             raise Mistake(
@@ -91,11 +92,11 @@ class Target:
 
     @property
     def makes_runtime(self) -> bool:
-        """Whether the store, and all the rest, was chosen where the runtime was made."""
+        """Whether the user's code makes the runtime, and so chooses its store."""
         return isinstance(self._found, Runtime)
 
     def agent_ids(self) -> list[str]:
-        """The agents there are, in the order they were given if they were."""
+        """The ids of the agents, in the order in which they were given."""
         if isinstance(self._found, Runtime):
             return list(self._found.engine.registry.snapshot().agent_ids())
         return [agent.id for agent in self._found]
@@ -104,7 +105,7 @@ class Target:
         """The agent to ask: the wanted one, else the first, or the only one of a runtime.
 
         Raises:
-            Mistake: there is no such agent, or no telling which.
+            Mistake: there is no such agent, or there are several.
         """
         known = self.agent_ids()
         if wanted is not None and wanted not in known:
@@ -115,7 +116,7 @@ class Target:
 
 
 class _OnModel(Agent):
-    """An agent as it is, but for its model."""
+    """A copy of an agent with another model."""
 
     def __init__(self, agent: Agent, model: str) -> None:
         vars(self).update(vars(agent))
@@ -128,17 +129,17 @@ class _OnModel(Agent):
 
 
 def _all_on(agents: Sequence[TargetAgent], model: str | None) -> list[TargetAgent]:
-    """The agents, those that run here on another model if one is given."""
+    """The agents; a given model replaces that of local agents."""
     if model is None:
         return list(agents)
     return [_OnModel(agent, model) if isinstance(agent, Agent) else agent for agent in agents]
 
 
 def load_target(text: str) -> Target:
-    """Import what `text` points at: `module:name`, or `path/to/file.py:name`.
+    """Import the object that `text` names: `module:name`, or `path/to/file.py:name`.
 
     Raises:
-        Mistake: there is no such module or name, or it is no agent.
+        Mistake: there is no such module or name, or the object is not an agent.
     """
     where, colon, name = text.rpartition(":")
     if not colon or not where or not name:
@@ -171,7 +172,7 @@ def _import_module(name: str) -> ModuleType:
 def _import_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise Mistake(f"there is no file {str(path)!r} (looked in {Path.cwd()})")
-    # What lies beside the file can be imported, unless something installed has the same name.
+    # Modules beside the file can be imported, unless an installed one has the same name.
     sys.path.append(str(path.resolve().parent))
     name = path.stem if path.stem not in sys.modules else f"{path.stem}_file"
     spec = importlib.util.spec_from_file_location(name, path)
@@ -187,7 +188,7 @@ def _import_file(path: Path) -> ModuleType:
 
 
 def _broken(name: str, error: Exception) -> Mistake:
-    """What the user's own module raised, and on which of its lines."""
+    """The error for a user's module that raised, with file and line."""
     place = ""
     if frames := traceback.extract_tb(error.__traceback__):
         place = f" ({frames[-1].filename}, line {frames[-1].lineno})"
@@ -198,7 +199,7 @@ def _broken(name: str, error: Exception) -> Mistake:
 
 
 def _agents_or_runtime(name: str, value: Any) -> Sequence[TargetAgent] | Runtime:
-    # A tool can be called, too, and would do its work here.
+    # A tool is callable, too, and must not be called here.
     if callable(value) and not hasattr(value, "descriptor"):
         try:
             value = value()

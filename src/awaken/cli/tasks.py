@@ -1,4 +1,4 @@
-"""`awaken tasks`: what agents have running in the background."""
+"""`awaken tasks`: listing background tasks."""
 
 from __future__ import annotations
 
@@ -24,22 +24,21 @@ _STATUSES = [status.value for status in TaskStatus]
 
 @click.command(short_help="List background tasks, the newest first.")
 @click.argument("thread", required=False)
-@click.option("--status", type=click.Choice(_STATUSES), help="Only those that stand so.")
+@click.option("--status", type=click.Choice(_STATUSES), help="Only those with this status.")
 @limit_option
 @steers
 def tasks(
     thread: str | None, status: str | None, limit: int, store: str | None, as_json: bool
 ) -> Exit:
-    """List background tasks, the newest first: those of a thread and of all it has started, or all
-    there are.
+    """List background tasks, newest first: those of a thread and the threads beneath it, or all.
 
     \b
       awaken tasks --status running
       awaken tasks case-7
 
-    THREAD is the one that is told how a task ends. A task that is to resume has lost its process:
-    `awaken resume` takes it up again, or reports it as interrupted. `awaken show` and `awaken
-    cancel` take a task's id, too. How far it is, only the process that runs it knows.
+    THREAD is the thread that gets a message when a task ends. A task with the status "to resume"
+    has lost its process: `awaken resume` resumes it, or reports it as interrupted. `awaken show`
+    and `awaken cancel` take a task's id, too. Only the process that runs a task knows its progress.
     """
 
     async def work(desk: Desk) -> Exit:

@@ -1,7 +1,7 @@
-"""Other people's text made harmless, and values in one line.
+"""Making untrusted text harmless, and showing values in one line.
 
-What a model or a tool says may hold terminal escape sequences. Printed as they are, they could
-recolour the screen, rewrite what stands above or rename the window.
+Texts of models and tools may contain terminal escape sequences. Printed as they are, these could
+recolour the screen, overwrite earlier lines or rename the window.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _CONTROL = re.compile(
 
 
 def clean(text: str) -> str:
-    """`text` with every control character shown instead of obeyed; newlines and tabs stay."""
+    """`text` with every control character replaced by a visible one; newlines and tabs stay."""
     return _CONTROL.sub(_picture, text.replace("\r\n", "\n"))
 
 
 def json_text(value: Json) -> str:
-    """A value as JSON in one line; characters that could steer a terminal are escaped."""
-    # Outside of texts JSON has none of them, and in a text an escape stands for the character.
+    """A value as JSON in one line; characters that could control a terminal are escaped."""
+    # In JSON such characters occur only inside strings, where an escape means the same character.
     return _CONTROL.sub(lambda found: escaped(found[0]), dumps_text(value))
 
 
@@ -46,13 +46,13 @@ def _picture(found: re.Match[str]) -> str:
 
 def terminal_line(text: str, longest: int = LONGEST) -> str:
     """`text`, harmless, on one line and not longer than `longest`."""
-    # Only the beginning can be seen: a megabyte of tool output need not be cleaned.
+    # Only the beginning is shown, so the rest of a large output need not be cleaned.
     line = " ".join(clean(text[: 4 * longest + 4]).split())
     return line if len(line) <= longest else line[: longest - 1] + "…"
 
 
 def call_words(name: str, arguments: Json, longest: int = LONGEST) -> str:
-    """A call as one would write it: `find_order(number=1042)`."""
+    """A call in Python's notation: `find_order(number=1042)`."""
     if isinstance(arguments, dict):
         words = ", ".join(f"{key}={dumps_text(value)}" for key, value in arguments.items())
     else:
@@ -62,7 +62,7 @@ def call_words(name: str, arguments: Json, longest: int = LONGEST) -> str:
 
 
 def result_words(value: Json, longest: int = LONGEST) -> str:
-    """What a call answered: text as it is, anything else as JSON."""
+    """The result of a call: text as it is, anything else as JSON."""
     return terminal_line(value if isinstance(value, str) else dumps_text(value), longest)
 
 
@@ -80,7 +80,7 @@ def count(number: int, noun: str) -> str:
 
 
 def ago(now_ms: int, at_ms: int) -> str:
-    """How long ago, or how far ahead, an instant is: `3 min ago`, `in 2 h`."""
+    """The distance of an instant from now: `3 min ago`, `in 2 h`."""
     away = abs(now_ms - at_ms) // 1000
     if away < 5:
         return "just now"
@@ -103,5 +103,5 @@ def size(number: int) -> str:
 
 
 def short(id: str) -> str:
-    """An id where it is not the point: long ones are cut, and can still be given so."""
+    """A shortened id, for places of little room; commands accept it."""
     return id if len(id) <= SHORT_ID else id[:SHORT_ID]

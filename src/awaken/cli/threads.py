@@ -1,4 +1,4 @@
-"""`awaken threads`: what conversations a store holds."""
+"""`awaken threads`: listing the threads of a store."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Row = tuple[str | Text, ...]
 
 
 @click.command()
-@click.option("--prefix", metavar="TEXT", default="", help="Only those whose id begins so.")
+@click.option("--prefix", metavar="TEXT", default="", help="Only those whose id begins with this.")
 @click.option("--children-of", metavar="THREAD", help="Only those this thread has started.")
 @lists
 def threads(
@@ -38,18 +38,18 @@ def threads(
     store: str | None,
     as_json: bool,
 ) -> Exit:
-    """List threads, the one in which a run last began, paused or ended first.
+    """List threads, ordered by when a run last began, paused or ended in them, latest first.
 
     \b
       awaken threads
       awaken threads --prefix case- --limit 5
       awaken threads --json | jq -r '.items[].id'
 
-    A thread is idle, running, waiting for an answer or for tasks, or to resume: the process that
-    ran it is gone, or its answer came while nobody ran it. `awaken resume` takes those up.
+    A thread is idle, running, waiting for an answer or for tasks, or to resume: its process has
+    ended, or its answer came while no process ran it. `awaken resume` resumes those.
 
-    Threads of delegates and background tasks stand beneath the one that has started them, the
-    latest few of each. They are not part of the JSON; --children-of asks for them.
+    The latest few threads of delegates and background tasks are listed beneath the thread that
+    started them. They are not part of the JSON; --children-of lists them.
     """
 
     async def work(desk: Desk) -> Exit:
@@ -75,7 +75,7 @@ def threads(
 
 
 class Table:
-    """Makes the lines of threads, with those of the threads they have started beneath."""
+    """Makes the rows of threads, each followed by the rows of the threads it has started."""
 
     def __init__(self, desk: Desk, left_behind: frozenset[str], now_ms: int) -> None:
         self._desk, self._left_behind, self._now_ms = desk, left_behind, now_ms
@@ -103,7 +103,8 @@ class Table:
         return await self._desk.runtime.list_threads(query)
 
     async def _begins(self, thread: Thread) -> str:
-        """The first words of a thread, by which people know it, and whose it is if not theirs."""
+        """The first words of a thread, preceded by the name of its agent or task if another thread
+        started it."""
         first = await self._desk.runtime.messages(thread.id, limit=3)
         said = [message for message in first if message.is_visible_user()] or list(first)
         words = said[0].text() if said else ""

@@ -1,4 +1,4 @@
-"""A run as people read it: text as it comes, calls as they start and end."""
+"""Printing a run for people: text as it comes, calls as they start and end."""
 
 from __future__ import annotations
 
@@ -96,23 +96,23 @@ class TurnPrinter:
         self._line("!", "yellow", terminal_line(text, 1000))
 
     def ask(self, question: str) -> None:
-        """Print a question, and leave the cursor behind it."""
+        """Print a question, and leave the cursor at its end."""
         self._rest()
         self._print(f"{_INDENT}{question} ", "bold", end="")
 
     def break_line(self) -> None:
-        """End the line of a question that was not answered."""
+        """End the line of an unanswered question."""
         self._print("", end="\n")
 
     def speaks(self, name: str) -> None:
-        """Begin a part that is `name`'s."""
+        """Start the part of the speaker `name`."""
         self._rest()
         self._speaker, self._below_calls = name, False
         self._print("")
         self._print(f"● {terminal_line(name)}", "bold cyan")
 
     def said(self, name: str, text: str) -> None:
-        """A whole message of `name`'s."""
+        """Print a whole message of `name`."""
         self._rest()
         if self._speaker != name:
             self.speaks(name)
@@ -123,7 +123,7 @@ class TurnPrinter:
         self._rest()
 
     def remark(self, mark: str, words: str, style: str = "dim") -> None:
-        """A line of its own among the calls."""
+        """Print a line among the calls."""
         self._line(mark, style, words)
 
     def finish(self) -> None:
@@ -140,7 +140,7 @@ class TurnPrinter:
 
     @singledispatchmethod
     def _show(self, event: object) -> None:
-        """The other events have nothing to say to a reader."""
+        """Other events are not shown."""
 
     @_show.register
     def _(self, event: TextDelta) -> None:
@@ -167,7 +167,7 @@ class TurnPrinter:
 
     @_show.register
     def _(self, event: ToolCallStreamDelta) -> None:
-        # Tools run side by side: whole lines keep their outputs apart.
+        # Tools run concurrently: printing whole lines keeps their outputs apart.
         *lines, rest = (self._tool_output.get(event.id, "") + event.delta).split("\n")
         self._tool_output[event.id] = rest
         for line in lines:
@@ -270,11 +270,11 @@ class TurnPrinter:
         self.console.print(Text(text, style), end=end)
 
     def _room(self, taken: int) -> int:
-        """How long a text may be that shares its line with `taken` characters."""
+        """How long a text may be if `taken` characters of its line are used."""
         return max(24, min(self.console.width, LONGEST) - taken) if self._watched else LONGEST
 
     def _rest(self) -> None:
-        """Bring the cursor to the beginning of a line of its own."""
+        """Move the cursor to the beginning of a new line."""
         if self._spinner is not None:
             self._spinner.stop()
             self._spinner = None
@@ -283,7 +283,7 @@ class TurnPrinter:
             self._flow = None
 
     def _spin(self) -> None:
-        """Show what is under way while nothing else moves."""
+        """Show a spinner with the running calls while no text arrives."""
         names = [terminal_line(call.name, 24) for call in self.tally.in_state(CallState.RUNNING)]
         if self._watched and names and self._flow is None and self._spinner is None:
             words = Text(", ".join(names[:4]) + (", …" if len(names) > 4 else ""), "dim")

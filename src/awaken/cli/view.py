@@ -1,4 +1,4 @@
-"""What a run is shown to: a transcript for people, or lines of JSON for programs."""
+"""Views of a run: a transcript for people, or lines of JSON for programs."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from awaken.domain.suspension import ToolCallResume
 
 
 class View(Protocol):
-    """Takes one turn of a conversation."""
+    """Shows one turn of a conversation."""
 
     tally: Tally
 
     def show(self, event: RunEvent) -> None: ...
 
     def decided(self, ticket: RunWaitingTicket, answer: ToolCallResume) -> None:
-        """A call that waited was answered; its events follow."""
+        """Note that a waiting call was answered; its events follow."""
         ...
 
     def note(self, text: str) -> None:
-        """A remark of the command itself."""
+        """Show a remark of the command itself."""
         ...
 
     def finish(self) -> None:
-        """The turn is over: say how."""
+        """Show how the turn ended."""
         ...
 
 
 class JsonLines:
-    """Each event as one line of JSON on `out`; whatever else there is to say goes to `err`."""
+    """Writes each event as one line of JSON to `out`, and everything else to `err`."""
 
     def __init__(self, out: TextIO, err: TextIO, way_back: WayBack | None = None) -> None:
         self.tally = Tally()
@@ -61,7 +61,7 @@ class JsonLines:
 
 
 def summary(tally: Tally, way_back: WayBack | None) -> str:
-    """How a turn ended and what it took, in one line."""
+    """How a turn ended and what it used, in one line."""
     ending = WAITS_FOR_TASKS if tally.awaits_tasks else ending_words(tally.ending)
     parts = [
         terminal_line(ending, 400),
@@ -71,7 +71,7 @@ def summary(tally: Tally, way_back: WayBack | None) -> str:
     ]
     if tally.cost is not None:
         parts.insert(3, f"cost {tally.cost:,.4g}")
-    # A script answers in no time; a person's thinking should not look like the agent's.
+    # The time a person takes to answer is shown apart from the agent's own.
     if tally.waited_ms >= 100:
         parts[-1] += f", {seconds(tally.waited_ms)} of it waiting for an answer"
     if way_back is not None and way_back.new_thread:
@@ -80,7 +80,7 @@ def summary(tally: Tally, way_back: WayBack | None) -> str:
 
 
 def afterword(tally: Tally, way_back: WayBack | None) -> list[str]:
-    """What a reader should know about a turn that did not come to its own end, line by line."""
+    """Lines about a turn that did not finish by itself: what waits, and how to go on."""
     match tally.ending:
         case CancelledEnd():
             return [_what_was_done(tally)]
@@ -98,7 +98,7 @@ def afterword(tally: Tally, way_back: WayBack | None) -> list[str]:
 
 
 def _what_was_done(tally: Tally) -> str:
-    """What a cancelled turn leaves behind: which calls took effect, and which did not."""
+    """What a cancelled turn has done: which calls took effect, and which did not."""
     parts = [
         f"{label}: {', '.join(terminal_line(call.name) for call in calls)}"
         for label, calls in (

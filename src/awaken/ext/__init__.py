@@ -1,4 +1,4 @@
-"""The built-in plugins, and how they are set up; none imports another.
+"""The built-in plugins and their configuration; no plugin imports another.
 
 Re-exports only; each name is loaded on first use.
 """

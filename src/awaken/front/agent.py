@@ -40,34 +40,37 @@ class Agent:
     """A model with a prompt, tools, state and plugins.
 
     Args:
-        id: the name it is asked for by.
-        model: a name (`"openai:gpt-5-mini"`, `"demo"`), several of which the next is asked when one
-            cannot answer, a pool (`ModelPoolSpec`), or any object with `name` and
+        id: the name by which callers ask for the agent.
+        model: a name (`"openai:gpt-5-mini"`, `"demo"`), a list of names (the next model is asked
+            when one cannot answer), a pool (`ModelPoolSpec`), or any object with `name` and
             `execute_stream(request)`.
         tools: functions, or tools made from them.
-        state: typed keys its tools and plugins write.
-        plugins: behaviour, in order.
-        delegates: agents it may give tasks to, each by a tool `agent_run_<id>` that gives their
-            answer. Like those of `background` and `handoffs`, they are given to the `Runtime`, too.
-        background: tools and agents whose calls start a task and return at once; how the task ended
-            is told to the agent later, also after a restart.
-        handoffs: agents it may hand the conversation to, by the tool `handoff`; a `Handoff` where
-            something is special about one.
-        max_handoffs: how often a run may have been handed over before it hands over no more.
-        description: what other agents are told of it.
-        max_rounds: how often the model is asked at most in one run; 0 is without limit.
+        state: typed keys that its tools and plugins write.
+        plugins: plugins, in the order in which they run.
+        delegates: agents it may give tasks to. For each there is a tool `agent_run_<id>` that
+            returns that agent's answer. Agents named here, in `background` or in `handoffs` must
+            also be passed to the `Runtime`.
+        background: tools and agents whose calls start a background task and return at once. The
+            agent gets a message when the task has ended, also after a restart.
+        handoffs: agents it may hand the conversation to with the tool `handoff`; a `Handoff`
+            instead of an agent sets options for that handoff.
+        max_handoffs: the most hand-overs in one run.
+        description: what other agents are told about it.
+        max_rounds: the most model calls in one run; 0 means no limit.
         stop: further conditions that end a run.
-        budget: what a run may use up, with all it starts; what it has used up is in its result.
-        sequential: run the calls of one step one after another.
-        tool_executor: how calls of one step are run, where `sequential` does not say enough.
-        profile: typed keys whose values outlive threads.
-        output: the type of its answers, in a run's `output`: a dataclass, TypedDict, Struct,
-            pydantic model, list, union. An answer that does not fit goes back to the model, with
-            the reason, `max_output_retries` times at most.
+        budget: the most that a run, with all the runs and tasks it starts, may use. The result says
+            how much was used.
+        sequential: run the tool calls of a step one after another.
+        tool_executor: how the tool calls of a step are run, if `sequential` is not enough.
+        profile: typed keys whose values are kept across threads.
+        output: the type of its structured output, found in a result's `output`: a dataclass,
+            TypedDict, Struct, pydantic model, list or union. An answer that does not fit the type
+            is sent back to the model with the reason, at most `max_output_retries` times.
         context_policy: how much of a long conversation the model is shown, and when a summary
-            takes the place of its beginning; without one it is shown everything.
-        reasoning_effort, max_continuation_retries: how the model is asked.
-        sections: configuration of plugins, by section.
+            replaces its beginning. Without a policy the model is shown everything.
+        reasoning_effort, max_continuation_retries: how much the model reasons before it answers,
+            and how often it may continue an answer that was cut off.
+        sections: configuration of plugins, by the name of their section.
 
     Raises:
         ConfigError: an argument cannot work; the text says which, and what to do.
@@ -158,9 +161,10 @@ class Agent:
         descriptions: Mapping[str, str] | None = None,
         received: Mapping[str, Handoff] | None = None,
     ) -> Plugin:
-        """What belongs to this agent alone, as a plugin.
+        """A plugin with what belongs to this agent alone: its tools, state keys and hand-overs.
 
-        It is told what others are there for, and the ways by which others hand over to it.
+        `descriptions` says what other agents are for; `received` are the handoffs to this agent, by
+        the agent they come from.
         """
         received = received or {}
         sees_all = all(way.input_filter == "all" for way in received.values())
@@ -200,7 +204,7 @@ class _OwnPlugin:
 
 
 class _OwnRunPlugin(_OwnPlugin):
-    """The same for an agent that sees only a part of what it is handed."""
+    """The same for an agent that is shown only a part of the conversation it is handed."""
 
     def __init__(
         self, agent: Agent, descriptions: Mapping[str, str], received: Mapping[str, Handoff]
@@ -245,7 +249,7 @@ def _model_id(id: str, model: str | LlmExecutor | ModelPoolSpec) -> str:
 def _aside(
     items: Sequence[Agent | RemoteAgent | Tool | Callable[..., Any]], owner: str
 ) -> tuple[list[Tool], list[str]]:
-    """The tools, and the ids of the agents, that work in the background."""
+    """Returns the tools, and the ids of the agents, that run in the background."""
     tools = [_as_tool_object(owner, i) for i in items if not isinstance(i, Agent | RemoteAgent)]
     return tools, [item.id for item in items if isinstance(item, Agent | RemoteAgent)]
 
@@ -255,10 +259,10 @@ def _id(agent: Agent | RemoteAgent | str) -> str:
 
 
 def listed(items: Iterable[T], what: str) -> tuple[T, ...]:
-    """What a user gave as a list.
+    """The items of a list that a user passed, as a tuple.
 
     Raises:
-        ConfigError: it is a single thing; text would fall apart into letters.
+        ConfigError: the argument is a single item; a text would be split into its letters.
     """
     given: Any = items
     if isinstance(given, str) or not isinstance(given, Iterable):
@@ -305,7 +309,7 @@ def _check_spec(spec: AgentSpec) -> None:
 def check_effort(spec: AgentSpec) -> None:
     """
     Raises:
-        ConfigError: nobody knows that much effort; the text says what is known.
+        ConfigError: the reasoning effort is unknown; the text lists the known ones.
     """
     if (problem := effort_problem(spec.reasoning_effort)) is not None:
         raise ConfigError(f"agent {spec.id!r}: {problem}")
@@ -336,13 +340,13 @@ def _check_names(tools: Sequence[Tool], owner: str) -> None:
 
 
 def tools_of(owner: str, items: Iterable[Tool | Callable[..., Any]]) -> list[Tool]:
-    """The tools that items are, or are made into.
+    """The items as tools; a function is made into one.
 
     Raises:
-        ConfigError: one is no tool.
+        ConfigError: an item is not a tool.
     """
     given: Any = items
-    # A name is refused as the only item, which says more than that it is no list.
+    # A name alone is treated as an item: "is not a tool" says more than "is not a list".
     each: Iterable[Any] = [given] if isinstance(given, str) else listed(given, f"{owner}: tools")
     return [_as_tool_object(owner, item) for item in each]
 
@@ -353,7 +357,7 @@ def _as_tool_object(owner: str, item: Tool | Callable[..., Any]) -> Tool:
             f"{owner}: {item.__name__} is a class, not a tool; give an instance of it"
         )
     if callable(getattr(item, "descriptor", None)):
-        return item  # type: ignore[return-value]  # what describes itself is a tool
+        return item  # type: ignore[return-value]  # an object with a descriptor is a tool
     if callable(item):
         return as_tool(item)
     wanted = "give a function or an object with descriptor() and execute()"

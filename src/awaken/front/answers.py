@@ -13,19 +13,19 @@ from awaken.domain.ticket import AskedCall, Ticket
 from awaken.errors import ConfigError
 
 TicketRef = str | AskedCall
-"""A ticket, or its key. Ids of tickets and calls come again with other questions, and are taken
-only with a `ToolCallResume` that has the digest of the question."""
+"""A ticket, or its key. The id of a ticket or call is accepted only with a `ToolCallResume` that
+has the digest of the question, because an id may come again with another question."""
 
 Reply = bool | ToolCallResume
 
-# A mapping's keys are invariant: one of tickets alone is no mapping of targets.
+# Mapping is invariant in its keys: Mapping[AskedCall, Reply] is no Mapping[TicketRef, Reply].
 AnswersByTicket = (
     Mapping[TicketRef, Reply]
     | Mapping[str, Reply]
     | Mapping[Ticket, Reply]
     | Mapping[RunWaitingTicket, Reply]
 )
-"""Tickets, and whether the call may run (or the whole decision)."""
+"""An answer for each ticket: whether the call may run, or a whole decision."""
 
 OnApproval = Callable[[RunWaitingTicket], Awaitable[Reply] | Reply]
 
@@ -33,7 +33,7 @@ OnApproval = Callable[[RunWaitingTicket], Awaitable[Reply] | Reply]
 def decisions_of(answers: AnswersByTicket, by: str | None = None) -> tuple[Decision, ...]:
     """
     Raises:
-        ConfigError: a target is neither a ticket nor a text, or an answer is none.
+        ConfigError: a key is neither a ticket nor a text, or a value is not an answer.
     """
     return tuple(_decision(target, answer, by) for target, answer in answers.items())
 
@@ -45,7 +45,7 @@ def _decision(target: object, answer: object, by: str | None = None) -> Decision
         raise ConfigError(f"answers are given to a ticket or its key, not to {target!r}")
     decision = _resume(target.ticket_id, answer, by)
     if decision.digest is None:
-        # It answers what was shown, and nothing else.
+        # The digest binds the answer to the question that the approver was shown.
         decision = msgspec.structs.replace(decision, digest=target.digest)
     return target.answered_by, decision
 
@@ -61,7 +61,7 @@ def _resume(target: str, answer: object, by: str | None) -> ToolCallResume:
 
 
 async def ask(on_approval: OnApproval, ticket: RunWaitingTicket) -> Decision:
-    """The handler's answer to a ticket, bound to it."""
+    """Ask the handler about a ticket. Returns its answer, bound to that ticket."""
     answer = on_approval(ticket)
     if inspect.isawaitable(answer):
         answer = await answer

@@ -1,4 +1,4 @@
-"""What a runtime's store holds: reading it back, and looking after it."""
+"""Reading a runtime's store, and deleting from it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Archive:
 
     @property
     def store(self) -> Store:
-        """What threads are kept in."""
+        """The store that holds the threads."""
         return self._store
 
     # -- reading ------------------------------------------------------------------------------
@@ -59,8 +59,8 @@ class Archive:
         status: TaskStatus | Literal["running", "completed", "failed", "cancelled"] | None = None,
         limit: int = 100,
     ) -> list[BackgroundTask]:
-        """The last background tasks of a thread and of all it has started, or all there are, the
-        one started last first."""
+        """The latest background tasks, newest first: those of a thread and of the threads beneath
+        it, or, without `thread`, those of the whole store."""
         return await list_tasks(self._store, thread, _task_status(status), limit)
 
     async def messages(
@@ -72,10 +72,12 @@ class Archive:
     async def events(
         self, thread: str, *, after: int = 0, follow: bool = True
     ) -> AsyncIterator[RunEvent]:
-        """A thread's durable events behind `seq` `after`: first what was, then what comes.
+        """A thread's durable events with a `seq` above `after`: first the stored ones, then new
+        ones as they are written.
 
-        No gap and no repeat, whichever process writes them, also over its crash; deltas are only
-        seen by whoever streams the run. It ends with the last one there is unless it is to follow.
+        There are no gaps and no repeats, whichever process writes the events, and also if that
+        process crashes. Deltas are not among them: they are seen only by clients that stream the
+        run. Without `follow`, the iterator ends after the last stored event.
         """
         seen = 0
         while True:
@@ -106,10 +108,11 @@ class Archive:
         return follow(self._store, self._bus, thread, after)
 
     async def fork(self, thread: str, *, at: int | None = None, new: str | None = None) -> Thread:
-        """A new thread that begins as this one was after the step that event `at` belongs to.
+        """Copy a thread as it was after the step that event `at` belongs to. Returns the new
+        thread.
 
-        Log, events and thread state are those of then, or of now without `at`; this thread stays
-        as it is. Runs and open tickets are not taken along.
+        The copy has the messages, events and thread state of that moment, or the present ones
+        without `at`. It has none of the runs and open tickets. The original is not changed.
 
         Raises:
             NotFound: no such thread or event.
@@ -131,15 +134,15 @@ class Archive:
         return await self._store.load_run(run_id)
 
     async def list_runs(self, query: RunQuery | None = None) -> Page[RunRecord]:
-        """Runs, the one created last first."""
+        """Runs, newest first."""
         return await self._store.list_runs(query or RunQuery())
 
     async def list_threads(self, query: ThreadQuery | None = None) -> Page[Thread]:
-        """Threads, the one in which a run last began, paused or ended first."""
+        """Threads, ordered by when a run last began, paused or ended in them, latest first."""
         return await self._store.list_threads(query or ThreadQuery())
 
     async def list_tickets(self, query: TicketQuery | None = None) -> Page[Ticket]:
-        """Questions that were put to people, the oldest first; the open ones if nothing is said."""
+        """Tickets, oldest first; only the open ones if there is no query."""
         return await self._store.list_tickets(query or TicketQuery(status=TicketStatus.OPEN))
 
     # -- upkeep -------------------------------------------------------------------------------
@@ -153,24 +156,24 @@ class Archive:
     ) -> Freed:
         """Delete a thread and all that belongs to it.
 
-        With `force`, also runs go that are not over and that nobody carries on. That is for those
-        which nobody can end any more: a run elsewhere whose agent never comes back stays open,
-        though it was cancelled. What it does elsewhere is not stopped by this, and nobody will
-        hear of it.
+        With `force`, runs that are not over and have no owner are deleted, too. Use it for a run
+        that can no longer end: a run on a remote agent that never answers again stays open even
+        after it was cancelled. The remote agent is not stopped by this, and its answer will be
+        lost.
 
         Raises:
             NotFound: no such thread.
             ThreadOwned: it is running.
             RunOpen: a run of it, or one that would go with it, is not over: cancel it first, or use
                 `force`. Or the thread belongs to a run that is not over: cancel that first.
-            InvalidRecord: it has children, and `children` does not say what becomes of them.
+            InvalidRecord: it has children, and `children` says to refuse that.
         """
         now = self._clock.now_ms()
         return await self._store.delete_thread(thread, children=children, force=force, at_ms=now)
 
     async def prune(self, *, older_than: float | timedelta) -> Freed:
-        """Delete threads that were not written for that long (in seconds) and have no open run, nor
-        belong to one."""
+        """Delete threads that were last written more than `older_than` (seconds) ago, unless they
+        have, or belong to, an open run."""
         seconds = older_than.total_seconds() if isinstance(older_than, timedelta) else older_than
         if not seconds >= 0:
             raise ConfigError(f"older_than is a length of time, not {older_than!r}")

@@ -13,7 +13,7 @@ from awaken.errors import ConfigError
 def checked_budget(budget: Budget | None, whose: str) -> Budget | None:
     """
     Raises:
-        ConfigError: it is no budget, or one that cannot be kept to.
+        ConfigError: it is not a budget, or its limits make no sense.
     """
     given: Any = budget
     if given is None:
@@ -30,7 +30,7 @@ def checked_budget(budget: Budget | None, whose: str) -> Budget | None:
 def checked_overrides(overrides: InferenceOverride | None, whose: str) -> InferenceOverride | None:
     """
     Raises:
-        ConfigError: they are none, or one of them makes no sense.
+        ConfigError: they are not overrides, or one of them makes no sense.
     """
     given: Any = overrides
     if given is None:
@@ -48,7 +48,7 @@ def checked_overrides(overrides: InferenceOverride | None, whose: str) -> Infere
 def checked_prices(prices: Mapping[str, Price]) -> dict[str, Price]:
     """
     Raises:
-        ConfigError: one of them is no price.
+        ConfigError: one of them is not a price.
     """
     for model, price in prices.items():
         given: Any = price

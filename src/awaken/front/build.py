@@ -1,4 +1,4 @@
-"""From agents as users write them to a runtime's registries."""
+"""Building a runtime's registries from the agents that a user passes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ AnyAgent = Agent | RemoteAgent | AgentSpec
 
 
 class Assembly:
-    """What all agents of a runtime share, and how a builder is filled with them."""
+    """What all agents of a runtime share; makes builders filled with it."""
 
     def __init__(
         self,
@@ -95,13 +95,14 @@ class Assembly:
         return builder
 
     async def close(self) -> None:
-        """Close the models that were opened by their names."""
+        """Close the models that were opened by name."""
         await self._models.close()
 
     def _add_backends(
         self, builder: AgentRuntimeBuilder, agents: Sequence[Agent | AgentSpec]
     ) -> None:
-        """Know the backends agents name; one that comes with the library is loaded by its name."""
+        """Register the backends that agents name; those that come with the library are loaded by
+        name."""
         backends = dict(self._backends)
         for agent in agents:
             endpoint = agent.spec.endpoint if isinstance(agent, Agent) else agent.endpoint
@@ -112,7 +113,7 @@ class Assembly:
 
 
 def shapes_of(agents: Iterable[AnyAgent]) -> dict[str, OutputType]:
-    """What answers are read into, by agent."""
+    """The output types, by agent id."""
     typed = [agent for agent in agents if isinstance(agent, Agent)]
     return {agent.id: agent.output for agent in typed if agent.output is not None}
 
@@ -140,7 +141,7 @@ def _check_handoffs(agents: Sequence[Agent | AgentSpec]) -> None:
 
 
 def _received(agents: Sequence[Agent | AgentSpec]) -> dict[str, dict[str, Handoff]]:
-    """The ways to each agent, by the agent they come from."""
+    """The handoffs to each agent, by the agent they come from."""
     received: dict[str, dict[str, Handoff]] = {}
     for agent in agents:
         for way in agent.ways if isinstance(agent, Agent) else ():
@@ -152,7 +153,7 @@ def _received(agents: Sequence[Agent | AgentSpec]) -> dict[str, dict[str, Handof
 def _register(
     builder: AgentRuntimeBuilder, known: dict[str, Plugin], agent_id: str, plugin: Plugin
 ) -> str:
-    """Know a plugin; two of one id, each its agent's own, are kept apart by the agent."""
+    """Register a plugin. Returns its name: its id, or `agent/id` if another plugin has that id."""
     name = plugin.id
     if known.get(name) is plugin:
         return name

@@ -1,8 +1,8 @@
-"""The other side of the subprocess backend: one agent, one run, then the end.
+"""The child process of the subprocess backend: it runs one agent once, then exits.
 
-`python -m awaken.front.child`. It speaks `awaken.backend.subprocess.protocol` on the stdin and
-stdout it was started with. Both are out of the reach of the agent's code: what that prints goes to
-stderr, and what it reads is empty.
+Started with `python -m awaken.front.child`, it speaks `awaken.backend.subprocess.protocol` on its
+stdin and stdout. The agent's code cannot reach either: its prints go to stderr, and its stdin is
+empty.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _PIECE = 65_536
 
 
 class Wire:
-    """Sends messages to the parent; a parent that reads slowly slows the run down."""
+    """Sends messages to the parent. A parent that reads slowly slows the run down."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self._writer = writer
@@ -74,7 +74,9 @@ class Wire:
         transport, protocol = await loop.connect_write_pipe(
             lambda: asyncio.StreamReaderProtocol(asyncio.StreamReader()), pipe
         )
-        transport.set_write_buffer_limits(0)  # what was sent is gone when `send` returns
+        transport.set_write_buffer_limits(
+            0
+        )  # `send` returns once the message has left this process
         return cls(asyncio.StreamWriter(transport, protocol, None, loop))
 
     async def send(self, message: FromChild) -> None:
@@ -86,7 +88,7 @@ class Wire:
 
 
 class WireSink:
-    """Passes events on to the parent: all of them, or only what tells of the run's own activity."""
+    """Sends events to the parent: all of them, or only those of the run's own activity."""
 
     def __init__(self, wire: Wire, start: StartRun) -> None:
         self._wire = wire
@@ -98,10 +100,10 @@ class WireSink:
         if not self._all and not (mine and isinstance(told, ActivitySnapshot | ActivityDelta)):
             return
         if mine and isinstance(told, RunStart | RunFinish):
-            # The run here cannot know all of it: the thread above is not in this store.
+            # The run here does not know its full identity: the parent thread is not in this store.
             told = msgspec.structs.replace(told, identity=self._identity)
         try:
-            # A place in this store's log means nothing to others.
+            # A position in this process's store means nothing to the parent.
             await self._wire.send(
                 EventMessage(event=msgspec.structs.replace(event, event=told, seq=None))
             )
@@ -116,11 +118,11 @@ class WireSink:
 
 
 class NoSuchAgent(Exception):
-    """There is no agent where the endpoint points."""
+    """The endpoint points to no agent."""
 
 
 class NotReady(Exception):
-    """There is one, and it cannot run."""
+    """The agent exists but cannot run."""
 
 
 def load_agents(address: str) -> list[Agent | RemoteAgent]:
@@ -128,7 +130,8 @@ def load_agents(address: str) -> list[Agent | RemoteAgent]:
 
     Raises:
         NoSuchAgent: no such module or name.
-        NotReady: the module, or the function that makes them, raised, or it is no agent.
+        NotReady: the module, or the function that makes the agents, raised, or the object is no
+            agent.
     """
     module_name, _, name = address.partition(":")
     try:
@@ -160,10 +163,11 @@ def load_agents(address: str) -> list[Agent | RemoteAgent]:
 
 
 def pick(agents: list[Agent | RemoteAgent], start: StartRun) -> str:
-    """Which of the agents runs: the target, the only one, or the one that is called the same.
+    """The id of the agent to run: the target, else the only agent, else the one that the caller
+    names.
 
     Raises:
-        NoSuchAgent: there is no telling.
+        NoSuchAgent: none of the agents has that id.
     """
     known = [agent.id for agent in agents]
     wanted = start.target or (known[0] if len(known) == 1 else start.identity.agent_id)
@@ -181,9 +185,12 @@ def pick(agents: list[Agent | RemoteAgent], start: StartRun) -> str:
 async def answer(
     start: StartRun, sink: EventSink, token: CancellationToken
 ) -> RunEnded | RunBroken:
-    """Run the agent, and say how it ended."""
+    """Run the agent. Returns how the run ended."""
     if start.protocol != PROTOCOL:
-        text = f"its awaken speaks protocol {PROTOCOL}, ours {start.protocol}: install the same"
+        text = (
+            f"the child process's awaken speaks protocol {PROTOCOL}, the parent's "
+            f"{start.protocol}: install the same version for both"
+        )
         return RunBroken(kind=FailureKind.NOT_READY, message=text)
     try:
         agents = load_agents(start.agent)
@@ -198,7 +205,7 @@ async def answer(
         text = f"{start.agent} raised {type(error).__name__}: {error}"
         return RunBroken(kind=FailureKind.NOT_READY, message=clean_text(text))
     try:
-        # One that has no budget of its own is counted all the same.
+        # An agent without a budget gets an empty one, so that its usage is counted.
         limits = next(agent.spec.budget for agent in agents if agent.id == agent_id)
         async with runtime:
             return await run(
@@ -219,7 +226,7 @@ async def run(
     *,
     budget: Budget | None = None,
 ) -> RunEnded:
-    """The run itself, on a thread that has the conversation so far."""
+    """Run the agent on a thread that holds the conversation so far."""
     identity = start.identity
     messages = as_messages(start.messages)
     history = messages[: len(messages) - start.fresh]
@@ -268,7 +275,7 @@ async def to_its_end(
     engine.unattended.subscribe(lambda _: stirred.set())
     while True:
         under_way = start_task(engine.run(request, sink))
-        await asyncio.sleep(0)  # now it has its slot, and can be cancelled by its thread
+        await asyncio.sleep(0)  # now the run is registered, and can be cancelled by its thread id
         if token.is_cancelled():
             engine.cancel_by_thread(request.thread_id)
         result = await under_way
@@ -316,9 +323,10 @@ _ORIGINS = {origin.run_origin: origin for origin in RequestOrigin}
 
 
 def lines_of(fd: int) -> Iterator[bytes]:
-    """What comes in, line by line.
+    """Read lines from a file descriptor.
 
-    Not by a buffered file: its lock, held by a thread that waits, would not let the process end.
+    Not with a buffered file: a thread waiting in a read would hold the file's lock, and the process
+    could not exit.
     """
     parts: list[bytes] = []
     while piece := os.read(fd, _PIECE):
@@ -332,7 +340,8 @@ def lines_of(fd: int) -> Iterator[bytes]:
 def listen(
     lines: Iterator[bytes], loop: asyncio.AbstractEventLoop, token: CancellationToken
 ) -> None:
-    """Be the thread that hears the parent, also while the agent keeps the loop busy."""
+    """Read the parent's messages, in a thread of its own: the agent may keep the event loop
+    busy."""
     try:
         for line in lines:
             if isinstance(read_to_child(line), CancelRun):
@@ -343,14 +352,15 @@ def listen(
 
 
 def end_all() -> None:
-    """The parent is gone: end, with everything that was started from here."""
+    """Exit because the parent is gone, and kill every process started from here."""
     if os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)
     os._exit(1)
 
 
 def keep_to_ourselves() -> tuple[int, IO[bytes]]:
-    """Take stdin and stdout away from the agent's code, and from what it starts."""
+    """Take stdin and stdout away from the agent's code and from processes it starts. Returns
+    them."""
     stdin, stdout = os.dup(0), os.fdopen(os.dup(1), "wb", buffering=0)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -376,7 +386,7 @@ def main() -> None:
     lines = lines_of(stdin)
     line = next(lines, None)
     if line is None:
-        return  # the parent was gone before it had said anything
+        return  # the parent was gone before it sent a message
     start = read_to_child(line)
     if isinstance(start, StartRun):
         asyncio.run(serve(start, lines, stdout))

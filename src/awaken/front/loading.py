@@ -23,7 +23,7 @@ _COMPLETE = {
     "demo": ("awaken.llm.demo", "DemoModel"),
     "local": ("awaken.llm.local", "open_local"),
 }
-"""Names that are a model by themselves."""
+"""Names that stand for a model without a provider before them."""
 _PROVIDERS = {
     "openai": ("awaken.llm.openai", "open_openai"),
     "openai-chat": ("awaken.llm.openai", "open_openai_chat"),
@@ -38,7 +38,7 @@ _PROVIDERS = {
     "google": ("awaken.llm.google", "open_google"),
     "google-vertex": ("awaken.llm.google", "open_google_vertex"),
 }
-"""Names that are followed by a colon and the provider's own name of a model."""
+"""Providers: names that are followed by a colon and the provider's name for a model."""
 _BACKENDS = {
     "a2a": ("awaken.backend.a2a", "A2aBackendFactory"),
     "subprocess": ("awaken.backend.subprocess", "SubprocessBackendFactory"),
@@ -136,7 +136,7 @@ def open_backend(name: str, agent_id: str) -> ExecutionBackendFactory:
     if name not in _BACKENDS:
         raise ConfigError(
             f"agent {agent_id!r}: backend {name!r} is unknown; known: {', '.join(_BACKENDS)}. "
-            "Backends of your own are given with their maker: Runtime(…, backends=[…])"
+            "For a backend of your own, pass its factory: Runtime(…, backends=[…])"
         )
     make: Callable[[], ExecutionBackendFactory] = load(*_BACKENDS[name])
     return make()

@@ -1,4 +1,4 @@
-"""What stands between an agent and its models: retries, circuits, pools, mending."""
+"""The layers between an agent and its models: retries, circuit breaker, pools, mending."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from awaken.registry.resolve import ModelAndProvider
 from awaken.runtime import AgentRuntimeBuilder
 
 _Made = tuple[tuple[tuple[ModelAndProvider, ...], ModelPoolSpec | None], StreamDriver]
-"""Of which models, and which pool of them, somebody was made who asks them."""
+"""The models and the pool that a driver was made for, and that driver."""
 
 
 class ModelStack:
-    """Makes, of the models an agent names, what its runs ask. All of them share one breaker.
+    """Makes the driver through which an agent's runs ask its models. All drivers share one breaker.
 
-    Runs that ask the same models in the same way share who asks: a pool knows where its
-    conversations are.
+    Runs that ask the same models in the same way share a driver: a pool remembers which member each
+    conversation uses.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -101,7 +101,7 @@ class ModelStack:
 
 
 class Models:
-    """The models and pools agents name, opened once each, and what is known of them."""
+    """The models and pools that agents name, each opened once, with their specs and prices."""
 
     def __init__(
         self,
@@ -121,16 +121,16 @@ class Models:
             self.add(name, model)
 
     def copy(self) -> Models:
-        """The same, to which more can be added; what is opened is shared."""
+        """A copy to which models can be added; opened models are shared."""
         other = copy.copy(self)
         other._executors, other._pools = dict(self._executors), dict(self._pools)
         return other
 
     def add(self, name: str, model: str | LlmExecutor | ModelPoolSpec) -> None:
-        """Know a model, or a pool and its models, unless the name is known.
+        """Add a model, or a pool and its models, unless the name is known.
 
         Raises:
-            ConfigError: nobody knows the model's provider, or its key or SDK is missing.
+            ConfigError: the model's provider is unknown, or its key or SDK is missing.
         """
         if name in self._executors or self._pools.get(name) == model:
             return
@@ -148,7 +148,7 @@ class Models:
         return self._opened[name]
 
     def register(self, builder: AgentRuntimeBuilder) -> None:
-        """Have a builder know them all."""
+        """Add all models and pools to a builder."""
         for name, executor in self._executors.items():
             builder.with_provider(name, executor).with_model_binding(self._spec(name, executor))
         for pool in self._pools.values():
@@ -171,7 +171,7 @@ class Models:
         return msgspec.structs.replace(known, provider_id=name)
 
     async def close(self) -> None:
-        """Close what was opened by name; it is opened again if it is asked once more."""
+        """Close the models that were opened by name; one that is asked again is opened again."""
         for executor in self._opened.values():
             close: Callable[[], Awaitable[None]] | None = getattr(executor, "aclose", None)
             if close is not None:

@@ -1,4 +1,4 @@
-"""What an agent's answers are, as a Python type."""
+"""Structured output: reading an agent's answers into a Python type."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from awaken.tool.arguments import ArgumentReader, reader_of
 from awaken.tool.schema import inlined_schema, sanitize_for_llm
 
 _FENCE = re.compile(r"```(?:json)?\s*\n(.*)\n\s*```", re.DOTALL)
-"""How models like to write JSON that nobody asked to be marked as such."""
+"""The Markdown fence that many models put around JSON."""
 
 
 class OutputType:
-    """A type answers are read into: what a model is told of it, and how its text is read.
+    """The type of an agent's answers: its schema for the model, and how an answer's text is read.
 
-    What is no object in JSON (a list, a union, a number) is asked for as the `value` of one. The
-    members of a union that no library can read as a whole are tried one after the other.
+    A type that is not an object in JSON (a list, a union, a number) is asked for as an object with
+    one field, `value`. If no library can read a union as a whole, its members are tried one after
+    the other.
 
     Raises:
         ConfigError: the type has no JSON form, or holds a union whose members look the same.
@@ -44,16 +45,16 @@ class OutputType:
         name = re.sub(r"\W+", "_", getattr(type_, "__name__", "")) or "output"
         self.format = OutputFormat(
             name=name[:64],
-            # Null stays: a model that cannot say it would have to invent a value.
+            # Null stays in the schema: a model that cannot write it would have to invent a value.
             schema=sanitize_for_llm(schema if self._is_object else _boxed(schema), keep_null=True),
             description=_description(type_),
         )
 
     def read(self, text: str) -> Any:
-        """The value a text stands for.
+        """The value that an answer's text stands for.
 
         Raises:
-            ValueError: it does not fit; says where, and what was expected.
+            ValueError: the text does not fit the type; the error says where, and what was expected.
         """
         if fenced := _FENCE.fullmatch(text.strip()):
             text = fenced[1]
@@ -70,7 +71,7 @@ class OutputType:
             raise ValueError(error.message) from error
 
     def problem(self, text: str) -> str | None:
-        """What is wrong with a text, if anything is."""
+        """Why a text does not fit the type; `None` if it does."""
         try:
             self.read(text)
         except ValueError as error:
@@ -78,14 +79,14 @@ class OutputType:
         return None
 
     def partial(self, value: Any) -> Any:
-        """What has come so far of an answer, as plain data; nothing before there is any."""
+        """An unfinished answer as plain data; `None` if nothing has come yet."""
         if self._is_object or not isinstance(value, dict):
             return value
         return value.get(VALUE)
 
 
 def _described(type_: Any) -> tuple[dict[str, Any], ArgumentReader | None]:
-    """A type's schema, and what reads its members if it cannot be read as a whole."""
+    """A type's schema, and a reader for the members of a union that cannot be read as a whole."""
     try:
         return inlined_schema(type_), None
     except ConfigError as error:
@@ -108,7 +109,7 @@ def _boxed(schema: dict[str, Any]) -> dict[str, Any]:
 
 def _description(type_: Any) -> str | None:
     text = type_.__dict__.get("__doc__") if isinstance(type_, type) else None
-    # A dataclass without a docstring has its signature for one.
+    # The docstring of a dataclass that was given none is its signature.
     if not text or text.startswith(f"{type_.__name__}("):
         return None
     return inspect.cleandoc(text)

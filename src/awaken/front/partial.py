@@ -11,7 +11,7 @@ import msgspec
 from awaken.codec import Json, loads
 
 FINENESS = 1024
-"""A smaller part than this of all that has come is not shown by itself: it waits for more."""
+"""New text is shown once it is a 1/1024th of all text so far; a smaller piece waits for more."""
 
 _SPACE = " \t\n\r"
 _VALUE = '{["-0123456789tfn'
@@ -25,15 +25,16 @@ _LONGEST_ESCAPE = 12
 
 
 class _NotJson(Exception):
-    """What was taken for an object is none."""
+    """The text is not JSON."""
 
 
 class PartialJson:
-    """Takes an object in pieces, and says at any time what it amounts to so far.
+    """Reads a JSON object in pieces; `value` is the object as far as it has come.
 
-    Words before it do not count, nor do braces in them; of several objects the last one counts.
-    Strings show what has come of them; a key without a value, and a number or word that may go on,
-    are not shown yet. What is whole is never read again: later values hold the very same parts.
+    Text before the object is ignored, and so are braces in that text; of several objects the last
+    one counts. An unfinished string is shown as far as it has come. A key without a value, and a
+    number or word that may go on, are not shown yet. A finished part is never parsed again: later
+    values hold the same Python objects.
     """
 
     def __init__(self) -> None:
@@ -45,14 +46,15 @@ class PartialJson:
         self._rest = ""
         self._size = self._shown = 0
         self._has_news = False
-        # All since a brace that may be one of words, and where in this piece that goes on.
+        # All text since a brace that may belong to plain text, and where in this piece it
+        # continues.
         self._doubted: list[str] | None = None
         self._from = 0
         self._depth = 0
         self._quoted = False
 
     def push(self, piece: str) -> bool:
-        """Take the next piece; whether there is now enough more to show."""
+        """Read the next piece. Returns whether there is now enough new text to show."""
         text, at = self._rest + piece, 0
         self._rest, self._from = "", 0
         while at < len(text):
@@ -70,12 +72,12 @@ class PartialJson:
         return True
 
     def value(self) -> Json:
-        """What has come so far, as a value; `None` before there is one."""
+        """The object as far as it has come; `None` before it begins."""
         now = self._tree.now(self._written() if self._read == self._string else None)
         return now if now or self._before is None else self._before
 
     def _written(self) -> str:
-        """The string, number or word that is being written."""
+        """The unfinished string, number or word."""
         if len(self._parts) > 1:
             self._parts = ["".join(self._parts)]
         return self._parts[0] if self._parts else ""
@@ -83,7 +85,7 @@ class PartialJson:
     # -- words --------------------------------------------------------------------------------
 
     def _seek(self, text: str, at: int) -> int:
-        """Look for an object."""
+        """Look for the start of an object."""
         start = text.find("{", at)
         if start < 0:
             return len(text)
@@ -93,14 +95,16 @@ class PartialJson:
         return start + 1
 
     def _give_up(self, text: str, at: int) -> tuple[str, int]:
-        """Go on after something that is not JSON: what to read, from where.
+        """Continue after something that is not JSON. Returns the text to read and where to start in
+        it.
 
-        Without a single value it was words, in which the object may have begun. Otherwise it was
-        an object, and is broken: what there is of it is kept, and its other parts are none.
+        If no value was read, it was plain text, and the object may begin within it. Otherwise it
+        was an object that is broken: the values read so far are kept, and the rest of it is
+        skipped.
         """
         if self._doubted is not None:
             if self._before is None and not self._has_news:
-                self._before = {}  # it was shown, and is not taken back
+                self._before = {}  # an object was shown already, and is not taken back
             text, at = "".join([*self._doubted, text[self._from :]])[1:], 0
             self._doubted, self._has_news, self._read = None, False, self._seek
         else:
@@ -128,7 +132,7 @@ class PartialJson:
     # -- the object ---------------------------------------------------------------------------
 
     def _mark(self, text: str, at: int) -> int:
-        """Read what stands between values, and what they begin with."""
+        """Read the marks between values, and the first character of a value."""
         letter = text[at]
         if letter in _SPACE:
             return at + 1
@@ -184,7 +188,7 @@ class PartialJson:
         self._read = self._mark
 
     def _scalar(self, text: str, at: int) -> int:
-        """Read a number or a word; a number may go on until something else comes."""
+        """Read a number or a word. A number ends only where something else follows."""
         found = _SCALAR.match(text, at)
         assert found is not None, "it matches anything"
         self._parts.append(found[0])
@@ -218,11 +222,11 @@ class PartialJson:
 
 
 class _Tree:
-    """An object, as far as it is written: what is open of it, from the outside to the inside."""
+    """The unfinished object: its open containers, from the outermost to the innermost."""
 
     def __init__(self) -> None:
         self.open: list[Any] = []
-        self._places: list[Any] = []  # of the last value in each: its key, or the end of a list
+        self._places: list[Any] = []  # the key of the last value in each, or -1 in a list
 
     @property
     def wants_key(self) -> bool:
@@ -230,7 +234,7 @@ class _Tree:
 
     @property
     def may_follow(self) -> str:
-        """What may come after a value."""
+        """The characters that may follow a value."""
         return (",}" if isinstance(self.open[-1], dict) else ",]") if self.open else ""
 
     def begin(self, container: Any) -> None:
@@ -242,13 +246,13 @@ class _Tree:
         return self.open.pop()
 
     def next(self) -> bool:
-        """Another value comes; whether it has a key."""
+        """Prepare for another value. Returns whether it has a key."""
         is_object = isinstance(self.open[-1], dict)
         self._places[-1] = None if is_object else -1
         return is_object
 
     def name(self, key: str) -> None:
-        """The next value has this key."""
+        """Set the key of the next value."""
         self._places[-1] = key
 
     def add(self, value: Any) -> None:
@@ -258,11 +262,11 @@ class _Tree:
             self.put(value)
 
     def put(self, value: Any) -> None:
-        """Have the last value be another one."""
+        """Replace the last value."""
         self.open[-1][self._places[-1]] = value
 
     def now(self, text: str | None) -> Any:
-        """The object as it stands, with a string that is being written. What is open is copied."""
+        """The object so far, with `text` as its unfinished string. Open containers are copied."""
         inner: Any = text
         for container, place in zip(reversed(self.open), reversed(self._places), strict=True):
             now = container.copy()

@@ -20,20 +20,20 @@ _SCHEMES = {"http": "a2a", "https": "a2a", "python": "subprocess"}
 
 
 class RemoteAgent:
-    """An agent in another process or on another machine; asked for, delegated to and cancelled
-    like any other.
+    """An agent in another process or on another machine. It is run, delegated to and cancelled like
+    any other agent.
 
     Args:
-        id: the name it is asked for by here.
-        url: `https://…`, where it speaks A2A, or `python:package.module:agent`, an `Agent` to be
-            run in a process of its own.
+        id: the name by which callers here ask for it.
+        url: `https://…` for an agent that speaks A2A, or `python:package.module:agent` for an
+            `Agent` to be run in a process of its own.
         token: a bearer token, sent to that address and nowhere else.
         target: its name there, if the address serves more than one.
-        description: what other agents here are told of it.
-        timeout: seconds a turn may take.
-        budget: what a run may use up, as far as it can be counted here: steps and time.
-        backend: the kind of backend, where the address does not tell.
-        options: what else the backend is to know; see `docs/backends.md`.
+        description: what other agents here are told about it.
+        timeout: the most seconds one activation of a run may take.
+        budget: the most a run may use of what can be counted here: steps and time.
+        backend: the kind of backend, if the address does not tell.
+        options: further options of the backend; see `docs/backends.md`.
 
     Raises:
         ConfigError: an argument cannot work; the text says which, and what to do.
@@ -105,10 +105,10 @@ class RemoteAgent:
 
 
 async def find_agent(name: str, where: str | RemoteEndpoint) -> AgentSpec:
-    """The agent whose card is at an address, under a name that says which source it is from.
+    """Read the agent card at an address. Returns the agent's spec, with the id `<name>/<its id>`.
 
     Raises:
-        AwakenError: there is none that could be used; the text says why.
+        AwakenError: there is no usable agent at the address; the text says why.
     """
     if not name.strip() or "/" in name:
         raise ConfigError(f"source {name!r}: a name is not blank, and has no '/'")

@@ -1,4 +1,4 @@
-"""What a caller gets back."""
+"""The results that `Runtime` returns."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Shapes = Mapping[str, OutputType]
-"""What answers are read into, by agent."""
+"""The output types, by agent id."""
 NO_SHAPES: Shapes = MappingProxyType({})
 
 
 class RecoveredRun:
-    """A run that was resumed after its process was gone; await it for its result.
+    """A run that was resumed after its process had ended; await it to get its result.
 
     Raises:
         ThreadAlreadyRunning, InvalidResume: another process has resumed it first.
-        AgentLoopError: it broke off.
+        AgentLoopError: the run broke off.
     """
 
     def __init__(self, resumed: ResumedRun, shapes: Shapes) -> None:
@@ -53,10 +53,10 @@ class RecoveredRun:
 class RunResult(Value, frozen=True, kw_only=True):
     """How a run ended, or what it waits for.
 
-    A `waiting` one is not over: it goes on when somebody has answered its `tickets`, or, if there
-    are none, by itself when a task it has started in the background tells it something. `usage` is
-    what the run's own models took, `cost` what that costs, as far as their prices are known.
-    `spent` is what the run and all it started have used up of their budget; nothing if it has none.
+    A `waiting` run is not over. It goes on when its `tickets` are answered, or, if it has none,
+    when a background task it started reports to it. `usage` is the tokens used by the run's own
+    model calls, and `cost` their price as far as prices are known. `spent` is what the run and
+    everything it started have used of the budget; `None` without a budget.
     """
 
     thread_id: str
@@ -73,27 +73,28 @@ class RunResult(Value, frozen=True, kw_only=True):
 
     @property
     def output(self) -> Any:
-        """The answer as the type its agent has for `output`.
+        """The structured output: the answer as its agent's `output` type.
 
         Raises:
-            NoOutput: the agent has none, or the run did not come to an answer; says why.
+            NoOutput: the agent has no output type, or the run has no fitting answer; the text says
+                why.
         """
         if self.shape is None:
             raise NoOutput(self.run_id, "its agent answers with text: give it an output type")
         if self.waiting or self.suspended:
-            raise NoOutput(self.run_id, "it waits, and has not answered yet")
+            raise NoOutput(self.run_id, "it is waiting and has not answered yet")
         if self.termination != NATURAL_END:
-            raise NoOutput(self.run_id, f"it ended otherwise: {self.termination!r}")
+            raise NoOutput(self.run_id, f"it ended without an answer: {self.termination!r}")
         try:
             return self.shape.read(self.response)
         except ValueError as error:
             raise NoOutput(self.run_id, f"its answer does not fit: {error}") from error
 
     def output_as(self, type_: type[T]) -> T:
-        """The same, for type checkers.
+        """`output`, typed for type checkers.
 
         Raises:
-            NoOutput: there is none.
+            NoOutput: there is no output.
             TypeError: it is of another type.
         """
         output = self.output
@@ -103,7 +104,7 @@ class RunResult(Value, frozen=True, kw_only=True):
 
     @property
     def suspended(self) -> bool:
-        """Whether the run waits for somebody to answer its `tickets`."""
+        """Whether the run waits for answers to its `tickets`."""
         return isinstance(self.termination, Suspended)
 
     @classmethod
@@ -124,7 +125,7 @@ class RunResult(Value, frozen=True, kw_only=True):
 
     @classmethod
     def read(cls, record: RunRecord, shapes: Shapes = NO_SHAPES) -> RunResult:
-        """How a run stands, from its record."""
+        """The state of a run, from its record."""
         waiting, state = record.waiting, record.state
         kept = state.extensions.get(SPENDING.name) if state is not None else None
         return cls(

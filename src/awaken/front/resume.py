@@ -20,29 +20,29 @@ def has_agent(runtime: Runtime, run: RunRecord) -> bool:
 
 
 async def list_abandoned(runtime: Runtime) -> list[RunRecord]:
-    """The runs, and background tasks, that no process carries on and this runtime can resume."""
+    """The open runs and background tasks that no process owns and this runtime can resume."""
     return await operations.interrupted(runtime.engine)
 
 
 async def resume_run(runtime: Runtime, run: RunRecord) -> RunResult:
-    """Resume a run from its last commit, and return how it ended. A run that only has to end needs
-    no agent for that.
+    """Resume a run from its last commit. Returns how it ended. The agent may be missing if the run
+    only has to be ended.
 
     Raises:
-        ThreadAlreadyRunning: another process has resumed it.
-        AgentLoopError: it broke off.
+        ThreadAlreadyRunning: another process has resumed the run.
+        AgentLoopError: the run broke off.
     """
     return RunResult.of(run.thread_id, await operations.go_on(runtime.engine, run))
 
 
 async def resume_task(runtime: Runtime, task: RunRecord) -> None:
-    """Resume a background task, or end it if it cannot go on. It works on after this returns."""
+    """Resume a background task, or end it if it cannot go on. Returns while the task is running."""
     await operations.take_up_task(runtime.engine, task)
 
 
 def stream_resumed(runtime: Runtime, run: RunRecord) -> RunStream:
-    """Resume a run from its last commit as its first request asked for it, and read its events. It
-    waits for the answers to its questions."""
+    """Resume a run from its last commit, with the options of its first request, and read its
+    events. The run waits for answers to its tickets."""
     engine = runtime.engine
     request = RunRequest(
         thread_id=run.thread_id,

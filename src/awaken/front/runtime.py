@@ -56,30 +56,33 @@ Input = str | Message | Iterable[Message | str] | None
 
 
 class Runtime(Archive):
-    """Runs agents. Open it with `async with`; leaving it ends what still runs (see `on_close`).
+    """Runs agents. Open it with `async with`; leaving the block ends the runs that are live (see
+    `on_close`).
 
     Args:
-        agents: everything that can be asked for, handed to, or delegated to.
+        agents: all agents that can be run, handed over to, or delegated to.
         store: an address such as `sqlite:///awaken.db` or `memory:`, or a store, which stays open.
-        recover: while it is open (by `async with`), go on with runs of these agents that nobody
-            carries on: their process is gone, or they were answered, cancelled or ran out of time.
-            Without it, a run that has started tasks here still goes on when they have news.
-        on_close: what becomes of runs that are live when the runtime closes. `leave` lets each
-            finish its step and stay open, so that the next process recovers it; so does every run
-            that was recovered itself.
-        tools: tools every agent sees.
-        plugins: plugins agents given as data (`AgentSpec`) may name.
-        models: models, and pools of them, that agents may name; pools name models in turn.
-        model_specs: what is known of models by their names: limits, what they read, prices.
-        prices: what models cost, by the names agents use for them, for budgets in money. A model
-            that only an override of a run or a step names costs what the agent's own does.
-        sources: where to look for further agents by their A2A cards, by a name of yours: the agent
-            found at `partner` is `partner/<its id>`, or its id alone if no agent here has that.
-        backends: makers of backends of your own, for agents whose endpoint names them.
-        profiles: where state that outlives threads is kept; in the store if not given.
-        tool_threads: how many calls of plain (not async) tools run at once, each in a thread of
-            its own; further ones wait. A call that has timed out, and still holds its thread, no
-            longer counts.
+        recover: while the runtime is open (by `async with`), resume open runs of these agents that
+            no process owns: their process has ended, or they were answered, cancelled or timed out
+            while none ran them. Without it, a run is still resumed when background tasks that it
+            started here report to it.
+        on_close: what happens to live runs when the runtime closes. `cancel` cancels them. `leave`
+            lets each finish its step and leaves it open for the next process to recover; runs that
+            were themselves recovered are always left.
+        tools: tools for every agent.
+        plugins: plugins that agents given as data (`AgentSpec`) may name.
+        models: models, and pools of models, that agents may name.
+        model_specs: facts about models, by name: limits, the content they read, prices.
+        prices: prices of models, by the names that agents use, for budgets in money. A model that
+            only an override names is counted at the price of the agent's own model.
+        sources: addresses of further agents' A2A cards, each under a name that you choose. The
+            agent found at the source `partner` is called `partner/<its id>`, or by its id alone if
+            no agent here has that id.
+        backends: factories of your own backends, for agents whose endpoint names them.
+        profiles: where state that is kept across threads is stored; by default in `store`.
+        tool_threads: how many calls of plain (not async) tools run at once, each in a thread;
+            further calls wait. A call that has timed out no longer counts, even if its thread still
+            works.
     """
 
     def __init__(
@@ -158,7 +161,7 @@ class Runtime(Archive):
         await self.close()
 
     async def close(self) -> None:
-        """Cancel or leave what still runs, wait for it (not for ever), and close the store."""
+        """Cancel or leave the live runs, wait for them for a limited time, and close the store."""
         self._closed = self._engine.closed = True
         self._recovery.stop()
         if self._on_close == "leave":
@@ -175,14 +178,14 @@ class Runtime(Archive):
 
     @property
     def engine(self) -> AgentRuntime:
-        """The full contract beneath: `RunRequest`, control by run and thread id."""
+        """The engine with its full contract: `RunRequest`, control by run and thread id."""
         return self._engine
 
     def replace(self, agents: Iterable[AnyAgent]) -> int:
-        """Use other agents from now on; runs that are live keep theirs. Returns the version.
+        """Use other agents from now on; live runs keep theirs. Returns the new version number.
 
         Raises:
-            BuildError: an agent cannot run; nothing was replaced.
+            BuildError: an agent cannot run; no agent was replaced.
         """
         return self._use(listed(agents, "the runtime's agents"), self._found)
 
@@ -195,10 +198,10 @@ class Runtime(Archive):
         return version
 
     async def discover(self) -> dict[str, AwakenError]:
-        """Look at every source for its agent, and know those that are found from now on.
+        """Read the agent card of every source. The agents found can be used from now on.
 
-        Opening the runtime does so. A source that cannot be used now is logged, and what was found
-        there before is kept; returns what is wrong with which.
+        Opening the runtime calls this. A source that fails is logged, and the agent found there
+        before is kept. Returns the errors, by source.
         """
         found = dict(self._found)
         wrong: dict[str, AwakenError] = {}
@@ -231,15 +234,15 @@ class Runtime(Archive):
         """Run an agent and return how it ended.
 
         A run that needs an approval returns suspended, with its tickets, unless `on_approval`
-        answers them. Give `answers={ticket: True}` with the same thread to go on later; a ticket's
-        key does as well, also in another process. A `budget` holds for the
-        run and all it starts, instead of the agent's own. A thread that is running,
-        here or in another process, is refused; with `when_busy="queue"` the request waits.
+        answers them. To go on later, pass `answers={ticket: True}` with the same thread; a ticket's
+        key works as well, also in another process. A `budget` replaces the agent's own and covers
+        the run and everything it starts. If the thread is already running, here or in another
+        process, the request is refused; with `when_busy="queue"` it waits.
 
         Raises:
-            ConfigError, TypeError: it was asked for wrongly, or in a second event loop while the
-                one the runtime belongs to is open; the text says what to do.
-            AgentNotFound, ThreadAlreadyRunning, InvalidResume: it could not start.
+            ConfigError, TypeError: an argument is wrong, or this is not the event loop that the
+                runtime belongs to; the text says what to do.
+            AgentNotFound, ThreadAlreadyRunning, InvalidResume: the run could not start.
             AgentLoopError: it broke off.
         """
         request = self._request(
@@ -267,8 +270,8 @@ class Runtime(Archive):
     ) -> RunStream:
         """Run an agent and read its events as they come.
 
-        With `wait`, a suspended run stays, and `decide` answers it; otherwise the stream ends.
-        With `detached`, leaving the block early lets the run go on.
+        With `wait`, the stream of a suspended run stays open until `decide` answers it; otherwise
+        the stream ends. With `detached`, leaving the block early lets the run go on.
         """
         request = self._request(
             agent, input, thread, answers, overrides, budget, frontend_tools, when_busy
@@ -287,10 +290,10 @@ class Runtime(Archive):
     def run_sync(self, *args: Any, **kwargs: Any) -> RunResult:
         """`run`, for programs without an event loop, from any thread, also from several at once.
 
-        It works in an event loop in a thread of its own, which all callers share, or in the one the
-        runtime was opened in. It returns when all of the run has come to rest: a run goes on with
-        its background tasks until they have ended. If an agent in the background needs an answer,
-        both are left as they wait; answer, and go on with them, by opening the runtime.
+        It uses the event loop that the runtime was opened in, or else one in a separate thread that
+        all callers share. It returns once the run and its background tasks have ended. If an agent
+        in a background task needs an answer, it returns while both wait; open the runtime to answer
+        and to resume them.
 
         Raises:
             ConfigError: it was called inside an event loop; await `run` instead.
@@ -311,7 +314,7 @@ class Runtime(Archive):
         return call_in(loop, self._run_to_rest(*args, **kwargs))
 
     async def _run_to_rest(self, *args: Any, **kwargs: Any) -> RunResult:
-        """Run, and wait until nothing of the run is live: its event loop may end afterwards."""
+        """Run, and wait until nothing of the run is live, so that its event loop may be closed."""
         result = await self.run(*args, **kwargs)
         await tree_at_rest(self._engine, result.thread_id, self._recovery.at_work)
         now = await self.find_run(result.run_id) if result.waiting else None
@@ -333,7 +336,7 @@ class Runtime(Archive):
             if not result.suspended or on_approval is None or not result.tickets:
                 return result
             decisions = [await ask(on_approval, ticket) for ticket in result.tickets]
-            # Not by name: the run may have been handed to another agent.
+            # Without the agent's id: the run may have been handed to another agent.
             request = msgspec.structs.replace(
                 request,
                 agent_id=None,
@@ -386,13 +389,13 @@ class Runtime(Archive):
     # -- recovery -----------------------------------------------------------------------------
 
     async def recover(self) -> list[RecoveredRun]:
-        """Go on with runs of these agents that nobody carries on.
+        """Resume open runs of these agents that no process owns.
 
-        Their process is gone, or somebody answered or cancelled them while none ran. Each goes
-        on from its last commit, in the background: what was answered is not asked again, what was
-        done is not done again. Await what this returns to know how they ended. Agents that were
-        written to where nobody runs read that, too, and what runs could not deliver before they
-        ended is sent.
+        These are runs whose process has ended, and runs that were answered or cancelled while no
+        process ran them. Each continues from its last commit, in the background: no question is
+        asked twice, and no finished call is run again. Await the returned runs for their results.
+        This also runs agents that have unread messages, and sends messages that runs could not
+        deliver before they ended.
         """
         self._engine.one_loop.bind()
         return self._as_recovered(await self._recovery.recover())
@@ -401,19 +404,19 @@ class Runtime(Archive):
         return [RecoveredRun(run, self._shapes) for run in resumed]
 
     def leave_to_caller(self, thread: str | None = None) -> None:
-        """Do not resume the run of a thread (any run, without one) when its background tasks have
-        news: the caller does. A runtime that recovers resumes such runs all the same."""
+        """Do not resume the run of a thread (without `thread`: any run) when its background tasks
+        report to it: the caller will. A runtime with `recover` still resumes such runs."""
         self._recovery.leave_to_caller(thread)
 
     # -- control ------------------------------------------------------------------------------
 
     async def cancel(self, id: str, *, deadline: float = CANCEL_GRACE) -> CancelReceipt:
-        """Cancel a run by its run or thread id, wherever it runs, also one that only waits, and
-        with it every delegate and task it has started.
+        """Cancel a run by its run or thread id, with every delegate and task it has started. The
+        run may be waiting, or live in another process.
 
-        The wish is kept first: it holds even if this process ends now. The receipt, which comes
-        within `deadline` seconds, says of each run, task and call whether it was stopped, had
-        finished, or nobody can tell; it is false if no run is open there.
+        The request is stored first, so it holds even if this process ends. The receipt comes within
+        `deadline` seconds. It says for each run, task and call whether it was stopped, had
+        finished, or whether that is unknown. The receipt is false if there was no open run.
         """
         if not deadline >= 0:
             raise ConfigError(f"deadline is a number of seconds from 0 on, not {deadline!r}")
@@ -421,14 +424,15 @@ class Runtime(Archive):
         return await cancel_with_receipt(self._engine, id, deadline)
 
     async def decide(self, id: str, answers: AnswersByTicket, *, by: str | None = None) -> bool:
-        """Answer tickets of a run, all or none: `{ticket: True}`, or by the ticket's key.
+        """Answer tickets of a run, all or none: `{ticket: True}`; a key may be a ticket or its key.
 
-        The answers are kept first. A run that is live, here or in another process, goes on with
-        them; one that nobody carries on goes on here, in the background, if its agent is here.
-        True if the run goes on; otherwise it does as soon as somebody recovers it.
+        The answers are stored first. A run that is live, here or in another process, goes on with
+        them. A run without an owner is resumed here, in the background, if this runtime has its
+        agent. Returns whether the run goes on now; otherwise it does when a runtime recovers it.
 
         Raises:
-            InvalidResume: no such run, or an answer fits no open ticket: nothing was changed.
+            InvalidResume: there is no such run, or an answer fits no open ticket; no answer was
+                stored.
         """
         self._engine.one_loop.bind()
         place = await operations.decide(self._engine, id, decisions_of(answers, by))
@@ -437,26 +441,26 @@ class Runtime(Archive):
         return self._recover and await self._recovery.goes_on(place.thread_id)
 
     async def send(self, id: str, input: Input) -> bool:
-        """Write to a run that is live, here or in another process, by its run or thread id.
+        """Send messages to a live run, here or in another process, by its run or thread id.
 
-        The model reads it at its next step; what comes too late for this run is read by the next
-        one of the thread. False if nobody runs the thread.
+        The model reads them at its next step; messages that come too late for this run are read by
+        the thread's next one. Returns `False` if no process runs the thread.
         """
         self._engine.one_loop.bind()
         return await operations.send(self._engine, id, as_messages(input))
 
     async def wait(self, id: str, *, timeout: float | None = None) -> RunResult:
-        """How the run of a run or thread id ends, whoever carries it on: the thread's open run, or
-        else its latest.
+        """Wait for a run to end, in whichever process it is. A thread id means the thread's open
+        run, or else its latest.
 
-        A run that waits for its tasks goes on when they end, and is waited for; one that needs an
-        answer is returned suspended, with its tickets. What a run raised is not raised here: its
+        A run that waits for its background tasks is waited for, too. A run that needs an answer is
+        returned suspended, with its tickets. An error of the run is not raised here: its
         `termination` says that it failed.
 
         Raises:
             NotFound: there is no such run.
-            RunAbandoned: nobody carries it on, and nobody here will.
-            TimeoutError: so many seconds have passed.
+            RunAbandoned: no process owns the run, and this runtime will not resume it.
+            TimeoutError: the run did not end within `timeout` seconds.
         """
         self._engine.one_loop.bind()
         async with asyncio.timeout(timeout):

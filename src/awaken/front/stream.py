@@ -28,7 +28,7 @@ _STARTS_OVER = (StreamReset, ToolCallCancel)
 class _Speakers:
     """The agent that speaks in each step of a run, noted as the step begins.
 
-    By the time a step is read, the run may be with another agent.
+    When the step is read later, the run may have been handed to another agent.
     """
 
     def __init__(self, runtime: AgentRuntime) -> None:
@@ -44,7 +44,7 @@ class _Speakers:
             self._first = event.identity.agent_id
 
     def _handed_to(self, run_id: str) -> str | None:
-        """The agent a live run was handed to; `None` if it is with the agent it began with."""
+        """The agent that a live run was handed to; `None` if it was not handed over."""
         live = self._live.find_by_run(run_id)
         return live.state.read(ACTIVE_AGENT) if live is not None and live.state else None
 
@@ -74,18 +74,19 @@ class RunStream(EventStream[RunResult]):
         super().__init__(runtime, start, detached=detached, observe=observe)
 
     async def text(self) -> AsyncIterator[str]:
-        """Only the answer, piece by piece; what delegates say is not part of it."""
+        """The text of the answer, piece by piece, without that of delegates."""
         async for event in self:
             if isinstance(event.event, TextDelta) and event.run_id == self._buffer.run_id:
                 yield event.event.delta
 
     async def outputs(self) -> AsyncIterator[Any]:
-        """The structured output so far, as plain data, each time there is more of it.
+        """The structured output as far as it has come, as plain data, each time there is more of
+        it.
 
-        Its shape is that of the agent that speaks; what agents without an output type say is left
-        out. An answer may start over, and is then shown from its beginning again: the whole one,
-        checked, is the result's `output`. Of a long one, less than a thousandth is not shown by
-        itself.
+        It is shaped by the output type of the agent that speaks; answers of agents without one are
+        left out. If an answer starts over, it is shown from its beginning again. The whole answer,
+        validated, is the result's `output`. To keep long answers cheap, each item adds at least a
+        thousandth.
 
         Raises:
             ConfigError: no agent that spoke has an output type.
@@ -100,7 +101,7 @@ class RunStream(EventStream[RunResult]):
             if told.run_id != self._buffer.run_id:
                 continue
             if isinstance(event, StepStart) and goes_on:
-                speakers.take(event)  # the rest of an answer that reached the output limit
+                speakers.take(event)  # the continuation of an answer that reached the output limit
             elif isinstance(event, StepStart):
                 goes_on = True
                 agent = speakers.take(event)

@@ -87,8 +87,8 @@ class _LoopThread:
                 try:
                     self.loop.run_forever()
                 except (KeyboardInterrupt, SystemExit):
-                    # A task that no caller awaits has raised it: no caller should end with that.
-                    log.exception("a task in the loop of run_sync wanted to end the program")
+                    # A task that no caller awaits raised this; it must not end a caller's work.
+                    log.exception("a task in the event loop of run_sync tried to end the program")
 
     def stop(self) -> None:
         """Cancel what is left in the loop, and close it."""

@@ -1,4 +1,4 @@
-"""What goes on in the background, as a user sees it: tasks, and runs that nobody holds on to."""
+"""Listing background tasks, and waiting for runs that other tasks or processes carry out."""
 
 from __future__ import annotations
 
@@ -24,22 +24,23 @@ from awaken.runtime.messages import root_of
 from awaken.runtime.task_records import KeptTask
 
 PATIENCE = 5.0
-"""Seconds without news after which whoever waits for a run looks whether anybody carries it on."""
+"""Seconds without a change after which a waiting caller checks that the run still has an owner."""
 GLANCE = 0.2
-"""Seconds between two looks at tasks, who wake nobody when their agents ask something."""
+"""Seconds between two checks of background tasks: there is no wake-up when their agents ask
+something."""
 
 
 WhyNot = Callable[[RunRecord, Iterable[str]], str | None]
-"""Why a run that nobody carries on, and needs these others, is not carried on here either; nothing
-if it will be."""
+"""Takes a run without an owner, and the ids of the open runs in its tree. Returns why this runtime
+will not resume it, or `None` if it will."""
 
 
 class BackgroundTask(Value, frozen=True, kw_only=True):
-    """A background task as it stands.
+    """The present state of a background task.
 
-    `id` is what `Runtime.cancel` takes; `task_id` is what agents call it by in `thread_id`, the
-    thread that is told how it ends. Only the process that runs a task knows whether it is `queued`,
-    and its `progress`.
+    `Runtime.cancel` takes `id`. `thread_id` is the thread that gets a message when the task ends;
+    its agents know the task as `task_id`. Only the process that runs a task knows whether it is
+    `queued`, and its `progress`.
     """
 
     id: str
@@ -77,7 +78,8 @@ class BackgroundTask(Value, frozen=True, kw_only=True):
 async def list_tasks(
     store: Store, thread: str | None, status: TaskStatus | None, limit: int
 ) -> list[BackgroundTask]:
-    """The last tasks of a thread and of all it has started, or of the whole store, newest first."""
+    """The latest tasks of a thread and the threads beneath it, or of the whole store, newest
+    first."""
     tasks: list[BackgroundTask] = []
     query = RunQuery(
         ancestor_thread_id=thread,
@@ -106,12 +108,12 @@ def _run_status(status: TaskStatus) -> RunStatus:
 
 
 async def over_or_asking(engine: AgentRuntime, id: str, why_not: WhyNot) -> RunRecord:
-    """The run of a run or thread id, once it is over or waits for somebody's answer, whoever
-    carries it on.
+    """Wait until a run, given by its run or thread id, is over or needs an answer. Returns its
+    record. Any process may own the run.
 
     Raises:
-        NotFound: there is none, or it was deleted.
-        RunAbandoned: nobody carries it on, and nobody here will.
+        NotFound: there is no such run, or it was deleted.
+        RunAbandoned: no process owns the run, and this runtime will not resume it.
     """
     place = await operations.find(engine, id)
     if place is None or place.run is None:
@@ -132,26 +134,27 @@ async def over_or_asking(engine: AgentRuntime, id: str, why_not: WhyNot) -> RunR
             async with asyncio.timeout(PATIENCE):
                 seen, doubt = await engine.store.changed(run.thread_id, seen), None
         except TimeoutError:
-            # Looked at twice: while one gives a run up to another, nobody has it.
+            # Checked twice: a run that passes from one owner to the next has none for a moment.
             before, doubt = doubt, await _doubt(engine, run, why_not)
             if before is not None and doubt is not None:
                 raise RunAbandoned(run_id, doubt) from None
 
 
 async def _doubt(engine: AgentRuntime, run: RunRecord, why_not: WhyNot) -> str | None:
-    """Why nobody will carry a run on; nothing if somebody does, or will, or works for it."""
+    """Why a run will not go on; `None` if any thread of its tree has an owner, or it will be
+    resumed here."""
     store = engine.store
     root = await store.load_thread(await root_of(store, run.thread_id))
     family = [] if root is None else [root, *await operations.descendants(store, root.id)]
     if any(thread.owner is not None for thread in family):
         return None
     while (parent := await parent_of(store, run)) is not None:
-        run = parent  # which carries it on
+        run = parent  # the parent's owner resumes its children
     return why_not(run, [thread.open_run_id for thread in family if thread.open_run_id])
 
 
 async def _asks(store: Store, run: RunRecord) -> bool:
-    """Whether a run waits for somebody outside, who has not answered yet."""
+    """Whether a run waits for an answer that has not been given yet."""
     waiting = run.waiting
     if waiting is None or waiting.reason is WaitingReason.BACKGROUND_TASKS:
         return False
@@ -179,8 +182,8 @@ async def at_rest(engine: AgentRuntime) -> None:
 async def tree_at_rest(
     engine: AgentRuntime, thread_id: str, work: Mapping[asyncio.Task[Any], str]
 ) -> None:
-    """Wait until nothing of a thread's tree is live here, and nothing is under way that goes on
-    with it (`work`, by thread), but tasks whose agents need an answer."""
+    """Wait until nothing in a thread's tree is live here, and no task of `work` (by thread id) is
+    about to resume a part of it. Tasks whose agents need an answer are not waited for."""
     root = await root_of(engine.store, thread_id)
 
     async def is_of_tree(thread: str) -> bool:
@@ -202,7 +205,7 @@ async def tree_at_rest(
 
 
 async def _needs_answer(engine: AgentRuntime, thread_id: str) -> bool:
-    """Whether a task goes on only when somebody has answered an agent in it, or in one before."""
+    """Whether a task needs an answer for one of its agents, or is queued behind one that does."""
     task = find_live_task(thread_id)
     if task is not None and task.queued:
         return True

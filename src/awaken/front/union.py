@@ -1,4 +1,4 @@
-"""Unions of types that only their fields tell apart, which no library reads as a whole."""
+"""Reading unions whose members differ only in their fields; no library reads those."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ VALUE = "value"
 
 
 def value_reader(type_: Any) -> FunctionReader:
-    """Reads an object whose only field is a value of a type."""
+    """A reader for an object whose only field, `value`, is of a type."""
     return FunctionReader("output", [Parameter(VALUE, type_, REQUIRED)], {})
 
 
 def member_reader(type_: Any) -> ArgumentReader | None:
-    """Reads a union, or a list of one, by trying its members; nothing if it is neither.
+    """A reader for a union, or a list of a union, that tries its members; `None` for other types.
 
     Raises:
         ConfigError: a member has no JSON form, or two of them cannot be told apart.
@@ -40,7 +40,7 @@ def member_reader(type_: Any) -> ArgumentReader | None:
 
 
 def ambiguous(type_: Any, why: object) -> ConfigError:
-    """What to say of a type that holds a union nobody can read."""
+    """The error for a type with a union that cannot be read."""
     return ConfigError(
         f"`{_name(type_)}` holds a union whose members cannot be told apart ({why}): write each "
         "of them as a msgspec Struct with tag=True, or as a pydantic model"
@@ -48,7 +48,7 @@ def ambiguous(type_: Any, why: object) -> ConfigError:
 
 
 class _OneOf:
-    """Reads one of several types: an object as the first that knows all its fields and fits."""
+    """Reads an object as the first of several types that has all its fields and fits."""
 
     def __init__(self, members: Sequence[Any]) -> None:
         schemas = [(member, inlined_schema(member)) for member in members]
@@ -103,7 +103,8 @@ def _readable(union: Any) -> Any:
 
 
 def _look_alike(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether an object may be of both types; a later one that takes any fields is what is left."""
+    """Whether an object may be of both types. A later type that takes any field is no problem: it
+    is tried last."""
     if not _is_closed(other):
         return False
     if not _is_closed(one):
@@ -114,7 +115,8 @@ def _look_alike(one: dict[str, Any], other: dict[str, Any]) -> bool:
 
 
 def _check_fields(value: Json, schema: dict[str, Any]) -> None:
-    """A type would drop fields it does not know, though another member may be meant."""
+    """Refuse fields that the schema does not name: the type would drop them, though another member
+    of the union may have them."""
     if not isinstance(value, dict):
         raise ToolError.invalid_arguments("expected an object")
     for name in value if _is_closed(schema) else ():

@@ -1,1 +1,1 @@
-"""Executors that ask models, and those that wrap others. Import them from their modules."""
+"""Executors that ask models, and executors that wrap others. Import them from their modules."""

@@ -1,4 +1,4 @@
-"""What stands before another executor: what it is called and can do is the inner one's."""
+"""The base of executors that wrap another; name and abilities are those of the inner one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ E = TypeVar("E", bound=AnswerSource)
 
 
 class Around(Generic[E]):
-    """The base of all that wraps an executor."""
+    """Wraps an executor."""
 
     def __init__(self, inner: E) -> None:
         self._inner = inner

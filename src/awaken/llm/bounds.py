@@ -1,4 +1,4 @@
-"""Bounds on what is read for one answer, before there is anything of it to tell."""
+"""Limits on the bytes that are read for one answer before they become events."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from typing import Any
 from awaken.contract.llm import MAX_ANSWER_BYTES, AnswerTooLarge
 
 MAX_EVENT_BYTES = MAX_ANSWER_BYTES
-"""The most one event of a response may have: the SDKs hold an event of any length until it ends."""
+"""The most bytes of one event of a response: the SDKs buffer an event of any length until it
+ends."""
 _LINE = 4096
-"""What a line of an event counts besides its length: the SDKs join lines one by one."""
+"""What each line of an event counts in addition: the SDKs join lines one by one."""
 _UP_TO_THE_LAST_END = re.compile(rb"(?s).*(?:\n\n|\r\n\r\n|\r\r(?!\n))")
-"""All the events that end, as the SDKs see an end; what follows is the event that goes on."""
+"""All complete events, as the SDKs delimit them; the rest is the unfinished event."""
 
 
 async def bounded(response: Any) -> None:
-    """A response hook for the HTTP clients of the SDKs: an event, or a body without events, that
-    has too much in it is an error. What counts is what comes out of the decompression."""
+    """A response hook for the HTTP clients of the SDKs: raises if an event, or a body without
+    events, is too large after decompression."""
     read = response.aiter_bytes
 
     async def aiter_bytes(chunk_size: int | None = None) -> AsyncGenerator[bytes, None]:
@@ -53,22 +54,22 @@ def _too_large(size: int, lines: int) -> AnswerTooLarge:
 
 
 async def bounded_error(response: Any) -> None:
-    """The same for errors alone, where the SDK bounds the events itself."""
+    """The same for error responses only, if the SDK limits the events itself."""
     if response.status_code >= 400:
         await bounded(response)
 
 
 class PendingSize:
-    """Counts what the reader of a stream keeps to itself until it can be told."""
+    """Counts what a stream's reader buffers before it becomes an event."""
 
     def __init__(self) -> None:
         self._size = 0
 
     def add(self, text: str, size: int = 16) -> None:
-        """Count a text, and what it takes to hold it besides.
+        """Count a text and `size` bytes of overhead.
 
         Raises:
-            AnswerTooLarge: it is more than an answer may have by default.
+            AnswerTooLarge: the sum is more than an answer may have by default.
         """
         self._size += len(text) + size
         if self._size > MAX_ANSWER_BYTES:

@@ -1,4 +1,4 @@
-"""Leaving a failing model alone for a while."""
+"""The circuit breaker: a failing model is not asked for a while."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from awaken.contract.llm import InferenceCancelled, InferenceExecutionError, Pro
 
 
 class CircuitOpen(ProviderError):
-    """The model failed too often and is not asked for now; retrying at once cannot help."""
+    """The model failed too often and is not asked at present; retrying at once cannot help."""
 
     retryable = False
 
@@ -20,10 +20,10 @@ class CircuitOpen(ProviderError):
 
 
 class _Circuit:
-    """What is known of one model: closed without `retry_at`, else open until then.
+    """The circuit of one model: open until `retry_at`, or closed if that is `None`.
 
-    `admission` is another one after every change of state, so that a call admitted before it is not
-    mistaken for news about what came after.
+    `admission` is replaced at every change of state, so that the end of a call that was admitted
+    before the change is ignored.
     """
 
     __slots__ = ("admission", "failures", "retry_at")
@@ -35,10 +35,10 @@ class _Circuit:
 
 
 class CircuitBreaker:
-    """Refuses calls to a model after `threshold` failures in a row, each model by itself.
+    """Refuses calls to a model after `threshold` failures in a row; models are counted separately.
 
-    After `cooldown` seconds one call is let through as a probe. While it is out the model counts
-    as open for another cooldown, so a probe nobody hears of again blocks nothing for ever.
+    After `cooldown` seconds one call is admitted as a probe. Meanwhile the circuit stays open for
+    another cooldown, so a probe that never ends does not block the model for ever.
     """
 
     def __init__(
@@ -59,10 +59,11 @@ class CircuitBreaker:
         )
 
     def call(self, model: str) -> Admission:
-        """Admit a call. Wrap all of it, the stream to its end, in the context manager returned.
+        """Admit a call. The caller wraps the whole call, to the end of its stream, in the returned
+        context manager.
 
         Raises:
-            CircuitOpen: the model is left alone for now.
+            CircuitOpen: the model is not asked at present.
         """
         circuit = self._circuits.get(model)
         if circuit is None:
@@ -74,7 +75,7 @@ class CircuitBreaker:
         return circuit.admission
 
     def _settle(self, circuit: _Circuit, error: BaseException | None) -> None:
-        """Learn from how a call ended."""
+        """Update the circuit after a call has ended."""
         probing = circuit.retry_at is not None
         if isinstance(error, InferenceExecutionError) and error.retryable:
             circuit.failures += 1
@@ -97,12 +98,13 @@ class CircuitBreaker:
 
 
 def _is_answer(error: BaseException) -> bool:
-    """Whether the error shows a provider that works: it understood, and said no."""
+    """Whether the error shows that the provider works: it understood the request and refused it."""
     return isinstance(error, InferenceExecutionError) and not isinstance(error, InferenceCancelled)
 
 
 class Admission:
-    """Stands for all calls admitted in one state; leaving the block tells how one ended."""
+    """Wraps calls admitted in one state of a circuit; leaving the block reports how a call
+    ended."""
 
     __slots__ = ("_breaker", "_circuit")
 

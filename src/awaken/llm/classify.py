@@ -1,4 +1,4 @@
-"""What a provider's failure means: an HTTP answer or an error text as one of our errors."""
+"""Classifying a provider's HTTP error or error text as one of our errors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _BY_STATUS: dict[int, type[InferenceExecutionError]] = {
     529: Overloaded,
 }
 
-# Asking for too many *output* tokens is an invalid request: hence no bare "tokens".
+# A request for too many *output* tokens is invalid, not an overflow: hence no bare "tokens".
 _OVERFLOW = re.compile(
     r"context[ _-]?(length|window|size)|(prompt|input|request)s? (is |are )?too (long|large)"
     r"|prompt[ _]length|too many (input |prompt )?tokens|input token count.{0,40}exceeds"
@@ -48,7 +48,7 @@ _OVERFLOW = re.compile(
     re.IGNORECASE,
 )
 
-# The first that matches wins, so the order is the meaning.
+# The first that matches wins, so the order matters.
 _BY_WORDS: tuple[tuple[re.Pattern[str], type[InferenceExecutionError]], ...] = (
     (
         re.compile(
@@ -80,7 +80,7 @@ def classify_http(
     *,
     now_ms: int | None = None,
 ) -> InferenceExecutionError:
-    """The error an unsuccessful HTTP answer stands for, with the wait the provider asked for.
+    """Our error for an unsuccessful HTTP response, with the wait that the provider asked for.
 
     Args:
         now_ms: the time of the answer; without it a Retry-After date is ignored.
@@ -95,7 +95,7 @@ def classify_http(
 
 
 def classify_text(message: str) -> InferenceExecutionError:
-    """The error a text stands for, where a provider gives nothing better."""
+    """Our error for an error text, if a provider gives nothing else."""
     for pattern, kind in _BY_WORDS:
         if pattern.search(message):
             return kind(message)
@@ -103,7 +103,8 @@ def classify_text(message: str) -> InferenceExecutionError:
 
 
 def retry_after(headers: Mapping[str, str], now_ms: int | None = None) -> float | None:
-    """Seconds to wait as `Retry-After` says, in seconds or as a date; `None` if it does not."""
+    """The wait in seconds from `Retry-After`, which has seconds or a date; `None` if it is
+    missing."""
     value = next((v.strip() for k, v in headers.items() if k.lower() == "retry-after"), "")
     if re.fullmatch(r"[0-9]{1,9}", value):
         return float(value)
@@ -119,7 +120,7 @@ def retry_after(headers: Mapping[str, str], now_ms: int | None = None) -> float 
 
 
 def _said(body: str) -> str:
-    """The sentence for people inside an error body, or the body itself, kept short."""
+    """The human-readable message in an error body, or the body itself, cut to a maximum."""
     try:
         value: Any = loads(body)
     except (msgspec.DecodeError, UnicodeError, RecursionError):

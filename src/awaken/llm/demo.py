@@ -1,8 +1,8 @@
-"""A model without a key: deterministic, local, good enough to try everything else.
+"""A demo model that needs no key: deterministic and local.
 
-It understands nothing. It matches the words of the last message with the tools on offer, calls
-those that fit, and tells what they answered. Asked for an answer of a certain shape, it fills one
-with words of the message.
+It understands nothing. It compares the words of the last message with the agent's tools, calls
+those that match, and reports their results. For structured output, it fills the schema with words
+of the message.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _COMMON = frozenset(
 
 
 class DemoModel:
-    """Calls the tools a message speaks of, then says what came back.
+    """Calls the tools that a message mentions, then reports their results.
 
     Args:
-        delay: seconds before each piece, to watch an answer being written.
+        delay: seconds before each piece of the answer.
     """
 
     name = "demo"
@@ -62,12 +62,12 @@ class DemoModel:
 
 
 def _answer(request: InferenceRequest) -> tuple[str, list[ToolCall]]:
-    """What to say and what to call: a pure function of the request."""
+    """The text and the calls of the answer: a pure function of the request."""
     user, since = _last_turn(request.messages)
     results = [message for message in since if message.role is Role.TOOL]
     # Half a surrogate pair is a legal `str` and illegal JSON.
     text = user.text().encode(errors="replace").decode() if user is not None else ""
-    # Having called tools for this message once, only tell: it would match them for ever.
+    # After the calls for this message, only report: the same tools would match again, for ever.
     if results:
         report = _report(since)
         return _shaped(request.output, f"{text} {report}") or report, []
@@ -93,7 +93,7 @@ def _answer(request: InferenceRequest) -> tuple[str, list[ToolCall]]:
 
 
 def _shaped(output: OutputFormat | None, text: str) -> str:
-    """A made-up answer of the shape that is wanted, if one is."""
+    """An invented answer that fits the wanted schema; empty if none is wanted."""
     return dumps_text(guess_arguments(output.schema, text)) if output is not None else ""
 
 
@@ -111,9 +111,9 @@ def _last_turn(messages: Sequence[Message]) -> tuple[Message | None, list[Messag
 
 
 def _matching(text: str, tools: Sequence[ToolDescriptor]) -> list[tuple[ToolDescriptor, str]]:
-    """The tools a message is about, each with the words that say so.
+    """The tools that match a message, each with the matching words.
 
-    Those whose name is written out or alluded to keep out those only described.
+    Tools that match by name exclude tools that match only by description.
     """
     chosen: dict[str, str] = {}
     left = text
@@ -134,7 +134,7 @@ def _matching(text: str, tools: Sequence[ToolDescriptor]) -> list[tuple[ToolDesc
 def _name_in(text: str, tool: ToolDescriptor) -> str:
     for name in (tool.id, tool.name):
         parts = re.findall(r"[^\W_]+", name)
-        pattern = r"[\W_]?".join(parts)  # `get_weather` is also said "get weather"
+        pattern = r"[\W_]?".join(parts)  # `get_weather` may be written "get weather"
         found = re.search(rf"\b{pattern}\b", text, re.IGNORECASE) if parts else None
         if found:
             return found[0]
@@ -150,7 +150,7 @@ def _shared(words: list[str], text: str) -> list[str]:
 
 
 def _report(since: Sequence[Message]) -> str:
-    """A sentence for every result, and for whatever else came in meanwhile."""
+    """A sentence for every result, and for every other message that came meanwhile."""
     names = {call.id: call.name for message in since for call in message.tool_calls or ()}
     sentences: list[str] = []
     for message in since:
@@ -165,7 +165,7 @@ def _report(since: Sequence[Message]) -> str:
 
 
 def _readable(text: str) -> str:
-    """A result as people say it: `{"celsius":21}` becomes `celsius 21`."""
+    """A result in plain words: `{"celsius":21}` becomes `celsius 21`."""
     try:
         value = loads(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):

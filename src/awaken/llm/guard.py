@@ -1,4 +1,4 @@
-"""Not sending a model what it cannot read."""
+"""Refusing requests with content that the model cannot read."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ _PLAIN = {Image: "Image", Audio: "Audio", Video: "Video"}
 
 
 class ModalityGuard(Around[StreamDriver]):
-    """Another executor that is only asked what its model can read.
+    """Wraps an executor, and refuses content that its model cannot read.
 
     Args:
-        reads: what the model is declared to read: `text`, `image`, `audio`, `video`, `pdf`.
+        reads: the kinds that the model is declared to read: `text`, `image`, `audio`, `video`,
+            `pdf`.
     """
 
     def __init__(self, inner: StreamDriver, model_id: str, reads: Sequence[str]) -> None:
@@ -36,8 +37,8 @@ class ModalityGuard(Around[StreamDriver]):
     async def drive(self, request: InferenceRequest, listener: AnswerListener) -> None:
         """
         Raises:
-            InvalidRequest: something in it is of a kind the model does not read.
-            InferenceExecutionError: the answer could not be had.
+            InvalidRequest: the request contains a kind that the model does not read.
+            InferenceExecutionError: the model did not answer.
         """
         self._check(request)
         await self._inner.drive(request, listener)
@@ -53,7 +54,7 @@ class ModalityGuard(Around[StreamDriver]):
 
 
 def _kinds(content: Sequence[ContentBlock]) -> Iterator[tuple[int, str]]:
-    """The places of what is not text, and what it is; a result's own content counts, too."""
+    """The index and kind of each block that is not text, including those inside tool results."""
     for place, block in enumerate(content):
         if isinstance(block, ToolResultBlock):
             yield from ((place, kind) for _, kind in _kinds(block.content))

@@ -1,6 +1,6 @@
-"""Arguments for a tool, made up from a sentence: what the demo model has instead of a mind.
+"""Inventing a tool's arguments from a sentence, for the demo model.
 
-Every function takes any schema, also a broken one, and answers something.
+Every function takes any schema, even a broken one, and returns something.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SHAPES = {
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a sentence or of a name in any case style, lower case, without plural s."""
+    """The words of a sentence, or of a name in any case style, in lower case, without plural s."""
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", text).lower()
     return [word.removesuffix("s") or word for word in re.findall(r"[^\W_]+", spaced)]
 
@@ -39,16 +39,16 @@ _NO = frozenset(words_of("disable false never no not off without"))
 
 
 def guess_arguments(schema: Json, text: str, said: str = "") -> dict[str, Any]:
-    """An object for `schema`: what is required always, the rest if `text` speaks of it.
+    """An object for `schema`: all required properties, and the others if `text` mentions them.
 
     Args:
-        said: the part of `text` that names the tool; what follows it is what the tool is for.
+        said: the part of `text` that names the tool; the arguments are expected after it.
     """
     return _Guess(schema, text, said).object(schema)
 
 
 class _Guess:
-    """What a sentence still has to give; each number, quote and name is used once."""
+    """The unused parts of a sentence; each number, quote and name is used once."""
 
     def __init__(self, root: Json, text: str, said: str) -> None:
         self.rest = _rest(text, said)
@@ -60,7 +60,7 @@ class _Guess:
         self.quotes += re.findall(r"(?<!\w)'([^']+)'(?!\w)", text)
         # Fifteen digits: as many as a float holds exactly.
         self.numbers: list[str] = re.findall(r"(?<![\w.])-?\d{1,15}(?:\.\d{1,15})?", text)
-        # A sentence begins with a capital whatever its first word, so names further on come first.
+        # The first word of a sentence is always capitalised, so names further on come first.
         name = r"(?!I\b)[A-Z][\w-]*(?:\s+[A-Z][\w-]*)*"
         inside: list[str] = re.findall(rf"(?<=[^.?!\s]\s){name}", text)
         self.names: list[str] = inside or re.findall(rf"\b{name}", text)
@@ -69,18 +69,18 @@ class _Guess:
         shape = self.plain(schema)
         properties = _dict(shape.get("properties"))
         required = _list(shape.get("required"))
-        # What matters comes last in a sentence: "Ask Bob to fly from Paris to Rome".
+        # The most important names come last in a sentence: "Ask Bob to fly from Paris to Rome".
         strings = sum(self.plain(each)["type"] == "string" for each in properties.values())
         self.names = self.names[-strings:]
         made: dict[str, Any] = {}
-        # What is required takes first, so that an option gets only what is left over.
+        # Required properties come first, so that optional ones only get what is left.
         for name in sorted(properties, key=lambda name: name not in required):
             if name in required or self.speaks_of(name, properties[name]):
                 made[name] = self.value(name, properties[name], depth + 1)
         return made
 
     def speaks_of(self, name: str, schema: Json) -> bool:
-        """Whether the sentence has something for a property that may be left out."""
+        """Whether the sentence has something for an optional property."""
         shape = self.plain(schema)
         if options := _list(shape.get("enum")):
             return self.choice(options) is not None
@@ -161,7 +161,7 @@ class _Guess:
         return None
 
     def plain(self, schema: Json) -> dict[str, Any]:
-        """The schema without detours: references followed, the first real alternative taken."""
+        """The schema with references resolved and the first alternative that is not null chosen."""
         shape = _dict(schema)
         for _ in range(MAX_DEPTH):
             reference = shape.get("$ref")
@@ -185,7 +185,7 @@ class _Guess:
 
 
 def _rest(text: str, said: str) -> str:
-    """What a sentence goes on with after naming the tool."""
+    """The rest of a sentence after the name of the tool."""
     found = re.search(rf"{re.escape(said)}\w*", text, re.IGNORECASE) if said else None
     words = text[found.end() if found else 0 :].split()
     while words and words[0].lower().strip(":,") in {*_LEAD, ""}:

@@ -1,4 +1,4 @@
-"""Not waiting for ever for a stream that has fallen silent."""
+"""Cutting off streams that have fallen silent."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def _thinks(upstream_model: str) -> bool:
 
 
 class Watchman:
-    """Cuts streams short of which nothing has come for a whole window.
+    """Cuts off streams from which nothing has come for a whole window.
 
-    It looks after all streams of an executor every now and then, as long as there are any: nothing
-    is done for each piece that comes, and next to nothing for a stream that is soon over.
+    It checks all open streams of an executor at intervals, so that it costs nothing for each piece
+    that arrives, and next to nothing for a short stream.
     """
 
     def __init__(self, clock: Clock, seconds: float) -> None:
@@ -46,11 +46,12 @@ class Watchman:
         self._streams: dict[asyncio.AbstractEventLoop, Streams] = {}
 
     def streams(self, task: asyncio.Task[Any] | None) -> Streams:
-        """The streams that are looked after in a task's event loop; put one in, and take it out.
+        """The watched streams of a task's event loop; the caller adds a stream, and removes it
+        again.
 
-        One that is not there any more was cut short.
+        A stream that is missing then was cut off.
         """
-        # On Python 3.11 asking for the running loop is a system call.
+        # On Python 3.11, asking for the running loop is a system call.
         loop = task.get_loop() if task is not None else asyncio.get_running_loop()
         known = self._streams.get(loop)
         return known if known is not None else self._begin(loop)
@@ -68,7 +69,7 @@ class Watchman:
             del self._streams[loop]
             return
         if now > due + LOOK_EVERY:
-            # Something has kept us from looking, and others from hearing: they go first.
+            # The event loop was blocked, so streams could not deliver either: they go first.
             loop.call_soon(self._look, loop, now)
             return
         self._look_later(loop)
@@ -76,9 +77,9 @@ class Watchman:
             try:
                 if self._is_stalled(listener, request, now):
                     del streams[listener]
-                    listener.task.cancel()  # type: ignore[union-attr]  # only tasks stall
+                    listener.task.cancel()  # type: ignore[union-attr]  # a stalled stream has a task
             except Exception:
-                log.exception("a stream of model %s cannot be looked after", request.upstream_model)
+                log.exception("a stream of model %s cannot be watched", request.upstream_model)
 
     def _look_later(self, loop: asyncio.AbstractEventLoop) -> None:
         due = self._clock.monotonic() + LOOK_EVERY
@@ -100,9 +101,9 @@ class Watchman:
 def raise_stalled(listener: AnswerListener) -> None:
     """
     Raises:
-        StreamInterrupted: the stream was cut short here, and the task cancelled by nobody else.
+        StreamInterrupted: the stream was cut off here, and no other code cancelled the task.
     """
     _, _, before = listener.seen
-    # Whoever else did: a cancellation from here must not outlive the stream.
+    # Always uncancel: a cancellation from here must not outlive the stream.
     if listener.task is not None and listener.task.uncancel() <= before:
         raise StreamInterrupted(STALLED, listener.snapshot()) from None

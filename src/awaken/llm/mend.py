@@ -44,7 +44,7 @@ def plan_for(heard: StreamSnapshot) -> MendPlan:
     """The plan that fits what has arrived so far."""
     if heard.completed_calls:
         return MendPlan.USE_CALLS
-    if not heard.text.strip():  # not every provider lets a model have said nothing but blanks
+    if not heard.text.strip():  # not every provider accepts an answer of only blanks
         return MendPlan.START_OVER
     return MendPlan.CONTINUE if heard.in_flight_call is None else MendPlan.DROP_CALL
 
@@ -66,7 +66,7 @@ def cause_of(error: InferenceExecutionError) -> str | None:
 class MendingExecutor(Around[StreamDriver]):
     """Continues answers whose stream breaks off.
 
-    The model that is asked next, the same one or another of a pool, gets what was said so far.
+    The model that is asked next, the same one or another of a pool, gets the answer so far.
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class MendingExecutor(Around[StreamDriver]):
         heard = listener.snapshot()
         plan = plan_for(heard)
         if request.output is not None and plan is not MendPlan.USE_CALLS:
-            # An object of structured output is written anew: half of one cannot be continued.
+            # Structured output is started over: half an object cannot be continued.
             plan = MendPlan.START_OVER
         match plan:
             case MendPlan.USE_CALLS:

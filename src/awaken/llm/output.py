@@ -1,6 +1,6 @@
-"""Answers of a given shape from models that have no word for it: they call a tool instead.
+"""Structured output for models that do not support it natively: they call a tool instead.
 
-Whoever listens sees text, as if the model had written the object itself.
+The listener gets text, as if the model had written the object itself.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _DESCRIPTION = (
 
 
 class OutputTool(Around[LlmExecutor]):
-    """Another executor that offers the shape of an answer as a tool, where its model needs that."""
+    """Wraps an executor, and offers the output schema as a tool if its model needs that."""
 
     def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
         output = request.output
@@ -58,7 +58,7 @@ class OutputTool(Around[LlmExecutor]):
 
 
 class _Reading:
-    """Turns calls of the one tool into text, and leaves the rest as it is."""
+    """Turns calls of the output tool into text, and passes other events on."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -1,4 +1,4 @@
-"""Several models behind one name: a conversation stays with one as long as that works."""
+"""Failover between several models behind one name: a conversation stays with one while it works."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ from awaken.llm.breaker import CircuitOpen
 
 MAX_SESSIONS = 4096
 QUARANTINE = 300.0
-"""Seconds a model is left alone whose provider refused the key or does not have it."""
+"""Seconds for which a model is not asked after its provider refused the key or did not know the
+model."""
 
 
 class PoolMember(msgspec.Struct):
-    """A model of a pool: who asks it, and whether it can be asked now."""
+    """A model of a pool: its executor, and whether it can be asked now."""
 
     model_id: str
     upstream_model: str
@@ -42,7 +43,7 @@ class PoolMember(msgspec.Struct):
 
 
 class _Session(msgspec.Struct):
-    """Where a conversation is, and how often it has moved since it got an answer."""
+    """The model that a conversation uses, and how often it has moved since its last answer."""
 
     index: int | None = None
     moves: int = 0
@@ -50,7 +51,7 @@ class _Session(msgspec.Struct):
 
 
 def changes_model(switch: PoolSwitch, error: InferenceExecutionError) -> bool:
-    """Whether another model is asked after such an error, at once."""
+    """Whether another model is asked at once after such an error."""
     if isinstance(error, CircuitOpen):
         return switch.on_circuit_open
     if isinstance(error, Unauthorized | ModelMissing):
@@ -62,10 +63,10 @@ def changes_model(switch: PoolSwitch, error: InferenceExecutionError) -> bool:
 
 
 class PoolExecutor:
-    """Asks the model a conversation is with, and another one when that cannot answer.
+    """Asks the model that a conversation uses, and another one if that cannot answer.
 
-    Errors that may pass are left to the members' own retries and to their circuits; only when one
-    opens does a conversation move.
+    Temporary errors are left to the members' own retries and circuits; a conversation moves only
+    when a circuit opens.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class PoolExecutor:
         return self._spec.id
 
     def abilities(self, upstream_model: str) -> ModelAbilities:
-        """What all members can do."""
+        """The abilities that all members share."""
         all_of = [abilities_of(m.executor, m.upstream_model) for m in self._members]
         inputs = [each.input for each in all_of if each.input is not None]
         return ModelAbilities(
@@ -98,12 +99,12 @@ class PoolExecutor:
         )
 
     async def drive(self, request: InferenceRequest, listener: AnswerListener) -> None:
-        """Have an answer listened to, whoever gives it.
+        """Ask a member, and pass its answer to the listener.
 
         Raises:
             AllModelsUnavailable: no model can be asked now.
             PoolAttemptsExhausted: every model was asked.
-            InferenceExecutionError: the answer could not be had.
+            InferenceExecutionError: the model did not answer.
         """
         session = self._session(request)
         session.in_flight += 1
@@ -138,7 +139,7 @@ class PoolExecutor:
                 session.moves += 1
                 tried.add(index)
                 if not listener.is_silent:
-                    # Whoever mends the stream asks again; the conversation has moved by then.
+                    # `MendingExecutor` asks again; the conversation has moved by then.
                     session.index = self._other(key, tried)
                     raise
                 last = error
@@ -167,7 +168,7 @@ class PoolExecutor:
         return not self._spec.switch.on_circuit_open or self._is_healthy(index)
 
     def _first(self, key: str, healthy: Sequence[int]) -> int | None:
-        """The model a conversation begins with."""
+        """The model that a conversation begins with."""
         if not healthy:
             return None
         match self._spec.routing.home:
@@ -180,14 +181,14 @@ class PoolExecutor:
                 return self._best(key, healthy)
 
     def _other(self, key: str, tried: set[int]) -> int | None:
-        """The best model that can be asked now and was not yet."""
+        """The best model that can be asked now and was not tried yet."""
         healthy = [i for i in range(len(self._members)) if i not in tried and self._is_healthy(i)]
         if self._spec.routing.home is PoolHome.FIRST_HEALTHY:
             return healthy[0] if healthy else None
         return self._best(key, healthy)
 
     def _best(self, key: str, among: Sequence[int]) -> int | None:
-        """The one with the highest score; the first of equals."""
+        """The model with the highest score; the first of equals."""
         return max(among, key=lambda i: self._score(key, i), default=None)
 
     def _score(self, key: str, index: int) -> float:
@@ -210,7 +211,7 @@ class PoolExecutor:
         return (whose.run_id if by_run else whose.thread_id) or ""
 
     def _session(self, request: InferenceRequest) -> _Session:
-        """The state of a conversation; the longest unused ones are forgotten."""
+        """The state of a conversation; those unused for longest are dropped."""
         key = self._key(request)
         session = self._sessions.pop(key, None) or _Session()
         self._sessions[key] = session

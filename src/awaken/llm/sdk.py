@@ -1,4 +1,4 @@
-"""What the providers' official SDKs have in common: they are found, given a key, kept, closed."""
+"""Shared code for the providers' official SDKs: importing them, their keys and their clients."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from awaken.domain.secret import RedactedString
 from awaken.errors import ConfigError
 
 PROVIDER_TIMEOUT = 120.0
-"""Seconds to open a stream in, and between two pieces of it."""
+"""The most seconds to open a stream, and between two pieces of it."""
 
 NO_KEY = "no-key"
-"""For a server that needs none: the SDKs insist on a key, and would take one of the environment,
-which is for their own provider, to whatever server."""
+"""The key for a server that needs none. The SDKs insist on a key, and would otherwise send the
+environment's key, which is for their own provider, to any server."""
 
 _NO_KEY_HAS = re.compile(r"[^!#-&(-~]")
-"""What cannot be sent as a key, and quotes, which belong to the shell or the program."""
+"""Characters that cannot be part of a key; quotes were left in by a shell or a program."""
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ def sdk(module: str, *, extra: str, whose: str) -> Any:
     """An SDK's module, imported when it is first needed.
 
     Raises:
-        ConfigError: it is not installed; says what to install.
+        ConfigError: the SDK is not installed; the text says what to install.
     """
     try:
         return import_module(module)
@@ -45,10 +45,10 @@ def sdk(module: str, *, extra: str, whose: str) -> Any:
 def secret(
     given: str | RedactedString | None, names: Sequence[str], *, whose: str
 ) -> RedactedString:
-    """A key that there must be; see `find_key`.
+    """A required key; see `find_key`.
 
     Raises:
-        ConfigError: there is none, and the text says where it is looked for; or it cannot be one.
+        ConfigError: there is none (the text says where to put it), or it cannot be a key.
     """
     key = find_key(given, names, whose=whose)
     if key is None:
@@ -64,12 +64,14 @@ def find_key(
     whose: str,
     argument: str = "api_key",
 ) -> RedactedString | None:
-    """A key: the one given, or what the first of these environment variables holds, if any.
+    """The given key, else that of the first of these environment variables that is set, else
+    `None`.
 
-    White space around it is no part of it.
+    White space around it is removed.
 
     Raises:
-        ConfigError: it has a character that no key has; the text names its place and not the key.
+        ConfigError: it has a character that no key has; the text says where, without showing the
+            key.
     """
     text = given.expose_secret() if isinstance(given, RedactedString) else given
     for place, value in ((argument, text), *((name, os.environ.get(name)) for name in names)):
@@ -99,7 +101,7 @@ class PerLoop(Generic[T]):
         return client
 
     async def aclose(self) -> None:
-        """Close the client of this loop; it is made again if it is asked for once more."""
+        """Close the client of this loop; the next `get` makes a new one."""
         client = self._clients.pop(asyncio.get_running_loop(), None)
         if client is not None:
             await self._close(client)

@@ -109,7 +109,7 @@ def grant(account: Account | None, run_id: str, answers: Answers) -> str | None:
     if question is None or verdict is None:
         return None
     if verdict.action is not ResumeAction.RESUME:
-        return verdict.reason or "nobody allowed more"
+        return verdict.reason or "no approver allowed more"
     if account is not None:
         asked = ToolCallState(
             call_id=question.call_id, tool_name=question.tool_name, arguments=question.arguments

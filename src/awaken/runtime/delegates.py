@@ -332,8 +332,8 @@ async def parent_of(store: Store, run: RunRecord | None) -> RunRecord | None:
 def orphaned(run: RunRecord) -> InvalidResume:
     """The error for answering a delegate whose parent run has ended."""
     return InvalidResume(
-        f"run '{run.run_id}' works for run '{run.parent_run_id}', which has ended: nobody waits "
-        "for what it would do, and it is cancelled"
+        f"run '{run.run_id}' works for run '{run.parent_run_id}', which has ended: its "
+        "result is not needed any more, and it is cancelled"
     )
 
 

@@ -148,7 +148,7 @@ async def end_cancelled(runtime: AgentRuntime, run: RunRecord) -> None:
     except (ThreadAlreadyRunning, ThreadOwned):
         return  # its owner is alive, and gets the cancel command
     except InvalidResume as over:
-        log.info("run %s was not to be ended: %s", run.run_id, over)
+        log.info("run %s could not be ended: %s", run.run_id, over)
 
 
 # -- agents that are not registered here ------------------------------------------------------
@@ -171,7 +171,9 @@ class _Nobody:
     name = "nobody"
 
     async def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
-        raise ConfigError("an agent this process does not have cannot be asked")
+        raise ConfigError(
+            "the agent of the run is not in this process, so its model cannot be asked"
+        )
         yield
 
 

@@ -67,7 +67,7 @@ class CommandListener:
         while True:
             commands = await self._store.next_commands(after)
             for command in commands:
-                failed = f"thread {command.thread_id} cannot be told of a command"
+                failed = f"cannot notify thread {command.thread_id} of a command"
                 for hear in tuple(self._subscribers):
                     await or_log(hear(command), failed, log)
             after = commands[-1].id

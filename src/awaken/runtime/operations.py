@@ -258,7 +258,7 @@ async def interrupted(runtime: AgentRuntime) -> list[RunRecord]:
             raise
         except Exception:
             # One unreadable record must not hide the others.
-            log.exception("run %s cannot be read, and is left alone", record.run_id)
+            log.exception("run %s cannot be read and is skipped", record.run_id)
     return found
 
 
@@ -288,8 +288,8 @@ async def is_to_go_on(runtime: AgentRuntime, record: RunRecord) -> bool:
     if record.run_id not in runtime.left_alone:
         runtime.left_alone.add(record.run_id)
         log.warning(
-            "run %s of agent %r is left alone: nobody carries it on, and this runtime has no such "
-            "agent; open one that has it, and recovers, or cancel the run",
+            "run %s of agent %r has no owner and is not resumed: this runtime does not have the "
+            "agent; open one that has it, with recover=True, or cancel the run",
             record.run_id,
             agent_id,
         )
@@ -341,7 +341,7 @@ async def take_up_task(runtime: AgentRuntime, record: RunRecord) -> None:
         raise
     except Exception:
         # One unreadable record must not keep the caller from resuming the others.
-        log.exception("task %s could not be taken up", record.run_id)
+        log.exception("task %s could not be resumed", record.run_id)
 
 
 async def go_on(

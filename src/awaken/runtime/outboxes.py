@@ -47,7 +47,9 @@ class Outboxes:
             except StoreUnavailable:
                 raise
             except Exception:
-                log.exception("what thread %s has to send could not be sent", thread_id)
+                log.exception(
+                    "the messages in the outbox of thread %s could not be sent", thread_id
+                )
 
     async def _send(self, thread_id: str, resolver: ExecutionResolver) -> None:
         context = await self._store.load_context(thread_id, tail=0)

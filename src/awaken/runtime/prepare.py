@@ -290,7 +290,7 @@ def orphaned_results(context: ThreadContext, choice: RunChoice, ids: Ids) -> lis
         if entry.held is not None:
             results.append(entry.held)
         elif entry.phase is CallPhase.INTENT:
-            told = unknown_outcome(call.name, "the call was under way, and nobody carries it on")
+            told = unknown_outcome(call.name, "the call was running, and no process continues it")
             results.append(Message.tool(call.id, told.model_text(), id=ids.new()))
     return results
 

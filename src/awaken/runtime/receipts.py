@@ -152,8 +152,8 @@ def _run_outcome(runtime: AgentRuntime, record: RunRecord) -> tuple[CancelOutcom
         if is_elsewhere(record) and not has_agent(runtime, record):
             return _UNKNOWN, (
                 f"a backend runs it, and only its agent can stop it: it ends as soon as a runtime "
-                f"that has agent '{record.agent_id}' is open, and recovers; if that never comes, "
-                "delete its thread with force=True"
+                f"that has agent '{record.agent_id}' is opened with recover=True; if that never "
+                "happens, delete its thread with force=True"
             )
         return _UNKNOWN, _TOO_LATE
     if record.left_running is not None:

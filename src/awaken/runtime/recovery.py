@@ -48,7 +48,7 @@ V = TypeVar("V")
 
 
 def _unread(thread_id: str) -> str:
-    return f"thread {thread_id} cannot be looked at"
+    return f"thread {thread_id} cannot be read"
 
 
 class ResumedRun(NamedTuple):
@@ -164,7 +164,7 @@ class Recovery:
         until = asyncio.get_running_loop().time() + pause
         self._failures[record.run_id] = Failure(times, until, error)
         unforeseen = None if isinstance(error, AwakenError) else error
-        log.error("run %s could not be carried on: %s", record.run_id, error, exc_info=unforeseen)
+        log.error("run %s could not be resumed: %s", record.run_id, error, exc_info=unforeseen)
 
     def _is_put_off(self, record: RunRecord) -> bool:
         failure = self._failures.get(record.run_id)
@@ -177,14 +177,14 @@ class Recovery:
         for run_id in (record.run_id, *needed):
             failure = self._failures.get(run_id)
             if failure is not None and failure.times >= enough:
-                return f"{run_id!r} fails here ({failure.error}); see to that, and call recover()"
+                return f"{run_id!r} fails here ({failure.error}); fix that, and call recover()"
         agent = operations.agent_of(record)
         if record.run_id in self._threads:
             return None
         if agent not in self._engine.registry.snapshot().agent_ids():
-            return f"this runtime has no agent {agent!r}; open one that has it, and recovers"
+            return f"this runtime has no agent {agent!r}; open one that has it, with recover=True"
         if not self._is_started:
-            return "this runtime does not recover what others have left; call recover()"
+            return "this runtime does not resume runs of other processes; call recover()"
         return None
 
     # -- watching -----------------------------------------------------------------------------
@@ -307,7 +307,7 @@ class Recovery:
                 log.warning("cannot look for the run of thread %s: %s", thread_id, error)
                 await asyncio.sleep(LOOK_AROUND)
             except Exception as error:
-                log_error(error, f"the run of thread {thread_id} does not go on", log)
+                log_error(error, f"the run of thread {thread_id} could not be resumed", log)
                 return
 
     # -- runs ---------------------------------------------------------------------------------

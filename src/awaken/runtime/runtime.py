@@ -313,7 +313,7 @@ class AgentRuntime(LiveControl):
         except BaseException as failure:
             if is_ours(failure):
                 raise
-            log.exception("thread %s could not be given up", fence.thread_id)
+            log.exception("thread %s could not be released", fence.thread_id)
 
     async def _has_left(self, thread_id: str) -> None:
         self.unattended.tell(thread_id)
@@ -408,10 +408,10 @@ class AgentRuntime(LiveControl):
             raise InvalidResume(refused) from refused
         choice = await choose_run(request, context, self.store, self.ids)
         if request.decisions and not request.messages and not choice.is_continuation:
-            raise InvalidResume("these answers were taken before, and their run is over")
+            raise InvalidResume("these answers were given before, and their run is over")
         sent = take_commands(context.commands, choice)
         if request.run_mode is RunMode.INTERNAL_WAKE and not (choice.previous or sent.messages):
-            raise InvalidResume("another run has read what the thread was to be woken for")
+            raise InvalidResume("another run has read the messages for which the thread was woken")
         if sent.cancelled and request.messages and request.continue_run_id is None:
             raise CancelFirst(choice.run_id)
         before = agent_before(resolver, choice, agent)

@@ -66,7 +66,7 @@ class TaskMail:
                 except StaleFence:
                     return  # the new owner of the task moves them
                 except Exception as error:
-                    log_error(error, f"a message to the agent of {fence.thread_id} is late", log)
+                    log_error(error, f"a message to the agent of {fence.thread_id} is delayed", log)
                     await self._clock.sleep(PAUSE)
 
     async def _open(self, task: str, agent: str) -> None:

@@ -163,7 +163,7 @@ class Tasks:
         if agent is not None:
             slot.inbox, letters = inbox_channel()
             bringing = self._mail.bring(letters, live.fence, child_id(agent))
-            live.mail = start_logged(bringing, f"messages to task {uid} are not brought", log)
+            live.mail = start_logged(bringing, f"messages to task {uid} are not delivered", log)
         slot.begin(live.fence, 0)
         self._live[uid] = live
         self._listen()
@@ -197,7 +197,7 @@ class Tasks:
         try:
             await commit_once(self._store, end, is_tried=is_tried)
         except StaleFence:
-            log.warning("task %s is another process's by now", task.uid)
+            log.warning("task %s belongs to another process by now", task.uid)
             self._drop(live)
             return True
         await self._ended(live)
@@ -302,7 +302,7 @@ class Tasks:
         try:
             await self._store.release(live.fence)
         except StoreError:
-            log.exception("task %s could not be given up", live.record.run_id)
+            log.exception("task %s could not be released", live.record.run_id)
 
     async def settle(self) -> None:
         """Release tasks that no longer run here and have no recorded end; recovery resumes them."""
@@ -325,7 +325,7 @@ class Tasks:
         try:
             found = _tool_of(kept, resolver)
         except AwakenError as error:
-            log.warning("task %s cannot be taken up: %s", record.run_id, error)
+            log.warning("task %s cannot be resumed: %s", record.run_id, error)
             found = None
         if found is None:
             await self.end_interrupted(record)
@@ -350,7 +350,7 @@ class Tasks:
                 tool.take_up(manager, kept.task, kept.resume, agent, self._delegates, budget)
             except Exception as error:
                 # The tool cannot resume from the record.
-                log.warning("task %s cannot be taken up", record.run_id, exc_info=True)
+                log.warning("task %s cannot be resumed", record.run_id, exc_info=True)
                 reason = f"{INTERRUPTED}, and it cannot go on: {background.describe(error)}"
                 await self._end(live, *await self._broken_off(kept, reason))
                 return False
@@ -451,7 +451,7 @@ class Tasks:
         try:
             await self._deliver(thread_id)
         except StoreError as error:
-            log.warning("the run of thread %s is told later: %s", thread_id, error)
+            log.warning("the report to thread %s is delayed: %s", thread_id, error)
 
     def _told(self, task: PersistedTaskMeta, event: Json, name: str | None) -> ThreadCommand:
         """The command that brings an event to the task's owner as a message."""

@@ -39,11 +39,11 @@ class Held:
         """Log what is lost with these commits."""
         entries = [entry for commit in self.commits for entry in commit.calls]
         calls = sorted({f"{entry.tool_name} ({entry.key})" for entry in entries})
-        what = f"what these calls came to is lost: {', '.join(calls)}"
+        what = f"the outcomes of these calls are lost: {', '.join(calls)}"
         log.error("thread %s: %s; %s", self.fence.thread_id, what if calls else _END_LOST, error)
 
 
-_END_LOST = "how it ended is lost"
+_END_LOST = "the end of its run is lost"
 
 
 class Unkept:
@@ -87,7 +87,7 @@ class Unkept:
                 held.lock = asyncio.Lock()
         if self._keeper is None or self._keeper.done():
             self._keeper = start_logged(
-                self._keep_trying(), "commits that are held are not tried again", log
+                self._keep_trying(), "held commits will not be retried", log
             )
 
     async def _keep_trying(self) -> None:
@@ -102,7 +102,9 @@ class Unkept:
             try:
                 await self.settle(id)
             except Exception as error:
-                log_error(error, f"thread {id} is still held, with what is not on record", log)
+                log_error(
+                    error, f"thread {id} is still held, with commits that are not stored", log
+                )
 
     async def settle(self, thread_id: str) -> None:
         """Make the commits that are held for a thread, and release the thread.

@@ -1,5 +1,5 @@
-"""What tests of agents, tools and stores need: models that follow a script, a clock to turn, and
-a store that fails when told to. What every store must hold is in `awaken.testing.conformance`."""
+"""Helpers for tests of agents, tools and stores: scripted models, a fake clock, and a store that
+fails on demand. The checks that every store must pass are in `awaken.testing.conformance`."""
 
 from awaken.stream.split import stream_of
 from awaken.testing.clock import FakeClock

@@ -1,4 +1,4 @@
-"""A clock that goes when told to."""
+"""A fake clock for tests."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from awaken.clock import Timer
 
 
 class FakeClock:
-    """Time for tests: it stands still until `advance`, and sleepers wait for that.
+    """A clock that stands still until `advance`; sleeping tasks wait for that.
 
-    With `auto`, sleeping is what moves the clock: every sleep returns at once, its time passed.
+    With `auto`, sleeping moves the clock: every sleep returns at once, and its time has passed.
     `sleeps` lists all durations ever asked for, in order.
     """
 
@@ -73,9 +73,9 @@ class FakeClock:
         return _Alarm(self._timers, number)
 
     def advance(self, seconds: float) -> None:
-        """Let time pass, wake whoever slept long enough, the earliest first, then ring alarms.
+        """Let time pass: wake the tasks whose sleep is over, earliest first, then call due timers.
 
-        The woken run when the caller next awaits; by then all of `seconds` has passed.
+        Woken tasks run when the caller next awaits; by then all of `seconds` has passed.
         """
         if seconds < 0:
             raise ValueError(f"time only goes forward, not by {seconds} seconds")

@@ -12,10 +12,10 @@ from awaken.errors import CommitUnknown, StoreUnavailable
 
 
 class CommitFailure(StrEnum):
-    """What becomes of a commit.
+    """How a commit fails.
 
-    `refused`: nothing was written, and the writer knows. The other two look alike to the writer,
-    who gets no answer: `lost` was not written, `landed` was.
+    `refused`: nothing was written, and the caller knows. With the other two the caller gets no
+    answer: `lost` was not written, `landed` was.
     """
 
     REFUSED = "refused"
@@ -26,10 +26,10 @@ class CommitFailure(StrEnum):
 _AnyStore: Any = object
 
 
-class FailingStore(_AnyStore):  # type: ignore[misc]  # it passes for whatever store it wraps
-    """A store that is whole but for some commits, counted from 1 as they are asked for.
+class FailingStore(_AnyStore):  # type: ignore[misc]  # it has the type of the wrapped store
+    """A store of which some commits fail; `failures` are by number, counted from 1.
 
-    `then` is what becomes of those behind the last of `failures`; `commits` counts them all.
+    `then` is how all commits after the last of `failures` fail; `commits` counts all commits.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Models that say what a test wants them to say."""
+"""Models with prepared answers, for tests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ScriptedAnswer = StreamResult | str | Sequence[LlmStreamEvent]
 """A whole answer: a result, its text, or the events themselves."""
 
 Response = ScriptedAnswer | Exception | Sequence[LlmStreamEvent | Exception]
-"""What a script may hold; an exception among events breaks the stream at its place."""
+"""An item of a script; an exception among events breaks the stream at its place."""
 
 FunctionAnswer = ScriptedAnswer | Awaitable[ScriptedAnswer] | AsyncIterator[LlmStreamEvent]
 
@@ -67,10 +67,11 @@ def _events_of(answer: ScriptedAnswer, chunk: int | None = None) -> Sequence[Llm
 
 
 class ScriptedModel:
-    """Gives the prepared responses, one a call, first come first served.
+    """Gives the prepared responses in order, one for each call.
 
-    `calls` counts the calls and, unless `record` is off, `requests` keeps what was asked. Running
-    dry is a fault of the test: it raises `AssertionError`, which ends a run as `InferenceFailed`.
+    `calls` counts the calls and, unless `record` is off, `requests` keeps the requests. If no
+    response is left, the test is wrong: it raises `AssertionError`, which ends a run as
+    `InferenceFailed`.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Tools whose answers tests can recognise."""
+"""Tools whose results tests can recognise."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from awaken.domain.tool import ToolDescriptor, ToolResult
 
 
 class EchoTool:
-    """Gives its arguments back, with a message no answer should be mistaken for."""
+    """Returns its arguments, with a message that differs from every other answer."""
 
     def descriptor(self) -> ToolDescriptor:
         return ToolDescriptor(id="echo", name="echo", description="Echoes input back")
@@ -23,7 +23,7 @@ class EchoTool:
 
 
 class CustomCancelTool:
-    """A user's own `cancel_task`, which must win over the built-in one; counts its `calls`."""
+    """A user's own `cancel_task`, which must replace the built-in one; counts its `calls`."""
 
     def __init__(self) -> None:
         self.calls = 0

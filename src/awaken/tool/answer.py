@@ -1,4 +1,4 @@
-"""What a tool's function returned, as the output the loop works with."""
+"""Converting the return value of a tool's function to a `ToolOutput`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from awaken.contract.tool import ToolOutput
 from awaken.domain.tool import ToolError, ToolResult, ToolStatus
 from awaken.errors import describe
 
-_SUCCESS = ToolStatus.SUCCESS  # looked up once: a member of an enum is slow to reach
+_SUCCESS = ToolStatus.SUCCESS  # looked up once, because access to an enum member is slow
 
 TIMED_OUT, WORKER_DIED = "timed_out", "worker_died"
-"""Marks of a result: nobody knows how far the call had come."""
+"""Metadata keys of results of calls that were cut short: they may have taken effect."""
 _CUT_SHORT = {TIMED_OUT, WORKER_DIED}
 
 
@@ -45,7 +45,7 @@ def to_output(tool: str, value: Any) -> ToolOutput:
 
 
 def cut_short_result(tool: str, error: ToolError, mark: str) -> ToolOutput:
-    """The output of a call that was ended before it had answered."""
+    """The output of a call that was cut short before it had answered."""
     return ToolOutput(
         ToolResult(
             tool_name=tool,
@@ -57,15 +57,15 @@ def cut_short_result(tool: str, error: ToolError, mark: str) -> ToolOutput:
 
 
 def was_cut_short(result: ToolResult) -> bool:
-    """Whether a call was ended before it had answered: it may have taken effect."""
+    """Whether a call was cut short before it had answered, so that it may have taken effect."""
     return not _CUT_SHORT.isdisjoint(result.metadata)
 
 
 def to_data(value: Any) -> Json:
-    """The JSON value of anything JSON-able, pydantic models included; shares nothing with it.
+    """The JSON value of anything JSON-able, pydantic models included. It is a copy.
 
     Raises:
-        Exception: some part has no JSON form; which error depends on the part.
+        Exception: a part has no JSON form; the type of the error depends on the part.
     """
     try:
         return to_json(value)

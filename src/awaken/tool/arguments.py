@@ -1,4 +1,4 @@
-"""From JSON arguments to the values a tool works with, or to a text the model can act on."""
+"""Decoding JSON arguments into a tool's types, with error texts that a model can act on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SCALARS = (type(None), bool, int, float, str)
 
 
 class ArgumentReader(Protocol):
-    """The argument type of one tool: what the model is shown, and how its answer is read."""
+    """The argument type of one tool: its schema for the model, and how arguments are decoded."""
 
     schema: Json
 
@@ -39,7 +39,7 @@ def reader_of(type_: Any) -> ArgumentReader:
     """The reader of an argument type: a Struct, dataclass, TypedDict or pydantic model.
 
     Raises:
-        ConfigError: the type is no object in JSON, or cannot be read at all.
+        ConfigError: the type is not an object in JSON, or cannot be read from JSON.
     """
     schema = sanitize_for_llm(inlined_schema(type_))
     if schema.get("type") != "object":
@@ -48,7 +48,7 @@ def reader_of(type_: Any) -> ArgumentReader:
 
 
 class _TypeReader:
-    """Reads arguments into any type that is not pydantic's."""
+    """Reads arguments into any type but pydantic's."""
 
     def __init__(self, type_: Any, schema: Json) -> None:
         self.type = type_
@@ -108,7 +108,7 @@ class FunctionReader:
         return decoded
 
     def _read_pydantic(self, decoded: msgspec.Struct) -> None:
-        """Replace the JSON of pydantic's parameters by their values."""
+        """Replace the JSON of parameters with pydantic types by their values."""
         wrong: list[Complaint] = []
         for name in self._pydantic:
             given = getattr(decoded, name)
@@ -121,12 +121,12 @@ class FunctionReader:
         _refuse(wrong)
 
     def _read_one(self, name: str, given: Json) -> tuple[Any, list[Complaint]]:
-        """One of pydantic's parameters, and what is wrong with it."""
+        """The value of a parameter with a pydantic type, and what is wrong with it."""
         value, complaints = self._pydantic[name].read(given)
         return value, [((name, *place), text) for place, text in complaints]
 
     def given(self, decoded: msgspec.Struct) -> dict[str, Json]:
-        """The arguments as JSON again; those at their default are left out."""
+        """The arguments as JSON again, without those that have their default."""
         given = {}
         for name, value in msgspec.structs.asdict(decoded).items():
             if name not in self._defaults or value is not self._defaults[name]:
@@ -138,18 +138,19 @@ class FunctionReader:
         name, type_, default = parameter.name, parameter.annotation, parameter.default
         if is_pydantic(type_):
             self._pydantic[name] = PydanticReader(type_)
-            # Unset, so that a default is passed as it is and never validated.
+            # UNSET, so that a default is passed as it is and never validated.
             return (name, Any) if default is REQUIRED else (name, Any, msgspec.UNSET)
         if default is REQUIRED:
             return (name, type_)
         if type(default) in _SCALARS:
             return (name, type_, default)
-        # From a factory: any object may be a default, as it may in the function.
+        # A factory, so that any object may be a default, as it may in the function.
         return (name, type_, msgspec.field(default_factory=lambda: default))
 
 
 def _property(parameter: Parameter, text: str | None) -> dict[str, Any]:
-    """One parameter's schema; what its annotation says comes before the docstring's `text`."""
+    """One parameter's schema; a description in its annotation takes precedence over the docstring's
+    `text`."""
     schema = inlined_schema(parameter.annotation)
     said = [getattr(m, "description", None) for m in _remarks(parameter.annotation)]
     description = next((words for words in reversed(said) if words), text)
@@ -159,7 +160,7 @@ def _property(parameter: Parameter, text: str | None) -> dict[str, Any]:
         try:
             schema["default"] = to_data(parameter.default)
         except Exception:
-            return schema  # a default the model cannot be shown, though it can be left to stand
+            return schema  # the default has no JSON form; the argument may be left out all the same
     return schema
 
 
@@ -171,7 +172,7 @@ def _convert(args: Json, type_: Any, schema: Json) -> Any:
     if type(args) is not dict:
         args = _as_object(args)
     try:
-        # A copy, because a tool may change what it gets and the recorded call must not.
+        # A copy, because a tool may change its arguments, and the recorded call must not change.
         return msgspec.convert(msgspec.to_builtins(args), type_)
     except msgspec.ValidationError as error:
         faults = all_faults(args, type_) or [str(error)]
@@ -180,7 +181,8 @@ def _convert(args: Json, type_: Any, schema: Json) -> Any:
 
 
 def _as_object(args: Json) -> Json:
-    """`args` as an object: null is an empty one, and models that encode twice are understood."""
+    """`args` as an object: null becomes an empty one, and a string is decoded once more, because
+    some models encode twice."""
     if args is None:
         return {}
     if isinstance(args, dict):
@@ -233,7 +235,7 @@ def _explain(message: str, schema: Json) -> str:
 
 
 def _at(schema: Json, place: str) -> dict[str, Any]:
-    """The part of `schema` that speaks of `place`; an empty one where that is not clear."""
+    """The part of `schema` for `place`; empty if it cannot be found."""
     for name, index in re.findall(r"([^.\[\]]+)|\[([^\]]*)\]", place):
         if not isinstance(schema, dict):
             return {}

@@ -1,6 +1,6 @@
-"""What a docstring tells a model: the description, and a line for each parameter.
+"""Reading docstrings for a model: the description, and a line for each parameter.
 
-Google's, NumPy's and Sphinx's styles are read; sections about other things are left out.
+The styles of Google, NumPy and Sphinx are read; other sections are left out.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ _ABOUT_PARAMETERS = ("arg", "param", "keyword", "other param")
 
 
 class Docstring(NamedTuple):
-    """The text before the first section, and what is said of each parameter."""
+    """The text before the first section, and the text of each parameter."""
 
     description: str
     parameters: dict[str, str]
 
 
 def parse_docstring(text: str | None) -> Docstring:
-    """What `text` says, in whichever of the three styles it is written."""
+    """Parse a docstring in any of the three styles."""
     lines = inspect.cleandoc(text or "").splitlines()
     starts = [i for i in range(len(lines)) if _style(lines, i)]
     parameters: dict[str, str] = {}
@@ -46,7 +46,7 @@ def parse_docstring(text: str | None) -> Docstring:
 
 
 def _style(lines: list[str], i: int) -> str:
-    """The style of the section that begins at line `i`, or nothing if none does."""
+    """The style of the section that begins at line `i`; empty if none does."""
     line, after = lines[i], lines[i + 1 : i + 2]
     if re.match(_SPHINX_FIELD, line):
         return "sphinx"
@@ -59,7 +59,7 @@ def _style(lines: list[str], i: int) -> str:
 
 
 def _section(lines: list[str], style: str) -> dict[str, str]:
-    """What one section says of parameters; nothing if it is about something else."""
+    """The texts of the parameters in one section; empty if it is about something else."""
     if style == "sphinx":
         found = re.match(_SPHINX_PARAM, lines[0])
         return {found[1]: _joined([found[2], *_until_blank(lines[1:])])} if found else {}
@@ -72,7 +72,8 @@ def _section(lines: list[str], style: str) -> dict[str, str]:
 
 
 def _entries(lines: list[str], entry: str) -> dict[str, str]:
-    """Entries start at the margin; what is indented below one belongs to it."""
+    """The entries of a section. An entry starts at the margin; indented lines below belong to
+    it."""
     texts: dict[str, list[str]] = {}
     current: list[str] = []
     for line in lines:

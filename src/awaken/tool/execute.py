@@ -1,4 +1,4 @@
-"""One call of one tool: whatever goes wrong in it becomes a result the model reads."""
+"""Executing one tool call; every error in it becomes a result that the model reads."""
 
 from __future__ import annotations
 
@@ -26,21 +26,22 @@ T = TypeVar("T")
 
 _log = logging.getLogger("awaken.tool")
 
-# These enforce their own types, and more exactly than their schemas say.
+# These enforce their own types, more strictly than their schemas can say.
 _CHECKS_ITSELF = (FunctionTool, TypedTool, FrontEndTool)
 _MOST_NAMES = 40
 STOP_GRACE = 5.0
-"""How long a call that is cancelled may take to end, in seconds, before it is left behind."""
+"""Seconds that a cancelled call has to end before it is left behind."""
 
 
 async def execute_tool(
     tools: Mapping[str, Tool], call: ToolCall, ctx: ToolCallContext
 ) -> ToolOutput:
-    """The output of the called tool, or an error result: whatever the tool raises ends its call.
+    """The output of the called tool, or an error result if the tool raises.
 
-    Only a cancellation of the task around the call, and that the call is left to another process,
-    pass through. A foreign tool may leave `validate_args` out or have it return None: it then gets
-    the arguments as given. They are checked against its schema in any case.
+    Only two errors are passed on: the cancellation of the task that runs the call, and `RunLeft`,
+    which says that another process will finish the call. If a custom tool has no `validate_args`,
+    or it returns `None`, the tool gets the arguments as given. They are always checked against its
+    schema.
     """
     tool = tools.get(call.name)
     if tool is None:
@@ -58,13 +59,13 @@ async def execute_tool(
     except ToolError as error:
         return _failed(call.name, error)
     except RunLeft:
-        raise  # a run the tool waits for is carried on elsewhere, and so is the call
+        raise  # a run that the tool waits for goes on in another process, and so does the call
     except BaseException as error:
         if is_ours(error):
             raise
         _log.exception("tool %r failed in call %r", call.name, call.id)
         if isinstance(error, asyncio.CancelledError):
-            # The call was not cancelled: something the tool awaited was, and the tool let it pass.
+            # Not the call was cancelled, but something that the tool awaited.
             return _failed(call.name, ToolError.cancelled("by the tool"))
         return _failed(call.name, ToolError.execution_failed(_describe(error)))
     if type(output) is ToolOutput and isinstance(output.result, ToolResult):
@@ -73,7 +74,7 @@ async def execute_tool(
 
 
 def _checked(tool: Tool, given: Json) -> Any:
-    """What a foreign tool wants as arguments, once they fit its schema."""
+    """The arguments, validated by the tool and checked against its schema."""
     exact = checks_itself(tool)
     if not exact:
         given = as_object(given)
@@ -87,7 +88,7 @@ def _checked(tool: Tool, given: Json) -> Any:
 
 
 def checks_itself(tool: Tool) -> bool:
-    """Whether a tool, or the one it wraps, holds its arguments against types of its own."""
+    """Whether a tool, or the one it wraps, validates its arguments with types of its own."""
     return isinstance(tool, _CHECKS_ITSELF) or getattr(tool, "checks_itself", False) is True
 
 
@@ -95,13 +96,13 @@ def checks_itself(tool: Tool) -> bool:
 
 
 async def within(seconds: float, work: Callable[[], Awaitable[T]], ctx: ToolCallContext) -> T:
-    """What a call's work returns, or raises, within so many seconds.
+    """Run a call's work with a timeout; returns what it returns, raises what it raises.
 
-    The work has a task of its own: code that swallows its cancellation can be left behind then.
-    What it returns while it is being stopped still counts.
+    The work runs in a task of its own, so that code which swallows its cancellation can be left
+    behind. A value that it returns while it is being cancelled still counts.
 
     Raises:
-        ToolError: it took longer, or waited so long for a thread that it never began.
+        ToolError: the work took longer, or never began because no thread was free in time.
     """
     task = start_task(_settled(work))
     try:
@@ -131,7 +132,7 @@ async def within(seconds: float, work: Callable[[], Awaitable[T]], ctx: ToolCall
 
 
 async def _settled(work: Callable[[], Awaitable[T]]) -> tuple[T | None, BaseException | None]:
-    # An error is kept as a value: asyncio lets some of them end the loop they are raised in.
+    # An error is returned as a value: some errors would end the event loop if a task raised them.
     try:
         return await work(), None
     except BaseException as error:
@@ -147,12 +148,14 @@ def _outcome(
     if not task.done():
         return None, asyncio.CancelledError()
     if task.cancelled():
-        return None, NotStarted("not started")  # once begun, a cancel is kept as a value
+        return None, NotStarted(
+            "not started"
+        )  # a task that had begun would have returned the cancellation as a value
     return task.result()
 
 
 _left_behind: set[asyncio.Task[Any]] = set()
-"""Owns the tasks of calls that do not stop, until they end or their event loop does."""
+"""The tasks of calls that do not stop, until they or their event loop end."""
 
 
 def _leave_behind(call: asyncio.Task[Any], ctx: ToolCallContext) -> None:
@@ -164,8 +167,8 @@ def _leave_behind(call: asyncio.Task[Any], ctx: ToolCallContext) -> None:
     _left_behind.add(call)
     call.add_done_callback(ended)
     _log.warning(
-        "call %r of tool %r goes on, though it was cancelled: it is left behind, and what it "
-        "returns is dropped; let CancelledError pass, or run it isolated",
+        "call %r of tool %r ignores its cancellation: it is left behind, and its result will be "
+        "dropped; let CancelledError pass, or run the tool isolated",
         ctx.call_id,
         name,
     )

@@ -1,4 +1,4 @@
-"""All that is wrong with a value: msgspec itself names the first fault only."""
+"""Finding all faults of a value; msgspec itself names only the first."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from msgspec import inspect as shapes
 from awaken.codec import Json
 
 MOST = 20
-"""So many faults are named; a model that reads them does not need more to try again."""
+"""The most faults that are named: a model needs no more to try again."""
 
 _PLACE = re.compile(r"(?s)(?P<what>.*) - at (?P<key>`key` in )?`\$(?P<rest>.*)`")
 _MAY_BE_MISSING = (typing.Required, typing.NotRequired)
@@ -24,7 +24,7 @@ _LISTS = (shapes.ListType, shapes.SetType, shapes.FrozenSetType, shapes.VarTuple
 
 
 def all_faults(value: Json, type_: Any) -> list[str]:
-    """msgspec's message for each fault of `value`, with its place; none if it is of that type."""
+    """msgspec's message for each fault of `value`, with its place; empty if the value is valid."""
     return list(islice(dict.fromkeys(_faults(value, type_, "")), MOST))
 
 
@@ -32,13 +32,13 @@ def _faults(value: Json, type_: Any, place: str) -> Iterator[str]:
     try:
         msgspec.convert(value, type_)
     except msgspec.ValidationError as error:
-        # What none of its parts has done wrong is the value's own fault.
+        # If no part has a fault, the fault is in the value itself.
         parts = list(islice(_parts(value, _bare(type_), place), MOST))
         yield from parts or [_placed(str(error), place)]
 
 
 def _parts(value: Json, type_: Any, place: str) -> Iterator[str]:
-    """The faults of what a value is made of."""
+    """The faults of a value's parts."""
     if get_origin(type_) in (Union, UnionType):
         kinds = [kind for kind in get_args(type_) if kind is not NoneType]
         if len(kinds) == 1 and value is not None:
@@ -61,7 +61,7 @@ def _fields(value: dict[str, Json], type_: Any, shape: Any, place: str) -> Itera
     try:
         kinds = get_type_hints(get_origin(type_) or type_, include_extras=True)
     except NameError:
-        return  # a type of a function's own: msgspec's first word on the value has to do
+        return  # a type local to a function: only msgspec's first message is available
     known = {shape.tag_field} if isinstance(shape, shapes.StructType) else set()
     for field in shape.fields:
         known.add(field.encode_name)
@@ -77,7 +77,7 @@ def _fields(value: dict[str, Json], type_: Any, shape: Any, place: str) -> Itera
 
 
 def _bare(type_: Any) -> Any:
-    """A type without remarks about it."""
+    """A type without its `Annotated` metadata."""
     type_ = _stripped(type_, (Annotated,))
     return getattr(type_, "__supertype__", type_)
 

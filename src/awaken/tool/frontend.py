@@ -1,4 +1,4 @@
-"""Tools that run in the user's front end: the call waits until it answers."""
+"""Tools that run in the user's front end: the call waits for the front end's answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from awaken.domain.tool import ToolDescriptor, ToolResult
 
 
 class FrontEndTool:
-    """A tool known by its descriptor alone; the first call suspends, the answer is its result."""
+    """A tool that has only a descriptor: the call suspends, and the answer becomes its result."""
 
     def __init__(self, descriptor: ToolDescriptor) -> None:
         self._descriptor = descriptor
@@ -25,10 +25,10 @@ class FrontEndTool:
         return self._descriptor
 
     def validate_args(self, args: Json) -> Json:
-        """The arguments as they are; null is read as `{}`.
+        """Returns the arguments unchanged; null is read as `{}`.
 
         Raises:
-            ToolError: they are no object, or do not fit the descriptor's schema.
+            ToolError: they are not an object, or do not fit the descriptor's schema.
         """
         given = as_object(args)
         check_arguments(self._descriptor, given)
@@ -38,7 +38,7 @@ class FrontEndTool:
         return decision is None
 
     async def execute(self, args: Json, ctx: ToolCallContext) -> ToolOutput:
-        """A suspension that carries `args`, or, once resumed, the decision's result untouched."""
+        """A suspension that carries `args`; after the resume, the decision's result unchanged."""
         described = self._descriptor
         if ctx.resume_input is not None:
             return ToolOutput(ToolResult.success(described.name, ctx.resume_input.result))

@@ -50,7 +50,7 @@ _NAME = r"[A-Za-z0-9_.:-]{1,128}"
 
 
 class ToolOptions(TypedDict, total=False):
-    """What may be said of a tool beside its function; see `FunctionTool`."""
+    """The options of a tool; see `FunctionTool`."""
 
     name: str | None
     description: str | None
@@ -69,40 +69,40 @@ class ToolOptions(TypedDict, total=False):
 
 
 class FunctionTool(Generic[P, R]):
-    """A function the model may call; called directly, it is still that function.
+    """A function that the model may call. Called directly, it behaves like the function itself.
 
     Args:
-        name: what the model calls it; the function's own name if not given.
-        description: what the model reads; the docstring up to its first section if not given.
-        id: what registries call it; the name if not given.
-        sequential: never run beside other calls of the same turn.
-        timeout: seconds. A plain (not async) function cannot be stopped unless it is isolated: its
-            thread goes on, and what it returns is dropped. An async one that swallows its
-            cancellation is left behind after a grace.
+        name: the name for the model; by default the function's own.
+        description: the description for the model; by default the docstring up to its first
+            section.
+        id: the id in registries; by default the name.
+        sequential: never run at the same time as other calls of the same step.
+        timeout: the most seconds a call may take. A plain (not async) function cannot be stopped
+            unless it is isolated: its thread goes on, and its return value is dropped. An async
+            function that swallows its cancellation is left behind after a few seconds.
         isolated: run a plain function in a worker process, which is killed, with all it started,
             when the call is cancelled or takes too long. A worker imports the function's module
             afresh and is used again for later calls, so what the module keeps in memory is each
-            worker's own, as are its environment and directory. A call waits while as many others
-            as there are processors are under way; starting and waiting count as its time.
-            Arguments are pickled, so their types must be importable too; what it returns is read
-            as from any tool, except for changes of state, which are refused. Of a
-            `ToolCallContext` it gets what is plain data (`idempotency_key`, `arguments`,
-            `run_identity` …); the state and services raise, reporting does nothing. What it
-            prints goes to stderr. Processes it leaves behind end with its worker, at the latest
-            when this process does. If the worker dies, the call fails and says how; whether one of
-            a `once` tool took effect is unknown then. Of our environment it has what programs need
-            to run, and no keys.
-        pass_env: names of variables an isolated function has besides, with the value they have
-            here, if they have one.
-        needs_approval: ask before running, always or when the function of the decoded arguments
-            says so.
-        approval_expires_in: seconds after which an approval nobody gave counts as a no.
-        effect: what it does to the world: `read`, `idempotent` or `once`. A call of one that does
-            something starts only after its intent, and with it its idempotency key, is on disk.
-        recover: what to do with a call a crash left without an outcome: `retry`, `verify`, `ask`
-            or `report`; see `ToolTraits`.
+            worker's own, as are its environment and directory. A call waits while as many others as
+            there are processors are under way; starting and waiting count as its time. Arguments
+            are pickled, so their types must be importable, too. Its return value is treated like
+            any tool's, except that state changes are refused. From a `ToolCallContext` it gets the
+            plain data (`idempotency_key`, `arguments`, `run_identity` …); state and services raise,
+            and progress reports do nothing. What it prints goes to stderr. Processes that it leaves
+            behind end with its worker, at the latest when this process does. If the worker dies,
+            the call fails and says how; whether a call of a `once` tool took effect is then
+            unknown. Its environment has the variables that programs need to run, and no API keys.
+        pass_env: names of further environment variables that an isolated function gets, with the
+            values they have in this process.
+        needs_approval: ask an approver before running: always, or if this function of the decoded
+            arguments returns true.
+        approval_expires_in: seconds after which an unanswered approval counts as a no.
+        effect: its side effects: `read` (none), `idempotent` or `once`. A call with side effects
+            starts only after its intent and its idempotency key have been stored.
+        recover: what to do with a call that a crash left without an outcome: `retry`, `verify`,
+            `ask` or `report`; see `ToolTraits`.
         verify: a function of the call's context (`ctx.idempotency_key`, `ctx.arguments`), async or
-            not, that says whether it happened; see `ToolTraits`.
+            not, that returns whether the call happened; see `ToolTraits`.
 
     Raises:
         ConfigError: the function cannot be a tool; the text names the parameter and the remedy.
@@ -184,11 +184,12 @@ class FunctionTool(Generic[P, R]):
         return self._reader.read(args)
 
     async def execute(self, args: Any, ctx: ToolCallContext) -> ToolOutput:
-        """What the function answers, or a suspension if the call must be approved first.
+        """Call the function and return its output, or a suspension if the call must be approved
+        first.
 
         Args:
-            args: what `validate_args` gave; arguments still in JSON are read first.
-            ctx: passed on if the function asks for it.
+            args: the result of `validate_args`, or JSON, which is then decoded first.
+            ctx: passed on if the function has a parameter for it.
         """
         if type(args) is not self._reader.type:
             args = self._reader.read(args)
@@ -217,7 +218,7 @@ class FunctionTool(Generic[P, R]):
         try:
             return bool(self.needs_approval(**msgspec.structs.asdict(self._reader.read(args))))
         except BaseException:
-            return False  # the call itself will say what is wrong
+            return False  # the call itself will report what is wrong
 
     async def verify(self, ctx: ToolCallContext) -> Any:
         """Whether a call whose outcome is unknown took effect; see `ToolTraits`."""
@@ -256,7 +257,7 @@ def _isolated(
             f"tool {tool!r} is async, and a cancel stops it anyway: leave out isolated=True, or "
             "make it a plain function"
         )
-    # By name: whoever has no such tool need not load what starts processes.
+    # Imported by name, so that programs without isolated tools do not load the worker code.
     worker = importlib.import_module("awaken.tool.worker")
     function: IsolatedFunction = worker.IsolatedFunction(fn, tool, signature, pass_env)
     return function
@@ -305,21 +306,22 @@ def tool(
 def tool(fn: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
     """A tool made from a function: `@tool`, `@tool(name=...)`, or `tool(fn)`.
 
-    The model fills the parameters from the annotations and the docstring; a parameter annotated
-    `ToolCallContext` is filled by the runtime. Functions that are not async run in a thread: code
-    that blocks belongs there. A thread cannot be stopped; `isolated=True` runs the function in a
-    process that is killed when the call is cancelled or times out.
+    The annotations and the docstring tell the model which arguments to give; a parameter annotated
+    `ToolCallContext` is filled in by the runtime. Functions that are not async run in a thread, so
+    they may block. A thread cannot be stopped; `isolated=True` runs the function in a process that
+    is killed when the call is cancelled or times out.
 
     Args:
-        name, description: instead of the function's own.
-        needs_approval: ask somebody before it runs; or a function of the arguments that says so.
-        timeout: seconds it may take; the model is told when it took longer.
-        isolated: run it in a worker process; for plain functions at the top of a module.
-        pass_env: names of environment variables the worker process has besides the usual ones.
-        sequential: never side by side with other calls of its step.
+        name, description: replace the function's own.
+        needs_approval: whether to ask an approver before it runs, or a function of the arguments
+            that returns that.
+        timeout: the most seconds a call may take; the model is told if it took longer.
+        isolated: run it in a worker process; for plain functions at the top level of a module.
+        pass_env: names of further environment variables for the worker process.
+        sequential: never run it at the same time as other calls of its step.
         effect: `"read"`, `"idempotent"` or `"once"`, which decides what happens after a crash.
-        recover, verify: how a call is settled whose outcome a crash left open.
-        approval_expires_in: seconds after which an approval nobody gave counts as a no.
+        recover, verify: how to settle a call whose outcome is unknown after a crash.
+        approval_expires_in: seconds after which an unanswered approval counts as a no.
         id, category, kind: see `ToolDescriptor`.
 
     Raises:

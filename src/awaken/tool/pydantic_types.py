@@ -1,6 +1,6 @@
-"""Users' own pydantic types: noticed without importing pydantic, then left to it.
+"""Users' own pydantic types: recognised without importing pydantic, and read by pydantic.
 
-Pydantic is never imported unless an annotation is made of it, and then it is already there.
+Pydantic is used only if an annotation comes from it, and then it is imported already.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ _LIMITS = ("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_
 
 
 def is_pydantic(annotation: Any) -> bool:
-    """Whether pydantic has to read `annotation`: it holds a model or a `Field(...)`, at any depth.
+    """Whether pydantic has to read `annotation`: it contains a model or a `Field(...)`, at any
+    depth.
 
     Raises:
-        ConfigError: a limit in it would be enforced by nobody.
+        ConfigError: it contains a constraint that neither pydantic nor msgspec would enforce.
     """
     parts = _parts(annotation)
     limits = [part for part in parts if _is_constraint(part)]
@@ -44,7 +45,7 @@ def is_pydantic(annotation: Any) -> bool:
 
 
 def _parts(annotation: Any) -> list[Any]:
-    """Every type and every `Annotated` remark reachable from `annotation`."""
+    """Every type and every piece of `Annotated` metadata reachable from `annotation`."""
     found: list[Any] = []
     waiting = [annotation]
     while waiting:
@@ -62,7 +63,7 @@ def _field_types(type_: type) -> list[Any]:
     try:
         return list(typing.get_type_hints(type_, include_extras=True).values())
     except Exception:
-        return []  # what cannot be resolved is reported by whoever builds the schema
+        return []  # annotations that cannot be resolved are reported when the schema is built
 
 
 def _has_fields(type_: type) -> bool:
@@ -81,31 +82,32 @@ def _is_model(part: Any) -> bool:
 
 
 def _is_constraint(part: Any) -> bool:
-    """A remark inside `Annotated` that pydantic, and only pydantic, enforces."""
+    """Whether it is `Annotated` metadata that only pydantic enforces."""
     home = type(part).__module__.partition(".")[0]
     return not isinstance(part, type) and home in ("pydantic", "annotated_types")
 
 
 class PydanticReader:
-    """Reads JSON into one pydantic-made type, and describes it."""
+    """Reads JSON into one pydantic type, and gives its schema."""
 
     def __init__(self, annotation: Any) -> None:
         pydantic = importlib.import_module("pydantic")
         self._adapter = pydantic.TypeAdapter(annotation)
         self._error: type[Exception] = pydantic.ValidationError
-        # A model sets its own rules; plain types with a Field(...) stay as strict as without one.
+        # A model sets its own strictness; plain types with a Field(...) stay as strict as without
+        # it.
         models = any(_is_model(part) for part in _parts(annotation))
         self._strict = None if models else True
 
     def schema(self) -> dict[str, Any]:
-        """The schema as pydantic writes it, without the titles it makes up for fields."""
+        """Pydantic's schema, without the titles that it generates for fields."""
         home = importlib.import_module("pydantic.json_schema").GenerateJsonSchema
         untitled = type("Untitled", (home,), {"field_title_should_be_set": lambda *_: False})
         schema: dict[str, Any] = self._adapter.json_schema(schema_generator=untitled)
         return schema
 
     def read(self, value: Json) -> tuple[Any, list[Complaint]]:
-        """The value and no complaints, or `None` and what is wrong, each with its place."""
+        """The value and no complaints, or `None` and the complaints, each with its place."""
         try:
             # As JSON, not as Python: a strict model still takes a date from a string.
             return self._adapter.validate_json(dumps(value), strict=self._strict), []

@@ -1,7 +1,7 @@
-"""JSON schemas of tools: made from types, and made plain for models.
+"""JSON schemas of tools: made from types, and simplified for models.
 
-What the model is shown is plainer than what is enforced: an optional parameter is shown by its
-type alone, and an explicit null is accepted all the same.
+The schema for the model is simpler than the enforced one: an optional parameter is shown with its
+type alone, though an explicit null is accepted, too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _READABLE = (
 
 
 def _map_subschemas(schema: dict[str, Any], change: Callable[[Json], Json]) -> dict[str, Any]:
-    """A copy with every direct sub-schema changed; values such as defaults are left alone."""
+    """A copy with every direct sub-schema changed; values such as defaults stay as they are."""
     copy = dict(schema)
     for key, value in schema.items():
         if key in _NAMED and isinstance(value, dict):
@@ -42,7 +42,7 @@ def _map_subschemas(schema: dict[str, Any], change: Callable[[Json], Json]) -> d
 
 
 def generate_tool_schema(type_: Any) -> Json:
-    """The schema of `type_` as a model is shown it: everything inlined, then made plain.
+    """The schema of `type_` for a model: references are inlined, then it is simplified.
 
     Raises:
         ConfigError: the type has no JSON form, or contains itself.
@@ -51,7 +51,7 @@ def generate_tool_schema(type_: Any) -> Json:
 
 
 def inlined_schema(type_: Any) -> dict[str, Any]:
-    """The schema of `type_` as it is enforced, with no references left in it.
+    """The enforced schema of `type_`, without references.
 
     Raises:
         ConfigError: the type has no JSON form, or contains itself.
@@ -61,11 +61,13 @@ def inlined_schema(type_: Any) -> dict[str, Any]:
         if pydantic:
             raw = PydanticReader(type_).schema()
         else:
-            msgspec.json.Decoder(type_)  # finds unions that can be described and not be read
+            msgspec.json.Decoder(
+                type_
+            )  # raises for unions that have a schema but cannot be decoded
             raw = msgspec.json.schema(type_)
     except Exception as error:
-        # Any error: looking up the names in a user's type may raise whatever it likes. Pydantic
-        # says what is wrong in the first line of its text, msgspec in the last.
+        # Any exception: resolving the names in a user's type may raise anything. Pydantic says what
+        # is wrong in the first line of its text, msgspec in the last.
         lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [repr(error)]
         name = type_.__qualname__ if isinstance(type_, type) else type_
         why = lines[0 if pydantic else -1]
@@ -79,7 +81,7 @@ def _inline(raw: dict[str, Any]) -> dict[str, Any]:
     def expand(schema: Json, inside: tuple[str, ...]) -> Json:
         if not isinstance(schema, dict):
             return schema
-        # A discriminator maps names to definitions, and those are gone once inlined.
+        # A discriminator maps names to definitions, which are gone after inlining.
         rest = {key: v for key, v in schema.items() if key not in ("$ref", "discriminator")}
         rest = _map_subschemas(rest, lambda inner: expand(inner, inside))
         if "$ref" not in schema:
@@ -101,10 +103,10 @@ def _inline(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def sanitize_for_llm(schema: Json, *, keep_null: bool = False) -> Json:
-    """The same schema in the words every model provider understands; twice is the same as once.
+    """The schema in terms that every model provider understands. Idempotent.
 
-    Null branches go, unless they are to be kept, `const` becomes `enum`, arrays get `items` and
-    objects `properties`; a schema whose `const` is not in its `enum` becomes `False`.
+    Null branches are removed, unless `keep_null` is set; `const` becomes `enum`; arrays get `items`
+    and objects `properties`. A schema whose `const` is not in its `enum` becomes `False`.
     """
     if not isinstance(schema, dict):
         return schema
@@ -127,7 +129,8 @@ def sanitize_for_llm(schema: Json, *, keep_null: bool = False) -> Json:
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """`anyOf` of something and null becomes that something; what the parent says comes first."""
+    """Replace `anyOf` of a schema and null by that schema; the parent's keywords take
+    precedence."""
     branches = schema.get("anyOf")
     if not isinstance(branches, list) or len(branches) != 2:
         return schema
@@ -143,5 +146,5 @@ def _is_null(schema: Json) -> bool:
 
 
 def _same(left: Json, right: Json) -> bool:
-    """Equal as JSON, where `true` is not 1."""
+    """Whether two values are equal as JSON, where `true` is not 1."""
     return bool(left == right) and isinstance(left, bool) == isinstance(right, bool)

@@ -1,4 +1,4 @@
-"""From a function to its parameters, or to an error that says how to write it."""
+"""Reading a function's parameters, with errors that say how to write them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from awaken.errors import ConfigError
 
 REQUIRED: Any = inspect.Parameter.empty
 _CONTEXTS = ("ctx", "context", "tool_context", "run_context")
-"""What people call the context of a call."""
+"""Common names of a parameter that takes the call's context."""
 
 
 class Parameter(msgspec.Struct, frozen=True):
-    """One argument the model gives; `default` is `REQUIRED` if it must."""
+    """One argument that the model gives; `default` is `REQUIRED` if there is none."""
 
     name: str
     annotation: Any
@@ -28,14 +28,15 @@ class Parameter(msgspec.Struct, frozen=True):
 
 
 class Signature(msgspec.Struct, frozen=True):
-    """What the model gives, and the name under which the context is passed, if it is."""
+    """The arguments that the model gives, and the name of the context parameter, if there is
+    one."""
 
     parameters: tuple[Parameter, ...]
     context: str | None
 
 
 def plain_function(fn: object) -> types.FunctionType | None:
-    """The function under `fn`, be it bound, partial or wrapped; None if there is none."""
+    """The function beneath a bound method, a partial or a wrapper; `None` if there is none."""
     while not isinstance(fn, types.FunctionType):
         if isinstance(fn, functools.partial):
             fn = fn.func
@@ -49,7 +50,7 @@ def plain_function(fn: object) -> types.FunctionType | None:
 
 
 def read_signature(fn: Callable[..., Any], tool: str) -> Signature:
-    """The parameters of `fn` as the model is to fill them; what a partial bound is left out.
+    """The parameters of `fn` that the model fills in, without those that a partial has bound.
 
     Raises:
         ConfigError: a parameter cannot be given by name as JSON; the text says which and why.
@@ -77,11 +78,11 @@ def bad_parameter(tool: str, parameter: str, why: object) -> ConfigError:
 
 
 def _namespace(fn: Callable[..., Any]) -> dict[str, Any]:
-    """The names an annotation written as text may use."""
-    # Linters like to move the import of a name used only in annotations under TYPE_CHECKING.
+    """The names that an annotation written as text may use."""
+    # Linters move the import of a name that only annotations use under TYPE_CHECKING.
     names: dict[str, Any] = {"ToolCallContext": ToolCallContext}
     plain = plain_function(fn)
-    while plain is not None and hasattr(plain, "__wrapped__"):  # decorators live elsewhere
+    while plain is not None and hasattr(plain, "__wrapped__"):  # a decorator has another namespace
         plain = plain_function(plain.__wrapped__)
     if plain is None:
         return names
@@ -113,7 +114,7 @@ def _annotation(parameter: inspect.Parameter, names: dict[str, Any], tool: str) 
         raise bad_parameter(tool, name, f"has no type: {hint}")
     holder = types.SimpleNamespace(__annotations__={name: parameter.annotation})
     try:
-        # One at a time: a return type that exists for the type checker only does no harm.
+        # One at a time, so that a return type that exists only for the type checker does no harm.
         return typing.get_type_hints(holder, names, include_extras=True)[name]
     except NameError as error:
         why = f"annotation {parameter.annotation!r} names {error.name!r}, which is not known here"

@@ -1,4 +1,4 @@
-"""The threads that plain (not async) tools run in: one a running call.
+"""The threads that plain (not async) tools run in, one for each running call.
 
 A thread cannot be stopped. A call that is given up while its thread still works no longer counts
 against the limit, so tools that hang never keep other tools from running.
@@ -25,21 +25,21 @@ from typing import Any
 from awaken.errors import ConfigError
 
 DEFAULT_LIMIT = 100
-"""How many calls run at once; most plain tools wait for a network or a disk."""
+"""How many calls run at once. It is high because most plain tools wait for a network or a disk."""
 KEPT_IDLE = 10.0
-"""How long a thread that has nothing to do is kept, in seconds."""
+"""Seconds that an idle thread is kept."""
 EXIT_GRACE = 5.0
-"""How long calls that are under way may take to end when the process does, in seconds."""
+"""Seconds that running calls have to end when the process exits."""
 
 _log = logging.getLogger("awaken.tool")
 
 
 class NotStarted(asyncio.CancelledError):
-    """A call was cancelled while it waited for a thread: none of it has happened."""
+    """A call was cancelled while it waited for a thread: it never began."""
 
 
 class _Call:
-    """A function on its way through a thread."""
+    """One call of a function in a thread."""
 
     __slots__ = ("answer", "begun", "context", "ended", "fn", "given_up", "loop", "tool", "values")
 
@@ -56,12 +56,12 @@ class _Call:
         try:
             value = self.context.run(self.fn, **self.values)
         except StopIteration as raised:
-            # A coroutine cannot raise this one.
+            # A coroutine cannot raise StopIteration.
             error = RuntimeError(f"the function raised StopIteration({raised})")
             error.__cause__ = raised
         except BaseException as raised:
             error = raised
-        with suppress(RuntimeError):  # its event loop is closed: the caller is gone
+        with suppress(RuntimeError):  # the caller's event loop is closed
             self.loop.call_soon_threadsafe(self._tell, value, error)
 
     def _tell(self, value: Any, error: BaseException | None) -> None:
@@ -70,14 +70,14 @@ class _Call:
 
 
 class ToolThreads:
-    """Runs plain functions for calls of any event loop, `limit` of them at once.
+    """Runs plain functions for callers in any event loop, at most `limit` at once.
 
-    Further calls wait, first come, first served. Threads are started as they are needed, and end
-    when they have been idle for a while. They do not keep the process alive: when it ends, calls
-    under way have a few seconds, and are cut off then.
+    Further calls wait, first come, first served. Threads are started as needed and end when they
+    have been idle for a while. They do not keep the process alive: when it exits, running calls
+    have a few seconds to end, and are then cut off.
 
     Raises:
-        ConfigError: the limit is no whole number from 1 on.
+        ConfigError: the limit is not a whole number of 1 or more.
     """
 
     def __init__(self, limit: int = DEFAULT_LIMIT) -> None:
@@ -89,7 +89,7 @@ class ToolThreads:
         _pools.add(self)
 
     def forget(self) -> None:
-        """Begin anew, without threads: those of a process that forked are not in its child."""
+        """Reset to no threads: a forked child does not have its parent's threads."""
         self._lock = threading.Lock()
         self._waiting: deque[_Call] = deque()
         self._handed: SimpleQueue[_Call] = SimpleQueue()
@@ -99,11 +99,12 @@ class ToolThreads:
         self._given_up: set[_Call] = set()
 
     async def call(self, tool: str, fn: Callable[..., Any], values: dict[str, Any]) -> Any:
-        """What the function returns, or raises.
+        """Call the function in a thread; returns what it returns, raises what it raises.
 
         Raises:
-            NotStarted: the call was cancelled before a thread had taken it.
-            CancelledError: it was cancelled later; its thread goes on, and the result is dropped.
+            NotStarted: the call was cancelled before a thread took it.
+            CancelledError: the call was cancelled later; its thread goes on, and its result is
+                dropped.
         """
         call = _Call(tool, fn, values)
         self._submit(call)
@@ -117,7 +118,7 @@ class ToolThreads:
             try:
                 raise error
             finally:
-                del error, call  # else the error's traceback would hold the error
+                del error, call  # else the error's traceback would refer to the error itself
         return value
 
     def _full(self, tool: str) -> str:
@@ -150,7 +151,7 @@ class ToolThreads:
             call.loop.call_soon_threadsafe(call._tell, None, why)
 
     def _withdraw(self, call: _Call) -> bool:
-        """Give a call up. True if it has not begun, and never will."""
+        """Give up a call. Returns `True` if it has not begun; it then never will."""
         with self._lock:
             if call.ended:
                 return False
@@ -174,7 +175,8 @@ class ToolThreads:
         return False
 
     def _next(self) -> _Call | None:
-        """The call that has waited longest, if it may run now; the lock is held."""
+        """The call that has waited longest, or `None` if none may run now. The caller holds the
+        lock."""
         if not self._waiting or len(self._running) >= self.limit:
             return None
         call = self._waiting.popleft()
@@ -207,19 +209,19 @@ class ToolThreads:
         except Empty:
             with self._lock:
                 try:
-                    # Calls are handed over under the lock: this one came at the last moment.
+                    # Calls are handed over under the lock, so one may have come at the last moment.
                     return self._handed.get_nowait()
                 except Empty:
                     self._idle -= 1
                     return None
 
     def under_way(self) -> list[str]:
-        """The tools whose calls have a thread now, those that were given up included."""
+        """The tools whose calls hold a thread now, including calls that were given up."""
         with self._lock:
             return sorted(call.tool for call in self._running | self._given_up)
 
     def waiting(self) -> list[str]:
-        """The tools whose calls wait for a thread, in that order."""
+        """The tools whose calls wait for a thread, in order."""
         with self._lock:
             return [call.tool for call in self._waiting]
 
@@ -227,10 +229,10 @@ class ToolThreads:
 _numbers = itertools.count(1)
 _pools: weakref.WeakSet[ToolThreads] = weakref.WeakSet()
 _shared = ToolThreads()
-"""For tools that are called outside of a runtime."""
+"""The threads for tools that are called outside a runtime."""
 
 TOOL_THREADS: ContextVar[ToolThreads] = ContextVar("awaken_tool_threads", default=_shared)
-"""The threads that the tools of the running code use: its runtime's own."""
+"""The threads of the runtime that the running code belongs to."""
 
 
 def _forget_all() -> None:
@@ -244,7 +246,7 @@ if hasattr(os, "register_at_fork"):  # not on Windows
 
 @atexit.register
 def _let_end() -> None:
-    """Give calls that are under way a moment, for what they do may matter."""
+    """Give running calls a few seconds to end before the process exits."""
     ends_at = monotonic() + EXIT_GRACE
     while names := [name for pool in tuple(_pools) for name in pool.under_way()]:
         if monotonic() > ends_at:

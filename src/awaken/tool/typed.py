@@ -18,14 +18,14 @@ A = TypeVar("A")
 
 
 class TypedTool(ABC, Generic[A]):
-    """A tool whose arguments are one type; subclass it, name the type, write `run`.
+    """A tool whose arguments are one type. Subclass it, set `args_type` and write `run`.
 
-    `args_type` is a Struct, dataclass, TypedDict or pydantic model, named in the class body. The
-    other attributes may be set there or in `__init__`: `name` is the id if left out,
-    `description` the class's docstring.
+    `args_type` is a Struct, dataclass, TypedDict or pydantic model, set in the class body. The
+    other attributes may be set there or in `__init__`. `name` defaults to the id, `description` to
+    the class's docstring.
 
     Raises:
-        ConfigError: as the class is made, if the argument type cannot be read from JSON.
+        ConfigError: when the class is created, if the argument type cannot be read from JSON.
     """
 
     args_type: type[A]
@@ -46,15 +46,15 @@ class TypedTool(ABC, Generic[A]):
                 raise ConfigError(f"tool class {cls.__name__!r}: args_type {error}") from error
 
     def validate(self, args: A) -> None:
-        """Refuse arguments that fit the type and still make no sense.
+        """Refuse arguments that fit the type but make no sense.
 
         Raises:
-            ToolError: or a `ValueError`; the model reads the text as `invalid_arguments`.
+            ToolError, ValueError: the model reads the text as `invalid_arguments`.
         """
 
     @abstractmethod
     async def run(self, args: A, ctx: ToolCallContext) -> Any:
-        """The tool's work; what it returns is treated as a function tool's return value is."""
+        """The tool's work. Its return value is treated like that of a function tool."""
 
     def descriptor(self) -> ToolDescriptor:
         return self._described
@@ -75,7 +75,7 @@ class TypedTool(ABC, Generic[A]):
         return decoded
 
     async def execute(self, args: A, ctx: ToolCallContext) -> ToolOutput:
-        """What `run` answers to `args`, which `validate_args` gave."""
+        """Call `run` with the result of `validate_args`, and return its output."""
         return to_output(self._described.name, await self.run(args, ctx))
 
     def _own_reader(self) -> ArgumentReader:

@@ -94,7 +94,7 @@ async def test_what_is_outside_the_runs_own_tree_is_not_passed_on(
         (heard_of[0].thread_id, heard_of[0].run_id)
     ]
     assert [record.levelname for record in caplog.records] == ["WARNING"], "it is said once"
-    assert "none of its own: dropped" in caplog.text
+    assert "not its own: such events are dropped" in caplog.text
 
 
 async def test_runs_beneath_the_run_are_heard_at_any_depth(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
-"""Agents on other machines, by the Agent2Agent protocol 1.0.
+"""Agents on other machines, through the Agent2Agent protocol 1.0.
 
-Importing this needs no SDK: what speaks the protocol is loaded when a backend is built or a card is
+Importing this needs no SDK. The protocol's code is loaded when a backend is built or a card is
 fetched, and needs the extra: `pip install "awaken[a2a]"`.
 """
 

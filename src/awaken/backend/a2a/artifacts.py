@@ -1,6 +1,6 @@
-"""What a task has made so far, put together piece by piece as its stream tells it.
+"""The artifacts of a task, put together from the pieces of its stream.
 
-A piece is read when it comes, and never again: an agent may send a hundred thousand of them.
+Each piece is read only once, when it comes: an agent may send a hundred thousand of them.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from awaken.codec import Json
 from awaken.contract.backend import BackendOutputArtifact
 
 MAX_PIECES = 50_000
-"""How many artifacts, parts and entries of metadata a task may have together."""
+"""The most artifacts, parts and entries of metadata of a task, together."""
 _PIECE = 64
-"""What a piece takes besides its text, roughly, in bytes."""
+"""The approximate overhead of a piece in bytes, besides its text."""
 
 
 class Artifacts:
-    """The artifacts of one task, in the order they came.
+    """The artifacts of one task, in the order in which they came.
 
-    `size` is roughly how many bytes they take.
+    `size` is their approximate size in bytes.
     """
 
     def __init__(self, artifacts: Iterable[Artifact] = ()) -> None:
@@ -36,10 +36,10 @@ class Artifacts:
             self._add(artifact)
 
     def update(self, artifact: Artifact, *, append: bool) -> None:
-        """Take one in, in the place of the one with its id, or behind what that has.
+        """Add an artifact. It replaces the one with its id; with `append`, it extends that one.
 
         Raises:
-            TooLarge: the task has more pieces than it may have.
+            TooLarge: the task has too many pieces.
         """
         known = self._by_id.get(artifact.artifact_id)
         if known is None:
@@ -73,12 +73,12 @@ class Artifacts:
         return next((text for one in self._all if (text := one.text)), "")
 
     def outputs(self) -> tuple[BackendOutputArtifact, ...]:
-        """All of them, as they are now."""
+        """All artifacts in their present state."""
         return tuple(made.output() for made in self._all)
 
 
 class _Artifact:
-    """One artifact while it is made."""
+    """One unfinished artifact."""
 
     def __init__(self) -> None:
         self.clear()
@@ -93,7 +93,7 @@ class _Artifact:
         self._kinds: set[str | None] = set()
 
     def describe(self, artifact: Artifact) -> None:
-        """Take over what an artifact says of itself, without its parts."""
+        """Take over an artifact's description, without its parts."""
         about = Artifact(
             artifact_id=artifact.artifact_id,
             name=artifact.name,
@@ -119,7 +119,8 @@ class _Artifact:
         text = part_text(part)
         if not text:
             return
-        # Text follows upon text as it is: what an agent writes bit by bit comes as many parts.
+        # Adjacent texts are joined without a separator: text that an agent streams comes in many
+        # parts.
         is_text = part.WhichOneof("content") == "text"
         if self._texts and not (is_text and self._was_text):
             self._texts.append("\n\n")

@@ -1,4 +1,4 @@
-"""The backend: runs and delegates on agents elsewhere."""
+"""The backend for runs and delegates on remote agents."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ CAPABILITIES = BackendCapabilities(
 class A2aBackend(ExecutionBackend):
     """Agents that speak the Agent2Agent protocol 1.0, at one endpoint.
 
-    What a run must find again after a crash goes through its request's `save_state`; what is kept
-    here is only a shorter way to it.
+    State that a run needs after a crash is stored through its request's `save_state`; this object
+    only caches it.
     """
 
     def __init__(self, config: A2aConfig, *, clock: Clock = SYSTEM_CLOCK, ids: Ids = UUID7) -> None:
@@ -81,11 +81,11 @@ class A2aBackend(ExecutionBackend):
         return CAPABILITIES
 
     async def execute_root(self, request: BackendRootRunRequest) -> BackendRunResult:
-        """Run an agent for its own sake, or go on with a run that was cut short or waits.
+        """Run an agent, or continue a run that was cut short or waits.
 
         Raises:
-            ExecutionFailed: there is nothing to send, or what is known of the run cannot be read.
-            RemoteError: the agent failed, or cannot be reached, or nobody knows what it did.
+            ExecutionFailed: there is no message to send, or the run's remote state cannot be read.
+            RemoteError: the agent failed or cannot be reached, or it is unknown what it did.
         """
         identity, target = request.run_identity, self._config.target_key
         state = request.persisted_state
@@ -113,7 +113,7 @@ class A2aBackend(ExecutionBackend):
                 )
                 outcome = await turn.run()
         except ExecutionBackendError as error:
-            # Whoever hears of it may abort the run next, and then has to find its task.
+            # The caller may abort the run next, and `abort` must then find its task.
             if error.is_over:
                 self._under_way.pop(identity.run_id, None)
             raise
@@ -124,10 +124,11 @@ class A2aBackend(ExecutionBackend):
         return result
 
     async def execute_delegate(self, request: BackendDelegateRunRequest) -> BackendRunResult:
-        """Run an agent for another run. Nothing is kept of it; with its parent it is stopped.
+        """Run an agent for another run. No state is stored; when the parent is stopped, so is the
+        agent.
 
         Raises:
-            ExecutionFailed: there is nothing to send.
+            ExecutionFailed: there is no message to send.
             RemoteError: the agent failed, or cannot be reached.
         """
         run_id, parent = self._ids.new(), request.parent
@@ -151,11 +152,11 @@ class A2aBackend(ExecutionBackend):
         return _result(request.agent_id, run_id, _with_question(outcome), None)
 
     async def abort(self, request: BackendAbortRequest) -> None:
-        """Cancel the task of a run, if there is one that may still go on.
+        """Cancel the remote task of a run, if it has one that may still run.
 
         Raises:
-            ExecutionFailed: what is known of the run cannot be read.
-            RemoteError: the agent did not cancel it.
+            ExecutionFailed: the run's remote state cannot be read.
+            RemoteError: the agent did not cancel the task.
         """
         run_id = request.run_identity.run_id
         task = self._under_way.pop(run_id, None)
@@ -198,7 +199,7 @@ class A2aBackend(ExecutionBackend):
 
 
 class _Told:
-    """Progress, in the envelope of its run."""
+    """Emits progress as events of its run."""
 
     def __init__(
         self, sink: EventSink, clock: Clock, thread_id: str, run_id: str, parent: str | None
@@ -223,7 +224,8 @@ async def _keep_nothing(task: RemoteTask) -> None:
 
 
 def _with_question(outcome: TurnOutcome) -> TurnOutcome:
-    """A delegate that waits always says what for: its parent shows it to somebody."""
+    """Make sure that a waiting delegate has a question, because its parent shows it to an
+    approver."""
     status = outcome.status
     if status.kind in _ASKS and status.message is None:
         status = BackendRunStatus(kind=status.kind, message=_ASKS[status.kind])

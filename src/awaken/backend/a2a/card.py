@@ -1,4 +1,4 @@
-"""An agent's card: fetched, read, and made a specification."""
+"""Fetching an agent's card and turning it into an `AgentSpec`."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ async def _fetch(source: RemoteSource, config: A2aConfig) -> bytes:
 
 
 def agent_on_card(source: RemoteSource, body: bytes) -> AgentSpec:
-    """The agent a card describes, reached as the source says.
+    """The agent that a card describes, with the source's credentials and options.
 
     Raises:
-        DiscoveryFailed: it is no card, or offers no interface that could be used.
+        DiscoveryFailed: it is not a card, or offers no usable interface.
     """
     value, card = _read(source, body)
     interface = _choose(source, card.supported_interfaces, value)
@@ -88,7 +88,7 @@ def _read(source: RemoteSource, body: bytes) -> tuple[dict[str, Json], AgentCard
 def _choose(
     source: RemoteSource, offered: Sequence[AgentInterface], card: dict[str, Json]
 ) -> AgentInterface:
-    """The first interface that suits: of this version first, HTTP+JSON before JSON-RPC."""
+    """The first usable interface: this version first, HTTP+JSON before JSON-RPC."""
     known = {binding.value: binding for binding in Binding}
     usable = [one for one in offered if one.protocol_binding.upper() in known]
     order = list(Binding)
@@ -116,7 +116,7 @@ def _endpoint(source: RemoteSource, card: AgentCard, interface: AgentInterface) 
     }
     credentials = read_config(source.endpoint).credentials
     if credentials is not None:
-        # A card may name any host: what proves who we are stays with the one we were told of.
+        # A card may name any host: the credentials are only for the host that the user has named.
         options["token_audience"] = credentials.audience
     if not card.capabilities.streaming:
         options["streaming"] = False
@@ -144,7 +144,7 @@ def _scheme(url: str) -> str:
 
 
 def _id(tenant: str, name: str) -> str:
-    """What the agent is called here: its tenant if that can be a name, else made of either."""
+    """The agent's id here: its tenant if that is a valid id, else a slug of its tenant or name."""
     if _NAME.fullmatch(tenant):
         return tenant
     plain = unicodedata.normalize("NFKD", (tenant or name)[: 4 * MAX_NAME])
@@ -153,7 +153,7 @@ def _id(tenant: str, name: str) -> str:
 
 
 def _description(text: str) -> str:
-    """What the agent says of itself, as models read it: bounded, and nothing but text."""
+    """The agent's own description for models: limited in length, and printable text only."""
     lines = (printable(line) for line in text[:MAX_DESCRIPTION].splitlines())
     return "\n".join(lines) + ("…" if len(text) > MAX_DESCRIPTION else "")
 

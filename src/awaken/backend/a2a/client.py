@@ -1,7 +1,8 @@
 """The protocol's operations, in both of its bindings over HTTP.
 
-The types and their JSON are the SDK's. Its own client is not used: it cannot be held to checked
-addresses, escapes no ids in paths, and takes any line separator in an answer for the end of a line.
+The types and their JSON are the SDK's. The SDK's client is not used: it cannot be limited to
+checked addresses, does not escape ids in paths, and treats any line separator in an answer as the
+end of a line.
 """
 
 from __future__ import annotations
@@ -39,13 +40,13 @@ from awaken.domain.value import Value
 
 REQUEST_TIMEOUT = 30.0
 SILENCE_TIMEOUT = 60.0
-"""How long a stream may say nothing, not even that it is alive, before it is given up."""
+"""Seconds after which a stream without any data, even keep-alives, is given up."""
 
 MAX_VALUES = 250_000
-"""How many values one answer may have: reading one takes some ten microseconds."""
+"""The most JSON values of one answer; reading one takes some ten microseconds."""
 _AT_ONCE = 1_000
 _LONGEST = 500
-"""How many characters of what an agent says of an error are passed on."""
+"""The most characters of an agent's error message that are passed on."""
 
 OUTPUT_MODES = ("text/plain", "application/json", "application/octet-stream")
 _JSON = "application/json, application/a2a+json"
@@ -65,9 +66,9 @@ P = TypeVar("P", bound=ProtoMessage)
 
 
 class Refused(RemoteError):
-    """The agent answered, and the answer is an error.
+    """The agent answered with an error.
 
-    `reason` is the protocol's word for it, where the agent gave one.
+    `reason` is the protocol's name for the error, if the agent gave one.
     """
 
     def __init__(self, message: str, *, status: int, reason: str | None) -> None:
@@ -80,25 +81,25 @@ class Refused(RemoteError):
 
     @property
     def is_about_request(self) -> bool:
-        """Whether what was asked is at fault, not who asked or when."""
+        """Whether the request itself is at fault, not its sender or its time."""
         if self.reason is not None:
             return self.reason in _ABOUT_REQUEST
         return self.status in _ABOUT_REQUEST_STATUS
 
     @property
     def is_no(self) -> bool:
-        """Whether the agent has surely not done what was asked: the request or its sender does not
-        please it."""
+        """Whether the agent has certainly not acted on the request, because it refused the request
+        or its sender."""
         return self.is_about_request or self.status in (401, 403)
 
     @property
     def is_busy(self) -> bool:
-        """Whether it may be otherwise in a moment."""
+        """Whether a later attempt may succeed."""
         return self.status in _BUSY_STATUS
 
 
 class BadAnswer(RemoteError):
-    """The agent answered with something that is no answer."""
+    """The agent's answer does not follow the protocol."""
 
 
 class Operation(Value, frozen=True, kw_only=True):
@@ -117,14 +118,14 @@ SUBSCRIBE = Operation(rpc="SubscribeToTask", method="GET", path="/tasks/{id}:sub
 
 
 class A2aClient:
-    """One agent's operations, on the connections of one turn."""
+    """One agent's operations, on the connections of one activation."""
 
     def __init__(self, config: A2aConfig, http: Http) -> None:
         self._config = config
         self._http = http
 
     async def send(self, message: A2aMessage, timeout: float) -> Task | A2aMessage:
-        """What the agent makes of a message: a task, or an answer without one."""
+        """Send a message. Returns the agent's task, or its answer without a task."""
         options = self._config.options
         configuration = SendMessageConfiguration(
             accepted_output_modes=OUTPUT_MODES, return_immediately=options.return_immediately
@@ -158,21 +159,21 @@ class A2aClient:
 
     @asynccontextmanager
     async def subscribe(self, task_id: str) -> AsyncIterator[AsyncIterator[StreamResponse]]:
-        """What happens to a task from now on, until it is done or the stream ends.
+        """The events of a task from now on, until it is done or the stream ends.
 
         Raises:
-            Refused: the agent does not tell.
-            BadAnswer: what comes is no stream of events.
+            Refused: the agent refuses the subscription.
+            BadAnswer: the answer is not a stream of events.
         """
         asked = self._request(SUBSCRIBE, SubscribeToTaskRequest(id=task_id), SILENCE_TIMEOUT)
         asked = msgspec.structs.replace(asked, accept=f"{_EVENTS}, {_JSON}")
         for method in (asked.method, "POST"):
             async with self._http.stream(msgspec.structs.replace(asked, method=method)) as answer:
                 if answer.status == 405 and method == "GET":
-                    continue  # some servers know it as a POST
+                    continue  # some servers expect a POST
                 if answer.media_type != _EVENTS or answer.status != 200:
                     await self._result(answer)
-                    raise BadAnswer(f"{self._origin} answered something else than events")
+                    raise BadAnswer(f"{self._origin} sent an answer that is not an event stream")
                 async with aclosing(self._events(answer)) as events:
                     yield events
                     return
@@ -184,7 +185,7 @@ class A2aClient:
                 try:
                     events = decoder.feed(chunk)
                 except UnicodeDecodeError as error:
-                    raise BadAnswer(f"{self._origin} streams what is not UTF-8: {error}") from error
+                    raise BadAnswer(f"{self._origin} streams invalid UTF-8: {error}") from error
                 for name, data in events:
                     yield await self._event(name, data, answer)
 
@@ -211,7 +212,7 @@ class A2aClient:
     ) -> P:
         """
         Raises:
-            Refused, BadAnswer, Unanswered, TooLarge, UrlRefused: what there is instead.
+            Refused, BadAnswer, Unanswered, TooLarge, UrlRefused: there is no usable answer.
         """
         async with self._http.stream(self._request(operation, request, timeout)) as answer:
             return await self._parsed(await self._result(answer), into)
@@ -268,7 +269,7 @@ class A2aClient:
         if isinstance(value, dict) and value.get("error"):
             raise self._error(answer.status, value, answer)
         if not isinstance(value, dict) or "result" not in value:
-            raise BadAnswer(f"{self._origin} answered what is no JSON-RPC response")
+            raise BadAnswer(f"{self._origin} sent an answer that is not a JSON-RPC response")
         return value["result"]
 
     def _error(self, status: int, value: Json, answer: HttpStream) -> Refused:
@@ -288,7 +289,7 @@ class A2aClient:
         return Refused(text, status=status, reason=reason)
 
     def _redacted(self, text: str) -> str:
-        """What the agent says, without our own secret, should it repeat that."""
+        """The agent's text, with our own secret removed if it repeats that."""
         credentials = self._config.credentials
         return text if credentials is None else credentials.redacted(text)
 
@@ -299,23 +300,23 @@ class A2aClient:
             if credentials is not None and credentials.is_in(data):
                 return credentials.without_secret(value)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise BadAnswer(f"{self._origin} answered what is not JSON: {error}") from error
+            raise BadAnswer(f"{self._origin} sent an answer that is not JSON: {error}") from error
         return value
 
     async def _parsed(self, value: Json, into: P) -> P:
         if not isinstance(value, dict):
-            raise BadAnswer(f"{self._origin} answered what is no {into.DESCRIPTOR.name}")
+            raise BadAnswer(f"{self._origin} sent an answer that is not a {into.DESCRIPTOR.name}")
         size = _count(value)
         if size > MAX_VALUES:
             raise TooLarge(f"{self._origin} answered with more than {MAX_VALUES} values")
         try:
-            if size > _AT_ONCE:  # a second or two, in which others want their turn
+            if size > _AT_ONCE:  # it takes a second or two, in which other tasks should run
                 return await asyncio.to_thread(_read, value, into)
             return _read(value, into)
         except (ParseError, ValueError, TypeError, AttributeError) as error:
             name = into.DESCRIPTOR.name
             why = one_line(str(error), _LONGEST)
-            raise BadAnswer(f"{self._origin} answered what is no {name}: {why}") from error
+            raise BadAnswer(f"{self._origin} sent an answer that is not a {name}: {why}") from error
 
     def _checked(self, task: Task) -> Task:
         if not task.id:
@@ -328,7 +329,7 @@ def _read(value: dict[str, Json], into: P) -> P:
 
 
 def _count(value: Json) -> int:
-    """How many values there are in one, itself included."""
+    """The number of JSON values in a value, including itself."""
     count, rest = 0, [value]
     while rest:
         one = rest.pop()
@@ -341,7 +342,7 @@ def _count(value: Json) -> int:
 
 
 def _reason(error: dict[str, Any]) -> str | None:
-    """The protocol's word for an error: in its details, else by its code in JSON-RPC."""
+    """The protocol's name for an error: from its details, else from its JSON-RPC code."""
     for details in (error.get("details"), error.get("data")):
         for detail in details if isinstance(details, list) else ():
             if isinstance(detail, dict) and detail.get("@type") == _ERROR_INFO:

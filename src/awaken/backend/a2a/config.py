@@ -1,4 +1,4 @@
-"""What an endpoint says about an agent on the other side, checked and taken apart."""
+"""Validating and parsing an endpoint of an A2A agent."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _OWN_HEADERS = frozenset(
 
 
 class Binding(StrEnum):
-    """How operations are written on the wire."""
+    """The wire format of operations."""
 
     HTTP_JSON = "HTTP+JSON"
     JSONRPC = "JSONRPC"
@@ -46,14 +46,14 @@ class A2aOptions(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The options of an endpoint."""
 
     poll_interval_ms: Annotated[
-        int, _told("How long to wait between two looks at a task."), _MILLIS
+        int, _told("How long to wait between two polls of a task."), _MILLIS
     ] = 2000
     history_length: Annotated[
         Annotated[int, _COUNT] | None,
         _told("How many messages of a task's history to ask for; unset, the agent decides."),
     ] = None
     return_immediately: Annotated[
-        bool, _told("Whether sending answers as soon as there is a task.")
+        bool, _told("Whether sending a message returns as soon as there is a task.")
     ] = True
     streaming: Annotated[
         bool, _told("Whether to follow a task as it goes, where the agent can do that.")
@@ -66,7 +66,7 @@ class A2aOptions(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = True
     resend_unknown: Annotated[
         bool,
-        _told("Whether a request is sent again if nobody can say whether it arrived before."),
+        _told("Whether a request is sent again if it is unknown whether it arrived before."),
     ] = False
     allow_private: Annotated[
         bool, _told("Whether loopback, private, shared and unique local addresses are allowed.")
@@ -89,7 +89,7 @@ class A2aOptions(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Credentials(Value, frozen=True, kw_only=True):
-    """A header that proves who we are, and the origins it may be sent to."""
+    """An authentication header, and the origins that it may be sent to."""
 
     header: str
     secret: RedactedString
@@ -97,12 +97,12 @@ class Credentials(Value, frozen=True, kw_only=True):
     hosts: tuple[str, ...] = ()
 
     def redacted(self, text: str) -> str:
-        """`text` without the secret, should it hold it."""
+        """`text` with the secret removed."""
         secret = self.secret.expose_secret()
         return text.replace(secret, "***").replace(secret.removeprefix("Bearer "), "***")
 
     def without_secret(self, value: Json) -> Json:
-        """JSON whose texts and keys do not hold the secret."""
+        """A JSON value with the secret removed from its texts and keys."""
         if isinstance(value, str):
             return self.redacted(value)
         if isinstance(value, list):
@@ -112,9 +112,10 @@ class Credentials(Value, frozen=True, kw_only=True):
         return value
 
     def is_in(self, data: bytes) -> bool:
-        """Whether an answer may repeat the secret; one that is a short word may be any word."""
+        """Whether an answer may contain the secret. A short secret is not looked for: it may be any
+        word."""
         bare = self.secret.expose_secret().removeprefix("Bearer ")
-        # Behind an escape it may be written in many ways.
+        # With escapes it may be written in many ways.
         return len(bare) >= _LONG and (bare.encode() in data or b"\\" in data)
 
     def may_go_to(self, url: HttpUrl) -> bool:
@@ -125,9 +126,9 @@ class Credentials(Value, frozen=True, kw_only=True):
 
 
 class A2aConfig(Value, frozen=True, kw_only=True):
-    """An endpoint this backend can work with.
+    """A validated endpoint.
 
-    `interface` is where operations go: the base URL and, with HTTP+JSON, the target behind it.
+    `interface` is the URL for operations: the base URL, followed by the target with HTTP+JSON.
     """
 
     interface: HttpUrl
@@ -151,10 +152,10 @@ class A2aConfig(Value, frozen=True, kw_only=True):
 
 
 def read_config(endpoint: RemoteEndpoint) -> A2aConfig:
-    """The endpoint, checked.
+    """Validate an endpoint.
 
     Raises:
-        ExecutionBackendFactoryError: it cannot work; the text says why and never holds a secret.
+        ExecutionBackendFactoryError: the endpoint cannot work; the text says why, without secrets.
     """
     if endpoint.backend != BACKEND:
         raise _wrong(f"backend is {endpoint.backend!r}, this one is {BACKEND!r}")

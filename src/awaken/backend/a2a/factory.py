@@ -1,7 +1,7 @@
 """Agents on other machines, by the Agent2Agent protocol: building backends, and finding agents by
 the cards they publish.
 
-What speaks the protocol needs the extra `a2a`, and is loaded on first use.
+The protocol's code needs the extra `a2a`, and is loaded on first use.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class A2aBackendFactory:
         return backend
 
     def config_schema(self) -> dict[str, Json]:
-        """What an editor needs to show and check an endpoint; secrets are password fields."""
+        """The JSON schema of an endpoint, for editors; secrets are password fields."""
         return _schema()
 
 
@@ -114,9 +114,9 @@ def _schema() -> dict[str, Json]:
 
 
 class RemoteSource(Value, frozen=True, kw_only=True):
-    """Where an agent publishes its card: at the origin of the endpoint's base URL.
+    """The place of an agent's card: the origin of the endpoint's base URL.
 
-    The endpoint also says how to speak to the agent that is found: its auth, target and options.
+    The endpoint's auth, target and options are also used for the agent that is found.
     """
 
     name: str

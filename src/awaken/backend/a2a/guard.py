@@ -1,7 +1,7 @@
-"""Where a request may go: URLs taken apart once, and addresses that are refused.
+"""Deciding where a request may go: parsing URLs, and refusing addresses.
 
-A name is looked up once and the connection goes to an address that was checked, so that nobody can
-answer one thing to the check and another to the connection. Nothing here does HTTP.
+A name is looked up once, and the connection goes to the address that was checked, so that a DNS
+server cannot give the check one address and the connection another. Nothing here does HTTP.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ _MEANT_LOCAL = f"{_MEANT}, or set allow_private"
 
 
 class UrlRefused(ExecutionFailed):
-    """A URL nothing is sent to."""
+    """A URL to which nothing may be sent."""
 
 
 # -- URLs -------------------------------------------------------------------------------------
 
 
 class HttpUrl(Value, frozen=True, kw_only=True):
-    """A URL in its parts; `target` is the path and, behind a question mark, the query."""
+    """A parsed URL; `target` is the path and, after a question mark, the query."""
 
     scheme: str
     host: str
@@ -59,10 +59,10 @@ class HttpUrl(Value, frozen=True, kw_only=True):
 
 
 def parse_url(text: str) -> HttpUrl:
-    """A URL in its parts. The fragment is dropped; errors do not repeat a password.
+    """Parse a URL. The fragment is dropped; errors do not show a password.
 
     Raises:
-        UrlRefused: it is not http(s), has no host, or carries a user's name.
+        UrlRefused: it is not http(s), has no host, or contains a user name.
     """
     shown = re.sub(r"//[^/?#]*@", "//***@", text)
     try:
@@ -109,7 +109,7 @@ def _host(host: str, shown: str) -> str:
 # -- addresses --------------------------------------------------------------------------------
 
 LOCAL_KINDS = frozenset({"loopback", "private", "shared", "unique local"})
-"""What `allow_private` opens; the rest is no place for an agent and has to be named."""
+"""The kinds that `allow_private` allows; other special addresses have to be listed one by one."""
 
 _V4 = [
     (IPv4Network(net), kind)
@@ -154,7 +154,8 @@ _V6_TRANSLATED = IPv6Network("64:ff9b::/96")
 
 
 def kind_of(address: IpAddress) -> str | None:
-    """What makes an address no public one, or `None`. IPv4 inside IPv6 is judged as IPv4."""
+    """The kind of an address that is not public, else `None`. IPv4 inside IPv6 is judged as
+    IPv4."""
     if isinstance(address, IPv4Address):
         return next((kind for net, kind in _V4 if address in net), None)
     kind = next((kind for net, kind in _V6 if address in net), None)
@@ -167,7 +168,8 @@ def kind_of(address: IpAddress) -> str | None:
 
 
 def embedded(address: IPv6Address) -> IPv4Address | None:
-    """The IPv4 address traffic to this one ends up at: mapped, compatible, 6to4 or NAT64."""
+    """The IPv4 address that an IPv6 address leads to (mapped, compatible, 6to4 or NAT64), or
+    `None`."""
     if address.ipv4_mapped is not None:
         return address.ipv4_mapped
     if address.sixtofour is not None:
@@ -181,19 +183,19 @@ def embedded(address: IPv6Address) -> IPv4Address | None:
 
 
 class AddressPolicy(Value, frozen=True, kw_only=True):
-    """Public addresses only, besides what the operator opened.
+    """Allows public addresses, and those that the operator has listed.
 
     Args:
         allow_private: loopback, private, shared (carrier-grade NAT) and unique local addresses.
         allow_hosts: names (`agents.corp`, `*.svc.cluster.local`), addresses and networks
-            (`10.1.0.0/16`) that are allowed, whatever they are.
+            (`10.1.0.0/16`) that are always allowed.
     """
 
     allow_private: bool = False
     allow_hosts: tuple[str, ...] = ()
 
     def check_url(self, url: HttpUrl) -> None:
-        """Refuse what can be refused without asking anybody for an address.
+        """Refuse what can be refused without a DNS lookup.
 
         Raises:
             UrlRefused: the host is this machine, or a literal address that is not allowed.
@@ -252,7 +254,7 @@ def _literal(host: str) -> IpAddress | None:
 
 
 def networks(entries: Sequence[str]) -> list[IPv4Network | IPv6Network]:
-    """Those entries that are addresses or networks."""
+    """The entries that are addresses or networks."""
     found: list[IPv4Network | IPv6Network] = []
     for entry in entries:
         try:

@@ -1,8 +1,8 @@
-"""HTTP as remote agents are spoken to: checked addresses, bounded answers, bounded waiting.
+"""HTTP for remote agents, with checked addresses, limited answers and timeouts.
 
-Every hop, redirects included, passes the address policy; credentials go to the origins they are for
-and nowhere else. Proxies of the environment are not used: behind one, nobody could say what address
-a request goes to.
+Every hop, including redirects, is checked by the address policy. Credentials are sent only to the
+origins they are for. Proxies of the environment are not used, because the final address of a
+request could then not be checked.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _REDIRECTS = frozenset({301, 302, 303}) | _KEEPS_METHOD
 
 
 class Unanswered(RemoteError):
-    """A request that got no answer; `arrived` is false where it surely reached nobody."""
+    """A request that got no answer; `arrived` is false if it certainly did not reach the agent."""
 
     def __init__(self, message: str, *, arrived: bool) -> None:
         super().__init__(message)
@@ -36,18 +36,18 @@ class Unanswered(RemoteError):
 
 
 class TooLarge(RemoteError):
-    """An answer that holds more than it may."""
+    """An answer that is too large."""
 
 
 class SizeLimit(Value, frozen=True, kw_only=True):
-    """The most an answer may hold, and who says so."""
+    """The maximum size of an answer, and the option or rule that sets it."""
 
     size: int
     why: str
 
 
 class HttpRequest(Value, frozen=True, kw_only=True):
-    """What is asked. `read_timeout` bounds the wait for every next piece of the answer."""
+    """A request. `read_timeout` limits the wait for each piece of the answer."""
 
     method: str
     url: HttpUrl
@@ -57,7 +57,7 @@ class HttpRequest(Value, frozen=True, kw_only=True):
 
 
 class HttpStream:
-    """An answer while it comes in."""
+    """An answer that is being received."""
 
     def __init__(
         self, response: httpcore.Response, url: HttpUrl, limit: SizeLimit, credentials_sent: bool
@@ -82,7 +82,7 @@ class HttpStream:
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         """
         Raises:
-            TooLarge: there is more than there may be.
+            TooLarge: the answer exceeds its limit.
             Unanswered: the connection broke, or fell silent.
         """
         declared = self.header("content-length")
@@ -109,8 +109,8 @@ class HttpStream:
 
 
 class Http:
-    """Connections for one turn, as a context manager; kept longer, they would bind a backend to
-    one event loop."""
+    """The connections of one activation, as a context manager. If they were kept longer, they would
+    bind the backend to one event loop."""
 
     def __init__(
         self,
@@ -135,10 +135,10 @@ class Http:
 
     @asynccontextmanager
     async def stream(self, request: HttpRequest) -> AsyncIterator[HttpStream]:
-        """The answer to a request, behind at most three redirects.
+        """The answer to a request, after at most three redirects.
 
         Raises:
-            UrlRefused: a hop leads where nothing may go.
+            UrlRefused: a hop leads to an address that is not allowed.
             Unanswered: there is no answer.
         """
         url = request.url
@@ -195,14 +195,14 @@ def _timeouts(read: float) -> dict[str, float]:
 
 
 def _redirect(request: HttpRequest, response: httpcore.Response, url: HttpUrl) -> HttpUrl | None:
-    """Where the answer sends us, if it does."""
+    """The target of a redirect, or `None` if the answer is not a redirect."""
     if response.status not in _REDIRECTS:
         return None
     locations = [value for name, value in response.headers if name.lower() == b"location"]
     if not locations:
         raise RemoteError(f"{url.origin} answered {response.status} without saying where to go")
     if request.method != "GET" and response.status not in _KEEPS_METHOD:
-        # The usual way to follow it is a GET without the body, which is another request.
+        # Clients usually follow it with a GET without the body, which would be another request.
         raise RemoteError(
             f"{url.origin} answered a {request.method} with redirect {response.status}: "
             "set the endpoint's base_url to where the agent is"
@@ -214,7 +214,7 @@ def _redirect(request: HttpRequest, response: httpcore.Response, url: HttpUrl) -
 
 
 class _translated:
-    """httpcore's errors as ours."""
+    """Translates httpcore's errors to ours."""
 
     def __init__(self, url: HttpUrl) -> None:
         self._origin = url.origin
@@ -242,9 +242,9 @@ def _text(error: BaseException) -> str:
 
 
 class CheckedNetwork(httpcore.AsyncNetworkBackend):
-    """Connects to addresses that were checked, and to none else.
+    """Connects only to addresses that were checked.
 
-    TLS still proves the host's name: only the way to it is pinned.
+    TLS still verifies the host's name: only the address is fixed.
     """
 
     def __init__(self, policy: AddressPolicy) -> None:

@@ -1,4 +1,4 @@
-"""Whether a message arrived, asked of the agent itself; and stopping what it set off."""
+"""Asking the agent whether a message arrived, and cancelling the task that it started."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from awaken.contract.backend import RemoteError
 _PAGES = 20
 _PAGES_OF_ALL = 3
 _LOOKS = (0.1, 0.3, 1.0)
-"""Seconds between looks for a message that was sent a moment ago."""
+"""Seconds between attempts to find a message that was sent a moment ago."""
 
 
 class Absent(Enum):
@@ -32,15 +32,15 @@ class Unknowable(RemoteError):
 
 
 async def find_task(client: A2aClient, sending: Sending, known_context: bool) -> Task | Absent:
-    """The task a message set off, or went to.
+    """The task that a message started or answered; `ABSENT` if the message did not arrive.
 
     Args:
-        known_context: the context is one the agent has named before; to an unknown one it may have
-            given another name, so all of its newest tasks are looked through.
+        known_context: whether the agent has named the context before. If not, the agent may have
+            given the context another name, so all of its newest tasks are searched.
 
     Raises:
         Unknowable: the agent cannot tell.
-        Refused, BadAnswer, Unanswered: it did not.
+        Refused, BadAnswer, Unanswered: the agent did not answer properly.
     """
     if sending.task_id is not None:
         return await _answered(client, sending, sending.task_id)
@@ -51,7 +51,7 @@ async def find_task(client: A2aClient, sending: Sending, known_context: bool) ->
 
 
 async def _answered(client: A2aClient, sending: Sending, task_id: str) -> Task | Absent:
-    """The task the message answers, if it got the answer."""
+    """The task that the message answers; `ABSENT` if the message did not reach it."""
     task = await client.get_task(task_id, whole_history=True)
     if _holds(task, sending) or state_name(task) not in INTERRUPTED:
         return task
@@ -64,7 +64,7 @@ async def _listed_anywhere(client: A2aClient, sending: Sending) -> Task | Absent
     try:
         return await _listed(client, sending, None, _PAGES_OF_ALL, strict=False)
     except (Refused, BadAnswer):
-        return ABSENT  # in its own context the message is not, and that was asked
+        return ABSENT  # the message is not in its own context, which was searched before
 
 
 async def _listed(
@@ -75,12 +75,13 @@ async def _listed(
     *,
     strict: bool = True,
 ) -> Task | Absent:
-    """The task among those listed; a strict search does not pass over what it cannot see."""
+    """The task with the message, among the listed ones. A strict search raises for tasks without a
+    history."""
     token = ""
     for _ in range(pages):
         page = await client.list_tasks(context_id, token)
         for task in page.tasks:
-            if strict and not task.history:  # some agents list tasks without it
+            if strict and not task.history:  # some agents list tasks without their history
                 task = await client.get_task(task.id, whole_history=True)
             if _holds(task, sending):
                 return task
@@ -100,13 +101,14 @@ def _holds(task: Task, sending: Sending) -> bool:
 
 
 async def stop_task(client: A2aClient, task: RemoteTask, clock: Clock) -> Task | None:
-    """Cancel what may still run, and see that it has ended; nothing to cancel is as good.
+    """Cancel a task that may still run, and wait for its end. Returns the ended task, or `None` if
+    there was nothing to cancel.
 
-    A message that is on its way may arrive any moment: it is looked for more than once. So is a
-    task that takes a moment to end.
+    A message in flight may arrive at any moment, so it is looked for more than once. A task may
+    take a moment to end, so it is polled.
 
     Raises:
-        RemoteError: it could not be cancelled, or goes on.
+        RemoteError: the task could not be cancelled, or still runs.
     """
     if not task.may_run:
         return None
@@ -118,7 +120,7 @@ async def stop_task(client: A2aClient, task: RemoteTask, clock: Clock) -> Task |
                 break
             await clock.sleep(pause)
             found = await find_task(client, task.sending, task.context_id is not None)
-        # One that never arrived leaves the task it was to answer, if any, waiting for it.
+        # If the message never arrived, the task that it should answer, if any, still waits for it.
         task_id = task.sending.task_id if found is ABSENT else found.id
         if task_id is None:
             return None
@@ -138,4 +140,4 @@ async def stop_task(client: A2aClient, task: RemoteTask, clock: Clock) -> Task |
         stopped = await client.get_task(task_id)
     if state_name(stopped) in TERMINAL:
         return stopped
-    raise RemoteError(f"it was told to end task {task_id!r}, which is still {state_name(stopped)}")
+    raise RemoteError(f"task {task_id!r} was cancelled and is still {state_name(stopped)}")

@@ -1,4 +1,4 @@
-"""Our messages as the protocol's parts, and its parts as text and artifacts."""
+"""Converting our messages to the protocol's parts, and its parts to text and artifacts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from awaken.domain.message import (
 )
 
 _NAMESPACE = uuid5(NAMESPACE_URL, "awaken:a2a")
-# The built-in table: what the machine knows besides must not change what is sent.
+# The built-in table only: the machine's own types must not change what is sent.
 _TYPES = MimeTypes()
 
 
@@ -40,12 +40,12 @@ _TYPES = MimeTypes()
 
 
 def sendable(messages: Iterable[Message]) -> list[Message]:
-    """Those that are for the agent: users' messages everybody may see, with something in them."""
+    """The messages to send to the agent: visible user messages that are not empty."""
     return [message for message in messages if message.is_visible_user() and parts_of(message)]
 
 
 def waiting_for_answer(messages: Sequence[Message]) -> Sequence[Message]:
-    """The messages behind the last one that is no user's."""
+    """The messages after the last one of an assistant or a tool."""
     for index in range(len(messages), 0, -1):
         if messages[index - 1].role in (Role.ASSISTANT, Role.TOOL):
             return messages[index:]
@@ -53,16 +53,17 @@ def waiting_for_answer(messages: Sequence[Message]) -> Sequence[Message]:
 
 
 def message_id(run_id: str, messages: Iterable[Message]) -> str:
-    """The protocol's id for these messages of a run: the same each time they are sent."""
+    """The protocol's id for these messages of a run; deterministic, for when they are sent
+    again."""
     ids = [message.id or dumps_text(message) for message in messages]
     return str(uuid5(_NAMESPACE, dumps_text([run_id, ids])))
 
 
 def parts_of(message: Message) -> list[Part]:
-    """What the agent gets of a message; saying nothing is something, if it is all that is said.
+    """The parts of a message. Empty texts are left out, unless there is nothing else.
 
     Raises:
-        ExecutionFailed: media that is not base64.
+        ExecutionFailed: media is not base64.
     """
     parts = [part for block in message.content if (part := _part(block)) is not None]
     return [part for part in parts if part.text or part.WhichOneof("content") != "text"] or parts
@@ -99,12 +100,12 @@ def _media(source: Base64Source | UrlSource, title: str | None) -> Part:
 
 
 def message_text(message: A2aMessage) -> str:
-    """The parts of a message that can be read, a blank line between them."""
+    """The text of a message's parts, separated by blank lines."""
     return "\n\n".join(text for part in message.parts if (text := part_text(part)))
 
 
 def part_text(part: Part) -> str:
-    """What of a part can be read."""
+    """The text of a part: its text, or its data as JSON."""
     kind = part.WhichOneof("content")
     if kind == "text":
         return part.text
@@ -112,7 +113,7 @@ def part_text(part: Part) -> str:
 
 
 def message_artifacts(message: A2aMessage) -> list[BackendOutputArtifact]:
-    """What a message holds besides text."""
+    """The parts of a message that are not text, as artifacts."""
     return [
         BackendOutputArtifact(
             id=f"{message.message_id}:{index}",
@@ -126,7 +127,8 @@ def message_artifacts(message: A2aMessage) -> list[BackendOutputArtifact]:
 
 
 def plain(value: Json) -> Json:
-    """JSON as it was meant: the protocol's types make fractions of numbers and mix up keys."""
+    """Normalised JSON: the protocol's types turn integers into floats and lose the order of
+    keys."""
     if isinstance(value, dict):
         return {key: plain(value[key]) for key in sorted(value)}
     if isinstance(value, list):
@@ -137,7 +139,7 @@ def plain(value: Json) -> Json:
 
 
 def media_type(part: Part) -> str | None:
-    """What a part is, as far as it says."""
+    """The media type of a part, or `None` if it is unknown."""
     if part.media_type:
         return part.media_type
     return {"text": "text/plain", "data": "application/json"}.get(part.WhichOneof("content") or "")

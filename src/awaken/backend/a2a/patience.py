@@ -1,4 +1,4 @@
-"""One deadline for a whole turn, and how often an agent that is away is asked again."""
+"""The deadline of an activation, and retries while the agent is unreachable."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ log = logging.getLogger("awaken.backend.a2a")
 T = TypeVar("T")
 
 LONGEST_PAUSE = 30.0
-"""The most seconds between two looks at an agent that is away."""
+"""The most seconds between two attempts to reach an agent."""
 
 
 class DeadlinePassed(Exception):
-    """The time for the whole turn is over."""
+    """The time for the whole activation is over."""
 
 
 class Patience:
-    """How long a turn may take, and how it waits.
+    """Keeps the deadline of an activation, and waits between attempts.
 
     Args:
-        timeout: seconds for everything; they begin now.
-        interval: seconds between two looks at the same thing.
+        timeout: seconds for everything, counted from now.
+        interval: seconds between two polls.
     """
 
     def __init__(self, clock: Clock, timeout: float, interval: float) -> None:
@@ -39,10 +39,10 @@ class Patience:
 
     @asynccontextmanager
     async def in_time(self) -> AsyncIterator[float]:
-        """What is done inside ends with the turn's time; gives the seconds that are left.
+        """Limits the block to the remaining time; yields the seconds that are left.
 
         Raises:
-            DeadlinePassed: there are none.
+            DeadlinePassed: there is no time left.
         """
         left = self._deadline - self.clock.monotonic()
         if left <= 0:
@@ -57,10 +57,10 @@ class Patience:
             raise
 
     async def pause(self, failures: int = 0) -> None:
-        """Wait for the next look, the longer the more have failed.
+        """Wait before the next attempt; the more have failed, the longer.
 
         Raises:
-            DeadlinePassed: there will be none.
+            DeadlinePassed: the time is over before the next attempt.
         """
         left = self._deadline - self.clock.monotonic()
         longest = max(self._interval, LONGEST_PAUSE)
@@ -74,14 +74,15 @@ class Patience:
         question: Callable[[], Awaitable[T]],
         tell: Callable[[RemoteError], Awaitable[None]] | None = None,
     ) -> T:
-        """What `question` gives; an agent that is away is asked again as long as there is time.
+        """Call `question` and return its result; while the agent is unreachable, it is called
+        again.
 
         Args:
-            tell: is told of every failure but the last.
+            tell: is called with every failure but the last.
 
         Raises:
             DeadlinePassed: the time is over.
-            Refused: it is there, and refuses.
+            Refused: the agent refuses.
         """
         failures = 0
         while True:

@@ -1,4 +1,4 @@
-"""A task as it is known now, and what its end means to a run."""
+"""The present state of a remote task, and the outcome of a run that its end means."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ _NO_SUCCESS = INTERRUPTED | (TERMINAL - {"TASK_STATE_COMPLETED"})
 
 
 class TaskSnapshot:
-    """A task, kept current by what its stream tells.
+    """A task, updated by the events of its stream.
 
-    `made` are its artifacts: those in `task` itself are as they were when it was read.
+    `made` are its present artifacts; those in `task` are as they were when it was read.
     """
 
     def __init__(self, task: Task) -> None:
         self.replace(task)
 
     def replace(self, task: Task) -> None:
-        """Begin anew with a task that was read as a whole.
+        """Replace everything by a task that was read as a whole.
 
         Raises:
-            TooLarge: it has more pieces than it may have.
+            TooLarge: the task has too many pieces.
         """
         self.task = task
         self.made = Artifacts(task.artifacts)
@@ -61,7 +61,7 @@ class TaskSnapshot:
 
     @property
     def is_done(self) -> bool:
-        """Whether there is nothing to wait for: it ended, or waits for us."""
+        """Whether the task has ended, or waits for input."""
         return self.state in TERMINAL or self.is_interrupted
 
     @property
@@ -73,7 +73,7 @@ class TaskSnapshot:
     def apply(self, event: StreamResponse) -> None:
         """
         Raises:
-            TooLarge: the task has more pieces than it may have.
+            TooLarge: the task has too many pieces.
         """
         kind = event.WhichOneof("payload")
         if kind == "task":
@@ -99,7 +99,7 @@ class TaskSnapshot:
 
     @property
     def said(self) -> str:
-        """What the agent says about where it stands."""
+        """The text of the task's status message."""
         return message_text(self.task.status.message) if self._has_message else ""
 
     @property
@@ -108,9 +108,10 @@ class TaskSnapshot:
 
     @property
     def text(self) -> str:
-        """What came out: what was made, else the status, else the agent's newest message.
+        """The task's result: the text of its artifacts, else its status message, else the agent's
+        newest message.
 
-        How the agent failed, or what it asks, is not what came out.
+        An error message, or a question of the agent, is not a result.
         """
         made = self.made.text
         if made or self.state in _NO_SUCCESS:
@@ -121,7 +122,7 @@ class TaskSnapshot:
 
     @property
     def failure(self) -> str | None:
-        """What the agent says of an end that is no success, or of what it waits for."""
+        """The agent's message about a failure, or about what it waits for; else `None`."""
         return (self.said or None) if self.state in _NO_SUCCESS else None
 
     @property
@@ -129,7 +130,7 @@ class TaskSnapshot:
         return self.made.outputs()
 
     def progress(self, *, unreachable: str | None = None) -> ActivitySnapshot:
-        """Where the task stands, or stood when its agent was heard of last."""
+        """The task's progress as an event; `unreachable` says why the agent cannot be reached."""
         content: dict[str, Json] = {
             "schema": SCHEMA,
             "task_id": self.id,
@@ -147,7 +148,7 @@ class TaskSnapshot:
 
 
 def state_name(task: Task) -> str:
-    """The state's name; one this version does not know is nothing to act upon."""
+    """The state's name; a state that this version does not know counts as unspecified."""
     state = task.status.state
     return TaskState.Name(state) if state in TaskState.values() else "TASK_STATE_UNSPECIFIED"
 
@@ -156,7 +157,7 @@ def state_name(task: Task) -> str:
 
 
 class TurnOutcome(Value, frozen=True, kw_only=True):
-    """The end of a turn, as a run's backend tells it."""
+    """The end of an activation, in the terms of a run's backend."""
 
     status: BackendRunStatus
     termination: TerminationReason
@@ -168,7 +169,7 @@ TIMED_OUT = Stopped(value=StoppedReason(code="timeout"))
 
 
 def outcome_of(snapshot: TaskSnapshot) -> TurnOutcome:
-    """What a task that is done means."""
+    """The outcome for a task that is done."""
     text, said = snapshot.text, snapshot.failure
     output = BackendRunOutput(text=text or None, artifacts=snapshot.artifacts)
     match snapshot.state:
@@ -201,7 +202,7 @@ def outcome_of(snapshot: TaskSnapshot) -> TurnOutcome:
 
 
 def outcome_of_message(message: A2aMessage) -> TurnOutcome:
-    """An answer without a task."""
+    """The outcome for an answer without a task."""
     return TurnOutcome(
         status=BackendRunStatus.completed(),
         termination=NATURAL_END,
@@ -212,7 +213,7 @@ def outcome_of_message(message: A2aMessage) -> TurnOutcome:
 
 
 def timed_out(snapshot: TaskSnapshot | None) -> TurnOutcome:
-    """The time is over; what there is by then is kept."""
+    """The outcome for a timeout, with the output so far."""
     output = BackendRunOutput()
     if snapshot is not None:
         output = BackendRunOutput(text=snapshot.made.text or None, artifacts=snapshot.artifacts)
@@ -220,6 +221,6 @@ def timed_out(snapshot: TaskSnapshot | None) -> TurnOutcome:
 
 
 def _with_question(output: BackendRunOutput, question: str | None) -> BackendRunOutput:
-    """What came out so far and what the agent asks: whoever reads the answer sees both."""
+    """The output so far followed by the agent's question, so that the reader sees both."""
     text = "\n\n".join(piece for piece in (output.text, question) if piece)
     return BackendRunOutput(text=text or None, artifacts=output.artifacts)

@@ -1,4 +1,4 @@
-"""Server-sent events out of bytes, however the bytes were cut."""
+"""Decoding server-sent events from chunks of bytes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class SseDecoder:
-    """Takes bytes as they come and gives the events that are complete.
+    """Takes chunks of bytes, and returns the events that are complete.
 
-    Text is decoded per line, never per chunk: a character cut in two is whole by then.
+    Text is decoded by line, not by chunk, because a chunk may end within a character.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class SseDecoder:
             self._data.append(value)
         elif field == "event":
             self._event = value
-        return None  # comments, ids and whatever else there is say nothing to us
+        return None  # comments, ids and other fields are ignored
 
     def _dispatch(self) -> tuple[str, str] | None:
         name, data = self._event or "message", self._data

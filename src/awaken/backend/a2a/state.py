@@ -1,4 +1,4 @@
-"""What is kept of an agent elsewhere between turns, so that a crash loses no task."""
+"""The state that is stored about a remote agent, so that a crash loses no task."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VERSION = 1
 
 
 class Sending(Value, frozen=True, kw_only=True):
-    """A message on its way: kept before it is sent, gone once its task is known.
+    """A message in flight: stored before it is sent, removed once its task is known.
 
     `task_id` is the task it answers, if it answers one; `input_ids` are our messages in it.
     """
@@ -37,7 +37,7 @@ class Sending(Value, frozen=True, kw_only=True):
 class RemoteTask(Value, frozen=True, kw_only=True):
     """The latest task on one agent, and the run it belongs to.
 
-    `sent_ids` are those of our messages that this run has brought over.
+    `sent_ids` are the ids of our messages that this run has delivered.
     """
 
     version: int
@@ -51,36 +51,36 @@ class RemoteTask(Value, frozen=True, kw_only=True):
 
     @property
     def is_interrupted(self) -> bool:
-        """Whether the task waits for somebody."""
+        """Whether the task waits for input."""
         return self.task_id is not None and self.last_state in INTERRUPTED
 
     @property
     def name(self) -> str:
-        """What there is on the other side, in words."""
+        """The remote task, in words."""
         if self.sending is not None and self.sending.task_id is None:
             return f"the task of message {self.sending.message_id!r}, if that arrived,"
         return f"task {self.task_id!r}"
 
     @property
     def may_run(self) -> bool:
-        """Whether there may be something on the other side that still goes on, or waits."""
+        """Whether there may be a remote task that still runs or waits."""
         if self.sending is not None:
             return True
         return self.task_id is not None and self.last_state not in TERMINAL | {DIRECT_MESSAGE}
 
 
 class _RemoteState(Value, frozen=True, kw_only=True):
-    """All agents; those of others are passed on as they are."""
+    """The state of all agents; those of other targets are kept unchanged."""
 
     version: int
     targets: dict[str, Any]
 
 
 def load_task(state: PersistedState | None, target: str) -> RemoteTask | None:
-    """What is known of the task on `target`.
+    """The stored task on `target`, or `None`.
 
     Raises:
-        ExecutionFailed: it cannot be read; it is never taken for nothing.
+        ExecutionFailed: the state cannot be read; it is never treated as missing.
     """
     remote = _load(state)
     if target not in remote.targets:
@@ -95,7 +95,7 @@ def load_task(state: PersistedState | None, target: str) -> RemoteTask | None:
 
 
 def remote_state(state: PersistedState | None, target: str, task: RemoteTask) -> dict[str, Json]:
-    """The remote state with `task` on `target`, by the name it is kept under."""
+    """The remote state with `task` on `target`, by its state key."""
     remote = _load(state)
     targets = {**remote.targets, target: to_json(task)}
     return {REMOTE_STATE_KEY: {"version": VERSION, "targets": targets}}
@@ -122,6 +122,6 @@ def _load(state: PersistedState | None) -> _RemoteState:
 def _corrupt(why: str) -> ExecutionFailed:
     return ExecutionFailed(
         f"the remote state of the run ({REMOTE_STATE_KEY!r}) cannot be read: {why}. "
-        "Nothing was sent, for there may be a task under way: see to it at the agent, "
-        "then start anew in another thread"
+        "Nothing was sent, because a task may be running: check at the agent, "
+        "then start again in another thread"
     )

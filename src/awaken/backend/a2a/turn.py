@@ -1,8 +1,8 @@
-"""One turn with an agent elsewhere: bring a message over once, then follow what it set off.
+"""One activation on a remote agent: it delivers a message once, then follows the task.
 
-Durable before remote: what a crash must not lose is kept before anything is sent, and again as
-soon as the task is known. A turn that was cut short goes on with the same task; it never sends
-twice what may have arrived.
+Durable before remote: state that a crash must not lose is stored before anything is sent, and again
+as soon as the task is known. An activation that was cut short goes on with the same task; it never
+sends a message twice that may have arrived.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ CANCEL_GRACE = 5.0
 
 
 class TurnInput(Value, frozen=True, kw_only=True):
-    """What a turn is about. Only a run of its own has a `thread_id`."""
+    """The input of an activation. Only a root run has a `thread_id`."""
 
     run_id: str
     thread_id: str | None = None
@@ -57,7 +57,7 @@ class TurnInput(Value, frozen=True, kw_only=True):
 
     @property
     def own(self) -> RemoteTask | None:
-        """What is known of this very run, not of the one before it in the thread."""
+        """The stored task of this run; `None` if it belongs to an earlier run of the thread."""
         known = self.known
         if known is None:
             return None
@@ -67,10 +67,10 @@ class TurnInput(Value, frozen=True, kw_only=True):
 
 
 class RemoteTurn:
-    """One turn, from what is known to its outcome.
+    """One activation, from the stored state to its outcome.
 
     Args:
-        keep: makes a state of the task durable; awaited before anything depends on it.
+        keep: stores the task's state; awaited before anything depends on it.
         tell: passes progress on.
     """
 
@@ -98,7 +98,7 @@ class RemoteTurn:
     async def run(self) -> TurnOutcome:
         """
         Raises:
-            ExecutionBackendError: nothing came of it.
+            ExecutionBackendError: there is no outcome.
         """
         try:
             answer = await self._carry_out()
@@ -115,8 +115,8 @@ class RemoteTurn:
         return outcome_of(answer)
 
     async def stop(self) -> None:
-        """Cancel what is under way on the other side, as well as can be, in a few seconds; if that
-        is not certain, `left_running` says so."""
+        """Try for a few seconds to cancel the remote task. If it may still run, `left_running` says
+        so."""
         try:
             async with asyncio.timeout(CANCEL_GRACE):
                 cancelled = await stop_task(self._client, self.task, self._clock)
@@ -149,19 +149,20 @@ class RemoteTurn:
         self._note(snapshot.task)
 
     def _unsent(self) -> list[Message]:
-        """The messages of this turn that the agent does not have yet."""
+        """The messages that the agent does not have yet."""
         asked, own = self._asked, self._asked.own
         new = sendable(asked.new_messages)
         if own is not None:
             return [message for message in new if message.id not in own.sent_ids]
         if new:
             return new
-        # Nothing is new: with a conversation the agent knows, what nobody has answered is.
+        # There are no new messages: if the agent knows the conversation, send those without an
+        # answer.
         known = self.task.context_id is not None
         return sendable(waiting_for_answer(asked.messages) if known else asked.messages)
 
     async def _take_up(self, unsent: Sequence[Message]) -> TaskSnapshot | A2aMessage | None:
-        """What this run has set off before, if it has."""
+        """The task or answer of a message that this run has sent before, or `None`."""
         own = self._asked.own
         if own is None:
             return None
@@ -176,7 +177,7 @@ class RemoteTurn:
                 raise
             raise RemoteError(
                 f"the agent does not know task {own.task_id!r} of run {self._asked.run_id!r} any "
-                "more: what it did is unknown; see to it at the agent, then start a new run"
+                "more: what it did is unknown; check at the agent, then start a new run"
             ) from error
         return await self._found(task)
 
@@ -207,13 +208,13 @@ class RemoteTurn:
         except Refused as error:
             if not reused or asked.own is not None or not error.is_about_request:
                 raise
-            # The run before was left waiting, and its task has gone since: this is a new one.
+            # The earlier run was left waiting, and its task is gone: start a new task.
             log.info("task %r takes no messages, sending without it: %s", sending.task_id, error)
             self.task = _replace(self.task, task_id=None, last_state=None)
             return await self._send(messages)
 
     def _again(self, sending: Sending) -> list[Message]:
-        """The messages that were on their way."""
+        """The messages of a sending, to send them again."""
         wanted = frozenset(sending.input_ids)
         everything = [*self._asked.messages, *self._asked.new_messages]
         by_id = {message.id: message for message in everything if message.id in wanted}
@@ -222,7 +223,7 @@ class RemoteTurn:
     async def _deliver(
         self, sending: Sending, messages: Sequence[Message], *, ask_first: bool
     ) -> TaskSnapshot | A2aMessage:
-        """Bring a message over, once, as far as that can be known."""
+        """Deliver a message once, as far as that can be known."""
         lost: RemoteError = RemoteError("the process ended before the agent's answer was kept")
         is_first = not ask_first and sending.task_id is None
         for _ in range(SEND_TRIES):
@@ -260,7 +261,7 @@ class RemoteTurn:
             raise RemoteError(
                 f"it is unknown whether message {sending.message_id!r} of run "
                 f"{self._asked.run_id!r} arrived ({lost.message}), and the agent cannot tell "
-                f"({error.message}): see at the agent what became of it, then start a new run; "
+                f"({error.message}): check at the agent what happened, then start a new run; "
                 "or set the endpoint's option resend_unknown to have such a message sent again"
             ) from error
         return None if found is ABSENT else found
@@ -294,7 +295,7 @@ class RemoteTurn:
         return answer
 
     async def _found(self, task: Task) -> TaskSnapshot:
-        """A task that is now known: kept, and told."""
+        """Note a task that is now known: store it and emit its progress."""
         before = self.task
         self._note(task)
         if (before.task_id, before.sending) != (self.task.task_id, None):
@@ -316,7 +317,7 @@ class RemoteTurn:
 
 
 def _inherited(known: RemoteTask | None) -> RemoteTask:
-    """What a new run has of the one before: the conversation, and a task that waits."""
+    """What a new run takes over from the one before: the conversation, and a task that waits."""
     if known is None:
         return RemoteTask(version=VERSION)
     task = RemoteTask(version=VERSION, context_id=known.context_id)

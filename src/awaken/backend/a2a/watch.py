@@ -1,4 +1,4 @@
-"""Following a task until it is done: by its stream, else by looking at it now and then."""
+"""Following a task until it is done: by its stream, else by polling."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ log = logging.getLogger("awaken.backend.a2a")
 
 PROGRESS_INTERVAL = 0.1
 PROGRESS_RATE = 1024 * 1024
-"""Bytes of progress a second: all that was made is told each time, so it is told less often the
-more there is of it."""
+"""Bytes of progress for each second: a progress event has all output so far, so the more output
+there is, the less often it is sent."""
 _AT_ONCE = 32
-"""How many events of a stream are read before others have their turn."""
+"""How many events of a stream are read before other tasks may run."""
 
 Tell = Callable[[ActivitySnapshot], Awaitable[None]]
 
 
 class TaskWatch:
-    """Watches one turn's tasks, and tells how they come along."""
+    """Watches the tasks of one activation, and emits their progress."""
 
     def __init__(
         self, client: A2aClient, patience: Patience, tell: Tell, *, streaming: bool
@@ -42,11 +42,11 @@ class TaskWatch:
         self._told: set[str] = set()
 
     async def observe(self, snapshot: TaskSnapshot) -> None:
-        """Follow the task until it ended, or waits for us.
+        """Follow the task until it has ended, or waits for input.
 
         Raises:
-            DeadlinePassed: it takes too long.
-            RemoteError: it cannot be seen any more.
+            DeadlinePassed: the task takes too long.
+            RemoteError: the task cannot be read any more.
         """
         if not snapshot.is_done and self._streaming:
             try:
@@ -69,7 +69,7 @@ class TaskWatch:
                 if count % _AT_ONCE == 0:
                     await asyncio.sleep(0)
         if snapshot.is_done and not whole:
-            # Without a task to begin with, what happened before we listened is missing.
+            # The stream did not begin with the task, so read it: earlier events are missing.
             snapshot.replace(await self._look(snapshot))
             await self._tell(snapshot.progress())
 
@@ -89,9 +89,9 @@ class TaskWatch:
         return await self._patience.ask(partial(self._client.get_task, snapshot.id), out_of_reach)
 
     async def progress(self, snapshot: TaskSnapshot) -> None:
-        """Tell where the task stands, though not for every letter it writes."""
+        """Emit the task's progress, but not for every piece of text."""
         now, state = self._patience.clock.monotonic(), snapshot.state
-        # A state is told at once when it is new: a task that goes back and forth is not.
+        # A state is emitted at once when it is seen first, but not when a task returns to it.
         if self._next_at is not None and state in self._told and now < self._next_at:
             return
         told = 2 * snapshot.made.size  # as artifacts, and as text

@@ -1,4 +1,4 @@
-"""Agents in Python processes of their own: one process a run, killed for real when cancelled."""
+"""Agents in child processes: one process for each run, which is killed if cancelling fails."""
 
 from awaken.backend.subprocess.backend import SubprocessBackend
 from awaken.backend.subprocess.factory import SubprocessBackendFactory

@@ -1,4 +1,4 @@
-"""Runs an agent in a process of its own, and turns what the process says into a result."""
+"""Running an agent in a child process, and turning its messages into a result."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class SubprocessBackend(ExecutionBackend):
     """Starts a process for every run. It gets the whole conversation, and ends with the run.
 
     A cancelled run is asked to end, then killed. When a run is over, all processes that it has
-    started are dead; so are they when our own process is killed.
+    started are dead. They also die when the parent process is killed.
 
     While a root run goes on, only its activity events are passed on: its caller reports its start,
     its answer and its end. All events of a delegate are passed on.
@@ -79,7 +79,7 @@ class SubprocessBackend(ExecutionBackend):
     Args:
         agent: `module:name` of an `Agent`, a list of them, or a function that returns either.
         target: which one of several.
-        timeout_ms: how long a whole run may take.
+        timeout_ms: the most milliseconds that a whole run may take.
     """
 
     def __init__(
@@ -102,8 +102,8 @@ class SubprocessBackend(ExecutionBackend):
         return _CAPABILITIES
 
     async def abort(self, request: BackendAbortRequest) -> None:
-        """Kill the run's process, if it has one. One that an earlier process of ours has started
-        died with that process."""
+        """Kill the run's process, if it has one. A child of an earlier parent process died with
+        that."""
         process = self._running.get(request.run_identity.run_id)
         if process is not None:
             process.told_to_stop = True
@@ -179,7 +179,7 @@ class SubprocessBackend(ExecutionBackend):
                 return await self._in_time(process, line, identity, _TreeSink(sink, tree), token)
         except OSError as error:
             raise ExecutionFailed(
-                f"agent '{identity.agent_id}': its process cannot be talked to: {error}"
+                f"agent '{identity.agent_id}': cannot communicate with its process: {error}"
             ) from error
         finally:
             if self._running.get(identity.run_id) is process:
@@ -227,7 +227,7 @@ class SubprocessBackend(ExecutionBackend):
             text = f"agent '{identity.agent_id}' took longer than {self._timeout_ms} ms"
             return _result(identity, Failed(value=text), status=BackendRunStatus.timeout())
         except asyncio.CancelledError:
-            # A caller that cancels by the token, too, gives the agent its grace to clean up.
+            # If the token is cancelled, too, the agent has its grace to clean up.
             if token is not None and token.is_cancelled():
                 await process.wait()
             raise
@@ -251,7 +251,7 @@ class SubprocessBackend(ExecutionBackend):
             token.forget(handle)
 
     async def _wait_for_exit(self, process: Process) -> None:
-        """Give a process that has answered the time to close what it has open, then kill it."""
+        """Give a process that has answered time to close its resources, then kill it."""
         try:
             async with asyncio.timeout(self._options.grace_ms / 1000):
                 await process.wait()
@@ -275,7 +275,7 @@ class _TreeSink:
 
 
 async def _answer(process: Process, agent_id: str, sink: EventSink) -> RunEnded | RunBroken | None:
-    """How the run ended; `None` if the process has ended without saying so."""
+    """How the run ended; `None` if the process has ended without an answer."""
     while True:
         try:
             line = await process.line()
@@ -321,7 +321,7 @@ def _told_result(identity: RunIdentity, answer: RunEnded | RunBroken) -> Backend
     """The result that the child's last message stands for.
 
     Raises:
-        BackendAgentNotFound, ExecutionFailed: the run has not begun.
+        BackendAgentNotFound, ExecutionFailed: the run did not begin.
     """
     if isinstance(answer, RunEnded):
         end = answer.termination

@@ -1,4 +1,4 @@
-"""From an endpoint to a backend; nothing is started, and no module of the user's is imported."""
+"""Building a backend from an endpoint; no process is started, and no user module imported."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ BACKEND = "subprocess"
 class SubprocessBackendFactory:
     """Takes `RemoteEndpoint(backend="subprocess", base_url="python:module:name")`.
 
-    `name` is an `Agent`, a list of them, or a function without arguments that returns either. Of
-    several, `target` says which one runs. `timeout_ms` is the time a whole run may take;
-    `options` are those of `SubprocessOptions`.
+    `name` is an `Agent`, a list of agents, or a function without arguments that returns either. Of
+    several agents, `target` names the one to run. `timeout_ms` is the most time that a whole run
+    may take; `options` are those of `SubprocessOptions`.
     """
 
     def backend(self) -> str:

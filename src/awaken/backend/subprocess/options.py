@@ -1,4 +1,4 @@
-"""How a child process is started: what an endpoint of this backend may say."""
+"""The options for starting a child process."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from awaken.domain.value import Value
 __all__ = ["INHERITED", "SubprocessOptions", "agent_at", "depth"]
 
 MAX_DEPTH = 8
-"""How many agents' processes may stand one above the other: an agent that delegates to itself must
-end somewhere."""
+"""The most levels of nested agent processes: an agent that delegates to itself must stop
+somewhere."""
 
 _ADDRESS = re.compile(r"python:([^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*)")
 
@@ -27,12 +27,13 @@ class SubprocessOptions(Value, frozen=True, kw_only=True, forbid_unknown_fields=
     """The `options` of an endpoint.
 
     Args:
-        cwd: the directory the process runs in; its modules can be imported. By default ours.
-        env: variables it has besides the inherited ones.
-        pass_env: names of variables it gets with the value they have here, if they have one.
+        cwd: the directory the process runs in, from which modules can be imported. By default the
+            parent's.
+        env: environment variables besides the inherited ones.
+        pass_env: names of environment variables to pass on from the parent.
         grace_ms: how long a cancelled process may take to end before it is killed. It is asked
-            first, gets SIGTERM after half of the time, and SIGKILL at the end.
-        python: the interpreter; it needs `awaken`, too. By default the one that runs here.
+            first, gets SIGTERM after half of that time, and SIGKILL at the end.
+        python: the interpreter, which needs `awaken` installed. By default the parent's.
         max_line_bytes: the longest message it may send.
     """
 
@@ -44,8 +45,8 @@ class SubprocessOptions(Value, frozen=True, kw_only=True, forbid_unknown_fields=
     max_line_bytes: Annotated[int, msgspec.Meta(ge=1_024)] = 16 * 1024 * 1024
 
     def command(self, module: str) -> list[str]:
-        # `-P` keeps the folder off the path until our own modules are loaded: a `msgspec.py` that
-        # lies there would be run instead of the installed one.
+        # `-P` keeps the folder off the path until our own modules are loaded: a `msgspec.py` in it
+        # would be imported instead of the installed one.
         return [self.python or sys.executable, "-P", "-m", module]
 
     def environment(self) -> dict[str, str]:
@@ -54,12 +55,12 @@ class SubprocessOptions(Value, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def depth() -> int:
-    """How many agents' processes stand above this one, counting this one if it is one."""
+    """The number of nested agent processes, including this one if it is one."""
     told = os.environ.get(DEPTH, "0")
     return int(told) if told.isdecimal() else 0
 
 
 def agent_at(address: str) -> str | None:
-    """The `module:name` of an address `python:module:name`; `None` if it is no such address."""
+    """The `module:name` of an address `python:module:name`; `None` for other addresses."""
     found = _ADDRESS.fullmatch(address)
     return found[1] if found else None

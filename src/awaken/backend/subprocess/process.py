@@ -1,6 +1,6 @@
-"""Speaking with an agent's process from asyncio: lines in, lines out, and the last ones of stderr.
+"""Communicating with an agent's process from asyncio: lines in and out, and the end of stderr.
 
-asyncio's own processes will not do: their `wait` waits for pipes, which any process that the agent
+asyncio's own processes are not used: their `wait` waits for pipes, which any process that the agent
 has started may hold open.
 """
 
@@ -22,13 +22,13 @@ from awaken.control.child_process import ChildProcess
 log = logging.getLogger("awaken.backend.subprocess")
 
 TAIL = 20
-"""How many of the last lines of stderr are kept to explain the death of the process."""
+"""How many of the last lines of stderr are kept, to explain why a process died."""
 _LINE = 4_096
 _STDERR_GRACE = 1.0
-"""Seconds we wait for the end of a dead process's stderr, which a process outside of its group may
+"""Seconds to wait for the end of a dead process's stderr, which a process outside its group may
 hold open."""
 _DEATH = 5.0
-"""Seconds after which a killed process is reported to hang in the system."""
+"""Seconds after which a killed process that does not end is logged."""
 
 
 class LineTooLong(Exception):
@@ -39,7 +39,7 @@ class Process:
     """Use it as `async with Process(…) as process:`; at the end of the block the process is dead.
 
     Args:
-        name: what its lines on stderr are logged under.
+        name: the name under which its lines on stderr are logged.
         limit: the longest line it may write, in bytes.
 
     Raises:
@@ -146,7 +146,7 @@ class Process:
     # -- talking ------------------------------------------------------------------------------
 
     def write(self, line: bytes) -> None:
-        """Send it a line. If the process has died, `line` tells, not this."""
+        """Send a line to the process. If it has died, `line` reports that, not this."""
         self._stdin.write(line)
 
     async def drain(self) -> None:
@@ -155,7 +155,7 @@ class Process:
             await self._stdin.drain()
 
     async def line(self) -> bytes | None:
-        """The next line the process writes; `None` once it will write no whole line any more.
+        """The next line of the process; `None` if there are no more complete lines.
 
         Raises:
             LineTooLong: it is longer than allowed.
@@ -174,7 +174,7 @@ class Process:
 
 
 def _abort(transport: asyncio.WriteTransport) -> None:
-    # `close` would wait to write what the dead process has not read, on a pipe that is closed.
+    # `close` would wait to write data that the dead process will never read.
     if not transport.is_closing():
         transport.abort()
 
@@ -189,7 +189,7 @@ class _Errors(asyncio.Protocol):
         self._ended = asyncio.Event()
 
     async def wait(self) -> None:
-        """Wait until stderr is closed, though not for ever."""
+        """Wait until stderr is closed, for a limited time."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_STDERR_GRACE):
                 await self._ended.wait()

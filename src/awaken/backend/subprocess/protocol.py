@@ -1,7 +1,7 @@
-"""What an agent's process and its parent send each other: one JSON object a line.
+"""The protocol between an agent's process and its parent: one JSON object on each line.
 
-The parent sends `start`, and perhaps `cancel`; the child sends `event`s while it runs, and ends
-with `result` or `error`. A child whose stdin is closed ends at once, since its parent is gone.
+The parent sends `start`, and perhaps `cancel`. The child sends `event`s while it runs, and ends
+with `result` or `error`. A child whose stdin is closed exits at once, because its parent is gone.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class EventsWanted(StrEnum):
 
 
 class FailureKind(StrEnum):
-    """What kept the child from ending its run."""
+    """Why the child could not finish its run."""
 
     AGENT_NOT_FOUND = "agent_not_found"
     NOT_READY = "not_ready"
@@ -46,7 +46,7 @@ class FailureKind(StrEnum):
 
 
 class StartRun(Value, frozen=True, kw_only=True, tag="start", tag_field="type"):
-    """Run the agent at `agent` (`module:name`); the last `fresh` messages are this turn's."""
+    """Run the agent at `agent` (`module:name`); the last `fresh` messages are the new input."""
 
     protocol: int
     agent: str

@@ -1,6 +1,6 @@
-"""Which events of a child process are passed on: those of its own run, and of runs beneath it.
+"""Filtering a child process's events: only those of its own run and of runs beneath it pass.
 
-A process may be made to say anything. What it says of others' runs would reach their listeners.
+A process may be manipulated. Its events about other runs would reach the clients of those runs.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from awaken.domain.identity import RunIdentity
 log = logging.getLogger("awaken.backend.subprocess")
 
 MAX_RUNS = 10_000
-"""How many runs a process may tell of."""
+"""The most runs for which a process may send events."""
 _LATEST_MS = 2**53
 
 
 class RunTree:
-    """The runs a child process may tell of.
+    """The runs for which a child process may send events.
 
-    A run beneath its own names the run that started it, and has a thread of its own, called as it
-    is itself; that is how delegates and tasks are named.
+    A run beneath its own names its parent run, and has its own thread with the same id as the run,
+    like every delegate and task.
     """
 
     def __init__(self, identity: RunIdentity, wanted: EventsWanted) -> None:
@@ -43,13 +43,13 @@ class RunTree:
     def admit(self, event: RunEvent) -> RunEvent | None:
         """The event as it may be passed on, or `None` if it may not."""
         if self._is_wanted(event) and self._is_ours(event):
-            # Only what is in a store of ours has a place in it, and moves its readers' cursors.
+            # Only events in our own store have a `seq`, which moves the cursors of readers.
             return event if event.seq is None else msgspec.structs.replace(event, seq=None)
         if not self._warned:
             self._warned = True
             log.warning(
-                "agent %r: its process told of run %.100r in thread %.100r, which is none of its "
-                "own: dropped, and so is all else of that kind",
+                "agent %r: its process sent an event of run %.100r in thread %.100r, which is not "
+                "its own: such events are dropped",
                 self._identity.agent_id,
                 event.run_id,
                 event.thread_id,
@@ -82,7 +82,7 @@ class RunTree:
         return is_new
 
     def _names_itself(self, event: RunEvent) -> bool:
-        """Whether an event that names its run names the one it is sent for."""
+        """Whether an event that contains run ids contains those of its own run."""
         told = event.event
         if not isinstance(told, RunStart | RunFinish):
             return True

@@ -1,4 +1,4 @@
-"""`awaken chaos`: the user's own agent, killed again and again."""
+"""`awaken chaos`: killing a user's agent again and again, to see what it survives."""
 
 from awaken.cli.chaos.command import chaos
 

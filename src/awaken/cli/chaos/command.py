@@ -1,4 +1,4 @@
-"""`awaken chaos`: what the user's own agent survives."""
+"""The command `awaken chaos`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from awaken.testing.chaos import Damage
 
 
 class KillLine(Value, frozen=True, kw_only=True):
-    """What `--json` prints of each kill; `at` is nothing if the point was not reached this time."""
+    """What `--json` prints for each kill; `at` is `None` if the point was not reached."""
 
     at: str | None
     damage: Damage
@@ -114,7 +114,7 @@ def chaos(
 
 
 def _tools(found: Target, agents: Sequence[Agent], model: str | None) -> dict[str, Tool]:
-    """Every tool of every agent, those of plugins and delegates too.
+    """Every tool of every agent, including those of plugins and delegates.
 
     Raises:
         Mistake: the agents do not fit together.
@@ -126,7 +126,7 @@ def _tools(found: Target, agents: Sequence[Agent], model: str | None) -> dict[st
 
 
 def _broken(trial: Trial) -> str | None:
-    """Why a conversation cannot be compared with, if it cannot."""
+    """Why the undisturbed conversation is no basis for a comparison, or `None`."""
     if trial.trouble is not None or not trial.final.runs:
         return trial.trouble or "it never started"
     ending = trial.final.runs[0].termination_reason
@@ -141,7 +141,7 @@ def _chosen(points: int, kills: int | None, seed: int) -> list[int]:
 
 
 def _killed(trials: Trials, points: Sequence[int]) -> Iterator[Trial]:
-    """A trial for each point, with a bar for whoever watches."""
+    """A trial for each point, with a progress bar."""
     console = open_console(sys.stderr)
     with Progress(
         TextColumn("killing"),

@@ -1,4 +1,4 @@
-"""One process of a trial: the user's agent, watched, until it is done or killed."""
+"""One process of a trial: it runs the user's agent, watched, until it is done or killed."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from awaken.testing.chaos import (
 
 THREAD = "chaos"
 MOST_QUESTIONS = 100
-_NOBODY = "nobody was there to approve it"
+_NOBODY = "no approver was there"
 
 
 class Life(Value, frozen=True, kw_only=True):
-    """What a process is told: where everything is, whom to ask, and when to die."""
+    """The options of such a process: its files, the agent to ask, and when to kill itself."""
 
     home: str
     agent: str
@@ -57,7 +57,7 @@ class Life(Value, frozen=True, kw_only=True):
 
 
 def live(life: Life, agents: Sequence[Agent]) -> None:
-    """Bring the conversation to its end: start it, take it up, answer what it asks."""
+    """Run the conversation to its end: start or resume it, and answer its tickets."""
     asyncio.run(_live(life, agents))
 
 
@@ -77,7 +77,7 @@ async def _carry_out(life: Life, store: Store, agents: Sequence[Agent]) -> None:
         changes, answered = ThreadChanges(store), 0
         while answered < MOST_QUESTIONS:
             for recovered in await runtime.recover():
-                # Who delivered a message to it, runs it, or has done so.
+                # The process that delivered a message to it may have resumed it.
                 with suppress(ThreadAlreadyRunning, InvalidResume):
                     await recovered
             if tickets := await questions(store):
@@ -92,7 +92,7 @@ async def _carry_out(life: Life, store: Store, agents: Sequence[Agent]) -> None:
 
 
 async def _first_asked(ticket: Ticket, store: Store) -> Ticket:
-    """The question as it was asked first; others pass on what those ask who work for them."""
+    """The original ticket; a parent's ticket only passes on the question of its delegate."""
     asker = ticket.asker
     if asker is None:
         return ticket
@@ -109,7 +109,7 @@ def _answer(ticket: Ticket, life: Life) -> ToolCallResume:
             for note in life.witness.notes()
         )
         return ToolCallResume.approve() if ended else ToolCallResume.deny("it did not happen")
-    # A value that only a person or a front end has cannot be made up.
+    # A value that only a person or a front end has cannot be invented here.
     if not life.approve or ticket.resume_mode is ToolCallResumeMode.USE_DECISION_AS_TOOL_RESULT:
         return ToolCallResume.deny(_NOBODY)
     if ticket.resume_mode is ToolCallResumeMode.PASS_DECISION_TO_TOOL:
@@ -121,7 +121,7 @@ def _answer(ticket: Ticket, life: Life) -> ToolCallResume:
 
 
 def watched_agents(agents: Sequence[Agent], switch: KillSwitch) -> list[Agent]:
-    """The same agents, with everything they call watched."""
+    """Copies of the agents whose model and tools are watched."""
     plugins: dict[int, Plugin] = {}
     return [_watched(agent, switch, plugins) for agent in agents]
 
@@ -129,12 +129,12 @@ def watched_agents(agents: Sequence[Agent], switch: KillSwitch) -> list[Agent]:
 def _watched(agent: Agent, switch: KillSwitch, plugins: dict[int, Plugin]) -> Agent:
     watched = copy.copy(agent)
     model = open_model(agent.model) if isinstance(agent.model, str) else agent.model
-    # A pool is not watched: that an answer was paid for twice goes unseen there.
+    # A pool is not watched: a model call that is made twice goes unnoticed there.
     watched.model = (
         model if isinstance(model, ModelPoolSpec) else watched_model(model, switch.witness)
     )
     watched.tools = [watched_tool(tool, switch) for tool in agent.tools]
-    # A plugin that two agents share stays one.
+    # A plugin that two agents share is wrapped once.
     watched.plugins = tuple(
         plugins.setdefault(id(plugin), _WatchedPlugin(plugin, switch)) for plugin in agent.plugins
     )

@@ -1,4 +1,4 @@
-"""What the trials add up to, tool by tool."""
+"""The report on all trials, tool by tool."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ MOST_SHOWN = 20
 class ToolReport(Value, frozen=True, kw_only=True):
     """What the kills did to one tool's calls, over all trials.
 
-    `called_again` is how often the model made more calls than in the undisturbed run after it was
-    told that an outcome is unknown.
+    `called_again` counts the additional calls that the model made after it was told that an outcome
+    is unknown.
     """
 
     name: str
@@ -41,7 +41,7 @@ class ToolReport(Value, frozen=True, kw_only=True):
     called_again: int = msgspec.field(default_factory=int)
 
     def remarks(self) -> list[str]:
-        """What its author should think about."""
+        """Remarks for the tool's author."""
         found = []
         if self.repeated:
             found.append(f"ran again {_times(self.ran_again)}: is it really {self.effect.value}?")
@@ -49,8 +49,8 @@ class ToolReport(Value, frozen=True, kw_only=True):
             found.append(f"ran again {_times(self.ran_again)}, when told that it had not happened")
         if self.reported_unknown:
             found.append(
-                f"was cut short {_times(self.reported_unknown)} so that nobody knows whether it "
-                'happened, and the model was told so: say effect="read" if it changes nothing, or '
+                f"was cut short {_times(self.reported_unknown)} with an unknown outcome, and the "
+                'model was told so: say effect="read" if it changes nothing, or '
                 "give it a verify=… that looks it up"
             )
         if self.called_again:
@@ -62,7 +62,7 @@ class ToolReport(Value, frozen=True, kw_only=True):
 
     @property
     def repeated(self) -> bool:
-        """Whether it ran again only because it is said to bear that."""
+        """Whether calls ran again, as the tool's `recover="retry"` allows."""
         return self.ran_again > 0 and self.recover is Recover.RETRY
 
 
@@ -97,7 +97,7 @@ def report_on(undisturbed: Trial, trials: Sequence[Trial], tools: Iterable[Tool]
 
 
 def _told(trials: Sequence[Trial], of: Callable[[Trial], Iterable[str]]) -> tuple[str, ...]:
-    """What there is to tell of all trials, and where each was killed."""
+    """The texts of all trials, each with the point at which the trial was killed."""
     return tuple(
         f"{text} (killed at: {trial.killed_at})" if trial.killed_at else text
         for trial in trials
@@ -129,13 +129,13 @@ def _tool_report(tool: Tool, undisturbed: Trial, trials: Sequence[Trial]) -> Too
 
 
 def _calls(trial: Trial, name: str) -> list[CallEntry]:
-    """All calls of a tool, those of delegates too."""
+    """All calls of a tool, including those of delegates."""
     threads = trial.final.threads()
     return [call for thread in threads for call in thread.calls if call.tool_name == name]
 
 
 def _lost_tasks(trial: Trial, name: str, interrupted: Collection[str]) -> int:
-    """How many background tasks of a tool were cut short, so that nobody knows what they did."""
+    """How many background tasks of a tool were cut short with an unknown outcome."""
     runs = [run for thread in trial.final.threads() for run in thread.runs]
     return sum(
         run.run_id in interrupted and isinstance(run.termination_reason, Failed)
@@ -149,7 +149,7 @@ def _keys(trial: Trial, name: str, kind: NoteKind) -> list[str]:
 
 
 def _ran_again(trial: Trial, name: str) -> int:
-    """How often a call's body was entered once more; asking for an approval is not running."""
+    """How often the tool ran again for the same call; asking for an approval does not count."""
     runs = Counter(_keys(trial, name, NoteKind.START))
     runs.subtract(_keys(trial, name, NoteKind.ASKED))
     return sum(times - 1 for times in runs.values() if times > 1)
@@ -159,7 +159,7 @@ def _ran_again(trial: Trial, name: str) -> int:
 
 
 def print_report(console: Console, report: Report) -> None:
-    """The tools in a table, what to think about, what went wrong, and the verdict."""
+    """Print the table of tools, the remarks, the problems, and the verdict."""
     columns = ("TOOL", "EFFECT", "RECOVER", "CALLS:", "CUT SHORT:", "RAN AGAIN:", "UNKNOWN:")
     print_table(
         console,

@@ -1,4 +1,4 @@
-"""Trials: one conversation each, on a file of its own, with one kill on the way."""
+"""Trials: each runs one conversation on its own database file, with one kill."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ from awaken.domain.value import Value
 from awaken.testing.chaos import Damage, Note, NoteKind, Picture, damage_between, whole_picture_of
 
 SLOWEST = 30.0
-"""Seconds a process may take in any case; it may take ten times as long as the first one."""
+"""The least time limit for a process, in seconds; the limit is ten times what the first one
+took."""
 
 
 class Trial(Value, frozen=True, kw_only=True):
-    """What became of one conversation; `at_kill` is what was durable when its process died."""
+    """The outcome of one conversation; `at_kill` is what the store held when the process was
+    killed."""
 
     final: Picture
     killed_at: str | None = None
@@ -41,10 +43,10 @@ class Trial(Value, frozen=True, kw_only=True):
 
 @dataclass(kw_only=True)
 class Trials:
-    """How a conversation is tried.
+    """Runs a conversation, undisturbed or with a kill.
 
     Args:
-        command: what starts a life of it, but for what the life is told.
+        command: the command that starts a process, without its options.
         once: the tools that must not run twice.
     """
 
@@ -94,7 +96,8 @@ class Trials:
         return msgspec.structs.replace(trial, killed_at=trial.points[point - 1])
 
     def _start(self, life: Life) -> tuple[int, str]:
-        """Run a process to its end, or its kill; returns its exit code and its last words."""
+        """Run a process until it ends or is killed. Returns its exit code and its last lines of
+        stderr."""
         errors = Path(life.home) / "errors"
         with errors.open("ab") as out:
             process = subprocess.Popen(
@@ -127,6 +130,6 @@ async def _read(life: Life) -> Picture:
 
 
 def python_command(target: str, model: str | None) -> list[str]:
-    """What starts a life: this very command, told to be a child."""
+    """The command that starts a process of a trial: this program with `--life`."""
     chosen = [] if model is None else ["--model", model]
     return [*ITSELF, "chaos", target, "", *chosen, "--life"]

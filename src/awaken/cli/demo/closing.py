@@ -1,4 +1,4 @@
-"""The end of the demo: what was just shown, read back from the store, and what to try next."""
+"""The end of the demo: a summary read from the store, and what to try next."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NEXT = (
 async def print_closing(
     console: Console, runtime: Runtime, thread: str, books: Books, *, killed: bool
 ) -> None:
-    """Say what was just shown, and what to try next."""
+    """Print what the demo has shown, and what to try next."""
     tally = Tally()
     async for event in runtime.events(thread, follow=False):
         tally.add(event)
@@ -55,7 +55,7 @@ async def print_closing(
 
 
 def _as_typed(command: str) -> str:
-    """A command as it can be typed here: `awaken` may not be where the shell looks."""
+    """A command as it can be typed here: `awaken` may not be on the shell's path."""
     program, _, rest = command.partition(" ")
     if program != "awaken" or shutil.which(program):
         return command

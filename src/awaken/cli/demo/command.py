@@ -1,4 +1,4 @@
-"""The command, and the process that plays the story: a first one, or one that takes it up."""
+"""The command `awaken demo`, and the process that plays the story or resumes it."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def demo(yes: bool, as_json: bool, fast: bool, home: Path | None) -> Exit:
     """Watch two agents settle a case: parallel tools, typed state, an approval, a hand-over, and a
     process that is killed in the middle and comes back.
 
-    The model is scripted, everything else is real. It needs no key and no network, and keeps its
-    thread in a temporary SQLite file. Say no to the refund and the story ends differently. Without
-    a terminal it approves the refund by itself, and kills itself.
+    The model is scripted, everything else is real. The demo needs no key and no network, and keeps
+    its thread in a temporary SQLite file. If you refuse the refund, the story ends differently.
+    Without a terminal, the refund is approved automatically, and the process kills itself.
     """
     if home is None:
         given = (("--yes", yes), ("--json", as_json), ("--fast", fast))
@@ -57,7 +57,8 @@ def demo(yes: bool, as_json: bool, fast: bool, home: Path | None) -> Exit:
 
 
 class Player:
-    """One process that plays the story, from the beginning or from where the last one died."""
+    """Plays the story in one process, from its beginning or from where the last process was
+    killed."""
 
     def __init__(
         self, home: Path, view: View, interrupts: Interrupts, *, yes: bool, as_json: bool
@@ -115,7 +116,8 @@ class Player:
     # -- the crash ----------------------------------------------------------------------------
 
     async def _offer_to_die(self, tool: str, entry: BookEntry) -> None:
-        """The world is changed and the call has not ended: die here, if somebody wants that."""
+        """Offer to kill this process now, when the side effect has happened and the call has not
+        ended."""
         if self._again:
             return
         self._view.note(
@@ -142,7 +144,7 @@ class Player:
         return answer.strip().lower() in ("k", "kill")
 
     async def _come_back(self, runtime: Runtime, run_id: str) -> None:
-        """Say what is known, and will not be done again."""
+        """Show which calls are stored and will not run again."""
         calls = await runtime.store.load_calls(run_id)
         done = [call.tool_name for call in calls if call.phase is CallPhase.SUCCEEDED]
         begun = [call.tool_name for call in calls if call.phase is CallPhase.INTENT]

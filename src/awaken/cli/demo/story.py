@@ -1,7 +1,7 @@
 """What `awaken demo` plays: a small shop, two agents, and a broken mug.
 
-Only the words are scripted. Each answer follows from the conversation so far, so that a refusal
-leads to another ending, and a process that starts in the middle says what comes next; tools, state,
+Only the model's answers are scripted. Each follows from the conversation so far, so that a refusal
+leads to another ending, and a process that starts in the middle continues correctly. Tools, state,
 approval, hand-over and recovery are the runtime's own.
 """
 
@@ -30,21 +30,21 @@ PROMPT = "My mug from order 1042 arrived in pieces. Can I have my money back?"
 
 WORD_PAUSE = 0.035
 LOOKUPS = {"find_order": 0.9, "track_parcel": 1.5, "read_policy": 0.5}
-"""The tools that run side by side, and how long each of them takes."""
+"""The tools that run at the same time, and how many seconds each takes."""
 
 
 # -- the state --------------------------------------------------------------------------------
 
 
 class CaseFile(msgspec.Struct, frozen=True):
-    """What is known about a case, and what it cost to find out."""
+    """The facts about a case, and what they cost."""
 
     facts: dict[str, str] = {}
     cost_cents: int = 0
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One more thing that is known."""
+    """One more fact."""
 
     source: str
     fact: str
@@ -65,11 +65,11 @@ CASE: StateKey[CaseFile, Finding] = StateKey(
 
 
 class Crossing(msgspec.Struct, frozen=True):
-    """What happens around a call that changes the world.
+    """Callbacks around a call with a side effect.
 
-    `done` is called, with the tool's name, when the world is changed and the call has not ended
-    yet: the worst moment to die. `found` is called when a later process finds the change in the
-    books.
+    `done` is called, with the tool's name, when the side effect has happened and the call has not
+    ended: the worst moment for a crash. `found` is called when a later process finds the side
+    effect in the books.
     """
 
     done: Callable[[str, BookEntry], Awaitable[None]]
@@ -111,7 +111,7 @@ class Shop:
         return await self._change(ctx, f"order {order} sent again, arrives on Friday")
 
     async def verify(self, ctx: ToolCallContext) -> str | bool:
-        """What a call that was cut short had answered, or that it never happened."""
+        """What a call that was cut short would have returned; `False` if it never happened."""
         entry = self._books.find(ctx.idempotency_key)
         if entry is None:
             return False
@@ -137,11 +137,11 @@ class Shop:
 # -- the words --------------------------------------------------------------------------------
 
 Line = tuple[str, Mapping[str, Json]]
-"""What to say, and the calls to make: tool names and their arguments."""
+"""The text of an answer, and its calls: tool names and arguments."""
 
 
 def support(told: Mapping[str, str]) -> Line:
-    """What the first agent says, given what its tools have told."""
+    """The first agent's next answer, given the results of the tools."""
     if not told.keys() >= LOOKUPS.keys():
         return (
             "Oh no! Let me look at the order, the parcel and our rules, all at once.",
@@ -165,7 +165,7 @@ def support(told: Mapping[str, str]) -> Line:
 
 
 def shipping(told: Mapping[str, str]) -> Line:
-    """What the second agent says; it has read the whole conversation."""
+    """The second agent's next answer; it has read the whole conversation."""
     if _denied(told):
         if "send_again" not in told:
             return "Hello, shipping here. I send you a new mug.", {"send_again": {"order": 1042}}
@@ -183,7 +183,7 @@ def _denied(told: Mapping[str, str]) -> bool:
 
 
 def told_by_tools(messages: Sequence[Message]) -> dict[str, str]:
-    """What each tool has answered, by its name."""
+    """The result of each tool, by name."""
     names = {call.id: call.name for message in messages for call in message.tool_calls or ()}
     return {
         names.get(message.tool_call_id or "", ""): message.text()
@@ -193,7 +193,7 @@ def told_by_tools(messages: Sequence[Message]) -> dict[str, str]:
 
 
 class Storyteller:
-    """A model whose answers are a function of what the tools have told so far."""
+    """A model whose answers are a function of the tools' results so far."""
 
     name = "story"
 

@@ -1,4 +1,4 @@
-"""The parent of the demo: starts the process that plays it, and again when that is killed."""
+"""The parent process of the demo: it starts the process that plays it, again after each kill."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HOME_OPTION = "--home"
 
 
 def run_demo(options: Sequence[str], *, as_json: bool) -> Exit:
-    """Play the demo in a process of its own, which may be killed and goes on in the next one."""
+    """Play the demo in a child process; when that is killed, the next one goes on."""
     with TemporaryDirectory(prefix="awaken-demo-") as home, _not_interrupted():
         for _ in range(MOST_LIVES):
             worker = subprocess.Popen([*ITSELF, "demo", *options, HOME_OPTION, home])
@@ -36,8 +36,8 @@ def run_demo(options: Sequence[str], *, as_json: bool) -> Exit:
 
 @contextmanager
 def _not_interrupted() -> Iterator[None]:
-    """Leave Ctrl-C, which reaches both of us, to the process that plays."""
-    # A handler that does nothing, since a signal that is ignored would be so in the child, too.
+    """Leave Ctrl-C, which reaches both processes, to the child."""
+    # A handler that does nothing: if the signal were ignored, the child would inherit that.
     before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         yield
@@ -46,7 +46,7 @@ def _not_interrupted() -> Iterator[None]:
 
 
 def _mourn(pid: int, home: Path, *, as_json: bool) -> None:
-    killed = f"process {pid} is dead: SIGKILL lets nobody save anything on the way out"
+    killed = f"process {pid} is dead: SIGKILL gives a process no time to save anything"
     again = (
         f"a new process opens the same file, {home / 'demo.db'}, and goes on from the last commit"
     )

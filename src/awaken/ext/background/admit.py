@@ -1,4 +1,4 @@
-"""Checks before a task starts, and where it was started from."""
+"""The checks before a task starts, and finding the parent of a new task."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 class TaskOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Further options of a task.
 
-    `deadline` is in seconds. `task_id` is an id that was reserved; `uid` is unique everywhere, such
-    as a call's idempotency key. `resume` is what another process needs to take the task up. The
-    owner is not told of an `internal` task, and no run waits for it. A task with an `inbox` can be
-    written to. `effect` and `stoppable` decide what is said of a task that is cut short: whether it
-    may have taken effect, and whether its work has ended with it.
+    `deadline` is in seconds. `task_id` is a reserved id; `uid` is globally unique, such as a call's
+    idempotency key. `resume` is the data that another process needs to resume the task. The end of
+    an `internal` task is not reported to its owner, and no run waits for it. A task with an `inbox`
+    can receive messages. `effect` and `stoppable` decide what is reported if the task is cut short:
+    whether it may have taken effect, and whether its work has stopped.
     """
 
     deadline: float | None = None
@@ -59,7 +59,8 @@ def completed(
     task: BackgroundTaskExecutionContext | None,
     call: ToolCallContext | None,
 ) -> TaskParentContext:
-    """The given parent; what it leaves out is taken from the task and call around the caller."""
+    """The given parent, with missing fields filled in from the task and call that the caller runs
+    in."""
     task_id, run_id = parent.task_id, parent.run_id
     call_id, agent_id = parent.call_id, parent.agent_id
     if task_id is None and task is not None:
@@ -81,13 +82,14 @@ class Origin(msgspec.Struct, frozen=True):
 def find_origin(
     parent: TaskParentContext, thread_id: str, tasks: Mapping[str, PersistedTaskMeta]
 ) -> Origin:
-    """The origin of a new task, from the given parent and the task and call around the caller."""
+    """The origin of a new task, from the given parent and the task and call that the caller runs
+    in."""
     ambient = CURRENT_TASK.get()
     full = completed(parent, ambient, CURRENT_CALL.get())
     if full.task_id is None:
         return Origin(full, None)
     if ambient is not None and ambient.task_id == full.task_id:
-        # Ids repeat from thread to thread: one that was given means a task of its own thread.
+        # Threads may use the same task ids: a given id means a task of the given thread.
         if parent.task_id is None or ambient.record.owner_thread_id == thread_id:
             return Origin(full, ambient.record.uid)
         if full.task_id not in tasks:
@@ -99,7 +101,7 @@ def find_origin(
 def check_name(name: str | None, tasks: Iterable[PersistedTaskMeta]) -> None:
     """
     Raises:
-        BackgroundTaskError: the name means something else, or a running task has it.
+        BackgroundTaskError: the name is reserved, or a running task has it.
     """
     if name is None:
         return
@@ -112,7 +114,7 @@ def check_name(name: str | None, tasks: Iterable[PersistedTaskMeta]) -> None:
 def check_run(run_id: str | None, handles: TaskHandles) -> None:
     """
     Raises:
-        BackgroundTaskError: the run a task belongs to was cancelled.
+        BackgroundTaskError: the run that the task belongs to was cancelled.
     """
     known = (run_id or "").strip()
     if known and known in handles.cancelled_runs:
@@ -120,10 +122,10 @@ def check_run(run_id: str | None, handles: TaskHandles) -> None:
 
 
 def depth_below(parent_uid: str | None, handles: TaskHandles) -> int:
-    """How many ancestors a new task has.
+    """The number of ancestors of a new task.
 
     Raises:
-        BackgroundTaskError: too many.
+        BackgroundTaskError: there are too many.
     """
     parent = ALIVE.get(parent_uid) if parent_uid is not None else None
     depth = parent.depth + 1 if parent is not None else 0
@@ -138,14 +140,14 @@ def depth_below(parent_uid: str | None, handles: TaskHandles) -> int:
 def check_queue(thread_id: str, depth: int, handles: TaskHandles) -> None:
     """
     Raises:
-        BackgroundTaskError: no turn is free, and too many tasks wait for one.
+        BackgroundTaskError: no slot is free, and too many tasks wait for one.
     """
     if handles.slots.waiting >= handles.limits.queue and not handles.slots.has_room(
         thread_id, depth
     ):
         raise BackgroundTaskError(
-            f"{handles.slots.waiting} tasks wait for their turn already: wait for some to end, or "
-            "cancel them"
+            f"{handles.slots.waiting} tasks are waiting to run already: wait until some have "
+            "ended, or cancel them"
         )
 
 
@@ -158,15 +160,15 @@ def admit(
     parent: TaskParentContext,
     options: TaskOptions,
 ) -> TaskHandle:
-    """The handle of a task that may start; from now on the task can be found.
+    """Check that a task may start, and register it. Returns its handle.
 
     Raises:
-        BackgroundTaskError: it may not.
-        StateError: its owner's state cannot take it.
+        BackgroundTaskError: the task may not start.
+        StateError: the owner's state refuses the record.
     """
     ambient = CURRENT_TASK.get()
     if ambient is not None and thread_id == ambient.record.uid:
-        # No run reads in a task's own thread: what a task starts belongs to the task's owner.
+        # No run reads a task's own thread, so tasks that a task starts belong to the same owner.
         thread_id = ambient.record.owner_thread_id
     handles, home, tasks = (
         manager.handles,

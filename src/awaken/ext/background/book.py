@@ -1,9 +1,9 @@
-"""The book of background tasks: finding the record of a task, and recording its begin and end.
+"""The records of background tasks: finding a task's record, and writing its start and its end.
 
-Up to four places have a record of a task, and the first one that has it is believed: the handle of
-a task that runs in this process; `handles.ended`, for a while after it ended here; a journal, if
-there is one, which outlives the process; and the state of its owner's thread, for the model and the
-next run. No other module records the begin and the end of a task.
+Up to four places have a record of a task. The first of these that has one is used: the handle of a
+task that runs in this process; `handles.ended`, for a while after a task ended here; the journal,
+if there is one, which outlives the process; and the state of the owner's thread, which the model
+and the next run read. No other module records the start and the end of a task.
 
 The owner of a task is a run: the one that started the task, or a later run of its thread.
 """
@@ -48,7 +48,7 @@ _replace = msgspec.structs.replace
 
 
 class TaskBook:
-    """The tasks of the threads that a manager is responsible for, from all these places."""
+    """The tasks of the threads that a manager is responsible for, read from all these places."""
 
     def __init__(self, manager: BackgroundTaskManager) -> None:
         self._manager = manager
@@ -74,14 +74,14 @@ class TaskBook:
         return tasks
 
     def current(self, task: PersistedTaskMeta) -> PersistedTaskMeta:
-        """A task as this process knows it now."""
+        """The latest record of a task that this process has."""
         handle, ended = self._handles.find(task), self._handles.ended.get(task.uid)
         if handle is not None:
             return handle.record
         return ended.record if ended is not None else task
 
     async def complete(self, tasks: Sequence[PersistedTaskMeta]) -> Sequence[PersistedTaskMeta]:
-        """Tasks as they are now; results that only the journal has are read from there."""
+        """The latest records of tasks; results that only the journal has are read from there."""
         now = [self.current(task) for task in tasks]
         partly = [t.uid for t in now if t.is_terminal and t.uid not in self._handles.ended]
         journal = self._manager.journal
@@ -93,7 +93,7 @@ class TaskBook:
     async def find_by_uid(self, uid: str, thread_id: str) -> PersistedTaskMeta | None:
         """The task of a thread with that `uid`, from this process or the journal.
 
-        It is among the thread's records from then on, so that the thread's run waits for it.
+        The record is added to the thread's state, so that the thread's run waits for the task.
         """
         home = self._manager.home_of(thread_id)
         for task in self.tasks_of(thread_id).values():
@@ -114,7 +114,7 @@ class TaskBook:
     # -- writing ------------------------------------------------------------------------------
 
     def keep(self, task: PersistedTaskMeta) -> None:
-        """Write a task into the state; the oldest tasks that ended make room.
+        """Write a task into the state; the oldest ended tasks are removed to make room.
 
         Raises:
             StateError: the store refused.
@@ -134,11 +134,11 @@ class TaskBook:
     # -- when a run begins, and at the end of its steps ---------------------------------------
 
     async def restore(self, thread_id: str, tasks: Tasks) -> None:
-        """Bring the records of a thread up to date, and tell the owner of tasks that ended while it
-        could not be told.
+        """Bring the records of a thread up to date, and report tasks that ended while their owner
+        could not receive the report.
 
-        A task that runs stays as it is. One that is recorded as running, and that runs in no
-        process, has failed.
+        Running tasks are not changed. A task that is recorded as running but runs in no process has
+        failed.
 
         Args:
             thread_id: the thread in which a run begins.
@@ -164,8 +164,8 @@ class TaskBook:
         """Record the ends of tasks that are recorded as running and have ended elsewhere, and wait
         for those that are ending here.
 
-        The owner may have been told of an end already, but it waits for a task until the state has
-        the end on record.
+        The owner may have received the report of the end already, but it waits for a task until the
+        state records the end.
         """
         known = await self._ask_journal(thread_id, self.tasks_of(thread_id))
         for task in known.values():
@@ -176,7 +176,7 @@ class TaskBook:
                 await handle.done.wait()
 
     def tell_missed(self, thread_id: str) -> None:
-        """Tell the owner of tasks that ended while it could not be told."""
+        """Report to the owner the tasks that ended while it could not receive the report."""
         handles, inbox = self._handles, self._manager.inbox
         for ended in handles.ended.values():
             record = ended.record
@@ -186,7 +186,7 @@ class TaskBook:
                 handles.ended.put(record.uid, _replace(ended, told=True))
 
     async def _ask_journal(self, thread_id: str, tasks: Tasks) -> Tasks:
-        """What the journal has, by `uid`, of tasks that are recorded as running and do not run
+        """The journal's records, by `uid`, of tasks that are recorded as running and do not run
         here."""
         missing = [
             task.uid
@@ -221,7 +221,7 @@ class TaskBook:
         handles = self._handles
         mine = task.owner_thread_id in ("", thread_id)
         if not task.uid or not mine:
-            # The copy that a fork has of a task is another task.
+            # A fork's copy of a task is a task of its own.
             task = _replace(task, uid=handles.ids.new())
         if task.is_terminal:
             return _replace(task, owner_thread_id=thread_id)
@@ -243,7 +243,7 @@ class TaskBook:
 
 async def enter(handle: TaskHandle, resume: Json | None) -> None:
     """Record a task that is about to start, in its journal and in its owner's state. If this
-    raises, the task is in neither."""
+    raises, neither has the record."""
     begun: asyncio.Future[None] | None = None
     try:
         if handle.journal is not None:
@@ -255,7 +255,7 @@ async def enter(handle: TaskHandle, resume: Json | None) -> None:
         if begun is None or _failed(begun):
             handle.handles.drop(handle)
         else:
-            failed = f"task {handle.record.task_id} is not taken back"
+            failed = f"task {handle.record.task_id} did not start, but stays in the journal"
             handle.handles.own(_take_back(handle, begun), failed)
         raise
 
@@ -266,7 +266,7 @@ async def _take_back(handle: TaskHandle, begun: asyncio.Future[None]) -> None:
     if not _failed(begun):
         handle.begun = True
         record = settled(handle.record, TaskResult.cancelled(), handle.handles.clock.now_ms())
-        # Internal, so that its owner is not told of a task that never ran.
+        # Internal, so that a task that never ran is not reported to its owner.
         await _end_in_journal(handle, _replace(record, internal=True), None)
     handle.handles.drop(handle)
 
@@ -284,7 +284,7 @@ def settled(task: PersistedTaskMeta, result: TaskResult, now_ms: int) -> Persist
         except Exception as failure:
             status, error = TaskStatus.FAILED, f"the result is not JSON: {describe(failure)}"
     elif status is TaskStatus.RUNNING:
-        status, error = TaskStatus.FAILED, "the body's result says that it still runs"
+        status, error = TaskStatus.FAILED, "the body returned a result with the status running"
     ended = _replace(
         task,
         status=status,
@@ -299,7 +299,8 @@ def settled(task: PersistedTaskMeta, result: TaskResult, now_ms: int) -> Persist
 
 
 async def close(handle: TaskHandle, record: PersistedTaskMeta) -> None:
-    """Record how a task ended, in its journal and in its owner's state, and tell the owner once."""
+    """Record how a task ended, in its journal and in its owner's state, and report it to the owner
+    once."""
     event = None if record.internal else terminal_event(record)
     handle.ending = True
     kept = await _end_in_journal(handle, record, event)
@@ -308,7 +309,7 @@ async def close(handle: TaskHandle, record: PersistedTaskMeta) -> None:
     ended = Ended(record, told or record.internal, journaled=kept is not None)
     handles.ended.put(record.uid, ended)
     await _keep_end(handle, ended)
-    # No await from here on: a reader that finds the end of the task finds its event as well.
+    # No await from here on: a reader that finds the end of the task also finds the event about it.
     if event is not None and not told:
         told = handles.tell(handle, event)
         handles.ended.put(record.uid, _replace(ended, told=told))
@@ -318,8 +319,8 @@ async def close(handle: TaskHandle, record: PersistedTaskMeta) -> None:
 async def _end_in_journal(
     handle: TaskHandle, record: PersistedTaskMeta, event: Json | None
 ) -> bool | None:
-    """Record an end in the task's journal. Returns whether the journal tells the owner, or `None`
-    if there is no journal or it did not take the record."""
+    """Record an end in the task's journal. Returns whether the journal reports it to the owner, or
+    `None` if there is no journal or it did not take the record."""
     journal = handle.journal
     if journal is None or not handle.begun:
         return None
@@ -338,7 +339,7 @@ async def _keep_end(handle: TaskHandle, ended: Ended) -> None:
         if _kept(handle, ended):
             return
         await handle.handles.clock.sleep(FIRST_PAUSE * 4**attempt)
-    log.error("the record of task %s was given up", handle.record.task_id)
+    log.error("the end of task %s could not be recorded; giving up", handle.record.task_id)
 
 
 def _kept(handle: TaskHandle, ended: Ended) -> bool:
@@ -354,8 +355,8 @@ def _kept(handle: TaskHandle, ended: Ended) -> bool:
 
 
 def tear_down(handle: TaskHandle) -> None:
-    """Record the end of a task whose runner was stopped from outside, unless it has ended. If it is
-    in a journal, it is left as it is, for the process that takes it up."""
+    """Record the end of a task whose runner was stopped from outside, unless it has ended. A task
+    in a journal is left as it is, for the process that resumes it."""
     handles = handle.handles
     if handle.done.is_set():
         return

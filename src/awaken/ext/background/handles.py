@@ -1,4 +1,4 @@
-"""What all runs of a plugin share: live tasks, the runs that own them, and recent ends."""
+"""What all runs of a plugin share: live tasks, the runs that own them, and recently ended tasks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ ENDED_REMEMBERED = 1_000
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """A task that ended, whether its owner was told, and whether a journal has its result."""
+    """A task that ended, whether that was reported to its owner, and whether a journal has the
+    result."""
 
     record: PersistedTaskMeta
     told: bool
@@ -72,11 +73,11 @@ class Home:
 
 
 class TaskHandles:
-    """The tasks of this process and their owners, who come and go: a run, then the next one.
+    """The tasks of this process and the runs that own them, one run of a thread after another.
 
-    A thread's home is the manager of the run that is live in it. Whatever a task has to say goes
-    there; while nobody is at home it is kept in mind for the next run. `commit_failures` counts,
-    by operation, the records that a state could not take.
+    A thread's home is the manager of the run that is live in it. A task reports to that manager;
+    without a live run, its end is remembered for the next run. `commit_failures` counts, by
+    operation, the records that a state refused.
     """
 
     def __init__(
@@ -110,26 +111,27 @@ class TaskHandles:
         self._homes[home.thread_id] = home
 
     def detach(self, thread_id: str, run_id: str) -> None:
-        """The run is over: its thread has no home, unless another run is live in it by now."""
+        """Remove the home of a thread whose run is over, unless another run is live in it by
+        now."""
         home = self._homes.get(thread_id)
         if home is not None and home.run_id == run_id:
             home.drop_guard()
             del self._homes[thread_id]
 
     def home(self, thread_id: str) -> BackgroundTaskManager | None:
-        """The manager of the run that is live in a thread."""
+        """The manager of the run that is live in a thread, or `None`."""
         found = self._homes.get(thread_id)
         return found.manager if found is not None else None
 
     def inbox_of(self, handle: TaskHandle) -> InboxSender | None:
-        """The inbox of the task's owner: of its live run, else of the run that started the task."""
+        """The inbox of the owner's live run, else that of the run that started the task."""
         home = self.home(handle.thread_id)
         if home is not None and home.inbox is not None:
             return home.inbox
         return handle.owner_inbox
 
     def tell(self, handle: TaskHandle, event: Json) -> bool:
-        """Write to a task's owner. Returns `False` if no run will read it."""
+        """Send an event to a task's owner. Returns `False` if no run will read it."""
         inbox = self.inbox_of(handle)
         if inbox is None:
             return False
@@ -148,7 +150,7 @@ class TaskHandles:
         return self._numbers.get(thread_id) is not None
 
     def skip(self, thread_id: str, taken: Iterable[str]) -> None:
-        """Reserve no id up to these."""
+        """Do not reserve these ids, nor lower ones."""
         number = max(self._numbers.get(thread_id) or 0, next_number(taken))
         self._numbers.put(thread_id, number)
 
@@ -157,7 +159,7 @@ class TaskHandles:
         ALIVE[handle.record.uid] = handle
 
     def drop(self, handle: TaskHandle) -> None:
-        """Forget the handle of a task that no longer runs here."""
+        """Remove the handle of a task that no longer runs here."""
         self.live.pop(handle.record.uid, None)
         ALIVE.pop(handle.record.uid, None)
         if handle.inbox_receiver is not None:
@@ -165,11 +167,12 @@ class TaskHandles:
         handle.done.set()
 
     def find(self, task: PersistedTaskMeta) -> TaskHandle | None:
-        """The handle of a task that runs in this process, also if another plugin started it."""
+        """The handle of a task that runs in this process, even if another plugin started it; else
+        `None`."""
         return self.live.get(task.uid) or ALIVE.get(task.uid)
 
     def adopt(self, task: PersistedTaskMeta, manager: BackgroundTaskManager) -> TaskHandle | None:
-        """The same; a task of another plugin belongs to this one from now on."""
+        """The same; a task that another plugin started is taken over by this one."""
         handle = self.find(task)
         if handle is not None and task.uid not in self.live:
             handle.handles.live.pop(task.uid, None)
@@ -203,8 +206,8 @@ class TaskHandles:
     async def close(self, *, leave: bool = False) -> None:
         """End all tasks and deliveries, and wait for them.
 
-        With `leave`, tasks that a journal keeps are not ended but dropped, for the process that
-        takes them up.
+        With `leave`, tasks that a journal keeps are not ended but left to the process that resumes
+        them.
         """
         for handle in tuple(self.live.values()):
             if leave and handle.begun and handle.runner is not None:

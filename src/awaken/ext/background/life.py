@@ -1,4 +1,4 @@
-"""A task's life: it waits for its turn, runs its body, and has its end recorded in the book."""
+"""A task's life: it waits for a slot, runs its body, and has its end recorded."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from awaken.ext.background.task import TaskHandle, TaskResult
 
 
 async def launch(handle: TaskHandle, work: Work, options: TaskOptions) -> str:
-    """Record that a task runs, and start it. Returns its id; if this raises, nothing starts."""
+    """Record that a task runs, and start it. Returns its id. If this raises, the task does not
+    start."""
     await book.enter(handle, options.resume)
     start(handle, work, options.deadline)
     return handle.record.task_id
 
 
 def start(handle: TaskHandle, work: Work, deadline: float | None) -> None:
-    """Start a recorded task; one whose run was cancelled meanwhile is told to stop at once."""
+    """Start a recorded task. If its run was cancelled meanwhile, the task is cancelled at once."""
     run_id = (handle.record.parent_context.run_id or "").strip()
     if run_id in handle.handles.cancelled_runs:
         handle.token.cancel()
@@ -27,8 +28,8 @@ def start(handle: TaskHandle, work: Work, deadline: float | None) -> None:
 
 
 async def run_task(handle: TaskHandle, work: Work, deadline: float | None) -> None:
-    """Run a task from its turn to its recorded end; `book.tear_down` has to follow, since this may
-    be cancelled anywhere."""
+    """Wait for a slot, run a task and record its end. The caller must call `book.tear_down`
+    afterwards, since this may be cancelled anywhere."""
     try:
         result = await _take_turn(handle, work, deadline)
     except RunLeft:

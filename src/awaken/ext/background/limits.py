@@ -18,11 +18,11 @@ V = TypeVar("V")
 class BackgroundLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How many tasks there may be, and how long they may take.
 
-    `per_thread` and `total` tasks run at a time, further ones wait, `queue` of them at most. Tasks
-    that were started by tasks are counted apart, level by level, so that none waits for its own
-    child's turn; there are `depth` levels. `deadline` is the seconds a body may take unless it was
-    started with its own, `grace` those it has to notice that it was cancelled before it is stopped
-    for good. A thread keeps its last `kept` tasks that ended.
+    At most `per_thread` tasks of a thread, and `total` tasks in all, run at a time. Further tasks
+    wait, at most `queue` of them. Tasks may start tasks, `depth` levels deep; each level has its
+    own limits, so that no task waits for a slot held by its parent. `deadline` is the default for
+    the seconds that a body may take. `grace` is how many seconds a body has to return after it was
+    cancelled. A thread keeps its last `kept` ended tasks.
 
     Raises:
         ConfigError: a limit is out of range.
@@ -48,7 +48,7 @@ class BackgroundLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Recent(Generic[K, V]):
-    """A dictionary of the last things put into it."""
+    """A dictionary that keeps only the items that were put last."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -77,7 +77,7 @@ class Recent(Generic[K, V]):
 
 
 class _Waiter:
-    """A task that waits for its turn."""
+    """A task that waits for a slot."""
 
     __slots__ = ("depth", "thread_id", "turn")
 
@@ -92,7 +92,7 @@ class _Waiter:
 
 
 class Slots:
-    """Lets so many tasks run at a time, the others in the order in which they came."""
+    """Limits how many tasks run at a time; the others wait in the order in which they came."""
 
     def __init__(self, limits: BackgroundLimits) -> None:
         self._limits = limits
@@ -111,7 +111,7 @@ class Slots:
         )
 
     def take(self, thread_id: str, depth: int) -> bool:
-        """Take a turn at once, if one is free."""
+        """Take a slot if one is free. Returns whether it was."""
         if not self.has_room(thread_id, depth):
             return False
         self._levels[depth] += 1
@@ -119,7 +119,7 @@ class Slots:
         return True
 
     async def enter(self, thread_id: str, depth: int, token: CancellationToken) -> bool:
-        """Wait for a turn. Returns `False` if the token was cancelled first."""
+        """Wait for a slot. Returns `False` if the token was cancelled first."""
         waiter = _Waiter(thread_id, depth)
         self._waiting.append(waiter)
         listener = token.on_cancel(lambda: waiter.settle(False))
@@ -135,7 +135,7 @@ class Slots:
                 self._waiting.remove(waiter)
 
     def leave(self, thread_id: str, depth: int) -> None:
-        """Give a turn back; the first waiting task that fits gets it."""
+        """Give a slot back; the first waiting task that fits gets it."""
         self._levels[depth] -= 1
         self._threads[thread_id, depth] -= 1
         if not self._threads[thread_id, depth]:

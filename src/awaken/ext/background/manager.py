@@ -1,4 +1,4 @@
-"""The door to background tasks: start, find, wait for, cancel and write to them."""
+"""The API of background tasks: start, find, await, cancel them, and send them messages."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ AGENT_MESSAGE = "agent_message"
 
 
 class BackgroundTaskManager:
-    """The background tasks of one run, or of the code that binds it to a store and an inbox.
+    """The background tasks of one run, or of code that binds the manager to a store and an inbox.
 
-    Its `book` says how a task stands. Managers that share their `handles` share the tasks: one
-    whose thread has a live run leaves records and news to that run's manager.
+    Its `book` has the records of the tasks. Managers with the same `handles` share their tasks: if
+    a thread has a live run, that run's manager keeps the records and receives the reports.
 
     Args:
-        handles: the tasks of this process; the manager's own if not given.
-        journal: makes tasks survive this process; the one the host has bound if not given.
+        handles: the tasks of this process; by default the manager has its own.
+        journal: makes tasks survive this process; by default the one that the host has bound.
     """
 
     def __init__(
@@ -62,11 +62,11 @@ class BackgroundTaskManager:
     # -- binding ------------------------------------------------------------------------------
 
     def set_store(self, store: StateStore) -> None:
-        """Keep records there; the plugin's keys must be registered in it."""
+        """Keep the records in this store; the plugin's keys must be registered in it."""
         self.store = store
 
     def set_owner_inbox(self, inbox: InboxSender | None) -> None:
-        """Put what tasks tell their owner there."""
+        """Send the reports of tasks to this inbox."""
         self.inbox = inbox
 
     def set_journal(self, journal: TaskJournal | None) -> None:
@@ -75,7 +75,7 @@ class BackgroundTaskManager:
 
     @property
     def journal(self) -> TaskJournal | None:
-        """The journal of tasks that start where this is read."""
+        """The journal for tasks started in the current context."""
         return self.own_journal if self.own_journal is not None else AMBIENT_TASK_JOURNAL.get()
 
     def home_of(self, thread_id: str) -> BackgroundTaskManager:
@@ -85,7 +85,7 @@ class BackgroundTaskManager:
     def attach(self, thread_id: str, run_id: str, token: CancellationToken | None = None) -> None:
         """Make this the manager of the run that is live in a thread, until `handles.detach`.
 
-        When the token is cancelled, the run's tasks are told to stop.
+        When the token is cancelled, so are the run's tasks.
         """
         self.thread_id = thread_id
         self.handles.attach(Home(thread_id, run_id, self, token))
@@ -114,18 +114,18 @@ class BackgroundTaskManager:
         return [handle.record for handle in self.handles.live.values()]
 
     def get(self, task_id: str) -> TaskSummary | None:
-        """How a task stands; `None` if it is unknown."""
+        """A summary of a task; `None` if the task is unknown."""
         task = self.find_task(task_id)
         return self.summary(task) if task is not None else None
 
     def list(self, owner_thread_id: str) -> Sequence[TaskSummary]:
-        """How a thread's tasks stand, the oldest first."""
+        """Summaries of a thread's tasks, oldest first."""
         tasks = self.book.tasks_of(owner_thread_id).values()
         return [self.summary(task) for task in sorted(tasks, key=by_age)]
 
     def summary(self, task: PersistedTaskMeta) -> TaskSummary:
-        """How a task stands. The result of one that ended in an earlier run may be missing; `wait`
-        returns it."""
+        """A summary of a task. The result of a task that ended in an earlier run may be missing;
+        `wait` returns it."""
         handle = self.handles.find(task)
         return handle.summary() if handle is not None else TaskSummary.of(self.book.current(task))
 
@@ -149,12 +149,13 @@ class BackgroundTaskManager:
     ) -> str:
         """Start a task and return its id.
 
-        What `parent` leaves out is taken from the task and the tool call around the caller.
+        Missing fields of `parent` are filled in from the task and the tool call that the caller
+        runs in.
 
         Raises:
-            BackgroundTaskError: the name is taken or reserved, its run was cancelled, there is no
-                store, or a limit is reached. Nothing was started.
-            StateError: the store refused. Nothing was started.
+            BackgroundTaskError: the name is taken or reserved, the run was cancelled, there is no
+                store, or a limit is reached. No task was started.
+            StateError: the store refused the record. No task was started.
         """
         await self._learn_ids(owner_thread_id, parent)
         handle = admit(self, owner_thread_id, task_type, name, description, parent, options)
@@ -171,7 +172,8 @@ class BackgroundTaskManager:
         body: AgentTaskBody,
         options: TaskOptions = PLAIN,
     ) -> str:
-        """The same for a body that runs an agent; the task has an inbox and can be written to."""
+        """The same for a body that runs an agent; the task has an inbox and can receive
+        messages."""
         await self._learn_ids(owner_thread_id, parent)
         handle = admit(self, owner_thread_id, SUB_AGENT, name, description, parent, options)
         sender, receiver = inbox_channel()
@@ -198,7 +200,7 @@ class BackgroundTaskManager:
         )
 
     async def _learn_ids(self, thread_id: str, parent: TaskParentContext) -> None:
-        """Learn which ids are taken before the first is reserved: a run that was cut short may have
+        """Read which ids are taken before the first is reserved: a run that was cut short may have
         started tasks that are not in its state."""
         call, journal = CURRENT_CALL.get(), self.home_of(thread_id).journal
         run_id = parent.run_id or (call.run_identity.run_id if call is not None else None)
@@ -215,10 +217,10 @@ class BackgroundTaskManager:
         deadline: float | None = None,
         inbox: bool = False,
     ) -> str:
-        """Run a task that another process has begun, under its old ids.
+        """Resume a task that another process started, under its old ids.
 
         Raises:
-            BackgroundTaskError: it has ended.
+            BackgroundTaskError: the task has ended.
         """
         if task.is_terminal:
             raise BackgroundTaskError(f"task '{task.task_id}' is {task.status.value} already")
@@ -226,7 +228,7 @@ class BackgroundTaskManager:
             return task.task_id
         home = self.home_of(task.owner_thread_id)
         handle = TaskHandle(task, home)
-        # Not the home's journal: that may be bound only in the context of its run.
+        # Not the home manager's journal: that may be bound only in the context of its run.
         handle.journal = self.journal
         handle.owner_inbox, handle.begun = home.inbox, handle.journal is not None
         if inbox:
@@ -244,7 +246,8 @@ class BackgroundTaskManager:
         mode: Literal["any", "all"] = "all",
         timeout: float | None = None,
     ) -> Sequence[TaskSummary]:
-        """How tasks stand once all of them, or any, have ended or `timeout` seconds have passed.
+        """Wait until all of the tasks, or any, have ended or `timeout` seconds have passed. Returns
+        their summaries.
 
         A task that runs in another process is not waited for.
 
@@ -277,12 +280,12 @@ class BackgroundTaskManager:
     # -- cancelling ---------------------------------------------------------------------------
 
     def cancel(self, task_id: str) -> bool:
-        """Tell a task to stop. Returns `False` if it is unknown or has ended."""
+        """Cancel a task. Returns `False` if it is unknown or has ended."""
         task = self.find_task(task_id)
         return task is not None and self.handles.signal([task]) == 1
 
     def cancel_tree(self, task_id: str) -> int:
-        """Tell a task and its descendants to stop. Returns how many were told."""
+        """Cancel a task and its descendants. Returns how many were cancelled."""
         task = self.find_task(task_id)
         return self.cancel_family(task) if task is not None else 0
 
@@ -295,11 +298,11 @@ class BackgroundTaskManager:
         return self.handles.signal(family(task, known.values()))
 
     def cancel_all(self, owner_thread_id: str) -> int:
-        """Tell all tasks of a thread to stop. Returns how many were told."""
+        """Cancel all tasks of a thread. Returns how many were cancelled."""
         return self.handles.signal(h.record for h in self.handles.of_thread(owner_thread_id))
 
     def cancel_descendants_for_run(self, run_id: str) -> int:
-        """Tell all tasks of a run to stop and let none start. Returns how many were told."""
+        """Cancel all tasks of a run, and let it start no more. Returns how many were cancelled."""
         run_id = run_id.strip()
         if not run_id:
             return 0
@@ -307,7 +310,7 @@ class BackgroundTaskManager:
         return sum(self.cancel_family(task) for task in self.roots_of(run_id))
 
     def roots_of(self, run_id: str) -> Sequence[PersistedTaskMeta]:
-        """The running tasks that a run itself has started."""
+        """The running tasks that a run started directly."""
         return [
             task
             for task in self._running()
@@ -317,31 +320,32 @@ class BackgroundTaskManager:
         ]
 
     def children_of(self, task: PersistedTaskMeta) -> Sequence[PersistedTaskMeta]:
-        """The running tasks that a task itself has started."""
+        """The running tasks that a task started directly."""
         return [t for t in self._running() if is_child(t, task) and not t.is_terminal]
 
     # -- writing to tasks ---------------------------------------------------------------------
 
     def has_inbox(self, task: PersistedTaskMeta) -> bool:
-        """Whether a task runs here and can be written to."""
+        """Whether a task runs here and can receive messages."""
         handle = self.handles.find(task)
         return handle is not None and handle.inbox is not None and not handle.inbox.is_closed
 
     def send_task_inbox_message(
         self, task_id: str, owner_thread_id: str, sender: str, text: str
     ) -> None:
-        """Write to a task that runs an agent in this process.
+        """Send a message to a task that runs an agent in this process.
 
         Raises:
             TaskMessageError: the task is unknown, belongs to another thread, is over, or has no
-            inbox."""
+            inbox.
+        """
         self._put(self._open_task(task_id, owner_thread_id), _written(task_id, sender, text))
 
     async def write_to_task(
         self, task_id: str, owner_thread_id: str, sender: str, text: str, *, message_id: str
     ) -> None:
-        """The same; if the task's journal keeps messages, a process that takes the task up reads
-        this one too, and a message sent twice under one id is read once.
+        """The same. If the task's journal keeps messages, a process that resumes the task reads
+        this one, too, and a message that is sent twice under one id is read once.
 
         Raises:
             TaskMessageError: see `send_task_inbox_message`.

@@ -1,7 +1,7 @@
-"""What a model can say to other agents, and do about messages that never arrived.
+"""Tools that send messages to other agents and handle messages that could not be delivered.
 
-The tools hold no transport: a message is written down with the call's outcome, and sent after
-that commit, by `outbox`.
+The tools have no transport: a message is committed with the call's outcome, and `outbox` sends it
+after that commit.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ RECIPIENT_UNAVAILABLE = "recipient_unavailable"
 NOT_AUTHORIZED = "not_authorized"
 
 MessagePolicy = Callable[[RunIdentity, str, str | None], str | Awaitable[str | None] | None]
-"""Whether a run may write to a thread, and there to an agent: why not, or nothing."""
+"""Takes the sending run, a thread id and an agent id. Returns why the run may not send messages
+there, or `None` if it may."""
 
 
 class _Refused(Exception):
@@ -51,9 +52,10 @@ class _Refused(Exception):
 
 
 class SendMessageTool:
-    """`send_message`: write to the agent above, to a task below, or to any agent one may."""
+    """`send_message`: write to the parent agent, to a child task, or to any agent the policy
+    allows."""
 
-    # The message is sent before the step is on record: sent again, it has to be the same one.
+    # The message is sent before the step is committed, so a second attempt must send the same one.
     traits = ToolTraits(effect=ToolEffect.IDEMPOTENT)
 
     def __init__(self, manager: BackgroundTaskManager, policy: MessagePolicy | None = None) -> None:
@@ -148,7 +150,8 @@ class SendMessageTool:
 
 
 def _thread_above(identity: RunIdentity) -> str | None:
-    """The thread of whoever started a run; for one that works in a task, of who owns that."""
+    """The thread that started a run; for a run inside a background task, the thread that owns the
+    task."""
     above, task = identity.parent_thread_id_opt(), current_background_task_context()
     if task is not None and above == task.record.uid:
         return task.record.owner_thread_id or None
@@ -156,7 +159,8 @@ def _thread_above(identity: RunIdentity) -> str | None:
 
 
 class RecoverFailedMessagesTool:
-    """`recover_failed_messages`: see what could not be delivered, send it again, or forget it."""
+    """`recover_failed_messages`: list messages that could not be delivered, resend or discard
+    them."""
 
     traits = ToolTraits(effect=ToolEffect.READ)
 

@@ -1,4 +1,4 @@
-"""Bringing messages to where they belong: after the commit that wrote them, until it worked."""
+"""Delivering messages after the commit that wrote them, with retries."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ log = logging.getLogger("awaken.background")
 
 
 class MessageDispatcher:
-    """Sends what is in a run's outbox: at the end of each step, and some time after a failure.
+    """Sends the messages in a run's outbox: at the end of each step, and some time after a failure.
 
-    A message is sent at least once, always under the same id: one that was sent and whose removal
-    was not committed is sent again.
+    A message is sent at least once, always under the same id: if its removal from the outbox was
+    not committed, it is sent again.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class MessageDispatcher:
     ) -> None:
         self._manager = manager
         self._sink = sink
-        # What became of attempts the state does not show yet: a hook may be asked twice.
+        # Outcomes that the state does not show yet: a hook may be called twice.
         self._outcomes: list[tuple[OutboxEntry, Command]] = []
 
     def has_work(self, snapshot: Snapshot) -> bool:
@@ -59,7 +59,7 @@ class MessageDispatcher:
         return outbox is not None and bool(outbox.pending)
 
     async def dispatch(self, ctx: PhaseContext) -> Command | None:
-        """Try to deliver everything in the outbox, and say what became of it."""
+        """Try to deliver every message in the outbox. Returns the resulting state updates."""
         outbox = ctx.read(OUTBOX)
         command, handles, known = Command(), self._manager.handles, self._outcomes
         self._outcomes = []
@@ -70,15 +70,15 @@ class MessageDispatcher:
             if outcome is None:
                 retry = handles.retries.pop(entry.id, None)
                 if retry is not None:
-                    retry.cancel()  # now is as good as later
+                    retry.cancel()  # it is sent now instead
                 outcome = await self._attempt(entry)
             self._outcomes.append((entry, outcome))
             command.extend(outcome)
         return command or None
 
     async def send_left(self, entries: Iterable[OutboxEntry]) -> Command:
-        """Try once to deliver what a run that is over has left, but for what this process tries
-        again by itself; when to do so the next time is up to whoever asks."""
+        """Try once to deliver the messages that an ended run has left, except those that this
+        process already retries. The caller decides when to try again."""
         command, handles = Command(), self._manager.handles
         for entry in entries:
             if entry.id in handles.sending or entry.id in handles.retries:
@@ -142,13 +142,14 @@ class MessageDispatcher:
 
     def _after_failure(self, entry: OutboxEntry, error: Exception, gone: Command) -> Command:
         attempts, route = entry.attempts + 1, entry.route
-        log.warning("message %s was not delivered (%d): %s", entry.id, attempts, error)
-        # A task is written to as long as it runs; only threads have dead letters.
+        log.warning("message %s was not delivered (attempt %d): %s", entry.id, attempts, error)
+        # A message to a task is retried as long as the task runs; only those to threads become dead
+        # letters.
         if attempts >= MOST_ATTEMPTS and isinstance(route, DurableRoute):
             return gone.extend(_dead(route, str(error) or describe(error)))
         later = msgspec.structs.replace(entry, attempts=attempts)
         handles = self._manager.handles
-        failed = f"message {entry.id} is not tried again"
+        failed = f"message {entry.id} will not be sent again"
         handles.retries[entry.id] = handles.own(self._try_again(later), failed)
         return Command().update(OUTBOX, Enqueue(entry=later))
 
@@ -157,8 +158,8 @@ class MessageDispatcher:
     async def _try_again(self, entry: OutboxEntry) -> None:
         """Try once more after a while, also when the run is over by then.
 
-        What became of it is written into the run's store; if the run is over, the next one finds
-        the message in its outbox, and knows whether it was delivered.
+        The outcome is written into the run's store. If the run is over, the next run finds the
+        message in its outbox, and knows whether it was delivered.
         """
         handles = self._manager.handles
         await handles.clock.sleep(FIRST_PAUSE * 2 ** min(entry.attempts - 1, MOST_ATTEMPTS))
@@ -172,7 +173,7 @@ class MessageDispatcher:
             command = await self._attempt(entry)
             store.commit(command.batch)
         except StateError:
-            log.exception("what became of message %s could not be committed", entry.id)
+            log.exception("the outcome of sending message %s could not be committed", entry.id)
         finally:
             handles.sending.discard(entry.id)
 

@@ -63,23 +63,24 @@ ALL_TOOLS = frozenset(
 
 
 class BackgroundTaskPlugin:
-    """Lets an agent's tools start tasks, and its model see, await, stop and write to them.
+    """Lets an agent's tools start background tasks, and its model list, await, cancel and message
+    them.
 
-    Tools reach the run's manager by `ctx.service(BackgroundTaskManager)`. Give one plugin to all
+    Tools get the run's manager with `ctx.service(BackgroundTaskManager)`. Give one plugin to all
     agents of a runtime: they share its tasks and limits.
 
     Args:
-        manager: the door for code outside runs; it finds the run that is live in a thread.
-        limits: what tasks may use up.
-        policy: which agents may write to which threads, where neither started the other; none if
-            absent.
-        sink: brings messages to other threads; the one the host has bound if absent.
-        journal: makes tasks survive this process; the one the host has bound if absent.
-        tools: which of its tools the model is offered; by default all. A tool of the agent's own
-            that has the name of one of them is offered instead.
+        manager: a manager for code outside runs; it finds the run that is live in a thread.
+        limits: how many tasks may run, and for how long.
+        policy: which agents may write to threads that neither started them nor were started by
+            them; by default none.
+        sink: delivers messages to other threads; by default the one that the host has bound.
+        journal: makes tasks survive this process; by default the one that the host has bound.
+        tools: which of its tools the model gets; by default all. If the agent has its own tool of
+            the same name, the model gets that one.
 
     Raises:
-        ConfigError: it has no tool of that name.
+        ConfigError: the plugin has no tool of that name.
     """
 
     id = BACKGROUND_PLUGIN_ID
@@ -100,7 +101,7 @@ class BackgroundTaskPlugin:
             handles = TaskHandles(limits, clock=clock, ids=ids)
             manager = BackgroundTaskManager(handles, journal=journal)
         elif limits is not None or journal is not None:
-            raise ConfigError("background_tasks: a manager brings its own limits and journal")
+            raise ConfigError("background_tasks: a manager has its own limits and journal")
         for name in tools:
             if name not in ALL_TOOLS:
                 known = ", ".join(sorted(ALL_TOOLS))
@@ -117,7 +118,7 @@ class BackgroundTaskPlugin:
         )
 
     def without_tools(self) -> BackgroundTaskPlugin:
-        """The plugin for an agent that starts no tasks and may take over a run that has some."""
+        """The plugin for an agent that starts no tasks but may be handed a run that has some."""
         return BackgroundTaskPlugin(self.manager, policy=self._policy, sink=self._sink, tools=())
 
     def bind_runtime_context(self, store: StateStore, owner_inbox: InboxSender | None) -> None:
@@ -128,7 +129,8 @@ class BackgroundTaskPlugin:
         self.manager.adopt_running()
 
     async def close(self, *, leave: bool = False) -> None:
-        """End all tasks and wait for it; with `leave`, those in the journal are left to others."""
+        """End all tasks and wait for their end. With `leave`, tasks in the journal are left to
+        other processes."""
         await self.manager.handles.close(leave=leave)
 
     def register(self, registrar: Registrar) -> None:
@@ -171,8 +173,8 @@ class BackgroundTaskPlugin:
 
     async def note_work(self, ctx: PhaseContext) -> Command | None:
         """Note in the state whether tasks run, and which."""
-        # Two turns of the loop, one for a task and one for its body: also in a run that never waits
-        # for anything, what a step has started begins before the next one.
+        # Two iterations of the event loop, one for a task and one for its body: even in a run that
+        # never awaits anything, a task that a step started begins before the next step.
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         thread_id = ctx.run_identity.thread_id

@@ -1,4 +1,4 @@
-"""Task records: which tasks belong together, which are kept, what a restart makes of them. Pure."""
+"""Task records: which are related, which are kept, and what a restart changes in them. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _replace = msgspec.structs.replace
 
 
 def number_of(task_id: str) -> int | None:
-    """The n of `bg_<n>`."""
+    """The n of `bg_<n>`, or `None` for any other id."""
     digits = task_id.removeprefix("bg_")
     is_numbered = len(digits) < len(task_id) and digits.isascii() and digits.isdigit()
     return int(digits) if is_numbered else None
@@ -32,7 +32,7 @@ def next_number(task_ids: Iterable[str]) -> int:
 
 
 def is_child(task: PersistedTaskMeta, of: PersistedTaskMeta) -> bool:
-    """Whether a task belongs directly to another one."""
+    """Whether a task was started directly by another one."""
     if task.parent_uid is not None:
         return task.parent_uid == of.uid
     parent = task.parent_context.task_id
@@ -94,7 +94,7 @@ def _ended(task: PersistedTaskMeta) -> tuple[int, int]:
 
 
 def brief(task: PersistedTaskMeta) -> PersistedTaskMeta:
-    """The short record that a thread's state has of an ended task whose journal has the whole."""
+    """The short record of an ended task, for a thread's state; the journal has the whole one."""
     if not task.is_terminal:
         return task
     error = task.error
@@ -108,8 +108,7 @@ def brief(task: PersistedTaskMeta) -> PersistedTaskMeta:
 
 
 def orphaned(task: PersistedTaskMeta, thread_id: str, now_ms: int) -> PersistedTaskMeta:
-    """The record of a task that is recorded as running, and that no process runs for this
-    thread."""
+    """The record, as failed, of a task that is recorded as running but runs in no process."""
     error = ORPHANED
     if task.owner_thread_id not in ("", thread_id):
         error = f"task stayed with thread '{task.owner_thread_id}', this one was forked from it"

@@ -1,4 +1,4 @@
-"""What a thread keeps of its tasks and of messages on their way."""
+"""The state that a thread keeps about its tasks and undelivered messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from awaken.domain.value import Value
 from awaken.state.key import Merge, Scope, StateKey
 
 BACKGROUND_PLUGIN_ID = "background_tasks"
-"""The plugin that keeps it."""
+"""The id of the plugin that keeps this state."""
 
 # -- tasks ------------------------------------------------------------------------------------
 
@@ -32,13 +32,13 @@ class BackgroundTaskState(Value, frozen=True, kw_only=True):
 
 
 class UpsertTask(Value, frozen=True, kw_only=True):
-    """Put one task."""
+    """Add or replace one task."""
 
     task: PersistedTaskMeta
 
 
 class ReplaceTasks(Value, frozen=True, kw_only=True):
-    """Put these tasks in place of all others."""
+    """Replace all tasks by these."""
 
     tasks: dict[str, PersistedTaskMeta]
 
@@ -58,14 +58,14 @@ BACKGROUND_TASK_STATE: StateKey[BackgroundTaskState, UpsertTask | ReplaceTasks] 
 
 
 class TaskProgress(Value, frozen=True, kw_only=True):
-    """How far a task is, from 0 to 1, in its own words."""
+    """A task's progress: a fraction from 0 to 1 and a message."""
 
     message: str | None = None
     fraction: float | None = None
 
 
 class TaskSummary(Value, frozen=True, kw_only=True):
-    """A task as others see it; a `queued` one has not begun."""
+    """A task as others see it; a `queued` task has not begun."""
 
     task_id: str
     task_type: str
@@ -107,7 +107,7 @@ class TaskSummary(Value, frozen=True, kw_only=True):
 
 
 class BackgroundTaskView(Value, frozen=True, kw_only=True):
-    """What was under way when the last step ended."""
+    """The tasks that were running when the last step ended."""
 
     tasks: tuple[TaskSummary, ...] = ()
 
@@ -136,7 +136,7 @@ class DurableRoute(Value, frozen=True, kw_only=True, tag="durable", tag_field="t
 
 
 class OutboxEntry(Value, frozen=True, kw_only=True):
-    """A message on its way, and how often it could not be delivered."""
+    """An undelivered message, and the number of failed attempts."""
 
     id: str
     route: LiveInboxRoute | DurableRoute
@@ -144,7 +144,7 @@ class OutboxEntry(Value, frozen=True, kw_only=True):
 
 
 class Outbox(Value, frozen=True, kw_only=True):
-    """Messages on their way, in the order they were written."""
+    """Undelivered messages, in the order in which they were written."""
 
     pending: tuple[OutboxEntry, ...] = msgspec.field(default_factory=lambda: ())
 
@@ -153,13 +153,13 @@ class Outbox(Value, frozen=True, kw_only=True):
 
 
 class Enqueue(Value, frozen=True, kw_only=True):
-    """Send a message, or send it again."""
+    """Add a message, or replace it."""
 
     entry: OutboxEntry
 
 
 class RemoveMessage(Value, frozen=True, kw_only=True):
-    """A message is on its way no more."""
+    """Remove a message that was delivered or given up."""
 
     id: str
 
@@ -169,7 +169,7 @@ def _outbox(outbox: Outbox, update: Enqueue | RemoveMessage) -> Outbox:
     pending = [entry for entry in outbox.pending if entry.id != gone]
     if isinstance(update, Enqueue):
         pending.append(update.entry)
-        # Ids are sorted by the time they were made, so writers may come in any order.
+        # Ids sort by the time they were made, so the order of the writers does not matter.
         pending.sort(key=lambda entry: entry.id)
     return Outbox(pending=tuple(pending))
 
@@ -184,26 +184,26 @@ OUTBOX: StateKey[Outbox, Enqueue | RemoveMessage] = StateKey(
 
 
 class DeadLetter(Value, frozen=True, kw_only=True):
-    """A message nobody could be given, and why."""
+    """A message that could not be delivered, and why."""
 
     request: DurableMessageRequest
     error: str
 
 
 class DeadLetters(Value, frozen=True, kw_only=True):
-    """Messages that were given up, the oldest first."""
+    """Messages that could not be delivered, oldest first."""
 
     messages: tuple[DeadLetter, ...] = msgspec.field(default_factory=lambda: ())
 
 
 class PushDead(Value, frozen=True, kw_only=True):
-    """Give a message up."""
+    """Add a message that could not be delivered."""
 
     letter: DeadLetter
 
 
 class ClearDead(Value, frozen=True, kw_only=True):
-    """Forget all of them."""
+    """Remove all dead letters."""
 
 
 def _dead(letters: DeadLetters, update: PushDead | ClearDead) -> DeadLetters:

@@ -1,4 +1,4 @@
-"""Running a body: within its time, stopped when it must be, whatever it does."""
+"""Running a task's body within its deadline, and stopping it when it is cancelled."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Work = Callable[[], Awaitable[TaskResult]]
 
 
 class _Overdue:
-    """Holds the deadline once it has passed."""
+    """Holds the deadline in seconds once it has passed."""
 
     __slots__ = ("seconds",)
 
@@ -40,11 +40,11 @@ async def supervise(
 ) -> TaskResult:
     """Run the body and return how it ended.
 
-    A body that was cancelled, or has passed its deadline, has `grace` seconds to return. Then it is
-    cancelled, and after another `grace` seconds it is given up.
+    A body whose token was cancelled, or that has passed its deadline, has `grace` seconds to
+    return. Then its asyncio task is cancelled, and after another `grace` seconds it is given up.
 
     Raises:
-        RunLeft: a run in the body is carried on by another process.
+        RunLeft: a run in the body is left to another process.
         CancelledError: the caller was cancelled.
     """
     overdue = _Overdue()
@@ -52,20 +52,20 @@ async def supervise(
     body.add_done_callback(_seen)
     watch = start_logged(
         _watch(handle, overdue, deadline, grace, clock),
-        f"task {handle.record.task_id} cannot be watched, and is stopped",
+        f"the deadline of task {handle.record.task_id} cannot be watched; the task is stopped",
         log,
     )
     try:
         await asyncio.wait((body, watch), return_when=asyncio.FIRST_COMPLETED)
         if not body.done():
-            log.warning("task %s did not stop when cancelled and is stopped", handle.record.task_id)
+            log.warning("task %s ignored its token and is cancelled", handle.record.task_id)
             body.cancel()
             await first_of(_settled(body), clock.sleep(grace))
     finally:
         watch.cancel()
         body.cancel()
     if not body.done():
-        log.error("task %s cannot be stopped and is given up", handle.record.task_id)
+        log.error("task %s cannot be stopped; giving up on it", handle.record.task_id)
         handle.record = msgspec.structs.replace(handle.record, stoppable=False)
     result = _outcome(body)
     if result.status is not TaskStatus.CANCELLED:
@@ -97,14 +97,14 @@ async def _in_scope(handle: TaskHandle, work: Work) -> TaskResult:
         return TaskResult.failed(describe(error))
     if not isinstance(result, TaskResult):
         kind = type(result).__name__
-        return TaskResult.failed(f"the body returned a {kind}, and no TaskResult")
+        return TaskResult.failed(f"the body returned a {kind} instead of a TaskResult")
     return result
 
 
 async def _watch(
     handle: TaskHandle, overdue: _Overdue, deadline: float | None, grace: float, clock: Clock
 ) -> None:
-    """Return once the time is over that a body has to stop."""
+    """Returns when the body's time to stop is over."""
     if deadline is None:
         await handle.token.cancelled()
     else:

@@ -1,4 +1,4 @@
-"""A task while it runs: its handle, what its body sees, and how running code finds its task."""
+"""A running task: its handle, the context its body gets, and how code finds the task it runs in."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class TaskResult(Value, frozen=True, kw_only=True):
-    """How a body ended. A body that was `cut_short` was stopped before its end."""
+    """The result of a body; `cut_short` if the body was stopped before its end."""
 
     status: TaskStatus
     value: Json = None
@@ -54,8 +54,8 @@ class TaskResult(Value, frozen=True, kw_only=True):
 class TaskHandle:
     """A task that runs in this process.
 
-    `runner` is done once the task has ended and that is recorded. `on_waiting` is called with
-    whether the task does nothing but wait.
+    `runner` is done once the task has ended and its end is recorded. `on_waiting` is called with
+    `True` when the task starts to do nothing but wait, and with `False` when it goes on.
     """
 
     __slots__ = (
@@ -104,16 +104,16 @@ class TaskHandle:
 
     @property
     def home(self) -> BackgroundTaskManager:
-        """The manager that keeps the task's record: of the owner's live run, else the one that
-        started it."""
+        """The manager that keeps the task's record: that of the owner's live run, else the one that
+        started the task."""
         return self.handles.home(self.thread_id) or self.manager
 
     def stop(self) -> None:
-        """Tell the task, and all that belong to it, to stop."""
+        """Cancel the task and its descendants."""
         self.manager.cancel_family(self.record)
 
     def leave(self) -> None:
-        """Stop running the task here without ending it, for the process that takes it up."""
+        """Stop running the task here without ending it, for the process that resumes it."""
         if self.runner is not None:
             self.runner.cancel()
 
@@ -121,7 +121,8 @@ class TaskHandle:
         return TaskSummary.of(self.record, queued=self.queued, progress=self.progress)
 
     async def emit(self, event: Json) -> bool:
-        """Tell the owner: in its inbox, by the journal, or by the hand-over of a closed inbox."""
+        """Send an event to the owner: to its inbox, through the journal, or to a closed inbox that
+        hands over. Returns `False` if none of them took it."""
         inbox = self.handles.inbox_of(self)
         if inbox is not None and inbox.try_send(event):
             return True
@@ -139,7 +140,7 @@ class TaskHandle:
 
 
 ALIVE: WeakValueDictionary[str, TaskHandle] = WeakValueDictionary()
-"""Every task that runs in this process, by `uid`: a plugin may ask for a task of another one."""
+"""Every task that runs in this process, by `uid`: a plugin may need a task of another plugin."""
 
 
 def find_live_task(uid: str) -> TaskHandle | None:
@@ -148,7 +149,7 @@ def find_live_task(uid: str) -> TaskHandle | None:
 
 
 def cancel_tasks_of(thread_id: str) -> int:
-    """Tell all tasks that a thread owns in this process to stop. Returns how many were told."""
+    """Cancel all tasks that a thread owns in this process. Returns how many were cancelled."""
     running = [h for h in tuple(ALIVE.values()) if h.thread_id == thread_id]
     for handle in running:
         handle.token.cancel()
@@ -159,7 +160,7 @@ def cancel_tasks_of(thread_id: str) -> int:
 
 
 class TaskContext:
-    """What a body may see and do."""
+    """The context that a body gets."""
 
     __slots__ = ("_handle",)
 
@@ -201,17 +202,17 @@ class TaskContext:
         return self._handle.token.is_cancelled()
 
     async def cancelled(self) -> None:
-        """Wait until the task is told to stop."""
+        """Wait until the task is cancelled."""
         await self._handle.token.cancelled()
 
     async def emit(self, event_type: str, payload: Json) -> bool:
-        """Tell the owner something that its model reads. Returns `False` if it could not be
-        told."""
+        """Send an event that the owner's model reads. Returns `False` if it could not be sent."""
         event = custom_event(self.task_id, event_type, to_json(payload))
         return await self._handle.emit(event)
 
     def report(self, message: str | None = None, fraction: float | None = None) -> None:
-        """Set the progress of the task, from 0 to 1, for readers that ask for it."""
+        """Set the progress of the task, with a fraction from 0 to 1, for clients that ask for
+        it."""
         if fraction is not None:
             fraction = float(min(1.0, max(0.0, fraction)))
         text = None if message is None else clean_text(message)
@@ -219,8 +220,8 @@ class TaskContext:
 
     @contextmanager
     def waiting(self, message: str) -> Iterator[None]:
-        """Mark the task as only waiting, for something that another process could wait for as well.
-        If this process closes meanwhile, the task is left for another one."""
+        """Mark the task as waiting for something that another process could wait for as well. If
+        this process closes meanwhile, the task is left to another process."""
         self.report(message)
         tell = self._handle.on_waiting or _nobody
         tell(True)
@@ -231,11 +232,11 @@ class TaskContext:
 
 
 def _nobody(_: bool) -> None:
-    """Used when no code wants to hear of a wait."""
+    """Used if `on_waiting` is not set."""
 
 
 class AgentTaskContext(TaskContext):
-    """The same for a task that runs an agent and can be written to."""
+    """The same for a task that runs an agent and can receive messages."""
 
     __slots__ = ("inbox_receiver", "inbox_sender")
 
@@ -255,7 +256,7 @@ AgentTaskBody = Callable[[AgentTaskContext], Awaitable[TaskResult]]
 
 
 class BackgroundTaskExecutionContext:
-    """The task the running code belongs to. `run_id` is the run it was started from."""
+    """The task that the running code belongs to. `run_id` is the run that started the task."""
 
     __slots__ = ("_handle", "manager", "run_id", "task_id")
 
@@ -270,7 +271,7 @@ class BackgroundTaskExecutionContext:
         return self._handle.record
 
     def take_inbox(self) -> tuple[InboxSender, InboxReceiver] | None:
-        """The task's inbox, for the one run in it that reads what is written to the task."""
+        """The task's inbox, for the one run in the task that reads it."""
         return self._handle.take_inbox()
 
 
@@ -280,18 +281,18 @@ CURRENT_TASK: ContextVar[BackgroundTaskExecutionContext | None] = ContextVar(
 
 
 def leave_surroundings() -> None:
-    """From now on the running code belongs to no task and no call."""
+    """Detach the running code from its task and its call."""
     for surrounding in (CURRENT_TASK, CURRENT_CALL):
-        if surrounding.get() is not None:  # to set one is not free
+        if surrounding.get() is not None:  # setting a context variable costs time
             surrounding.set(None)
 
 
 def current_background_task_context() -> BackgroundTaskExecutionContext | None:
-    """The task around the running code, if there is one."""
+    """The task that the running code belongs to, or `None`."""
     return CURRENT_TASK.get()
 
 
 def current_background_task_id() -> str | None:
-    """The id of the task around the running code, if there is one."""
+    """The id of the task that the running code belongs to, or `None`."""
     context = CURRENT_TASK.get()
     return context.task_id if context is not None else None

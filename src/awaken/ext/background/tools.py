@@ -1,4 +1,4 @@
-"""What a model can do with tasks: stop its own, see them, and wait for them."""
+"""The tools with which a model cancels, lists and awaits background tasks."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ LONGEST_WAIT = 3600.0
 
 
 def relation_of(args: Json, field: str) -> tuple[str, dict[str, Any]]:
-    """The relation a target is given by, and the target.
+    """The relation that names a target, and the target.
 
     Raises:
-        ToolError: there is none.
+        ToolError: the target or its relation is missing.
     """
     target = args.get(field) if isinstance(args, dict) else None
     if not isinstance(target, dict):
@@ -43,7 +43,7 @@ def relation_of(args: Json, field: str) -> tuple[str, dict[str, Any]]:
 def require_text(target: dict[str, Any], relation: str, field: str) -> None:
     """
     Raises:
-        ToolError: the relation needs a field that is not there.
+        ToolError: a field that the relation needs is missing.
     """
     value = target.get(field)
     if not isinstance(value, str) or not value:
@@ -51,7 +51,7 @@ def require_text(target: dict[str, Any], relation: str, field: str) -> None:
 
 
 def find_named(tasks: Iterable[PersistedTaskMeta], name: str) -> PersistedTaskMeta | None:
-    """The task of that id, else the one of that name."""
+    """The task with that id, else the one with that name, else `None`."""
     tasks = list(tasks)
     by_id = (task for task in tasks if task.task_id == name)
     by_name = (task for task in tasks if task.name == name)
@@ -59,7 +59,8 @@ def find_named(tasks: Iterable[PersistedTaskMeta], name: str) -> PersistedTaskMe
 
 
 class CancelTaskTool:
-    """`cancel_task`: stop the task or run one belongs to, or a direct child of it."""
+    """`cancel_task`: cancel the task or run that makes the call, or one of its direct child
+    tasks."""
 
     traits = ToolTraits(effect=ToolEffect.IDEMPOTENT)
 
@@ -71,10 +72,10 @@ class CancelTaskTool:
 
     @classmethod
     def with_current_task(cls, manager: BackgroundTaskManager, task_id: str) -> CancelTaskTool:
-        """The tool for code that belongs to a task, wherever it runs.
+        """The tool for code that belongs to a task, wherever that code runs.
 
         Raises:
-            BackgroundTaskError: nobody knows a task of that id.
+            BackgroundTaskError: there is no task with that id.
         """
         task = manager.find_task(task_id)
         if task is None:
@@ -113,7 +114,7 @@ class CancelTaskTool:
         return receipt
 
     def _scope(self) -> tuple[BackgroundTaskManager, PersistedTaskMeta | None]:
-        """The task the call belongs to, if it belongs to one."""
+        """The manager to use, and the task that the call belongs to, or `None`."""
         if self._task is not None:
             return self._manager, self._task
         ambient = current_background_task_context()
@@ -222,7 +223,7 @@ def _told(
     with_result: bool = True,
     offset: int = 0,
 ) -> Json:
-    """A task as the model reads it; a long result comes page by page."""
+    """A task as the model reads it; a long result is split into pages."""
     summary = to_json(manager.summary(task))
     summary.pop("uid", None)
     summary.pop("parent_context", None)

@@ -1,4 +1,4 @@
-"""Any tool, in the background: a call starts it as a task and does not wait for it."""
+"""Running any tool in the background: a call starts a task and does not wait for it."""
 
 from __future__ import annotations
 
@@ -53,16 +53,17 @@ _TOLD = "Runs in the background: the call returns a task id at once, the result 
 
 
 class BackgroundTool:
-    """A tool whose calls start it as a task and answer `{task_id, status}` at once.
+    """A tool whose calls run as background tasks; each call returns `{task_id, status}` at once.
 
-    A call that has to be approved asks first, as ever. What the tool returns is the task's result;
-    a change of state it returns is refused, for the step it belongs to is over. Its progress is
-    the task's. If it may be run again, another process can take the task up after a crash.
+    A call that needs an approval still asks first. The tool's return value becomes the task's
+    result, and its progress the task's progress. State changes that it returns are refused, because
+    the step that made the call is over. If the tool may be run again, another process can resume
+    the task after a crash.
 
     Args:
-        tool: what to run; its agent needs the plugin `background_tasks`.
-        deadline: seconds the task may take.
-        description: what the model reads instead of the tool's own description.
+        tool: the tool to run; its agent needs the plugin `background_tasks`.
+        deadline: the most seconds that the task may take.
+        description: replaces the tool's own description for the model.
     """
 
     def __init__(
@@ -76,8 +77,8 @@ class BackgroundTool:
         words = description or f"{told.description}\n{_TOLD}".lstrip()
         self._descriptor = msgspec.structs.replace(told, description=words)
         self._own = traits_of(tool)
-        # The call only starts the tool: the tool's own timeout is for what is started, and
-        # whether it was started can be found out.
+        # The call only starts the task: the tool's own timeout applies to the task, and `verify`
+        # can find out whether the task was started.
         self.traits: ToolTraits = msgspec.structs.replace(
             self._own,
             timeout=None,
@@ -88,7 +89,7 @@ class BackgroundTool:
         return self._descriptor
 
     def validate_args(self, args: Json) -> Json:
-        """The arguments as they were given, once the tool has looked at them."""
+        """Returns the arguments unchanged, after the tool has validated them."""
         validate = getattr(self.tool, "validate_args", None)
         if validate is not None:
             validate(args)
@@ -104,13 +105,13 @@ class BackgroundTool:
         if known is not None:
             return {"task_id": known.task_id, "status": known.status.value}
         if manager.journal is not None:
-            return False  # what the journal does not know never began
+            return False  # a task that the journal does not know never began
         if self._own.recovery is not Recover.VERIFY:
             return None
         return await self.tool.verify(ctx)  # type: ignore[attr-defined]
 
     async def execute(self, args: Json, ctx: ToolCallContext) -> ToolOutput:
-        """Start the task, or say how it stands if the call has started it before."""
+        """Start the task, or return its status if the call has started it before."""
         if only_asks(self.tool, args, ctx.resume_input):
             return await execute_tool({ctx.tool_name: self.tool}, _call(args, ctx), ctx)
         manager = ctx.service(BackgroundTaskManager)
@@ -153,18 +154,18 @@ class BackgroundTool:
         delegates: DurableDelegates | None = None,
         budget: Account | None = None,
     ) -> str:
-        """Run a task again that another process has begun.
+        """Resume a task that another process started.
 
         Args:
-            manager: one that has the journal the task is in.
-            task: its record, as the journal has it.
-            payload: what the journal was given to resume it with.
-            agent: the agent whose tool this is, for what the tool may see of it.
-            delegates: runs the agents the tool gives tasks to.
-            budget: what they may use up: that of the run the task was started in.
+            manager: a manager with the task's journal.
+            task: the task's record from the journal.
+            payload: the `resume` data from the journal.
+            agent: the agent that the tool belongs to, for the tool's context.
+            delegates: runs the agents that the tool delegates to.
+            budget: the budget of the run that started the task, which those agents share.
 
         Raises:
-            BackgroundTaskError: it has ended, or is another tool's.
+            BackgroundTaskError: the task has ended, or belongs to another tool.
         """
         tool_id = self._descriptor.id
         if payload["tool"] != tool_id:
@@ -174,7 +175,7 @@ class BackgroundTool:
         missing = [name for name in ("arguments", "key") if name not in payload]
         if missing:
             raise BackgroundTaskError(
-                f"task '{task.task_id}' was not begun by tool '{tool_id}': what is kept of it has "
+                f"task '{task.task_id}' was not started by tool '{tool_id}': its record has "
                 f"no {' and no '.join(missing)}"
             )
         args = payload["arguments"]
@@ -202,24 +203,25 @@ class BackgroundTool:
             with interruptible(task.cancel_token), _relayed(task, own):
                 output = await execute_tool(tools, call, own)
                 while (run_id := _asking(output)) is not None and own.delegates is not None:
-                    # Its question is its own: whoever answers it there lets the task go on.
+                    # The agent's run has its own ticket; once it is answered there, the task goes
+                    # on.
                     with task.waiting("waits for an approval"):
                         await own.delegates.wait_for_answer(run_id)
                     output = await execute_tool(tools, call, own)
         except Cancelled:
-            # What it did counts, though it was to stop.
+            # A success counts, even if the task was cancelled meanwhile.
             if output is None or output.result.status is not ToolStatus.SUCCESS:
                 return await self._stopped(own)
         assert output is not None, "a tool that was not interrupted has an output"
         return _task_result(output)
 
     async def _stopped(self, ctx: ToolCallContext) -> TaskResult:
-        """How a task ends that was cancelled: what its agent had done by then is told."""
+        """The result of a cancelled task; its error says what its agent had done by then."""
         delegates = ctx.delegates if self._runs_agent else None
         try:
             done = await delegates.done_by(ctx.idempotency_key) if delegates is not None else None
         except StoreError as error:
-            log.warning("what task %s had done cannot be read: %s", ctx.idempotency_key, error)
+            log.warning("cannot read what task %s had done: %s", ctx.idempotency_key, error)
             done = "it is unknown what it had done before that"
         return msgspec.structs.replace(TaskResult.cancelled(), error=done)
 
@@ -231,7 +233,8 @@ class BackgroundTool:
 def background(
     tool: Tool, *, deadline: float | None = None, description: str | None = None
 ) -> BackgroundTool:
-    """The tool, in the background; see `BackgroundTool`. One that is so already stays as it is."""
+    """Wrap a tool to run in the background; see `BackgroundTool`. A tool that is wrapped already is
+    returned as it is."""
     if isinstance(tool, BackgroundTool) and deadline is None and description is None:
         return tool
     return BackgroundTool(tool, deadline=deadline, description=description)
@@ -239,8 +242,8 @@ def background(
 
 @contextmanager
 def _relayed(task: TaskContext, ctx: ToolCallContext) -> Iterator[None]:
-    """What is put into the task's inbox goes on to the agent that works in it; what its journal
-    takes over is brought by that."""
+    """Pass messages from the task's inbox on to the agent that runs in the task. Messages that the
+    journal takes are delivered by the journal."""
     inbox, delegates = task.take_inbox(), ctx.delegates
     if inbox is None or delegates is None:
         yield
@@ -264,7 +267,7 @@ async def _relay(inbox: InboxReceiver, delegates: DurableDelegates, key: str) ->
 
 
 class _Progress:
-    """What a tool reports, as its task's progress."""
+    """Turns a tool's progress events into its task's progress."""
 
     def __init__(self, task: TaskContext) -> None:
         self._task = task
@@ -283,7 +286,7 @@ def _call(args: Json, ctx: ToolCallContext) -> ToolCall:
 
 
 def _asking(output: ToolOutput) -> str | None:
-    """The run that waits for an answer, if the tool has given a task to an agent."""
+    """The id of the delegate's run that waits for an answer, or `None`."""
     result: ToolResult = output.result
     ticket = result.suspension if result.status is ToolStatus.PENDING else None
     return ticket.asker.run_id if ticket is not None and ticket.asker is not None else None
@@ -292,12 +295,12 @@ def _asking(output: ToolOutput) -> str | None:
 def _task_result(output: ToolOutput) -> TaskResult:
     result: ToolResult = output.result
     if result.status is ToolStatus.PENDING:
-        return TaskResult.failed("the tool asks for a decision, which nobody can give it here")
+        return TaskResult.failed("the tool asks for a decision, which a background task cannot get")
     if result.status is ToolStatus.ERROR:
         return TaskResult.failed(result.model_text(), cut_short=was_cut_short(result))
     if output.command:
         log.warning(
-            "what tool %r changes in the state is refused: it ran in the background",
+            "state changes of tool %r are refused: it ran in the background",
             result.tool_name,
         )
     return TaskResult.success(result.message if result.data is None else to_json(result.data))

@@ -1,4 +1,4 @@
-"""Keeping long conversations short: summaries, made beside runs, in the place of old messages."""
+"""Compaction: summaries, made while runs go on, replace the old messages of long conversations."""
 
 from typing import TYPE_CHECKING
 

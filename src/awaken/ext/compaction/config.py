@@ -1,4 +1,4 @@
-"""How summaries are made: the section `compaction` of an agent."""
+"""The configuration of summaries: the section `compaction` of an agent."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ NO_SUMMARY = "(none)"
 class CompactionConfig(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How and when a summary is made.
 
-    `mode` says how much stays as it is, where that is to be another than the policy says; `off`
-    makes none. `{previous_summary}` and `{messages}` in the prompts are filled in. A summary is
-    not used that spares less than `min_savings_ratio` of what it is about. `raw_retention` is
-    `all`: the thread keeps every message, whatever is shown of it.
+    `mode` overrides how many messages the policy leaves unsummarised; `off` makes no summaries.
+    `{previous_summary}` and `{messages}` in the prompts are filled in. A summary that saves less
+    than `min_savings_ratio` of the tokens it replaces is not used. `raw_retention` is `all`: the
+    thread keeps every message, even those that the model is not shown.
     """
 
     mode: Literal["off", "keep_recent_raw_suffix", "compact_to_safe_frontier"] | None = None
@@ -48,27 +48,27 @@ class CompactionConfig(Value, frozen=True, kw_only=True, forbid_unknown_fields=T
     raw_retention: Literal["all"] = "all"
 
     def suffix(self, policy: ContextWindowPolicy) -> int:
-        """How many of the last messages stay as they are."""
+        """How many of the last messages are not summarised."""
         if (self.mode or policy.compaction_mode) == CompactionMode.COMPACT_TO_SAFE_FRONTIER:
             return policy.min_recent_messages
         return policy.compaction_raw_suffix_messages
 
     def prompt(self, previous: str | None, messages: str) -> str:
-        """The question for a summary."""
-        # In one go: what is filled in may hold such words itself.
+        """The prompt that asks for a summary."""
+        # In one pass: the texts that are filled in may contain such placeholders.
         parts = {"previous_summary": previous or NO_SUMMARY, "messages": messages}
         return fill_in(self.summariser_user_prompt, parts)
 
 
 def summary_model(spec: AgentSpec) -> str | None:
-    """The model an agent wants its summaries from, if it is to be another than its own."""
+    """The model for an agent's summaries, or `None` if it is the agent's own."""
     section = spec.sections.get(SECTION)
     name = section.get("summary_model") if isinstance(section, dict) else None
     return name if isinstance(name, str) else None
 
 
 def fill_in(template: str, parts: dict[str, str]) -> str:
-    """The template with each `{name}` of `parts` replaced, and all else as it is."""
+    """The template with each `{name}` of `parts` replaced."""
     for name in parts:
         before, found, after = template.partition(f"{{{name}}}")
         if found:
@@ -78,6 +78,6 @@ def fill_in(template: str, parts: dict[str, str]) -> str:
 
 @cache
 def section_schema() -> Json:
-    """What the section must look like."""
+    """The JSON schema of the section."""
     schema: Json = msgspec.json.schema(CompactionConfig)["$defs"]["CompactionConfig"]
     return schema

@@ -1,4 +1,4 @@
-"""What of a conversation is summarised. Pure: messages in, a plan out."""
+"""Choosing which messages are summarised. Pure: messages in, a plan out."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from awaken.domain.transcript import is_summary
 from awaken.domain.window import shortened
 
 LEAST_TOKENS = 1024
-"""Less than this is not worth a summary."""
+"""Fewer tokens than this are not worth a summary."""
 
 OPENING, CLOSING = "<conversation-summary>", "</conversation-summary>"
 LEFT_OUT = "[Earlier messages are left out]"
 
 
 class CompactionPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """All up to a message is to be summarised: what the summariser reads of it, and how many tokens
-    that takes now. `previous` is the summary it begins with, if it does."""
+    """A plan to summarise all messages up to a certain one: the lines that the summariser reads,
+    and how many tokens the messages take now. `previous` is the earlier summary among them, if
+    any."""
 
     boundary_message_id: str
     previous: str | None
@@ -29,7 +30,7 @@ class CompactionPlan(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int
 
     def transcript(self, most: int) -> str:
-        """What the summariser reads: the last lines, so many characters of them at most."""
+        """What the summariser reads: the last lines, at most `most` characters."""
         kept: list[str] = []
         for line in reversed(self.lines):
             most -= len(line) + 1
@@ -41,8 +42,8 @@ class CompactionPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan(messages: Sequence[Message], suffix: int, counter: TokenCounter) -> CompactionPlan | None:
-    """What to summarise so that the last messages, `suffix` of them, and all since the user's last
-    one stay as they are; nothing if that is not worth it."""
+    """Plan a summary that leaves the last `suffix` messages, and all since the user's last one, as
+    they are. Returns `None` if a summary is not worth it."""
     first = 0
     while first < len(messages) and _stays(messages[first]):
         first += 1
@@ -65,7 +66,7 @@ def plan(messages: Sequence[Message], suffix: int, counter: TokenCounter) -> Com
 
 
 def safe_boundary(messages: Sequence[Message], start: int, stop: int) -> int | None:
-    """The last place before `stop` behind which no call is open and no result follows."""
+    """The last index before `stop` at which no tool call is waiting for its result, or `None`."""
     found: int | None = None
     open_calls: list[str] = []
     for index in range(start, max(start, stop)):
@@ -80,7 +81,7 @@ def safe_boundary(messages: Sequence[Message], start: int, stop: int) -> int | N
 
 
 def _stays(message: Message) -> bool:
-    """Whether it is a system message that stays where it is: any but a summary."""
+    """Whether a message is never summarised: a system message that is not a summary."""
     return message.role is Role.SYSTEM and not is_summary(message)
 
 
@@ -90,7 +91,7 @@ def _last_user(messages: Sequence[Message]) -> int:
 
 
 def _lines(message: Message) -> list[str]:
-    """A message as the summariser reads it; what is internal it does not."""
+    """A message as the summariser reads it; internal messages are left out."""
     if message.visibility is Visibility.INTERNAL:
         return []
     said = shortened(message).text()
@@ -109,5 +110,5 @@ def summary_message(text: str, id: str) -> Message:
 
 
 def summary_text(message: Message) -> str:
-    """What a summary says."""
+    """The text of a summary."""
     return message.text().removeprefix(OPENING).removesuffix(CLOSING).strip("\n")

@@ -37,11 +37,11 @@ log = logging.getLogger("awaken.compaction")
 
 
 class CompactionPlugin:
-    """Has summaries made beside runs, and swaps them in between two steps.
+    """Makes summaries in the background, and puts them into use between two steps.
 
-    No run waits for one; a run that ends first leaves it to the next run of its thread. The model
-    is told nothing but the summary, and the thread keeps every message. One plugin serves all
-    agents of a runtime.
+    No run waits for a summary; if the run ends first, the next run of its thread uses it. The model
+    is shown only the summary, and the thread keeps every message. One plugin serves all agents of a
+    runtime.
     """
 
     id = COMPACTION_PLUGIN_ID
@@ -51,22 +51,22 @@ class CompactionPlugin:
 
     def register(self, registrar: Registrar) -> None:
         registrar.key(COMPACTION)
-        registrar.service(Compactor, self)  # type: ignore[type-abstract]  # only a name to be found by
+        registrar.service(Compactor, self)  # type: ignore[type-abstract]  # the Protocol is only a key to find the service
 
     def config_schemas(self) -> Sequence[ConfigSchema]:
         return [ConfigSchema(key=SECTION, json_schema=section_schema())]
 
     async def close(self, *, leave: bool = False) -> None:
-        """Give up what is under way: the next run of each thread begins anew."""
+        """Cancel unfinished summaries; the next run of each thread starts a new one."""
         await self._jobs.close()
 
     def before_step(self, talk: LiveConversation) -> None:
-        """Swap in a summary that is there, or have one made if it is time."""
+        """Use a summary that is finished, or start one if the conversation is long enough."""
         state = talk.state.read(COMPACTION)
         if state is not None and state.in_flight is not None:
             job = self._jobs.find(talk.identity.thread_id, state.in_flight.task_id)
             if job is None:
-                # The process that made it is gone, or is another one.
+                # The process that was making it has ended, or is another one.
                 talk.state.update(COMPACTION, Forget(task_id=state.in_flight.task_id))
             elif not job.future.done():
                 return
@@ -103,7 +103,7 @@ class CompactionPlugin:
         outcome = job.future.result()
         about = {"boundary_message_id": job.boundary_message_id}
         if outcome.error is not None:
-            log.warning("thread %s: no summary: %s", talk.identity.thread_id, outcome.error)
+            log.warning("thread %s: summary failed: %s", talk.identity.thread_id, outcome.error)
             talk.state.update(COMPACTION, Fail(mishap=_mishap(talk, job, outcome.error)))
             return talk.emit(FAILED, job.task_id, {**about, "error": outcome.error})
         summary = summary_message(outcome.text, talk.ids.new())
@@ -132,11 +132,11 @@ class CompactionPlugin:
 
 
 def _config(talk: LiveConversation) -> CompactionConfig:
-    """The section of the agent that speaks; its schema was looked at when it was resolved."""
+    """The section of the agent that speaks; it was validated when the agent was resolved."""
     try:
         return talk.spec.config(SECTION, CompactionConfig)
     except KeyDecode:
-        log.exception("agent %r: section %r is not used", talk.spec.id, SECTION)
+        log.exception("agent %r: section %r is invalid; using defaults", talk.spec.id, SECTION)
         return CompactionConfig()
 
 

@@ -1,4 +1,4 @@
-"""What is kept of a thread's summaries: those that were made, and the one under way."""
+"""The state of a thread's summaries: the finished ones and the one being made."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from awaken.domain.value import Value
 from awaken.state.key import Scope, StateKey
 
 KEPT = 16
-"""How many summaries, failures and refusals are remembered; the others are only counted."""
+"""How many summaries, failures and skipped ones are remembered; older ones are only counted."""
 
 _replace = msgspec.structs.replace
 
 
 class InFlight(Value, frozen=True, kw_only=True):
-    """A summary that is being made, of all up to a message."""
+    """A summary, being made, of all messages up to a certain one."""
 
     task_id: str
     boundary_message_id: str
@@ -22,7 +22,7 @@ class InFlight(Value, frozen=True, kw_only=True):
 
 
 class CompactionBoundary(Value, frozen=True, kw_only=True):
-    """A summary that stands in the log, at `summary_seq`, for all up to a message."""
+    """A summary in the log, at `summary_seq`, that replaces all messages up to a certain one."""
 
     boundary_message_id: str
     summary_message_id: str
@@ -33,7 +33,7 @@ class CompactionBoundary(Value, frozen=True, kw_only=True):
 
 
 class CompactionMishap(Value, frozen=True, kw_only=True):
-    """A summary that could not be made, or was not worth it, and why."""
+    """A summary that failed or was not worth using, and why."""
 
     task_id: str
     boundary_message_id: str
@@ -42,7 +42,7 @@ class CompactionMishap(Value, frozen=True, kw_only=True):
 
 
 class CompactionState(Value, frozen=True, kw_only=True):
-    """The last of each; `total_compactions` counts all that were swapped in."""
+    """The latest of each; `total_compactions` counts all summaries that were used."""
 
     boundaries: tuple[CompactionBoundary, ...] = ()
     failures: tuple[CompactionMishap, ...] = ()
@@ -52,11 +52,11 @@ class CompactionState(Value, frozen=True, kw_only=True):
 
     @property
     def last_summary_seq(self) -> int | None:
-        """Where the last summary stands in the log."""
+        """The position of the last summary in the log, or `None`."""
         return self.boundaries[-1].summary_seq if self.boundaries else None
 
     def is_about(self, task_id: str) -> bool:
-        """Whether that is the summary being made."""
+        """Whether `task_id` is the summary being made."""
         return self.in_flight is not None and self.in_flight.task_id == task_id
 
 
@@ -64,32 +64,33 @@ class CompactionState(Value, frozen=True, kw_only=True):
 
 
 class Begin(Value, frozen=True, kw_only=True, tag="begin", tag_field="type"):
-    """A summary is being made; refused while another one is."""
+    """Note that a summary is being made; refused while another one is."""
 
     flight: InFlight
 
 
 class Complete(Value, frozen=True, kw_only=True, tag="complete", tag_field="type"):
-    """It stands in the log."""
+    """The summary is in the log."""
 
     task_id: str
     boundary: CompactionBoundary
 
 
 class Fail(Value, frozen=True, kw_only=True, tag="fail", tag_field="type"):
-    """It could not be made."""
+    """The summary could not be made."""
 
     mishap: CompactionMishap
 
 
 class Skip(Value, frozen=True, kw_only=True, tag="skip", tag_field="type"):
-    """It was made, and is not worth having."""
+    """The summary was made, but is not worth using."""
 
     mishap: CompactionMishap
 
 
 class Forget(Value, frozen=True, kw_only=True, tag="forget", tag_field="type"):
-    """Nothing will come of it: who made it is gone, or what it is about."""
+    """The summary will never be finished or used: its process, or the messages it replaces, are
+    gone."""
 
     task_id: str
 
@@ -98,7 +99,7 @@ CompactionUpdate = Begin | Complete | Fail | Skip | Forget
 
 
 def _apply(state: CompactionState, update: CompactionUpdate) -> CompactionState:
-    """The next state; what is said of any other than the one under way changes nothing."""
+    """The next state; an update about any summary but the one being made changes nothing."""
     if isinstance(update, Begin):
         return state if state.in_flight else _replace(state, in_flight=update.flight)
     about = update.mishap.task_id if isinstance(update, Fail | Skip) else update.task_id

@@ -1,4 +1,4 @@
-"""Making summaries beside the runs that want them: one a thread at a time."""
+"""Making summaries in the background: one for each thread at a time."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from awaken.ext.compaction.plan import CompactionPlan
 from awaken.plugin.compactor import LiveConversation
 
 DEADLINE = 300.0
-"""Seconds after which a summary is given up."""
+"""The most seconds that a summary may take."""
 REMEMBERED = 1000
-"""How many summaries that nobody has asked for yet are kept in mind."""
+"""How many finished summaries are kept until a run of their thread uses them."""
 
 log = logging.getLogger("awaken.compaction")
 
@@ -37,7 +37,7 @@ class SummaryOutcome(msgspec.Struct, frozen=True, kw_only=True):
 async def summarise(
     talk: LiveConversation, plan: CompactionPlan, config: CompactionConfig
 ) -> SummaryOutcome:
-    """Ask a model for the summary that was planned."""
+    """Ask a model for the planned summary."""
     try:
         async with asyncio.timeout(DEADLINE):
             answer = await talk.ask(_request(talk, plan, config), config.summary_model)
@@ -64,7 +64,7 @@ def _request(
             config.summariser_system_prompt + config.summariser_user_prompt + (plan.previous or "")
         )
     )
-    # A character is a token at worst; in what people write there are three or more to one.
+    # At worst a character is a token; in ordinary text a token is three characters or more.
     transcript = plan.transcript(max(1, room) * 3)
     return InferenceRequest(
         upstream_model="",
@@ -75,9 +75,9 @@ def _request(
 
 
 class SummaryJob:
-    """A summary under way, or made; `task_id` is what its thread knows it by.
+    """A summary, finished or being made; its thread knows it as `task_id`.
 
-    Of the plan it keeps what is needed to the end: it may be long until somebody asks.
+    It keeps only those parts of the plan that are needed later: it may be long until a run uses it.
     """
 
     __slots__ = ("boundary_message_id", "future", "task_id", "tokens")
@@ -90,20 +90,20 @@ class SummaryJob:
 
     @property
     def is_lost(self) -> bool:
-        """Whether nothing will come of it: it was cancelled, or its event loop is gone."""
+        """Whether it will never finish: it was cancelled, or its event loop was closed."""
         return self.future.cancelled() or (
             not self.future.done() and self.future.get_loop() is not asyncio.get_running_loop()
         )
 
 
 class Jobs:
-    """The summaries of this process, by thread. They belong to it, not to the runs."""
+    """The summaries of this process, by thread. They go on when the run that started them ends."""
 
     def __init__(self) -> None:
         self._jobs: dict[str, SummaryJob] = {}
 
     def start(self, thread_id: str, task_id: str, plan: CompactionPlan, work: SummaryWork) -> None:
-        """Make a summary; one that nobody has asked for since long is forgotten."""
+        """Start a summary. If too many are remembered, the oldest finished ones are dropped."""
         before = self._jobs.pop(thread_id, None)
         if before is not None and not before.is_lost:
             before.future.cancel()
@@ -114,16 +114,16 @@ class Jobs:
                 del self._jobs[thread]
 
     def find(self, thread_id: str, task_id: str) -> SummaryJob | None:
-        """That summary of a thread, unless nothing will come of it."""
+        """The summary with that id; `None` if it is unknown or will never finish."""
         job = self._jobs.get(thread_id)
         return None if job is None or job.task_id != task_id or job.is_lost else job
 
     def drop(self, thread_id: str) -> None:
-        """Nobody wants to know any more."""
+        """Remove the summary of a thread."""
         self._jobs.pop(thread_id, None)
 
     async def close(self) -> None:
-        """Give up all that are under way, and wait for it."""
+        """Cancel all unfinished summaries, and wait for their end."""
         jobs, self._jobs = self._jobs, {}
         futures = [job.future for job in jobs.values() if not job.is_lost]
         for future in futures:

@@ -1,4 +1,4 @@
-"""A way from one agent to another, and what is special about it."""
+"""The options of a handoff from one agent to another."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from awaken.domain.overlay import AgentOverlay
 from awaken.errors import ConfigError
 
 InputFilter = Literal["all", "since_handoff"] | Callable[[Sequence[Message]], Sequence[Message]]
-"""What an agent sees of the conversation before it was handed over; of what comes after, it sees
-everything.
+"""Which part of the conversation before the hand-over the agent sees; it sees everything that comes
+after.
 
-`all` is all of it, `since_handoff` only the last turn: what the user asked for last, and how that
-led to the hand-over. A function is given what was before and returns what is to be seen of it, or
-something else in its place, such as a summary; it must give the same for the same.
+`all` is the whole of it, `since_handoff` only the last turn: the user's last message, and all up to
+the hand-over. A function takes the messages before the hand-over and returns those to show, or
+others instead, such as a summary. It must return equal messages for equal ones.
 """
 
 MAX_HANDOFFS = 8
-"""How often a run is handed over at most, unless its agents say otherwise."""
+"""The default for the most hand-overs in one run."""
 
 
 class _Named(Protocol):
-    """An agent, as far as this package knows one."""
+    """An agent; this package only needs its id."""
 
     id: str
 
 
 class Handoff:
-    """A way to another agent.
+    """A handoff to another agent, with options.
 
     Args:
         agent: the agent, or its id.
-        description: what it is there for, if the model that hands over is to be told something
-            else than the agent says of itself.
-        input_filter: what it sees of the conversation so far.
-        overlay: what is changed about it for as long as the conversation is with it.
-        returns: whether it may hand back.
+        description: what the agent is for, told to the model that hands over; by default the
+            agent's own description.
+        input_filter: which part of the conversation so far the agent sees.
+        overlay: changes to the agent for as long as it has the conversation.
+        returns: whether the agent may hand the conversation back.
 
     Raises:
         ConfigError: an argument cannot work; the text says which.
@@ -59,7 +59,7 @@ class Handoff:
     ) -> None:
         id: Any = agent if isinstance(agent, str) else getattr(agent, "id", None)
         if not isinstance(id, str):
-            raise ConfigError(f"a hand-over is to an agent or its id, not to {agent!r}")
+            raise ConfigError(f"a handoff takes an agent or its id, not {agent!r}")
         self.agent = id
         self.description = description
         self.input_filter: InputFilter = _filter(self.agent, input_filter)
@@ -68,7 +68,7 @@ class Handoff:
 
     @classmethod
     def of(cls, item: str | _Named | Handoff) -> Handoff:
-        """The way an item is, or a plain one to the agent it is."""
+        """The item if it is a `Handoff`, else a plain handoff to that agent."""
         return item if isinstance(item, Handoff) else cls(item)
 
     def __repr__(self) -> str:

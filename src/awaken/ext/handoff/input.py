@@ -1,4 +1,5 @@
-"""What an agent sees of a conversation that was handed to it. The log stays as it is."""
+"""Filtering what an agent sees of a conversation it was handed. The stored messages do not
+change."""
 
 from __future__ import annotations
 
@@ -18,9 +19,10 @@ from awaken.state.command import Command
 
 
 class HandoffInputPlugin:
-    """Shows an agent only a part of what it was handed; `filters` are by the agent that gives.
+    """Shows an agent only a part of the conversation it was handed. `filters` are by the agent that
+    handed it over.
 
-    It remembers where its run's hand-over was, so every run has one of its own.
+    It remembers where its run was handed over, so every run has its own instance.
     """
 
     id = "agent_handoff_input"
@@ -41,7 +43,7 @@ class HandoffInputPlugin:
         registrar.transform(self.view)
 
     async def look(self, ctx: PhaseContext) -> Command | None:
-        """Find the hand-over in the conversation, and what is to be seen from before it."""
+        """Find the hand-over in the conversation, and filter the messages before it."""
         state = ctx.read(HANDOFF)
         handover = state.handover if state and state.active_agent == ctx.agent_spec.id else None
         if handover == self._handover:
@@ -53,13 +55,14 @@ class HandoffInputPlugin:
         return None
 
     def view(self, messages: Sequence[Message], _: Sequence[ToolDescriptor]) -> Sequence[Message]:
-        """The messages of a request, with what is to be seen in the place of what was before."""
+        """The messages of a request, with those before the hand-over replaced by the filtered
+        ones."""
         if not self._before:
             return messages
-        # By their names: a window may show a message shorter than it is.
+        # Compared by id: the context window may show a shortened message.
         before = {message.id for message in self._before}
         there = {message.id for message in messages if message.id in before}
-        # What somebody else has left out stays out; what a filter has made up is new.
+        # A message that another plugin has left out stays out; one that the filter has made is new.
         shown = [m for m in self._shown if m.id in there or m.id not in before]
         place = next((i for i, m in enumerate(messages) if m.id in before), None)
         if place is None:
@@ -69,12 +72,12 @@ class HandoffInputPlugin:
 
 
 def _before(messages: Sequence[Message], handover: Handover) -> list[Message]:
-    """What was said up to the hand-over; nothing, if that is not in sight any more."""
+    """The messages up to the hand-over; empty if the hand-over is not among the messages."""
     backwards = range(len(messages) - 1, -1, -1)
     last = next((i for i in backwards if messages[i].id == handover.since), None)
     if handover.since is None or last is None:
         return []
-    # Results of the same turn that came late stand behind it.
+    # Results of the same step that came late stand behind it.
     late = takewhile(lambda message: message.role is Role.TOOL, messages[last + 1 :])
     return [*messages[: last + 1], *late]
 
@@ -87,7 +90,7 @@ def _filtered(before: list[Message], chosen: InputFilter) -> list[Message]:
 
 
 def _paired(messages: Sequence[Message]) -> Iterator[Message]:
-    """Calls with a result behind them, and those results: a filter may have torn them apart."""
+    """Drop calls without a result and results without a call: a filter may have separated them."""
     index = 0
     while index < len(messages):
         message, made = messages[index], messages[index].tool_calls or ()

@@ -1,4 +1,4 @@
-"""The plugin: a tool to ask for a hand-over, and a hook that lets it happen at a step's border."""
+"""The plugin: a tool that requests a hand-over, and a hook that makes it between two steps."""
 
 from __future__ import annotations
 
@@ -21,16 +21,17 @@ HANDOFF_TOOL = "handoff"
 
 
 class HandoffPlugin:
-    """Lets an agent hand the conversation to one of `agents`; the thread stays with it.
+    """Lets an agent hand the conversation to one of `agents`; later runs of the thread start with
+    that agent.
 
     Args:
-        agents: ids, or ways to agents where something is special about one.
-        descriptions: what the agents are there for, by id.
-        back_to: agents it may hand back to what it has from them.
-        max_handoffs: how often a run may have been handed over before the tool refuses.
+        agents: ids of agents, or `Handoff`s with options.
+        descriptions: what the agents are for, by id.
+        back_to: agents to which it may hand back a conversation that came from them.
+        max_handoffs: the most hand-overs in one run; then the tool refuses.
 
     Raises:
-        ConfigError: two ways to one agent, or a limit that allows none.
+        ConfigError: two handoffs name the same agent, or `max_handoffs` is below 1.
     """
 
     id = "agent_handoff"
@@ -46,7 +47,7 @@ class HandoffPlugin:
         self._ways: dict[str, Handoff] = {}
         for way in map(Handoff.of, agents):
             if way.agent in self._ways:
-                raise ConfigError(f"there are two ways to hand over to {way.agent!r}: give one")
+                raise ConfigError(f"there are two handoffs to {way.agent!r}: give one")
             self._ways[way.agent] = way
         if max_handoffs < 1:
             raise ConfigError(f"max_handoffs is 1 or more, not {max_handoffs}")
@@ -64,14 +65,14 @@ class HandoffPlugin:
             registrar.tool(self._tool)
 
     async def begin(self, ctx: PhaseContext) -> Command | None:
-        """An agent that was asked for by name speaks, whoever spoke before."""
+        """If the caller named an agent, that agent speaks, even if another one spoke before."""
         state, asked = ctx.read(HANDOFF) or HandoffState(), ctx.agent_spec.id
         if state.requested_agent is None and state.active_agent not in (None, asked):
             return Command().update(HANDOFF, Activate(agent=asked)).update(ACTIVE_AGENT, asked)
         return await self.sync(ctx)
 
     async def sync(self, ctx: PhaseContext) -> Command | None:
-        """Let the requested agent take over; keep the loop's keys in step."""
+        """Hand over to the requested agent, and update the loop's state keys to match."""
         state = ctx.read(HANDOFF) or HandoffState()
         wanted = state.effective or state.home
         if wanted is None:
@@ -89,15 +90,15 @@ class HandoffPlugin:
         command.update(HANDOFF_COUNT, 1)
         way = self._ways.get(wanted)
         if way is None:
-            return  # it gets back what it had, and is what it was then
+            return  # the agent gets the conversation back, with the overlay it had
         if way.overlay != (ctx.read(AGENT_OVERLAYS) or {}).get(wanted):
             command.update(AGENT_OVERLAYS, PutOverlay(agent=wanted, overlay=way.overlay))
 
 
 class HandoffTool:
-    """`handoff`: the model names the agent that should go on."""
+    """`handoff`: the model names the agent that takes over."""
 
-    # Of two in one answer the later one counts, so they must not run side by side.
+    # If an answer has two, the later one counts, so they must not run at the same time.
     traits = ToolTraits(effect=ToolEffect.READ, sequential=True)
 
     def __init__(
@@ -143,7 +144,7 @@ class HandoffTool:
         count = ctx.state(HANDOFF_COUNT) or 0
         if count >= self._limit:
             raise ToolError.denied(
-                f"this run was handed over {count} times, and may be no more: "
+                f"this run was handed over {count} times and may not be handed over again: "
                 "answer the user yourself"
             )
         handover = (ctx.state(HANDOFF) or HandoffState()).handover

@@ -1,4 +1,4 @@
-"""Who speaks, who was asked to, and from whom the conversation came."""
+"""The state of handoffs: the active agent, the requested one, and the agents before."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ from awaken.state.key import Merge, Scope, StateKey
 
 
 class Handover(Value, frozen=True, kw_only=True):
-    """A conversation that was given away: who gave it, and the last message by then."""
+    """One hand-over: the agent that handed over, and the last message at that moment."""
 
     by: str
     since: str | None = None
 
 
 class HandoffState(Value, frozen=True, kw_only=True):
-    """The agent that speaks, and the one that is to speak next.
+    """The active agent, and the one that was requested to take over.
 
-    `trail` is how the conversation came to who speaks: each agent once, who gave it last at the
-    end.
+    `trail` lists the hand-overs that led to the active agent, each agent once, the latest last.
     """
 
     active_agent: str | None = nullable()
@@ -26,30 +25,30 @@ class HandoffState(Value, frozen=True, kw_only=True):
 
     @property
     def effective(self) -> str | None:
-        """Who was asked, else who speaks."""
+        """The requested agent, else the active one."""
         return self.requested_agent or self.active_agent
 
     @property
     def handover(self) -> Handover | None:
-        """How the agent that speaks came by the conversation, if another gave it."""
+        """The hand-over to the active agent, or `None`."""
         return self.trail[-1] if self.trail else None
 
     @property
     def home(self) -> str | None:
-        """The agent the conversation began with, if it was ever given away."""
+        """The agent that the conversation began with; `None` if it was never handed over."""
         return self.trail[0].by if self.trail else None
 
 
 class HandoffRequest(Value, frozen=True, kw_only=True, tag="request", tag_field="type"):
-    """Ask for another agent; a later request replaces an earlier one."""
+    """Request another agent; a later request replaces an earlier one."""
 
     agent: str
 
 
 class Activate(Value, frozen=True, kw_only=True, tag="activate", tag_field="type"):
-    """The agent speaks now; `by` gave it the conversation, whose last message is `since`.
+    """Make an agent the active one. `by` handed over to it, after the message `since`.
 
-    One that is on the trail has got it back: whoever came after it is off the trail.
+    An agent that is on the trail already gets the conversation back: the trail ends before it.
     """
 
     agent: str
@@ -58,7 +57,7 @@ class Activate(Value, frozen=True, kw_only=True, tag="activate", tag_field="type
 
 
 class Clear(Value, frozen=True, kw_only=True, tag="clear", tag_field="type"):
-    """Nobody was asked, nobody took over: the conversation goes back to where it began."""
+    """Clear the request and the active agent: the conversation goes back to the first agent."""
 
 
 def _apply(state: HandoffState, update: HandoffRequest | Activate | Clear) -> HandoffState:
@@ -78,7 +77,8 @@ def _trail(state: HandoffState, update: Activate) -> tuple[Handover, ...]:
     if update.agent in before:
         return state.trail[: before.index(update.agent)]
     if update.by is None or update.by == update.agent:
-        # Somebody outside has chosen, who knows of no trail; or nothing has changed.
+        # The caller has chosen an agent, which starts a new trail; or the agent is the same as
+        # before.
         return () if update.agent != state.active_agent else state.trail
     return (*state.trail, Handover(by=update.by, since=update.since))
 
@@ -93,4 +93,4 @@ HANDOFF_COUNT: StateKey[int, int] = StateKey(
     apply=lambda count, more: count + more,
     merge=Merge.COMMUTATIVE,
 )
-"""How often the run was handed over."""
+"""The number of hand-overs in the run."""

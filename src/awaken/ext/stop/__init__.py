@@ -1,4 +1,4 @@
-"""Ending runs that go on too long: policies over one set of statistics."""
+"""Stop conditions: policies over one set of statistics that end long runs."""
 
 from awaken.ext.stop.plugin import StopConditionPlugin
 from awaken.ext.stop.policy import StopDecision, evaluate

@@ -1,4 +1,4 @@
-"""One statistics hook, many policies."""
+"""The plugin: one hook that keeps statistics for all policies."""
 
 from __future__ import annotations
 
@@ -32,13 +32,14 @@ STOP_BEFORE_NEXT_INFERENCE: ScheduledActionSpec[StoppedReason] = ScheduledAction
 class StopConditionPlugin:
     """Counts after every inference and ends the run when a policy says so.
 
-    An answer in the last allowed round still counts: only a request for more work stops the run.
+    A final answer in the last allowed round ends the run naturally; only further tool calls are
+    stopped.
     """
 
     id = "stop-condition"
 
     def __init__(self, policies: Sequence[StopConditionSpec], clock: Clock = SYSTEM_CLOCK) -> None:
-        # A limit of 0 switches a round limit off; then there is nothing to look at.
+        # A limit of 0 switches a round limit off, so there is nothing to check.
         self._policies = tuple(p for p in policies if p != MaxRounds(rounds=0))
         rounds = (p.rounds for p in self._policies if isinstance(p, MaxRounds))
         self._fewest_rounds = min(rounds, default=0)
@@ -48,7 +49,7 @@ class StopConditionPlugin:
 
     @classmethod
     def for_agent(cls, spec: AgentSpec, clock: Clock = SYSTEM_CLOCK) -> StopConditionPlugin:
-        """The agent's own conditions behind its `max_rounds`."""
+        """The plugin with the agent's `max_rounds` and its own conditions."""
         return cls((MaxRounds(rounds=spec.max_rounds), *spec.stop_conditions), clock)
 
     def register(self, registrar: Registrar) -> None:
@@ -64,7 +65,7 @@ class StopConditionPlugin:
         registrar.hook(Phase.AFTER_INFERENCE, self.after_inference)
 
     async def run_start(self, ctx: PhaseContext) -> Command | None:
-        """Time counts from here; a run that goes on after a pause has begun before."""
+        """Note when the run started, unless it only goes on after a pause."""
         stats = ctx.read(STOP_STATS) or StopConditionStats()
         if stats.started_at_ms is not None:
             return None
@@ -76,7 +77,7 @@ class StopConditionPlugin:
         return lifecycle is not None and lifecycle.step_count + 1 >= self._fewest_rounds
 
     async def count_rounds(self, ctx: PhaseContext) -> Command | None:
-        """The usual case, rounds alone: the lifecycle has counted them already."""
+        """The usual case, a round limit alone: the lifecycle already counts the rounds."""
         lifecycle, response = ctx.read(RUN_LIFECYCLE), ctx.llm_response
         if lifecycle is None or response is None:
             return None
@@ -101,7 +102,7 @@ class StopConditionPlugin:
         policy, reason = found
         answered = response.success is not None and not response.success.needs_tools
         if isinstance(policy, MaxRounds) and answered:
-            # The answer is the run's natural end; only a further question must not be asked.
+            # The answer may be the run's natural end; only another inference must not happen.
             return command.schedule_action(STOP_BEFORE_NEXT_INFERENCE, reason)
         return command.extend(self._done(reason))
 

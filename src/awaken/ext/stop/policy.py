@@ -1,4 +1,4 @@
-"""The policies: pure functions of the statistics."""
+"""The policies as pure functions of the statistics."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ StopDecision = StoppedReason | None
 
 
 def evaluate(policy: StopConditionSpec, stats: StopConditionStats) -> StopDecision:
-    """What one policy says; a limit of 0 switches it off."""
+    """The decision of one policy; a limit of 0 switches it off."""
     match policy:
         case MaxRounds(rounds=limit):
             return _limit(limit, stats.step_count, "max_rounds", "rounds")
@@ -50,7 +50,7 @@ def evaluate(policy: StopConditionSpec, stats: StopConditionStats) -> StopDecisi
 def first_stop(
     policies: Sequence[StopConditionSpec], stats: StopConditionStats
 ) -> tuple[StopConditionSpec, StoppedReason] | None:
-    """The first policy in the list that wants to stop."""
+    """The first policy in the list that decides to stop, and its reason; `None` if none does."""
     for policy in policies:
         decision = evaluate(policy, stats)
         if decision is not None:

@@ -1,4 +1,4 @@
-"""Finished runs as their log has them, run again: the same, or with something changed."""
+"""Reading finished runs from the store and running them again, unchanged or with changes."""
 
 from awaken.front.replay.compare import Difference, first_difference
 from awaken.front.replay.parts import Approval, RecordedCall, RecordedStep, Scene, answer, call

@@ -1,4 +1,4 @@
-"""Where two recordings of one run part."""
+"""Finding the first difference between two recordings of a run."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from awaken.front.replay.recording import Recording
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """The first place where something is not as it was, in lines of text.
+    """The first difference between two recordings, in lines of text.
 
-    `step` counts the model's answers from 1; the end of the run, and what people were asked, belong
-    to none.
+    `step` counts the model's answers from 1. It is `None` for the end of the run and for approvals.
     """
 
     step: int | None = None
@@ -27,7 +26,8 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def first_difference(was: Recording, now: Recording, *, text: bool = True) -> Difference | None:
-    """What differs first; without `text`, only what was called and how it ended is looked at."""
+    """Returns the first difference, or `None`. Without `text`, only calls and the run's end
+    count."""
     pairs = zip_longest(was.turns, now.turns)
     for step, (old, new) in enumerate(pairs, start=1):
         before, after = tuple(_turn(old, text)), tuple(_turn(new, text))
@@ -43,7 +43,7 @@ def first_difference(was: Recording, now: Recording, *, text: bool = True) -> Di
 
 
 def agent_changes(was: Recording, now: Recording) -> tuple[str, ...]:
-    """What of the agent that spoke last is another now: its prompt, or its tools."""
+    """What has changed in the agent that spoke last: its prompt, its tools, both or neither."""
     if was.agents[-1] != now.agents[-1] or not was.fingerprint or not now.fingerprint:
         return ()
     before, after = was.fingerprint.split("|"), now.fingerprint.split("|")
@@ -81,7 +81,7 @@ def _end(run: Recording, text: bool) -> tuple[str, ...]:
 
 
 def call_line(tool: str, arguments: Json) -> str:
-    """A call in one line, `find_order(number=1042)`; the order of names does not matter."""
+    """A call in one line, such as `find_order(number=1042)`, with its arguments sorted by name."""
     arguments = _in_order(arguments)
     if isinstance(arguments, dict):
         words = ", ".join(f"{name}={dumps_text(value)}" for name, value in arguments.items())
@@ -99,7 +99,7 @@ def _in_order(value: Json) -> Json:
 
 
 def end_line(end: TerminationReason) -> str:
-    """How a run ended, as its record writes it."""
+    """How a run ended, in one line."""
     told = to_json(end)
     kind, value = told["type"], told.get("value")
     return (

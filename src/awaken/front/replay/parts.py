@@ -1,4 +1,4 @@
-"""What a recorded run is made of; tests that were exported are written in these words."""
+"""The parts of a recorded run. Exported tests are written with them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from awaken.domain.tool import ToolDescriptor, ToolResult
 
 
 class RecordedCall(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A call, and what came of it.
+    """A tool call and its result.
 
-    Of `result` the model reads text as it is and any other value as JSON. `data` is what hooks see
-    where that is something else. A call without a result never got one.
+    The model reads a `result` that is text as it is, and any other value as JSON. `data` is what
+    hooks see, if that differs. `result` is `None` if the call never got one.
     """
 
     tool: str
@@ -29,13 +29,13 @@ class RecordedCall(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def text(self) -> str | None:
-        """What the model read, if it read anything."""
+        """What the model read of the result, or `None`."""
         if self.result is None or isinstance(self.result, str):
             return self.result
         return dumps_text(self.result)
 
     def output(self) -> ToolResult:
-        """The result, as the tool gave it."""
+        """The result as the tool returned it."""
         if self.failed:
             return msgspec.structs.replace(
                 ToolResult.error(self.tool, self.text or ""), data=self.data
@@ -47,7 +47,7 @@ class RecordedCall(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Approval(msgspec.Struct, frozen=True):
-    """What somebody decided about a call that asked."""
+    """An approver's decision about a call."""
 
     tool: str
     arguments: Json
@@ -55,9 +55,9 @@ class Approval(msgspec.Struct, frozen=True):
 
 
 class RecordedStep(msgspec.Struct, frozen=True, kw_only=True):
-    """One answer of the model, its calls, and what was said to the agent meanwhile.
+    """One answer of the model, its calls, and the messages sent to the agent meanwhile.
 
-    With a `failure` the answer, or as much of it as came, ended so.
+    `failure` says how the answer failed; `answer` then holds the part that came before.
     """
 
     answer: StreamResult
@@ -67,19 +67,20 @@ class RecordedStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Scene(msgspec.Struct, frozen=True, kw_only=True):
-    """All that was around the model in a run.
+    """Everything a recorded run needs to run again, except the model's answers.
 
     Args:
-        agent: who was asked; with hand-overs, who was asked first.
-        input: what it was asked with.
-        history: what the thread held before.
-        calls: what calls brought; one of the same tool and arguments brings that again.
-        approvals: what people decided, in order.
-        news: what was said to the agent while it ran: in which step, counted from 1, and what.
-        end: how the run ended, where that came from outside, or from code that is not there.
-        steps: after how many steps it ended so.
-        overrides: parameters the run was asked with.
-        frontend_tools: tools its client brought.
+        agent: the agent that was asked; with hand-overs, the first one.
+        input: the messages that started the run.
+        history: the messages that the thread held before.
+        calls: the recorded calls; a call of the same tool with the same arguments gets the same
+            result.
+        approvals: the approvers' decisions, in order.
+        news: messages sent to the agent while it ran, by step, counted from 1.
+        end: how the run ended, if the cause came from outside or from code that is missing here.
+        steps: the number of steps before that end.
+        overrides: the inference parameters of the run.
+        frontend_tools: tools that the client brought.
     """
 
     agent: str
@@ -95,7 +96,7 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def call(tool: str, arguments: Json = None, *, id: str, signature: str | None = None) -> ToolCall:
-    """A call a model makes in its answer."""
+    """A tool call in a model's answer."""
     return ToolCall(id=id, name=tool, arguments=arguments, signature=signature)
 
 
@@ -109,9 +110,9 @@ def answer(
 
     Args:
         parts: text and other content, and calls.
-        tokens: what it took, in and out.
-        cut_off: it reached the output limit.
-        garbled: it held a call that was no JSON.
+        tokens: the tokens it used, in and out.
+        cut_off: whether the answer reached the output limit.
+        garbled: whether it held a call that was not JSON.
     """
     calls = tuple(part for part in parts if isinstance(part, ToolCall))
     if isinstance(tokens, tuple):

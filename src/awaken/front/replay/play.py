@@ -1,4 +1,4 @@
-"""Running a scene again, in a thread in memory that is gone afterwards."""
+"""Running a scene again, in a temporary thread in memory."""
 
 from __future__ import annotations
 
@@ -47,19 +47,20 @@ async def replay(
     prompt: str | None = None,
     tools: Tools = "recorded",
 ) -> Recording:
-    """Play a scene with a model, and say how it went.
+    """Run a scene with a model. Returns the new recording.
 
-    Calls that were made then, with the same arguments, are not run: they bring what they brought.
+    A call that was recorded with the same arguments is not run: it gets its recorded result.
 
     Args:
-        model: a name, an executor, or the answers of then as a `ScriptedModel`.
+        model: a name, an executor, or the recorded answers as a `ScriptedModel`.
         agents: the agents themselves, with their prompts, tools and plugins, or a function that
-            makes them; without them an agent of which nothing is known but its calls stands in.
-        prompt: a system prompt for the agent that is asked, instead of its own.
-        tools: what becomes of a call that was not made then: the run stops at it, or it runs.
+            makes them. Without them, a stand-in that has only the recorded calls is run.
+        prompt: a system prompt that replaces the one of the first agent.
+        tools: what happens at a call that was not recorded: `recorded` stops the run, `real` runs
+            the call.
 
     Raises:
-        ConfigError, BuildError, ResolveError: the agents or the model cannot be had.
+        ConfigError, BuildError, ResolveError: the agents or the model cannot be loaded.
     """
     if tools not in ("recorded", "real"):
         raise ConfigError(f"tools is 'recorded' or 'real', not {tools!r}")
@@ -100,9 +101,9 @@ async def _play(runtime: Runtime, scene: Scene, tape: Tape) -> Recording:
             sink=News(runtime, scene.news),
         )
     except AgentLoopError as error:
-        broken = error  # its record says so too
+        broken = error  # the run's record holds the error, too
     except Undecided:
-        pass  # it waits, and the tape says for what
+        pass  # the run waits, and `tape.stray` says for what
     latest = await runtime.store.latest_run(THREAD)
     run = await runtime.find_run(latest.run_id) if latest is not None else None
     if run is None:
@@ -113,8 +114,8 @@ async def _play(runtime: Runtime, scene: Scene, tape: Tape) -> Recording:
 
 
 class News:
-    """Says to the agent what was said while it ran, each time before the step ends after which it
-    was read."""
+    """Sends the recorded messages to the agent again, each before the end of the step after which
+    the agent read it."""
 
     def __init__(self, runtime: Runtime, news: Mapping[int, Sequence[Message]]) -> None:
         self._runtime = runtime
@@ -141,7 +142,7 @@ class News:
 
 
 def _stand_in(scene: Scene, model: str | LlmExecutor, prompt: str | None, tape: Tape) -> Agent:
-    """An agent that has the tools which were called; the recorded end is its only limit."""
+    """An agent that has only the recorded tools. The recorded end is its only limit."""
     made: dict[str, list[RecordedCall]] = {}
     brought = {tool.id for tool in scene.frontend_tools}
     for each in (each for each in scene.calls if each.tool not in brought):
@@ -159,7 +160,7 @@ def _stand_in(scene: Scene, model: str | LlmExecutor, prompt: str | None, tape: 
 def _on_model(
     agent: Agent | RemoteAgent, model: str | LlmExecutor, prompt: str | None, scene: Scene
 ) -> Agent | RemoteAgent:
-    """The agent as it is, but for its model, and for its prompt if it is the one that is asked."""
+    """A copy of the agent with another model, and with another prompt if it is the first agent."""
     if isinstance(agent, RemoteAgent):
         return agent
     changes: dict[str, Any] = {"model_id": model if isinstance(model, str) else MODEL}
@@ -167,7 +168,7 @@ def _on_model(
         changes["system_prompt"] = prompt
     budget = agent.spec.budget
     if budget is not None and budget.money is not None:
-        # Nobody knows here what the model costs; what else it limits still holds.
+        # The price of the model is not known here; the budget's other limits still hold.
         changes["budget"] = msgspec.structs.replace(budget, money=None)
     playing = copy.copy(agent)
     playing.model = model
@@ -180,7 +181,7 @@ def _on_model(
 def _models_of(
     agents: Sequence[Agent | RemoteAgent], model: str | LlmExecutor
 ) -> dict[str, LlmExecutor]:
-    """The model also for agents that another one wants on a model of their own."""
+    """Maps the model ids that handoffs choose for other agents to the model of the replay."""
     if isinstance(model, str):
         return {}
     overlays = [way.overlay for agent in agents if isinstance(agent, Agent) for way in agent.ways]
@@ -188,7 +189,7 @@ def _models_of(
 
 
 class PlayedAgents:
-    """Agents whose tools are played; handing over is left to the runtime."""
+    """Agents whose tools return recorded results, except the tool that hands over."""
 
     def __init__(self, agents: ExecutionResolver, tape: Tape) -> None:
         self._agents = agents
@@ -200,7 +201,7 @@ class PlayedAgents:
     def resolve(self, agent_id: str) -> ResolvedAgent:
         """
         Raises:
-            ResolveError: it cannot be made ready.
+            ResolveError: the agent cannot be resolved.
         """
         agent: ResolvedAgent = self._agents.resolve(agent_id)
         tools = {
@@ -219,7 +220,8 @@ class PlayedAgents:
 
 
 class RecordedEnd:
-    """Ends a run as it ended, after as many steps: what ended it then is not here."""
+    """Ends a run as recorded, after the recorded number of steps, because the cause is missing
+    here."""
 
     id = "recorded-end"
 

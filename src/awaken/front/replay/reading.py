@@ -1,4 +1,4 @@
-"""Reading a run back from the log, the events, the ledger and the tickets of its thread."""
+"""Reading a run from the messages, events, calls and tickets of its thread."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _NO_ANSWER = "the model could not be asked"
 
 
 async def read_recording(store: Threads, run_id: str) -> Recording:
-    """A finished run, as the store has it; nothing has to be switched on for that.
+    """Read a finished run from the store. Every run can be read; none has to be recorded for it.
 
     Raises:
         NotFound: there is no such run.
-        ConfigError: it cannot be replayed; the text says why.
+        ConfigError: the run cannot be replayed; the text says why.
     """
     run = await store.load_run(run_id)
     if run is None:
@@ -53,8 +53,8 @@ async def read_recording(store: Threads, run_id: str) -> Recording:
         )
     if run.is_task:
         raise ConfigError(
-            f"run {run_id} is a task in the background, which has no conversation of its own: "
-            "replay the run that has started it"
+            f"run {run_id} is a background task, which has no conversation of its own: "
+            "replay the run that started it"
         )
     if run.request is not None and run.request.backend is not None:
         raise ConfigError(
@@ -63,12 +63,12 @@ async def read_recording(store: Threads, run_id: str) -> Recording:
         )
     recording = await read_run(store, run)
     if not recording.input:
-        raise ConfigError(f"run {run_id} was given nothing to answer, so there is nothing to ask")
+        raise ConfigError(f"run {run_id} has no input, so there is nothing to replay")
     return recording
 
 
 async def read_run(store: Threads, run: RunRecord) -> Recording:
-    """A run however it stands."""
+    """Read a run, finished or not."""
     events = [event async for event in _events(store, run)]
     log = await store.load_records(run.thread_id, limit=_end_of(run))
     asked = run.own_input
@@ -114,7 +114,7 @@ async def _events(store: Threads, run: RunRecord) -> AsyncIterator[RunEvent]:
 
 
 async def _approvals(store: Threads, run: RunRecord) -> AsyncIterator[Approval]:
-    """What was decided about the run's own calls; what its delegates asked is theirs."""
+    """The decisions about the run's own calls, without those about its delegates' calls."""
     cursor: str | None = None
     while True:
         page = await store.list_tickets(TicketQuery(run_id=run.run_id, limit=_PAGE, cursor=cursor))
@@ -130,7 +130,7 @@ async def _phases(store: Threads, run: RunRecord) -> dict[str, CallPhase]:
 
 
 def _end_of(run: RunRecord) -> int | None:
-    """How long the log was when the run had written its last message."""
+    """The position of the run's last message, or `None` if it wrote none."""
     for part in (run.output, run.input):
         if part is not None and part.range is not None:
             return part.range.to_seq
@@ -138,12 +138,12 @@ def _end_of(run: RunRecord) -> int | None:
 
 
 def _bare(decision: ToolCallResume) -> ToolCallResume:
-    """What was decided, without when, and in answer to which question."""
+    """The decision without its id, time and digest."""
     return msgspec.structs.replace(decision, decision_id="", updated_at=0, digest=None)
 
 
 def _unnamed(message: Message) -> Message:
-    """The message without its id and producer; what it is the summary of, if it is one, stays."""
+    """The message without its id and metadata, except the range that a summary replaces."""
     folded = message.metadata.compaction if message.metadata is not None else None
     metadata = MessageMetadata(compaction=folded) if folded is not None else None
     return msgspec.structs.replace(message, id=None, metadata=metadata)
@@ -158,7 +158,7 @@ def _overrides(run: RunRecord) -> InferenceOverride | None:
 def _agents(
     run: RunRecord, events: Sequence[RunEvent], turns: Sequence[RecordedStep]
 ) -> tuple[str, ...]:
-    """Who spoke: whoever was asked, and those it was handed to."""
+    """The agents that spoke: the first one, and those it was handed to."""
     begun = (event.event for event in events if isinstance(event.event, RunStart))
     identity = next((start.identity for start in begun if start.identity is not None), None)
     agents = [identity.agent_id if identity is not None else run.agent_id]
@@ -173,7 +173,7 @@ def _agents(
 
 @dataclass
 class _Draft:
-    """An answer while its results are still being read; one that was empty has no message."""
+    """An answer whose results are still being read. An empty answer has no message."""
 
     message: Message | None = None
     told: InferenceComplete | None = None
@@ -185,11 +185,12 @@ class _Draft:
 
     @property
     def is_note(self) -> bool:
-        """Whether its message only says that there was nothing but malformed calls."""
+        """Whether its message only says that all its calls were malformed."""
         return self.message is not None and self.message.text() == ONLY_MALFORMED
 
     def settle(self, result: Message) -> bool:
-        """Take the result of one of its calls; of two of one id, the first has the first result."""
+        """Assign a result to one of its calls. Returns whether a call has that id. Of two calls
+        with one id, the first gets the first result."""
         for index, made in enumerate((self.message and self.message.tool_calls) or ()):
             if made.id == result.tool_call_id and index not in self.results:
                 self.results[index] = result
@@ -198,10 +199,10 @@ class _Draft:
 
 
 class _Reader:
-    """Puts a run's answers together from what the log and the events have of them.
+    """Puts a run's answers together from its messages and events.
 
-    An answer has the id that was announced last before its step ended; the pieces of one that was
-    cut off have those before. One that held nothing is not in the log at all.
+    An answer has the last message id that was announced before its step ended. The pieces of an
+    answer that was cut off have the ids before that. An empty answer is not in the messages.
     """
 
     def __init__(
@@ -218,7 +219,7 @@ class _Reader:
         for event in (event.event for event in events):
             if isinstance(event, StepStart):
                 if step is not None:
-                    self._steps.pop(step)  # it was cut off: what comes is its next piece
+                    self._steps.pop(step)  # the answer was cut off, and this is its next piece
                 self._steps.setdefault(event.message_id, None)
                 step = event.message_id
             elif isinstance(event, StepEnd):
@@ -269,14 +270,15 @@ class _Reader:
             (last.news if last is not None else self.early).append(message)
 
     def _skip_to(self, step: str | None) -> None:
-        """Account for the steps before one (or all that are left) that wrote no answer."""
+        """Add drafts for the steps before `step` (or for all that are left) that wrote no
+        answer."""
         silent = list[_Draft]()
         while self._ahead and (passed := self._ahead.pop(0)) != step:
             told = self._steps[passed]
             failure = self._failure(bool(self._ahead)) if told is None else None
             if told is not None or failure is not None:
                 silent.append(_Draft(told=told, failure=failure))
-        # The model is told of each garbled answer, and nothing else goes on without an answer.
+        # Only a garbled answer is followed by a message without an answer between them.
         if self._garbled > len(silent) and self._drafts:
             self._drafts[-1].garbled = True
             self._garbled -= 1
@@ -286,9 +288,9 @@ class _Reader:
         self._drafts += silent
 
     def _failure(self, went_on: bool) -> str | None:
-        """How the model failed in a step that has no answer; nothing if it was not asked."""
+        """How the model failed in a step without an answer; `None` if it was not asked."""
         if went_on:
-            return _NO_ANSWER  # the agent tolerates some of them, and no log has their words
+            return _NO_ANSWER  # the agent tolerates some failures, and their texts are not stored
         end: TerminationReason | None = self._run.termination_reason
         if isinstance(end, Failed) and end.value.startswith(INFERENCE_FAILED):
             return end.value.removeprefix(INFERENCE_FAILED)
@@ -298,7 +300,7 @@ class _Reader:
         message = draft.message
         made = (message and message.tool_calls) or ()
         stop = StopReason.TOOL_USE if made else StopReason.END_TURN
-        # The model is told of malformed calls, unless they only were too long.
+        # The model is told about malformed calls, unless they were cut off at the output limit.
         is_cut_off = draft.cut_off or (draft.is_note and not draft.garbled)
         return RecordedStep(
             answer=StreamResult(
@@ -332,7 +334,7 @@ _SUCCEEDED = CallPhase.SUCCEEDED
 
 
 def _shown(text: str, given: ToolResult | None) -> tuple[Json, Json]:
-    """A result as a tool would return it, and its data where that is something else."""
+    """The result as a tool would return it, and its data if that differs."""
     data = given.data if given is not None else None
     if data is None or data == text:
         return text, None

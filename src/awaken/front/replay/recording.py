@@ -1,4 +1,4 @@
-"""A run as it was, or as it was when it ran again."""
+"""The recording of a run or of its replay."""
 
 from __future__ import annotations
 
@@ -23,18 +23,20 @@ from awaken.loop.answer import DOES_NOT_FIT
 from awaken.stream.split import stream_of
 
 RecordedAnswer = StreamResult | Sequence[LlmStreamEvent | Exception]
-"""What a `ScriptedModel` is given for one answer."""
+"""One answer as a `ScriptedModel` takes it."""
 INFERENCE_FAILED = "inference failed: "
 NOT_KEPT = "not_kept"
-"""The name, and id, of a call that stopped a run: it was never made, so the log has none of it."""
+"""The name and id that stand for a call that stopped a run: it was never made, so it was not
+stored."""
 
 
 class Recording(msgspec.Struct, frozen=True, kw_only=True):
-    """All the log has of a run.
+    """All that the store holds about a run.
 
-    `agents` are those who spoke, in order. `model` is what the provider calls the one that
-    answered last, `fingerprint` that of the agent it answered for. `money` is what the run has
-    cost with all it started, if it had a budget. `stray` says where a replay had to stop.
+    `agents` are those that spoke, in order. `model` is the provider's name for the model that
+    answered last, and `fingerprint` identifies the prompt and tools it was asked with. `money` is
+    the cost of the run and of all it started, if it had a budget. `stray` says where a replay had
+    to stop.
     """
 
     run_id: str
@@ -59,7 +61,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def agent(self) -> str:
-        """Who was asked."""
+        """The first agent."""
         return self.agents[0]
 
     @property
@@ -68,19 +70,19 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def calls(self) -> list[tuple[str, Json, str | None]]:
-        """Every call the model made: tool, arguments, and what the model read of its result."""
+        """Every call of the model: tool, arguments, and the result as the model read it."""
         return [(made.tool, made.arguments, made.text) for made in self.recorded_calls]
 
     @property
     def asked_calls(self) -> list[tuple[str, Json]]:
-        """The same without the results, for tools that do not answer the same every time."""
+        """Every call of the model without its result, for tools whose results vary."""
         return [(made.tool, made.arguments) for made in self.recorded_calls]
 
     def scene(self, *, own_code: bool = False) -> Scene:
-        """What was around the model.
+        """Everything needed to run this again, except the model's answers.
 
-        With `own_code` the agent's own stop conditions, plugins and gates are there to end the run;
-        without them it ends by itself only if the model ends it.
+        With `own_code`, the agent's own stop conditions, plugins and gates may end the replayed
+        run. Without them only the model ends it, so every other end becomes part of the scene.
         """
         return Scene(
             agent=self.agent,
@@ -96,7 +98,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def answers(self, *, own_code: bool = False) -> list[RecordedAnswer]:
-        """What the model said, for a `ScriptedModel`."""
+        """The model's answers, for a `ScriptedModel`."""
         said: list[RecordedAnswer] = [self._response(turn) for turn in self.turns]
         missing = self._missing_call() if own_code and said else None
         if missing is not None:
@@ -107,7 +109,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
         news: dict[int, tuple[Message, ...]] = {}
         step = 0
         for turn in self.turns:
-            # What goes on with an answer that was cut off belongs to its step.
+            # The continuation of an answer that was cut off belongs to the same step.
             step += turn.answer.stop_reason is not StopReason.MAX_TOKENS
             said = [each for each in turn.news if not (own_code and _is_own(each))]
             if said:
@@ -133,7 +135,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
         return not own_code
 
     def _missing_call(self) -> ToolCall | None:
-        """The call because of which a policy stopped the run, if it was not made."""
+        """The call at which a policy stopped the run, if that call was not stored; else `None`."""
         if self.turns[-1].calls:
             return None
         match self.termination:
@@ -145,6 +147,6 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _is_own(message: Message) -> bool:
-    """Whether the agent's own code says it again."""
+    """Whether the agent's own code will send this message again."""
     internal = message.visibility is Visibility.INTERNAL
     return internal and message.text().startswith(DOES_NOT_FIT)

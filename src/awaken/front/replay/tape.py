@@ -1,4 +1,4 @@
-"""Tools that answer what was recorded, so that nothing happens in the world."""
+"""Tools that return recorded results, so that a replay has no side effects."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _TYPES = {
 
 
 class Undecided(AwakenError):
-    """A call asks what nobody has decided in the recorded run."""
+    """A call needs an approval for which the recorded run has no decision."""
 
 
 class Tape:
-    """What calls brought and what people decided, to be played again.
+    """The results and decisions of a recorded run, for a replay.
 
-    Calls of one tool with the same arguments get their results in order; further ones get the last
-    result again. `stray` tells of the first call or question there is nothing for.
+    Calls of one tool with the same arguments get their results in order; further calls get the last
+    result again. `stray` describes the first call or question that was not recorded.
     """
 
     def __init__(
@@ -52,8 +52,8 @@ class Tape:
             self._decisions.setdefault(key, deque()).append(approval.decision)
 
     def take(self, ctx: ToolCallContext) -> RecordedCall | None:
-        """What a call brought, if it was made; one whose arguments somebody changed is meant as
-        the model made it."""
+        """The recorded call, or `None`. If an approver changed the arguments, the call is looked up
+        by the model's own ones."""
         key = self._asked.pop(ctx.call_id, None) if ctx.resume_input is not None else None
         found = self._calls.get(key or _key(ctx.tool_name, ctx.arguments))
         if not found:
@@ -62,26 +62,26 @@ class Tape:
 
     def miss(self, ctx: ToolCallContext) -> ToolError:
         """End the run at a call that was not recorded."""
-        self._note(f"calls {_words(ctx.tool_name, ctx.arguments)}, which was not called then")
+        self._note(f"calls {_words(ctx.tool_name, ctx.arguments)}, which was not recorded")
         if ctx.cancellation_token is not None:
             ctx.cancellation_token.cancel()
         return ToolError.cancelled("the call was not recorded")
 
     def asks(self, tool: str, arguments: Json) -> bool:
-        """Whether somebody was asked about such a call, and has not been again."""
+        """Whether a recorded decision about such a call is left."""
         return bool(self._decisions.get(_key(tool, arguments)))
 
     def decide(self, ticket: RunWaitingTicket) -> ToolCallResume:
-        """What was decided about a call.
+        """The recorded decision about a call.
 
         Raises:
-            Undecided: nobody was asked.
+            Undecided: there is none.
         """
         key = _key(ticket.tool_name, ticket.arguments)
         decisions = self._decisions.get(key)
         if not decisions:
             words = _words(ticket.tool_name, ticket.arguments)
-            self._note(f"asks about {words}, which nobody decided then")
+            self._note(f"asks about {words}, for which the recording has no decision")
             raise Undecided(self.stray)
         self._asked[ticket.tool_call_id] = key
         return decisions.popleft()
@@ -99,7 +99,7 @@ def _words(tool: str, arguments: Json) -> str:
 
 
 class RecordedTool:
-    """Stands in for a tool of which only the calls are known."""
+    """Stands in for a tool that is missing: only its recorded calls are known."""
 
     traits = ToolTraits(effect=ToolEffect.READ)
     checks_itself = True
@@ -123,7 +123,7 @@ class RecordedTool:
         return decision is None and self._tape.asks(self._descriptor.id, args)
 
     async def execute(self, args: Json, ctx: ToolCallContext) -> ToolOutput:
-        """What was recorded, or a question if somebody was asked."""
+        """Returns the recorded result, or a question if an approver was asked."""
         if self.only_asks(ctx.arguments, ctx.resume_input):
             name, question = ctx.tool_name, f"Approve {ctx.tool_name}?"
             asked = Suspension(
@@ -138,7 +138,7 @@ class RecordedTool:
 
 
 class PlayedTool:
-    """A tool of which calls that were recorded are not run."""
+    """A tool whose recorded calls are not run again."""
 
     def __init__(self, tool: Tool, tape: Tape) -> None:
         self._tool = tool
@@ -157,7 +157,8 @@ class PlayedTool:
         return only_asks(self._tool, args, decision)
 
     async def execute(self, args: Any, ctx: ToolCallContext) -> ToolOutput:
-        """What was recorded; a call that asks first asks, and another one runs if it may."""
+        """Returns the recorded result. A call that needs an approval asks first. A call that was
+        not recorded runs, or stops the replay."""
         if not only_asks(self._tool, ctx.arguments, ctx.resume_input):
             found = self._tape.take(ctx)
             if found is not None:
@@ -168,7 +169,7 @@ class PlayedTool:
 
 
 def _schema(examples: Sequence[Json]) -> Json:
-    """What the arguments of calls have looked like."""
+    """A JSON schema derived from the arguments of recorded calls."""
     if not all(isinstance(example, dict) for example in examples):
         return {}
     properties: dict[str, Json] = {}

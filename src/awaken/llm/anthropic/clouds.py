@@ -1,4 +1,4 @@
-"""Claude at Amazon Bedrock and Google Vertex AI: other clients of the same SDK."""
+"""Claude on Amazon Bedrock and Google Vertex AI, through other clients of the same SDK."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ PROJECTS = ("ANTHROPIC_VERTEX_PROJECT_ID", "GOOGLE_CLOUD_PROJECT", "GCLOUD_PROJE
 
 
 class BedrockMessages(AnthropicMessages):
-    """Claude at Amazon Bedrock.
+    """Claude on Amazon Bedrock.
 
     Args:
-        api_key: a Bedrock key, else `AWS_BEARER_TOKEN_BEDROCK`; without one the credentials given
-            here, or those AWS's own library finds (variables, profiles, roles), sign the requests.
-        region: else `AWS_REGION`, `AWS_DEFAULT_REGION`, or the profile's.
+        api_key: a Bedrock key, by default `AWS_BEARER_TOKEN_BEDROCK`. Without a key, requests are
+            signed with the credentials given here, or those that AWS's own library finds
+            (variables, profiles, roles).
+        region: by default `AWS_REGION`, `AWS_DEFAULT_REGION`, or the profile's.
 
     Raises:
         ConfigError: an option cannot work, no region is known, or the SDK is not installed.
@@ -71,7 +72,7 @@ class BedrockMessages(AnthropicMessages):
             )
 
         def make() -> Any:
-            # Bedrock's events are no lines of text; botocore refuses those of more than 24 MiB.
+            # Bedrock's events are not lines of text; botocore refuses events of more than 24 MiB.
             http = http_client(module, bounded_error)
             return module.AsyncAnthropicBedrock(http_client=http, **options)
 
@@ -86,13 +87,14 @@ class BedrockMessages(AnthropicMessages):
 
 
 class VertexMessages(AnthropicMessages):
-    """Claude at Google Vertex AI.
+    """Claude on Google Vertex AI.
 
     Args:
-        project: else `ANTHROPIC_VERTEX_PROJECT_ID`, `GOOGLE_CLOUD_PROJECT` or `GCLOUD_PROJECT`.
-        region: else `CLOUD_ML_REGION` or `GOOGLE_CLOUD_LOCATION`; `global` is one, too.
-        access_token: to use as it is; without one Google's own library finds the credentials.
-        credentials: of `google.auth`, to use instead.
+        project: by default `ANTHROPIC_VERTEX_PROJECT_ID`, `GOOGLE_CLOUD_PROJECT` or
+            `GCLOUD_PROJECT`.
+        region: by default `CLOUD_ML_REGION` or `GOOGLE_CLOUD_LOCATION`; may be `global`.
+        access_token: used as it is; without one, Google's own library finds the credentials.
+        credentials: `google.auth` credentials to use instead.
 
     Raises:
         ConfigError: an option cannot work, no project or region is known, or the SDK is not

@@ -1,4 +1,4 @@
-"""Our content blocks as Anthropic writes them."""
+"""Converting our content blocks to Anthropic's."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ _DATA_URL = re.compile(r"data:([^;,]+)?((?:;[^;,]+)*?)(;base64)?,(.*)", re.DOTAL
 
 
 def text_block(text: str) -> BlockParam | None:
-    """A block of text; blank ones are not taken."""
+    """A block of text; `None` if it is blank, which the API refuses."""
     return {"type": "text", "text": text} if text and not text.isspace() else None
 
 
 def media_block(block: ContentBlock, model: str, where: str) -> BlockParam | None:
-    """What a user or a tool shows: text, pictures and documents; reasoning is passed over.
+    """A block of a user or a tool: text, pictures and documents; `None` for reasoning.
 
     Raises:
-        InvalidRequest: the API has no way to say it; tells which block.
+        InvalidRequest: the API cannot take the block; the text says which.
     """
     match block:
         case Text():
@@ -60,10 +60,10 @@ def media_block(block: ContentBlock, model: str, where: str) -> BlockParam | Non
 
 
 def system_block(block: ContentBlock, model: str, where: str) -> BlockParam | None:
-    """What a system prompt says, which is text.
+    """A block of a system prompt, which must be text.
 
     Raises:
-        InvalidRequest: it is something else; tells which block.
+        InvalidRequest: it is something else; the text says which block.
     """
     if isinstance(block, Text):
         return text_block(block.text)
@@ -73,7 +73,7 @@ def system_block(block: ContentBlock, model: str, where: str) -> BlockParam | No
 
 
 def thinking_block(block: Thinking) -> BlockParam | None:
-    """Reasoning as it came from here; that of other providers is nothing to this one."""
+    """Reasoning that came from Anthropic; `None` for that of other providers."""
     if block.origin != ORIGIN:
         return None
     if block.encrypted is not None:
@@ -88,14 +88,14 @@ def unsupported(model: str, what: str, where: str) -> InvalidRequest:
 
 
 def wire_name(name: str) -> str:
-    """A name or id in the characters the API takes, always the same one and for this name alone."""
+    """A name or id in the characters that the API accepts; deterministic and unique."""
     if _NAME.fullmatch(name):
         return name
     return f"{re.sub(r'[^a-zA-Z0-9_-]', '_', name)[:47]}_{digest(name)[:16]}"
 
 
 def call_input(arguments: Json) -> dict[str, Any]:
-    """A call's arguments, which have to be an object here."""
+    """A call's arguments as an object, which the API requires."""
     if isinstance(arguments, dict):
         return arguments
     return {} if arguments is None else {"arguments": arguments}
@@ -125,7 +125,7 @@ def _document_source(source: MediaSource, model: str, where: str) -> BlockParam:
 
 
 def _inlined(source: MediaSource) -> MediaSource:
-    """A `data:` address is content, not a place to fetch it from."""
+    """A `data:` URL as inline content; other sources as they are."""
     found = _DATA_URL.fullmatch(source.url) if isinstance(source, UrlSource) else None
     if found is None:
         return source

@@ -1,8 +1,8 @@
-"""A log of messages as the Messages API wants it: user and assistant in turn.
+"""Converting messages to the form of the Messages API, in which user and assistant alternate.
 
-All that comes between two answers is one turn of the user's, the results of calls ahead of
-everything else. System messages stay where they are if the model knows such; if not, they are
-told in a user's turn, marked as what they are.
+All messages between two answers become one user message, with the results of calls first. System
+messages stay where they are if the model supports that; if not, they become a marked part of a user
+message.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ _BEFORE = "(The beginning of the conversation is not shown.)"
 
 
 class AnthropicConversation:
-    """What has been said so far.
+    """The conversation so far.
 
     Args:
-        replay: send reasoning back.
-        system_role: the model takes system messages between others.
+        replay: whether to send reasoning back.
+        system_role: whether the model takes system messages between others.
     """
 
     def __init__(self, model: str, *, replay: bool, system_role: bool) -> None:
         self.system: list[BlockParam] = []
         self.messages: list[dict[str, Any]] = []
         self.stable: list[BlockParam] = []
-        """The last block of each turn of the user's that will be the same in the next request."""
+        """The last block of each user message that will be the same in the next request."""
         self.replayed = False
-        """Whether reasoning is among what is sent."""
+        """Whether reasoning is sent back."""
         self._model = model
         self._replay = replay
         self._system_role = system_role
@@ -51,10 +51,10 @@ class AnthropicConversation:
         self._used: set[str] = set()
 
     def add_all(self, messages: Sequence[Message]) -> None:
-        """Take a whole log.
+        """Add all messages.
 
         Raises:
-            InvalidRequest: something in it cannot be said.
+            InvalidRequest: the API cannot take a part of them.
         """
         for index, message in enumerate(messages):
             _ADD[message.role](self, message, f"messages[{index}].content")
@@ -146,7 +146,8 @@ class AnthropicConversation:
             self.messages.append({"role": "assistant", "content": blocks})
 
     def _call(self, id: str, name: str, arguments: Any) -> BlockParam:
-        # Some providers begin to count their ids anew in every answer; here they must differ.
+        # Some providers number the ids of calls from the start in every answer; here they must be
+        # unique.
         base = wire = wire_name(id)
         count = 1
         while wire in self._used:

@@ -1,4 +1,4 @@
-"""Asks Claude over the Messages API, with Anthropic's SDK."""
+"""Asking Claude through the Messages API, with Anthropic's SDK."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ class AnthropicMessages:
     """Models of Anthropic's own API.
 
     Args:
-        api_key: else `ANTHROPIC_API_KEY`, or `ANTHROPIC_AUTH_TOKEN`; but a server given as
-            `base_url` gets the key given here, or none.
-        base_url: else `ANTHROPIC_BASE_URL`, or Anthropic's own.
-        timeout: seconds to open a stream in, and between two pieces of it.
-        max_tokens: the longest answer, for requests that do not say.
+        api_key: by default `ANTHROPIC_API_KEY` or `ANTHROPIC_AUTH_TOKEN`. A server given as
+            `base_url` gets only a key given here.
+        base_url: by default `ANTHROPIC_BASE_URL`, or Anthropic's own.
+        timeout: the most seconds to open a stream, and between two pieces of it.
+        max_tokens: the longest answer, for requests without a limit.
         default_headers: sent with every request.
-        client: an `AsyncAnthropic` of yours, or one of its kin, to use instead; you close it.
+        client: your own `AsyncAnthropic` (or Bedrock or Vertex) client to use instead; you close
+            it.
 
     Raises:
         ConfigError: an option cannot work, there is no key, or the SDK is not installed.
@@ -159,7 +160,7 @@ def open_anthropic() -> AnthropicMessages:
 def common_options(
     base_url: str | None, timeout: float, default_headers: Mapping[str, str] | None
 ) -> dict[str, Any]:
-    """What every client of the SDK is given; asking again is not its business.
+    """The options of every SDK client; the SDK's own retries are off.
 
     Raises:
         ConfigError: an option cannot work.
@@ -179,12 +180,12 @@ def common_options(
 
 
 def http_client(module: Any, hook: Callable[[Any], Awaitable[None]] = bounded) -> Any:
-    """The SDK's own HTTP client, but for a hook that bounds what is read of a response."""
+    """The SDK's own HTTP client, with a hook that limits the size of responses."""
     return module.DefaultAsyncHttpxClient(event_hooks={"response": [hook]})
 
 
 def _betas(headers: Mapping[str, str]) -> tuple[str, ...]:
-    """Features the user switched on: a request that needs more of them must keep these."""
+    """Beta features that the user's headers switch on; every request must keep them."""
     given = next((v for name, v in headers.items() if name.lower() == "anthropic-beta"), "")
     return tuple(filter(None, (name.strip() for name in given.split(","))))
 

@@ -1,4 +1,4 @@
-"""What goes wrong with the SDK, as our errors."""
+"""Translating the SDK's errors to ours."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from awaken.llm.classify import classify_http
 
 CUT = "connection reset: the stream ended early"
 
-# An error within a stream has no status of its own; Bedrock's have names of their own.
+# The status of errors within a stream, by type; Bedrock's types have other names.
 _STATUS = {
     "invalid_request_error": 400,
     "authentication_error": 401,
@@ -48,12 +48,12 @@ _FILTERED = re.compile(r"blocked by (the )?content filter", re.IGNORECASE)
 
 
 class Failures:
-    """Tells the SDK's errors in ours.
+    """Translates the SDK's errors to ours.
 
     Args:
         sdk: the module `anthropic`.
-        http: the HTTP library it stands on, whose errors come through.
-        secrets: what must not be told.
+        http: the HTTP library that it uses, whose errors are translated, too.
+        secrets: removed from all texts.
     """
 
     def __init__(
@@ -64,9 +64,9 @@ class Failures:
         self._secrets = tuple(secrets)
 
     def told(self, error: Exception) -> InferenceExecutionError | None:
-        """One of ours for `error`, or nothing if it is nothing of the provider's.
+        """Our error for `error`, or `None` if it does not come from the provider.
 
-        It has the original as its cause, unless that gives a secret away.
+        Its cause is the original error, unless that contains a secret.
         """
         found = self._found(error)
         if found is None:
@@ -100,7 +100,7 @@ class Failures:
         return ProviderError(_words(error)) if isinstance(error, sdk.AnthropicError) else None
 
     def _answered(self, error: Any) -> InferenceExecutionError:
-        """An HTTP answer that is an error, or one that became an error half-way."""
+        """The error for an HTTP error response, or for an error event within a stream."""
         body = error.body
         detail = body.get("error") if isinstance(body, dict) else None
         kind = str(detail.get("type") or "") if isinstance(detail, dict) else ""

@@ -1,7 +1,7 @@
-"""What is known of the Claude models, by their names.
+"""What the names of Claude models say about them.
 
-The name says the generation, and the generation says how a model wants to be asked. A name that
-says nothing (an alias, an opaque ARN) is asked as the newest models are.
+The name gives the generation, which decides how a model must be asked. A model whose name says
+nothing (an alias, an opaque ARN) is asked like the newest models.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _READS = frozenset({"image", "document"})
 
 
 class Claude(Value, frozen=True, kw_only=True):
-    """One model: a family and a version, or nothing where its name does not tell."""
+    """One model: its family and version, as far as its name tells."""
 
     family: str = ""
     version: Version = (99, 0)
@@ -36,7 +36,7 @@ class Claude(Value, frozen=True, kw_only=True):
 
     @property
     def takes_budget(self) -> bool:
-        """It thinks when it is given a number of tokens for it; later models decide themselves."""
+        """Whether it reasons only if it is given a token budget; later models decide themselves."""
         return (3, 7) <= self.version < (4, 6)
 
     @property
@@ -51,14 +51,14 @@ class Claude(Value, frozen=True, kw_only=True):
 
     @property
     def binds_thinking(self) -> bool:
-        """Its reasoning is only good after the very messages it was made for."""
+        """Whether its reasoning is valid only after exactly the messages it was made for."""
         if self.family in ("fable", "mythos"):
             return self.version >= (5, 1)
         return self.known and self.version >= (5, 5)
 
     @property
     def takes_system_messages(self) -> bool:
-        """A conversation may hold system messages; before, they only came ahead of it."""
+        """Whether system messages may stand within a conversation, not only before it."""
         if self.family == "sonnet":
             return self.version >= (5, 5)
         return self.known and self.version >= ((4, 8) if self.family == "opus" else (5, 0))
@@ -86,7 +86,7 @@ class Claude(Value, frozen=True, kw_only=True):
 
 @lru_cache(maxsize=256)
 def claude(name: str) -> Claude:
-    """The model a name stands for; cloud prefixes, dates and revisions around it do not matter."""
+    """The model that a name stands for; cloud prefixes, dates and revisions are ignored."""
     if found := _NAME.search(name):
         family, major, minor = found.groups()
     elif found := _OLD_NAME.search(name):
@@ -102,8 +102,8 @@ def claude(name: str) -> Claude:
 def abilities_of_model(name: str, platform: Platform) -> ModelAbilities:
     """What a model can do.
 
-    On Vertex structured outputs are off unless an organisation allows them, so they are not
-    promised there.
+    On Vertex, structured outputs are off unless an organisation allows them, so they are not listed
+    there.
     """
     model = claude(name)
     return ModelAbilities(

@@ -1,4 +1,4 @@
-"""A question to a model as the arguments of the SDK's `messages.create`. Pure: nothing is sent."""
+"""Converting a request to the arguments of the SDK's `messages.create`. Pure: nothing is sent."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _OLD_VERSION = {
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
-    """What to call the SDK with, and the tools whose names had to be written differently."""
+    """The arguments for the SDK, and the tools whose names had to be changed."""
 
     options: dict[str, Any]
     names: dict[str, str]
@@ -44,14 +44,14 @@ def prepare(
     max_tokens: int | None = None,
     betas: Sequence[str] = (),
 ) -> Prepared:
-    """The arguments that ask `request`.
+    """The arguments for `request`.
 
     Args:
-        max_tokens: for requests that do not say.
-        betas: features to be switched on in every request.
+        max_tokens: for requests without a limit.
+        betas: beta features to switch on in every request.
 
     Raises:
-        InvalidRequest: it holds what the API cannot take.
+        InvalidRequest: the API cannot take a part of it.
     """
     model = claude(request.upstream_model)
     plan = _fitting(plan_of(model, request.overrides, max_tokens), request, model)
@@ -107,19 +107,19 @@ def _tool(tool: ToolDescriptor) -> BlockParam:
 
 
 def _bound(plan: ThinkingPlan, bound: bool) -> tuple[dict[str, Any] | None, Sequence[str]]:
-    """How to think, and the features that have to be switched on for it."""
+    """The thinking parameter, and the beta features that it needs."""
     if not bound or plan.thinking is None:
         return plan.thinking, ()
-    # Context comes and goes between two requests: reasoning that no longer fits is to be dropped.
+    # The context may change between two requests: reasoning that no longer fits is dropped.
     binding = {"prefix_mismatch_behavior": "drop_block"}
     return {**plan.thinking, "block_binding": binding}, (BINDING_BETA,)
 
 
 def _mark(tools: list[BlockParam], system: list[BlockParam], stable: list[BlockParam]) -> None:
-    """Where the cache should hold what comes before: at most four places.
+    """Set the cache marks, of which there may be four.
 
-    The end of the tools and of the system prompt, which rarely change; the ends of the user's
-    last two turns, of which the earlier one is what the request before has written.
+    They stand at the end of the tools and of the system prompt, which rarely change, and at the
+    ends of the last two user messages: the request before has cached up to the earlier one.
     """
     for block in (*tools[-1:], *system[-1:], *stable[-2:]):
         block["cache_control"] = CACHED
@@ -128,7 +128,7 @@ def _mark(tools: list[BlockParam], system: list[BlockParam], stable: list[BlockP
 def _output(
     format: OutputFormat | None, effort: str | None
 ) -> tuple[dict[str, Any], Sequence[BlockParam]]:
-    """The settings of the output, and what has to be said in words instead."""
+    """The output parameters, and instructions for what they cannot express."""
     output: dict[str, Any] = {"effort": effort} if effort else {}
     if format is None:
         return output, ()
@@ -168,10 +168,11 @@ def _by_hand(
 
 
 def _fitting(plan: ThinkingPlan, request: InferenceRequest, model: Claude) -> ThinkingPlan:
-    """The plan, without thinking where the model would refuse it.
+    """The plan, without thinking if the model would refuse it.
 
-    One that takes a budget goes on thinking after its calls, and wants to see how it began; if
-    somebody else began (another model, or itself without thinking) it can only think the next time.
+    A model with a token budget continues its reasoning after its calls, and needs the beginning of
+    it. If the calls were made by another model, or without reasoning, it cannot reason before the
+    next turn.
     """
     if not model.takes_budget or plan.thinking is None or not _goes_on_blindly(request.messages):
         return plan

@@ -1,6 +1,6 @@
-"""JSON Schemas as Anthropic's structured outputs take them: a small part of the language.
+"""Converting JSON Schemas to the subset that Anthropic's structured outputs accept.
 
-What is left out of the schema is told in its description; whoever asked checks the answer anyway.
+Constraints that are left out are added to the description; the caller validates the answer anyway.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ _FORMATS = frozenset(
 _AS_IT_IS = ("type", "title", "description", "enum", "const", "default", "required")
 _DROPPED = ("$schema", "$id", "$comment", "discriminator", "deprecated")
 _DEFINITIONS = ("$defs", "definitions")
-# What these say cannot be told in words: the answer would be another one.
+# These change the shape of the answer, so a description cannot replace them.
 _UNKEPT = ("patternProperties", "prefixItems", "propertyNames", "not", "if", "dependentSchemas")
 
 
 class _UnkeptError(Exception):
-    """A schema means more than can be said."""
+    """A schema cannot be expressed in the subset."""
 
 
 def strict_schema(schema: dict[str, Any]) -> dict[str, Any] | None:
-    """`schema` in the part of the language that is taken; `None` if it needs more than that."""
+    """`schema` in the accepted subset; `None` if that cannot express it."""
     try:
         _check_recursion(schema)
         return _strict(schema)
@@ -93,7 +93,7 @@ def _check_literals(strict: dict[str, Any]) -> None:
 
 
 def _check_recursion(schema: dict[str, Any]) -> None:
-    """References within the schema are fine, as long as none leads back to itself."""
+    """Refuse references that lead back to themselves, or out of the schema."""
     graph: dict[str, set[str]] = {}
     for name in _DEFINITIONS:
         for key, value in (schema.get(name) or {}).items():

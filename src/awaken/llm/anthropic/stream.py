@@ -1,4 +1,4 @@
-"""The SDK's events as ours, one for one. No I/O: what comes in is told, what is told goes out."""
+"""Converting the SDK's events to ours, one by one. No I/O."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ _STOPS = {
 
 
 class StreamReader:
-    """Reads one answer: give it every event of the stream, in order.
+    """Reads one answer; call `read` with every event of the stream, in order.
 
     Args:
-        names: what tools are called here, by the names they are given there.
+        names: the tools' own names, by their names on the wire.
     """
 
     def __init__(self, names: Mapping[str, str] | None = None) -> None:
         self.done = False
-        """Whether the answer came to its end."""
+        """Whether the answer is complete."""
         self._names = names or {}
         self._blocks: dict[int, Any] = {}
         self._written: set[int] = set()
@@ -74,7 +74,7 @@ class StreamReader:
         }
 
     def read(self, event: Any) -> MaybeEvent:
-        """What an event says, if it says anything.
+        """Our event for one of the SDK's, or `None`.
 
         Raises:
             ContentFiltered: the answer was refused.
@@ -96,7 +96,7 @@ class StreamReader:
     def _message_stop(self, event: Any) -> MaybeEvent:
         self.done = True
         if self._stop == "refusal":
-            # What was said until then must not be kept: all that follows would be refused, too.
+            # The refused answer must not be kept: all later requests would be refused, too.
             raise ContentFiltered(_refusal(self._why))
         if self._stop == "model_context_window_exceeded" and not self._spoke:
             raise ContextOverflow("the conversation leaves no room in the model's context window")
@@ -107,7 +107,7 @@ class StreamReader:
         read = _count(usage, "cache_read_input_tokens")
         written = _count(usage, "cache_creation_input_tokens")
         if asked is not None:
-            # Anthropic counts what the cache had or got apart.
+            # Anthropic counts cached tokens separately.
             self._prompt = asked + (read or 0) + (written or 0)
         return Usage(
             usage=TokenUsage(
@@ -178,14 +178,14 @@ class StreamReader:
         return ToolCallDelta(id=block.id, args_delta=written)
 
     def _call_end(self, block: Any, index: int) -> MaybeEvent:
-        # Some gateways give a call's arguments at once instead of in pieces.
+        # Some gateways send a call's arguments at once instead of in pieces.
         if index in self._written or not block.input:
             return None
         return ToolCallDelta(id=block.id, args_delta=dumps_text(block.input))
 
 
 def _count(usage: Any, name: str) -> int | None:
-    # Gateways leave out what they do not know; the SDK then has no such attribute.
+    # Gateways may leave a field out; the SDK's object then has no such attribute.
     count: int | None = getattr(usage, name, None)
     return count
 

@@ -1,4 +1,4 @@
-"""How long an answer may be, and how much a model should think before it."""
+"""The parameters for the length of an answer, and for the reasoning before it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from awaken.domain.inference import InferenceOverride, ReasoningBudget, Reasonin
 from awaken.llm.anthropic.models import Claude
 
 DEFAULT_MAX_TOKENS = 32_768
-"""What an answer may take when nobody says; one that is reasoned about, all the model can."""
+"""The default length of an answer; with reasoning it is the most that the model allows."""
 
 MIN_BUDGET = 1_024
 BUDGETS = {"low": 2_048, "medium": 8_192, "high": 24_576, "max": 49_152}
@@ -19,7 +19,7 @@ BUDGETS = {"low": 2_048, "medium": 8_192, "high": 24_576, "max": 49_152}
 class ThinkingPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The part of a request that is about thinking.
 
-    `replay`: reasoning of earlier answers is sent back.
+    `replay` says whether the reasoning of earlier answers is sent back.
     """
 
     max_tokens: int
@@ -31,7 +31,7 @@ class ThinkingPlan(msgspec.Struct, frozen=True, kw_only=True):
 def plan_of(
     model: Claude, overrides: InferenceOverride | None, default_max_tokens: int | None = None
 ) -> ThinkingPlan:
-    """How to ask `model` for the effort wanted, as near to it as the model allows."""
+    """How to ask `model` for the wanted effort, or for the nearest that the model allows."""
     wanted = overrides.reasoning_effort if overrides is not None else None
     limit = (overrides.max_tokens if overrides is not None else None) or default_max_tokens
     if model.takes_budget:
@@ -44,7 +44,7 @@ def _with_budget(model: Claude, wanted: ReasoningEffort | None, limit: int | Non
     if budget <= 0:
         return ThinkingPlan(max_tokens=limit or min(DEFAULT_MAX_TOKENS, model.max_output))
     most = limit or model.max_output
-    # Thinking counts towards the limit, so some of it has to be left for the answer.
+    # Thinking counts towards the limit, so a part of the limit is left for the answer.
     budget = min(max(budget, MIN_BUDGET), most - MIN_BUDGET)
     if budget < MIN_BUDGET:
         return ThinkingPlan(max_tokens=most)
@@ -63,7 +63,7 @@ def _adaptive(model: Claude, level: str | None, limit: int | None) -> ThinkingPl
     most = model.max_output if level is not None else min(DEFAULT_MAX_TOKENS, model.max_output)
     if level is None and not model.known:
         return ThinkingPlan(max_tokens=limit or most, replay=True)
-    # Newer models keep their reasoning to themselves unless they are asked for it.
+    # Newer models do not return their reasoning unless they are asked for it.
     thinking = {"type": "adaptive", "display": "summarized"}
     return ThinkingPlan(max_tokens=limit or most, thinking=thinking, effort=level, replay=True)
 
@@ -77,7 +77,7 @@ def _off(model: Claude) -> dict[str, Any] | None:
 
 
 def _level(wanted: ReasoningEffort | None) -> str | None:
-    """The effort that comes nearest to a budget, for models that take none."""
+    """The effort that is nearest to a token budget, for models that take no budget."""
     if not isinstance(wanted, ReasoningBudget):
         return wanted
     if wanted.budget <= 0:

@@ -1,7 +1,7 @@
-"""The messages of a request as Gemini's contents. Pure.
+"""Converting the messages of a request to Gemini's contents. Pure.
 
-Gemini knows two speakers, the user and the model. The results of a model's calls are the user's
-and have to come right after them; system messages in the midst of a conversation are put in tags.
+Gemini has two roles, user and model. The results of calls have the role user and must follow the
+calls directly; system messages within a conversation are put in tags.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from awaken.llm.google.parts import (
     wire_name,
 )
 
-# Gemini 3 wants every step of the turn it is in signed. This is what stands for a signature on
-# calls that it has not made itself.
+# Gemini 3 requires a signature on every call of the current turn. This value is accepted in its
+# place on calls that Gemini did not make itself.
 FOREIGN_CALL = b"skip_thought_signature_validator"
 
 _MEDIA = (Image, Audio, Video, Document)
 
 
 def system_of(request: InferenceRequest) -> list[Part]:
-    """What stands over the conversation: the system prompt and the first messages, if `system`."""
+    """The system instruction: the system prompt and the system messages at the beginning."""
     parts: list[Part] = []
     for index, block in enumerate(request.system):
         parts += text_part(only_text(block, f"system[{index}]", request.upstream_model))
@@ -57,7 +57,7 @@ def contents_of(request: InferenceRequest) -> list[dict[str, Any]]:
     """The conversation.
 
     Raises:
-        InvalidRequest: there is none, or it holds what Gemini cannot take.
+        InvalidRequest: there is no user message, or Gemini cannot take a part of it.
     """
     messages = request.messages
     first = _leading(messages)
@@ -158,7 +158,7 @@ class _Contents:
         if block.thinking:
             parts.append(signed({"text": block.thinking, "thought": True}, block.signature, where))
         elif block.signature:
-            # A signature without a thought is that of the text before it.
+            # A signature without a thought belongs to the text before it.
             if not (parts and "text" in parts[-1] and "thought_signature" not in parts[-1]):
                 parts.append({"text": ""})
             signed(parts[-1], block.signature, where)
@@ -166,7 +166,7 @@ class _Contents:
     def _call(self, id: str, name: str, arguments: Any) -> Part:
         name = self._names[id] = wire_name(name)
         self._unanswered.add(id)
-        if not isinstance(arguments, dict):  # other providers' models now and then give none
+        if not isinstance(arguments, dict):  # models of other providers sometimes give no object
             arguments = {} if arguments is None else {"arguments": arguments}
         return {"function_call": {"id": id, "name": name, "args": arguments}}
 
@@ -192,7 +192,7 @@ class _Contents:
             self._settle()
 
     def _tell(self, parts: list[Part]) -> None:
-        """Say it as the user, as soon as all calls before it have their results."""
+        """Add parts with the role user, once all calls before them have their results."""
         if self._unanswered:
             self._later += parts
         else:

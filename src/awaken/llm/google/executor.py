@@ -1,4 +1,4 @@
-"""Gemini models, by a key (Gemini API) or a Google Cloud project (Vertex AI)."""
+"""Asking Gemini models with a key (Gemini API) or a Google Cloud project (Vertex AI)."""
 
 from __future__ import annotations
 
@@ -32,29 +32,29 @@ if TYPE_CHECKING:
 
 KEYS = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
 
-# The SDK closes an answer that is left early only when its generators are collected. So the answer
-# is noted as it opens, and closed by us.
+# The SDK closes an unfinished response only when its generators are garbage-collected. So the
+# response is noted when it opens, and closed here.
 _opened: ContextVar[list[httpx2.Response] | None] = ContextVar("opened", default=None)
 
 
 class GoogleGemini:
     """Asks Gemini models.
 
-    Prompts are cached by Google without being asked to. Tools that Google runs itself can be given
-    in `config`; of what they do, only the text is passed on.
+    Google caches prompts by itself. Tools that Google runs can be set in `config`; only the text of
+    their results is passed on.
 
     Args:
-        api_key: without one, `GEMINI_API_KEY` or `GOOGLE_API_KEY` is taken, but not for a server
-            given as `base_url`; on Vertex AI an API key stands in for project and credentials.
-        vertex: ask Vertex AI.
-        project: without one, `GOOGLE_CLOUD_PROJECT` is taken. For Vertex AI only.
-        location: without one, `GOOGLE_CLOUD_LOCATION`, or `global`. For Vertex AI only.
-        credentials: without them, what the machine has (application default credentials).
-        api_version: such as `v1beta`; without one, the SDK's own choice.
-        timeout: seconds to open a stream in, and between two pieces of it.
+        api_key: by default `GEMINI_API_KEY` or `GOOGLE_API_KEY`, but not for a server given as
+            `base_url`. On Vertex AI, an API key replaces project and credentials.
+        vertex: use Vertex AI.
+        project: by default `GOOGLE_CLOUD_PROJECT`. For Vertex AI only.
+        location: by default `GOOGLE_CLOUD_LOCATION`, or `global`. For Vertex AI only.
+        credentials: by default those of the machine (application default credentials).
+        api_version: such as `v1beta`; by default the SDK's own choice.
+        timeout: the most seconds to open a stream, and between two pieces of it.
         headers: sent with every request.
         config: fields of `GenerateContentConfig` for every request, such as `safety_settings`.
-        client: one of your own; it is yours to close, and has its own key, address and timeout.
+        client: your own client, with its own key, address and timeout; you close it.
 
     Raises:
         ConfigError: an option is missing or wrong, or `google-genai` is not installed.
@@ -84,7 +84,7 @@ class GoogleGemini:
             project,
             location,
             credentials,
-            # The environment's keys are for Google.
+            # Keys in the environment are for Google's servers only.
             names=KEYS if base_url is None else (),
             brought=client is not None,
         )
@@ -96,7 +96,7 @@ class GoogleGemini:
             raise ConfigError(f"Gemini: timeout is a number of seconds above 0, not {timeout!r}")
         self._vertex, self._base_url, self._timeout = vertex, base_url, timeout
         self._api_version = api_version
-        # Headers may carry a key as well.
+        # Headers may contain a key, too.
         self._headers = {name: RedactedString(value) for name, value in (headers or {}).items()}
         self._config = self._checked(config or {})
         self._ids = ids
@@ -137,7 +137,7 @@ class GoogleGemini:
         except InferenceExecutionError:
             raise
         except Exception as error:
-            # Once the answer is whole, it does not matter how the connection ends.
+            # Once the answer is complete, it does not matter how the connection ends.
             if not stream.done:
                 raise self._faults.as_ours(error, began=began) from self._faults.cause(error)
         finally:
@@ -160,7 +160,7 @@ class GoogleGemini:
         limit = httpx.Timeout(self._timeout).as_dict()
 
         async def limited(request: httpx2.Request) -> None:
-            # The SDK's own timeout is also told to the server, as a limit for the whole answer.
+            # The SDK sends its own timeout to the server, as a limit for the whole answer.
             request.extensions = {**request.extensions, "timeout": limit}
 
         http = httpx.AsyncClient(event_hooks={"request": [limited], "response": [bounded, _note]})
@@ -203,7 +203,7 @@ def open_google_vertex(**options: Any) -> GoogleGemini:
 
 
 def _whose(vertex: bool) -> str:
-    """As it is written before a model's name."""
+    """The provider's name, as written before a model's name."""
     return "google-vertex" if vertex else "google"
 
 
@@ -217,7 +217,7 @@ def _identity(
     names: Sequence[str],
     brought: bool,
 ) -> tuple[RedactedString | None, dict[str, Any]]:
-    """The key, if there is one, and what else the SDK's client is told of who asks."""
+    """The key, if there is one, and the other credentials for the SDK's client."""
     if brought:
         return None, {}
     if not vertex:

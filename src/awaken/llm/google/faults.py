@@ -1,4 +1,4 @@
-"""What `google-genai` raises, as our errors."""
+"""Translating the errors of `google-genai` to ours."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SECONDS = re.compile(r"([0-9]{1,9}(?:\.[0-9]+)?)s")
 
 
 class Faults:
-    """Knows the SDK's exceptions, and the key that must not be in their texts."""
+    """Translates the SDK's exceptions, and removes the key from their texts."""
 
     def __init__(self, key: RedactedString | None, clock: Clock) -> None:
         self._key, self._clock = key, clock
@@ -35,7 +35,7 @@ class Faults:
         """Our error for one of the SDK's.
 
         Args:
-            began: whether anything had come; what fails before is often the request's fault.
+            began: whether anything had arrived; an earlier failure is often caused by the request.
         """
         if isinstance(error, self._api.APIError):
             return self._answered(error)
@@ -59,7 +59,7 @@ class Faults:
         return text.replace(self._key.expose_secret(), "***") if self._key is not None else text
 
     def cause(self, error: Exception) -> Exception | None:
-        """The error, unless the key would be read in a traceback with it."""
+        """The error, or `None` if its text contains the key."""
         return error if self.scrubbed(str(error)) == str(error) else None
 
     def _answered(self, error: Any) -> InferenceExecutionError:

@@ -1,4 +1,4 @@
-"""What a model's name says of it."""
+"""What the names of Gemini models say about them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _READS = frozenset({"image", "audio", "video", "document"})
 
 
 def generation(model: str) -> int | None:
-    """The 3 of `gemini-3-pro`; `None` where the name does not say, as in `gemini-flash-latest`."""
+    """The 3 of `gemini-3-pro`; `None` if the name does not tell, as in `gemini-flash-latest`."""
     found = _GENERATION.search(model)
     return int(found[1]) if found else None
 
@@ -26,8 +26,8 @@ def is_older(model: str, than: int) -> bool:
 
 
 def abilities(model: str) -> ModelAbilities:
-    """What is known of a Gemini model."""
-    # Before 3, an answer can have a schema or the request can have tools, not both.
+    """The abilities of a Gemini model."""
+    # Before Gemini 3, a request can have an output schema or tools, not both.
     native = "gemini" in model and not is_older(model, 3)
     if not _CHATS.search(model):
         return ModelAbilities(native_output=native)

@@ -1,4 +1,4 @@
-"""Content blocks as Gemini's parts. Pure."""
+"""Converting content blocks to Gemini's parts. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MAX_NAME = 64
 
 
 def wire_name(name: str) -> str:
-    """A tool's name in the letters Gemini takes; the same name always gives the same."""
+    """A tool's name in the characters that Gemini accepts; deterministic."""
     if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.-]*", name) and len(name) <= MAX_NAME:
         return name
     letters = re.sub(r"[^A-Za-z0-9_.-]", "_", name)
@@ -32,33 +32,33 @@ def wire_name(name: str) -> str:
 
 
 def names_back(tools: Iterable[ToolDescriptor]) -> dict[str, str]:
-    """From the names Gemini knows to the tools' own, for those that had to be changed."""
+    """The tools' own names by their names on the wire, for those that had to be changed."""
     return {wire: tool.id for tool in tools if (wire := wire_name(tool.id)) != tool.id}
 
 
 def text_part(text: str) -> list[Part]:
-    """One part, or none: an empty one is refused."""
+    """One part, or none for an empty text, which Gemini refuses."""
     return [{"text": text}] if text else []
 
 
 def media_part(block: Media, where: str) -> Part:
-    """A picture, a sound, a video or a file: its bytes, or where they are.
+    """A picture, sound, video or file: its bytes or its URL.
 
     Raises:
-        InvalidRequest: what should be base64 is not.
+        InvalidRequest: the data is not base64.
     """
     return _media(block.source, where)
 
 
 def signed(part: Part, signature: str | None, where: str) -> Part:
-    """The part with what Gemini wants to see again of it."""
+    """The part with its signature, which Gemini needs to see again."""
     if signature:
         part["thought_signature"] = _bytes(signature, where)
     return part
 
 
 def only_text(block: object, where: str, model: str) -> str:
-    """The text of a block where there can be nothing else.
+    """The text of a block, where only text is allowed.
 
     Raises:
         InvalidRequest: it is something else.

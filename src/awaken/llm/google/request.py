@@ -1,4 +1,4 @@
-"""An inference request as the arguments of `generate_content_stream`. Pure."""
+"""Converting a request to the arguments of `generate_content_stream`. Pure."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _MAX_BUDGET_OF_PRO = 32_768
 def gemini_request(
     request: InferenceRequest, defaults: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """The arguments; fields of `defaults` hold where the request says nothing else.
+    """The arguments; the request takes precedence over `defaults`.
 
     Raises:
-        InvalidRequest: the request holds what Gemini cannot take.
+        InvalidRequest: Gemini cannot take a part of the request.
     """
     config = _config(request, defaults or {})
     return {"model": request.upstream_model, "contents": contents_of(request), "config": config}
 
 
 def thinking_config(model: str, effort: ReasoningEffort) -> dict[str, Any]:
-    """How hard to think: a level, or tokens where a model has no levels or tokens were asked for.
+    """The reasoning effort: a level, or tokens if the model has no levels or tokens were asked for.
 
-    The thoughts come along unless there shall be none.
+    The thoughts are returned, unless the effort is none.
     """
     if isinstance(effort, ReasoningBudget):
         return {"thinking_budget": effort.budget, "include_thoughts": effort.budget != 0}
@@ -45,7 +45,7 @@ def thinking_config(model: str, effort: ReasoningEffort) -> dict[str, Any]:
 
 
 def output_schema(schema: Any) -> Any:
-    """A JSON Schema in the words Gemini knows: it has no `const`, and would ignore it."""
+    """A JSON Schema for Gemini, which ignores `const`."""
     if isinstance(schema, list):
         return [output_schema(item) for item in schema]
     if not isinstance(schema, dict):
@@ -59,7 +59,7 @@ def output_schema(schema: Any) -> Any:
 def _config(request: InferenceRequest, defaults: Mapping[str, Any]) -> dict[str, Any]:
     config: dict[str, Any] = {
         **defaults,
-        # Calls are ours to run, and streams ours to mend.
+        # The runtime itself runs calls and continues broken streams.
         "automatic_function_calling": {"disable": True},
         "automatic_continuation": False,
     }

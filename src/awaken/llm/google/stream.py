@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _STOPS = {
     "STOP": StopReason.END_TURN,
     "MAX_TOKENS": StopReason.MAX_TOKENS,
-    "CONTINUATION": StopReason.MAX_TOKENS,  # the answer is longer than one request may be
+    "CONTINUATION": StopReason.MAX_TOKENS,  # the answer is longer than one response may be
 }
 _FILTERED = frozenset(
     {
@@ -56,7 +56,7 @@ class GeminiStream:
     """One answer: `read` every chunk, then `finish`.
 
     Args:
-        names: the tools' own names, for those Gemini knows by another.
+        names: the tools' own names, by their names on the wire.
     """
 
     def __init__(self, ids: Ids, names: Mapping[str, str]) -> None:
@@ -78,7 +78,7 @@ class GeminiStream:
         """The events of one chunk.
 
         Raises:
-            ContentFiltered: the question was refused.
+            ContentFiltered: the prompt was refused.
         """
         events: list[LlmStreamEvent] = []
         if chunk.usage_metadata is not None:
@@ -104,7 +104,7 @@ class GeminiStream:
         """The last events.
 
         Raises:
-            ProviderError: the stream was cut, or the model botched its answer.
+            ProviderError: the stream was cut off, or the model's answer was malformed.
             ContentFiltered: the answer was refused.
         """
         if self._thinking:
@@ -185,7 +185,8 @@ def _signature(part: types.Part) -> str:
 
 
 def _tokens(usage: types.GenerateContentResponseUsageMetadata) -> TokenUsage:
-    """What Gemini counts apart, tool results it fetched itself and thoughts, is counted in."""
+    """The token counts, including those that Gemini counts separately: thoughts, and results of its
+    own tools."""
     return TokenUsage(
         prompt_tokens=_sum(usage.prompt_token_count, usage.tool_use_prompt_token_count),
         completion_tokens=_sum(usage.candidates_token_count, usage.thoughts_token_count),

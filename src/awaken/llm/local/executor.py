@@ -20,9 +20,9 @@ from awaken.llm.sdk import sdk
 CONTEXT = 8_192
 MAX_TOKENS = 512
 TIMEOUT = 600.0
-"""Seconds until the first word, and between two: reading a long thread takes its time."""
+"""The most seconds until the first word, and between two; reading a long thread is slow."""
 
-# llama.cpp closes connections now and then just when the next request comes over them.
+# llama.cpp sometimes closes a connection just when the next request uses it.
 ONE_REQUEST_EACH = {"connection": "close"}
 
 log = logging.getLogger("awaken.llm")
@@ -31,19 +31,19 @@ log = logging.getLogger("awaken.llm")
 class LocalModel:
     """A real, small language model on this machine: no key, no network, no cost.
 
-    It chats, and keeps to a JSON schema. It reads text only and calls no tools: those of an agent
-    are not offered to it. It runs in a process of its own, which is started with the first
-    question and ended by `aclose`, or with this process.
+    It chats, and keeps to a JSON schema. It reads only text and calls no tools: it is not offered
+    those of an agent. It runs in a process of its own, which starts with the first request and ends
+    with `aclose` or with this process.
 
     Args:
-        model_path: a GGUF file; without one, `AWAKEN_LOCAL_MODEL`, or the model that was installed.
-        context: how many tokens question and answer may have together.
-        threads: without a number, all cores but one.
-        max_tokens: the longest answer, where a request sets no limit.
-        timeout: seconds until the first word, and between two.
+        model_path: a GGUF file; by default `AWAKEN_LOCAL_MODEL`, or the installed model.
+        context: the most tokens of request and answer together.
+        threads: by default all cores but one.
+        max_tokens: the longest answer, if a request sets no limit.
+        timeout: the most seconds until the first word, and between two.
 
     Raises:
-        ConfigError: something is not installed, or an option makes no sense.
+        ConfigError: a part is not installed, or an option makes no sense.
     """
 
     name = "local"
@@ -98,12 +98,12 @@ class LocalModel:
                 async for event in stream:
                     yield event
             except ProviderError:
-                # Whoever asks again must not be sent to a process that is just dying.
+                # A retry must not be sent to a process that is just ending.
                 await asyncio.to_thread(self._process.notice_end)
                 raise
 
     async def aclose(self) -> None:
-        """End the model's process; the next question starts another."""
+        """End the model's process; the next request starts another."""
         chat, self._chat, self._url = self._chat, None, ""
         if chat is not None:
             await chat.aclose()

@@ -1,4 +1,4 @@
-"""A conversation as a model without tools, and with eyes for text only, is told it. Pure."""
+"""Converting a conversation for a model without tools that reads only text. Pure."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ MODEL = "local"
 
 
 def plain_request(request: InferenceRequest, max_tokens: int) -> InferenceRequest:
-    """The same question without tools; calls are left out, their results are told as text.
+    """The request without tools; calls are left out, and their results become text.
 
     Args:
-        max_tokens: where the request sets no limit: a small model may find no end.
+        max_tokens: the limit if the request sets none, because a small model may never stop.
 
     Raises:
-        InvalidRequest: it holds something else than text.
+        InvalidRequest: the request contains something other than text.
     """
     overrides = request.overrides or InferenceOverride()
     return msgspec.structs.replace(

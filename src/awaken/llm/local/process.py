@@ -1,7 +1,7 @@
 """The child process that runs the local model.
 
-In this process, loading a model would stop everything else for seconds, and a crash of native code
-would end it.
+In the main process, loading a model would block everything else for seconds, and a crash of native
+code would end the program.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ class ModelProcess:
         self._url = ""
 
     def start(self) -> str:
-        """Start the process if it does not run, and wait until it listens; returns its address.
+        """Start the process if it does not run, and wait until it listens. Returns its address.
 
         Raises:
-            ProviderError: it does not start; the text quotes what it printed.
+            ProviderError: the process did not start; the text quotes its output.
         """
         with self._starting:
             child = self._child
             if child is not None and not child.exited.done() and self._url:
                 return self._url
             self.stop()
-            # `-P` keeps the program's own folder off the path: its modules are no libraries. The
-            # whole environment is passed on: it has settings of llama.cpp, and no code of users
-            # runs there that could read a secret.
+            # `-P` keeps the program's own folder off the path: its modules are not libraries. The
+            # whole environment is passed on, because it has settings of llama.cpp; no user code
+            # that could read a secret runs there.
             child = self._child = ChildProcess(
                 [sys.executable, "-P", str(_PROGRAM)], env=os.environ, stderr=subprocess.STDOUT
             )
@@ -66,7 +66,7 @@ class ModelProcess:
             return self._url
 
     def notice_end(self) -> None:
-        """Give a process that is about to end the time to be seen as ended."""
+        """Wait a moment for a process that is about to end."""
         if self._child is not None:
             with suppress(TimeoutError):
                 self._child.exited.result(_DYING)
@@ -81,8 +81,8 @@ class ModelProcess:
     def _listening(self, child: ChildProcess) -> str:
         settings = dumps({**self._settings, "key": self.key.expose_secret()})
         printed: list[bytes] = []
-        # It writes nothing more once it has told its address, so that the pipe can be closed.
-        # An error means that it died, or that another thread has ended it.
+        # It writes nothing more after its address, so the pipe can be closed. An error means that
+        # it died, or that another thread has ended it.
         with (
             BufferedReader(cast("FileIO", child.stdout)) as stdout,
             suppress(OSError, ValueError),

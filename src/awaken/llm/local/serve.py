@@ -1,8 +1,8 @@
 """The program of the child process: llama.cpp, serving one model on a local port.
 
-It is run as a file and knows nothing of awaken. Settings come as one line of JSON on standard
-input; the address goes out as one line of JSON. When standard input ends, so does the program:
-its parent has closed it, or is dead.
+It is run as a file and does not import awaken. It reads its settings as one line of JSON from
+standard input, and writes its address as one line of JSON. It exits when standard input ends,
+because its parent has closed it or has died.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ def main() -> None:
     llama: Any = import_module("xllamacpp")
     server = llama.Server(_params(llama, settings))
     print(json.dumps({"url": server.listening_address}), flush=True)
-    # Nobody reads on: what llama.cpp has to say must not fill the pipe.
+    # The parent reads no further: the output of llama.cpp must not fill the pipe.
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
     while sys.stdin.read(1):
         pass
-    os._exit(0)  # an answer that is being written is not waited for
+    os._exit(0)  # an unfinished answer is not waited for
 
 
 def _params(llama: Any, settings: dict[str, Any]) -> Any:
@@ -34,10 +34,10 @@ def _params(llama: Any, settings: dict[str, Any]) -> Any:
     params.api_keys = [settings["key"]]
     params.n_ctx = settings["context"]
     params.n_parallel = 1
-    # Between two batches it sees whether anybody still listens; larger ones are hardly faster.
+    # It notices a closed connection only between two batches; larger ones are hardly faster.
     params.n_batch = params.n_ubatch = 64
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = settings["threads"]
-    # As the makers of small models advise: left to themselves, they lose the thread.
+    # As the makers of small models advise: with the defaults, these models become incoherent.
     params.sampling.temp, params.sampling.top_p = 0.2, 0.9
     params.sampling.penalty_repeat = 1.1
     params.verbosity = -1

@@ -1,4 +1,4 @@
-"""Models behind OpenAI's two APIs: OpenAI itself, Azure, and every server that speaks chat."""
+"""Models behind OpenAI's two APIs: OpenAI, Azure, and every server with a chat completions API."""
 
 from awaken.llm.openai.chat import AzureChat, OpenAIChat
 from awaken.llm.openai.chat_request import ChatDialect

@@ -1,4 +1,4 @@
-"""Models behind the chat completions API: OpenAI's, Azure's, and of every server like them."""
+"""Models behind the chat completions API of OpenAI, Azure and compatible servers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 AZURE_API_VERSION = "2024-10-21"
-"""The last version Azure calls stable for chat with deployments."""
+"""The last version that Azure calls stable for chat with deployments."""
 
 _AZURE = ChatDialect(max_tokens_field="max_completion_tokens")
 
@@ -41,12 +41,13 @@ class OpenAIChat(OpenAIExecutor):
     """Models behind the chat completions API.
 
     Args:
-        name: whose reasoning it is; it is sent back to the executor of the same name only.
-        dialect: what is special about the server; without it, OpenAI's own if no `base_url` and
-            no `client` are given, and what most servers take if they are.
+        name: marks the origin of reasoning, which is sent back only to an executor of the same
+            name.
+        dialect: the server's dialect; by default OpenAI's own without `base_url` and `client`, else
+            one that most servers accept.
         extra_body: fields to send with every request, such as
             `{"chat_template_kwargs": {"enable_thinking": False}}`.
-        ids: where ids for calls come from, if a server gives none.
+        ids: makes ids for calls if a server gives none.
         connection: see `ConnectionOptions`.
 
     Raises:
@@ -86,13 +87,14 @@ class OpenAIChat(OpenAIExecutor):
 
 
 class AzureChat(OpenAIChat):
-    """Models deployed at Azure; the model asked for is the name of a deployment.
+    """Models deployed on Azure; the model's name is the name of a deployment.
 
-    The endpoint is `base_url`, or `AZURE_OPENAI_ENDPOINT`; the key `api_key`, or
-    `AZURE_OPENAI_API_KEY`. To sign in in another way, give a `client`.
+    The endpoint is `base_url` or `AZURE_OPENAI_ENDPOINT`; the key is `api_key` or
+    `AZURE_OPENAI_API_KEY`. For another way to sign in, pass a `client`.
 
     Args:
-        api_version: of the API; without it, `OPENAI_API_VERSION`, else a version that works.
+        api_version: the version of the API; by default `OPENAI_API_VERSION`, else a version that
+            works.
 
     Raises:
         ConfigError: the extra, the endpoint or the key is missing, or an option makes no sense.

@@ -42,7 +42,7 @@ from awaken.llm.openai.content import (
 from awaken.llm.openai.schema import object_schema
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")
-"""Where servers put reasoning: DeepSeek and llama.cpp in the first, OpenRouter and vLLM in both."""
+"""The fields for reasoning: DeepSeek and llama.cpp use the first, OpenRouter and vLLM both."""
 
 _AUDIO_FORMATS = {
     "audio/wav": "wav",
@@ -54,18 +54,18 @@ _AUDIO_FORMATS = {
 
 
 class ChatDialect(Value, frozen=True, kw_only=True):
-    """In what the servers that speak chat differ.
+    """The differences between servers with a chat completions API.
 
     Args:
-        max_tokens_field: what the most tokens to answer are called.
-        system_role: who speaks the system prompt.
-        later_system_role: who speaks system messages inside the conversation; some models' prompt
-            templates take a system message at the beginning only, and want `user` here.
-        effort: how reasoning effort is asked for: `reasoning_effort`, or OpenRouter's `reasoning`.
-        send_reasoning: reasoning a server gave is sent back to it, in the field it came in.
-        include_usage: ask for usage at the end of the stream.
-        prompt_cache_key: name the thread, so that its requests meet at one cache.
-        native_output: answers keep to a JSON schema that was asked for.
+        max_tokens_field: the name of the field for the most tokens of an answer.
+        system_role: the role of the system prompt.
+        later_system_role: the role of system messages within the conversation. The prompt templates
+            of some models take a system message only at the beginning, and need `user` here.
+        effort: the field for reasoning effort: `reasoning_effort`, or OpenRouter's `reasoning`.
+        send_reasoning: whether a server's reasoning is sent back to it, in the field it came in.
+        include_usage: whether to ask for usage at the end of the stream.
+        prompt_cache_key: whether to send the thread's id, so that its requests share a cache.
+        native_output: whether answers keep to a requested JSON schema.
     """
 
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
@@ -89,7 +89,7 @@ def chat_body(request: InferenceRequest, dialect: ChatDialect, origin: str) -> d
         origin: the provider; only reasoning that came from it is sent to it.
 
     Raises:
-        InvalidRequest: something in it cannot be said to this API.
+        InvalidRequest: this API cannot take a part of the request.
     """
     body: dict[str, Any] = {
         "model": request.upstream_model,
@@ -130,7 +130,7 @@ def _effort(request: InferenceRequest, dialect: ChatDialect) -> dict[str, Any]:
         return {"reasoning_effort": effort_name(effort)}
     if isinstance(effort, ReasoningBudget):
         return {"reasoning": {"max_tokens": effort.budget}}
-    # OpenRouter names the highest effort after OpenAI's former one.
+    # OpenRouter calls the highest effort by OpenAI's former name.
     return {"reasoning": {"effort": "xhigh" if effort == "max" else effort}}
 
 
@@ -138,7 +138,7 @@ def _effort(request: InferenceRequest, dialect: ChatDialect) -> dict[str, Any]:
 
 
 def _messages(request: InferenceRequest, dialect: ChatDialect, origin: str) -> list[dict[str, Any]]:
-    """All messages, in order; the system prompt and what follows it of system messages are one."""
+    """All messages, in order; the system prompt and the system messages after it become one."""
     model = request.upstream_model
     prompt = [texts(request.system, model, "system")]
     writer = _Writer(model, dialect, origin)
@@ -158,8 +158,8 @@ def _messages(request: InferenceRequest, dialect: ChatDialect, origin: str) -> l
 class _Writer:
     """Writes messages one after the other.
 
-    Media in tool results cannot be said in their place: they follow, as a user's message, when
-    all results of the turn are told.
+    Media in tool results are not possible in this API: they follow as a user message after all
+    results of the step.
     """
 
     def __init__(self, model: str, dialect: ChatDialect, origin: str) -> None:

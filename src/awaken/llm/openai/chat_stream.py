@@ -1,6 +1,6 @@
 """Reading the chunks of a chat completion. No I/O.
 
-Servers differ in nearly everything here; what they mean is clear enough to be read all the same.
+Servers differ in nearly everything here, so the reader accepts every known form.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ _STOPS = {
 
 _GROWING = ("text", "summary", "data")
 _DETAIL, _CALL = 256, 4096
-"""What it takes to hold a detail of reasoning, or a call, besides what is written in it."""
+"""The overhead in bytes of a detail of reasoning, and of a call."""
 
 
 class _Pieces(list[str]):
-    """A text while it is written."""
+    """The pieces of an unfinished text."""
 
 
 class _Call(msgspec.Struct, gc=False):
-    """A call while it is written; it is told once its name is known."""
+    """An unfinished call; its events begin once its name is known."""
 
     id: str
     given: str
@@ -57,8 +57,8 @@ class ChatReader:
     """Chunks in, our events out.
 
     Args:
-        origin: whose reasoning it is.
-        names: from the tools' names on the wire to their own, where they differ.
+        origin: the provider, as the origin of its reasoning.
+        names: the tools' own names, by their names on the wire.
     """
 
     def __init__(
@@ -78,14 +78,14 @@ class ChatReader:
 
     @property
     def done(self) -> bool:
-        """Whether the answer is whole; what may still come is usage."""
+        """Whether the answer is complete; only usage may still follow."""
         return self._finish is not None
 
     def read(self, chunk: Any) -> list[LlmStreamEvent]:
-        """What a chunk says; the list is used again for the next one.
+        """The events of a chunk; the list is reused for the next one.
 
         Raises:
-            InferenceExecutionError: it says that the answer failed.
+            InferenceExecutionError: the chunk reports that the answer failed.
         """
         out = self._out
         out.clear()
@@ -102,11 +102,11 @@ class ChatReader:
         return out
 
     def finish(self) -> list[LlmStreamEvent]:
-        """What is left to say when the stream is over.
+        """The remaining events at the end of the stream.
 
         Raises:
-            ProviderError: it is over too early.
-            ContentFiltered: the provider let nothing through.
+            ProviderError: the stream ended too early.
+            ContentFiltered: the provider's filter stopped the answer.
         """
         if self._finish is None:
             raise cut_off()
@@ -116,7 +116,7 @@ class ChatReader:
         out.clear()
         self._end_reasoning()
         for call in self._calls:
-            if not call.told:  # it has no name; whoever puts the answer together drops it
+            if not call.told:  # the call has no name; the listener drops it
                 out.append(ToolCallDelta(id=call.id, args_delta="".join(call.early)))
         refusal = "".join(self._refusal)
         said = self._spoke or self._calls
@@ -131,7 +131,7 @@ class ChatReader:
 
     def _stop(self) -> StopReason:
         reason = _STOPS.get(self._finish or "", StopReason.END_TURN)
-        # Some servers say `stop` whatever the answer, some `tool_calls` without any.
+        # Some servers always say `stop`, some say `tool_calls` without any calls.
         if self._calls and reason is StopReason.END_TURN:
             return StopReason.TOOL_USE
         if not self._calls and reason is StopReason.TOOL_USE:
@@ -164,7 +164,7 @@ class ChatReader:
         self._out.append(TextDelta(delta=text))
 
     def _parts(self, parts: Any) -> None:
-        """Content in parts, as Mistral's models give it."""
+        """Content in parts, as Mistral's models send it."""
         for part in parts:
             if part.get("type") == "thinking":
                 for inner in part.get("thinking") or ():
@@ -178,7 +178,7 @@ class ChatReader:
         for field in REASONING_FIELDS:
             if reasoning := delta.get(field):
                 self._reason(reasoning, field)
-                break  # servers that fill both say the same in both
+                break  # servers that fill both fields write the same text in both
         if details := delta.get("reasoning_details"):
             self._detail(details)
 
@@ -187,7 +187,7 @@ class ChatReader:
         self._out.append(ReasoningDelta(delta=text))
 
     def _detail(self, details: list[dict[str, Any]]) -> None:
-        """OpenRouter's form of reasoning: pieces of one index and type belong together."""
+        """OpenRouter's form of reasoning; pieces with the same index and type belong together."""
         for piece in details:
             last = self._details[-1] if self._details else None
             same = last is not None and all(
@@ -244,7 +244,8 @@ class ChatReader:
             call.early.append(arguments)
 
     def _call_of(self, piece: Mapping[str, Any], name: str) -> _Call:
-        """The call a piece belongs to, by its index; without one, a name begins another call."""
+        """The call that a piece belongs to, by its index; without an index, a name begins a new
+        call."""
         index, id = piece.get("index"), piece.get("id") or ""
         if index is not None:
             call = self._by_index.get(index)
@@ -252,7 +253,7 @@ class ChatReader:
             call = None
         else:
             call = next((call for call in self._calls if id and call.given == id), self._calls[-1])
-        # Some servers number every call 0: a name with another id begins another one, too.
+        # Some servers give every call the index 0: a name with another id begins a new call, too.
         if call is None or (id and name and call.told and id != call.given):
             call = self._new_call(id)
             if index is not None:
@@ -268,12 +269,13 @@ class ChatReader:
 
 
 def usage_of(usage: Mapping[str, Any]) -> TokenUsage:
-    """Counts as all providers' are: input with what was cached, output with reasoning."""
+    """Token counts as for all providers: input includes cached tokens, output includes
+    reasoning."""
     asked, answered = usage.get("prompt_tokens"), usage.get("completion_tokens")
     total = usage.get("total_tokens")
     asked_details = usage.get("prompt_tokens_details") or {}
     reasoning = (usage.get("completion_tokens_details") or {}).get("reasoning_tokens")
-    # xAI counts reasoning beside the answer, not within; the total tells.
+    # xAI does not count reasoning as part of the answer; the total shows that.
     if reasoning and answered and total == (asked or 0) + answered + reasoning:
         answered += reasoning
     cached = asked_details.get("cached_tokens")

@@ -1,4 +1,4 @@
-"""The way to a server: its address, the key, and the SDK's clients."""
+"""Connecting to a server: its address, the key, and the SDK's clients."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ OPENAI_URL = "https://api.openai.com/v1"
 class ConnectionOptions(TypedDict, total=False):
     """How to reach a server.
 
-    The key in `OPENAI_API_KEY` is for OpenAI, or the server at `OPENAI_BASE_URL`; a server
-    given as `base_url` gets the `api_key` given with it, or none. So it is with `OPENAI_ORG_ID` and
+    The key in `OPENAI_API_KEY` is used for OpenAI, or for the server at `OPENAI_BASE_URL`. A server
+    given as `base_url` gets only an `api_key` given with it. The same holds for `OPENAI_ORG_ID` and
     `OPENAI_PROJECT_ID`.
 
     Args:
-        timeout: seconds to open a stream in, and between two pieces of it.
-        client: an SDK client of one's own; then nothing else here but `start` and `clock`.
-        start: what to do when nothing answers, for the error.
+        timeout: the most seconds to open a stream, and between two pieces of it.
+        client: your own SDK client; then only `start` and `clock` may be given besides.
+        start: what the error advises if the server cannot be reached.
     """
 
     api_key: str | RedactedString | None
@@ -50,7 +50,7 @@ class ConnectionOptions(TypedDict, total=False):
 
 
 class Connection:
-    """Clients for one server, one for each event loop; they are made when they are needed."""
+    """Clients for one server, one for each event loop, made on first use."""
 
     def __init__(
         self, module: Any, make: Callable[[], AsyncOpenAI], address: Destination, clock: Clock
@@ -62,7 +62,7 @@ class Connection:
 
 
 class OwnConnection:
-    """A client that was given; whoever gave it closes it."""
+    """The user's own client, which the user closes."""
 
     def __init__(
         self, module: Any, client: AsyncOpenAI, address: Destination, clock: Clock
@@ -74,11 +74,11 @@ class OwnConnection:
         return self._client
 
     async def aclose(self) -> None:
-        """Nothing: the client is not ours."""
+        """Does nothing: the user closes the client."""
 
 
 def connect(whose: str, options: ConnectionOptions) -> Connection | OwnConnection:
-    """The way to OpenAI, or to a server like it; nothing is opened yet.
+    """A connection to OpenAI or a compatible server; it is not opened yet.
 
     Raises:
         ConfigError: the extra or the key is missing, or an option makes no sense.
@@ -119,16 +119,16 @@ def connect(whose: str, options: ConnectionOptions) -> Connection | OwnConnectio
 
 
 def for_another(client: AsyncOpenAI, options: ConnectionOptions) -> AsyncOpenAI:
-    """A client of another server than OpenAI's, without what the environment says of OpenAI."""
+    """The client without the environment's settings for OpenAI, for another server."""
     client.organization, client.project = options.get("organization"), options.get("project")
     return client
 
 
 def checked(whose: str, options: T) -> T:
-    """Options whose values are of those that are allowed.
+    """Returns the options if their values are allowed.
 
     Raises:
-        ConfigError: one is not; says which.
+        ConfigError: a value is not allowed; the text says which.
     """
     try:
         from_json(to_json(options), type(options))

@@ -1,4 +1,4 @@
-"""What requests to both of OpenAI's APIs have in common: names, ids, media, parameters."""
+"""Parts of requests that OpenAI's two APIs share: names, ids, media, parameters."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ MAX_NAME = 64
 MAX_CALL_ID = 40
 MAX_CACHE_KEY = 64
 
-# From as many tokens on, a budget for reasoning counts as that effort.
+# The least tokens of a reasoning budget that count as each effort.
 _EFFORTS = ((16_384, "high"), (4_096, "medium"), (1, "low"))
 
 
 def wire_name(name: str) -> str:
-    """A tool's name in the letters the API takes; the same name always gives the same."""
+    """A tool's name in the characters that the API accepts; deterministic."""
     return _fitted(name, MAX_NAME)
 
 
 def wire_call_id(id: str) -> str:
-    """A call's id in the length the API takes; the same id always gives the same."""
+    """A call's id in the length that the API accepts; deterministic."""
     return _fitted(id, MAX_CALL_ID)
 
 
@@ -49,7 +49,7 @@ def _fitted(text: str, length: int) -> str:
 
 
 def names_back(tools: Iterable[ToolDescriptor]) -> dict[str, str]:
-    """From the names the API knows to the tools' own, for those that had to be changed."""
+    """The tools' own names by their names on the wire, for those that had to be changed."""
     return {wire: tool.id for tool in tools if (wire := wire_name(tool.id)) != tool.id}
 
 
@@ -58,7 +58,7 @@ def arguments_text(arguments: object) -> str:
 
 
 def calls_of(content: Sequence[ContentBlock], calls: Sequence[ToolCall] | None) -> list[ToolCall]:
-    """The calls of an assistant message, those inside its content included."""
+    """The calls of an assistant message, including those inside its content."""
     known = {call.id for call in calls or ()}
     inside = [
         ToolCall(id=block.id, name=block.name, arguments=block.input)
@@ -77,7 +77,7 @@ def unsupported(model: str, block: ContentBlock, place: str) -> InvalidRequest:
 
 
 def texts(blocks: Sequence[ContentBlock], model: str, place: str) -> str:
-    """The text of blocks that can be nothing but text, paragraph by paragraph.
+    """The text of blocks that must be text, as paragraphs.
 
     Raises:
         InvalidRequest: one of them is something else.
@@ -92,7 +92,7 @@ def texts(blocks: Sequence[ContentBlock], model: str, place: str) -> str:
 
 
 def flat(blocks: Iterable[ContentBlock]) -> Iterator[ContentBlock]:
-    """The blocks, with results inside of them opened up."""
+    """The blocks, with tool results replaced by their content."""
     for block in blocks:
         if isinstance(block, ToolResultBlock):
             yield from flat(block.content)
@@ -101,14 +101,14 @@ def flat(blocks: Iterable[ContentBlock]) -> Iterator[ContentBlock]:
 
 
 def media_url(source: MediaSource) -> str:
-    """An address for a medium; one carried inside the message gets a `data:` address."""
+    """The URL of a medium; inline content gets a `data:` URL."""
     if isinstance(source, Base64Source):
         return f"data:{source.media_type};base64,{source.data}"
     return source.url
 
 
 def file_name(title: str | None, source: Base64Source) -> str:
-    """A name for a file; the API reads its kind from the ending."""
+    """A name for a file; the API takes the file's type from the ending."""
     ending = source.media_type.partition(";")[0].rpartition("/")[2]
     ending = {"plain": "txt", "markdown": "md"}.get(ending, ending)
     name = title or "document"
@@ -119,7 +119,8 @@ def file_name(title: str | None, source: Base64Source) -> str:
 
 
 def sampling(request: InferenceRequest, max_tokens: str) -> dict[str, Any]:
-    """What is set of temperature, top_p and the most tokens to answer, which goes by many names."""
+    """The temperature, top_p and token limit that are set. `max_tokens` is the name of the limit's
+    field."""
     overrides = request.overrides
     if overrides is None:
         return {}
@@ -136,14 +137,14 @@ def effort_of(request: InferenceRequest) -> ReasoningEffort | None:
 
 
 def effort_name(effort: ReasoningEffort) -> str:
-    """The effort in words: the API takes no budgets."""
+    """The effort as a word, because the API takes no budgets."""
     if not isinstance(effort, ReasoningBudget):
         return effort
     return next((name for least, name in _EFFORTS if effort.budget >= least), "none")
 
 
 def json_format(output: OutputFormat) -> dict[str, Any]:
-    """The shape of the answer; strict if strict mode can say it."""
+    """The output format; strict if strict mode can express the schema."""
     strict = strict_schema(output.schema)
     described: Mapping[str, Any] = (
         {"description": output.description} if output.description is not None else {}
@@ -157,7 +158,7 @@ def json_format(output: OutputFormat) -> dict[str, Any]:
 
 
 def cache_key(request: InferenceRequest) -> str | None:
-    """What keeps the requests of one thread at one cache."""
+    """The key by which the requests of one thread share a cache, or `None`."""
     key = request.routing_key
     if not request.enable_prompt_cache or key is None or not key.thread_id:
         return None

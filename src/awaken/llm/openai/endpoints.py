@@ -1,4 +1,4 @@
-"""Servers known by name, as the environment describes them."""
+"""Servers known by name, configured by the environment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OLLAMA_PORT = 11434
 
 
 def open_openai() -> OpenAIResponses:
-    """OpenAI: `OPENAI_API_KEY`, and `OPENAI_BASE_URL` if it is to be reached elsewhere."""
+    """OpenAI: `OPENAI_API_KEY`, and `OPENAI_BASE_URL` for another address."""
     return OpenAIResponses()
 
 
@@ -53,7 +53,7 @@ def open_llamacpp() -> OpenAIChat:
         name="llamacpp",
         base_url=os.environ.get("LLAMACPP_BASE_URL") or "http://localhost:8080/v1",
         api_key=find_key(None, ["LLAMA_API_KEY"], whose="llamacpp"),
-        # It now and then closes a connection that it had kept, just when it is used again.
+        # It sometimes closes a kept connection just when the next request uses it.
         default_headers={"connection": "close"},
         start="start it with `llama-server -m MODEL.gguf --jinja`, or set LLAMACPP_BASE_URL",
     )
@@ -65,7 +65,7 @@ def open_openrouter() -> OpenAIChat:
         name="openrouter",
         base_url="https://openrouter.ai/api/v1",
         api_key=secret(None, ["OPENROUTER_API_KEY"], whose="openrouter"),
-        # Whether a schema is kept to depends on who serves the model.
+        # Whether answers keep to a schema depends on the provider behind the model.
         dialect=ChatDialect(effort="reasoning", native_output=False),
     )
 
@@ -74,7 +74,7 @@ def ollama_url(host: str) -> str:
     """The address of Ollama's API for what `OLLAMA_HOST` may hold: a host, a port, or both."""
     host = host.strip().rstrip("/")
     parts = urlsplit(host if "://" in host else f"http://{host}")
-    # Ollama listens on all addresses with this one; it is nowhere to go to.
+    # These addresses mean that Ollama listens everywhere; a client cannot connect to them.
     name = parts.hostname or "localhost"
     if name in ("0.0.0.0", "::"):
         name = "localhost"

@@ -1,4 +1,4 @@
-"""Asking through the SDK: open a stream, read it, never let the SDK's errors out."""
+"""Asking through the SDK: opens a stream, reads it, and translates the SDK's errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class AnswerReader(Protocol):
 
 
 class OpenAIExecutor(ABC):
-    """What both APIs have in common."""
+    """The common base of both APIs' executors."""
 
     path: str
 
@@ -39,7 +39,7 @@ class OpenAIExecutor(ABC):
         self._name = name
         self._connection = connection
         self._extra_body = dict(extra_body or {})
-        # Events as plain dicts: the SDK's models take far longer to make than the events to read.
+        # Events as plain dicts: creating the SDK's models takes far longer than reading the events.
         self._stream_class = connection.sdk.AsyncStream[object]
 
     @property
@@ -73,7 +73,7 @@ class OpenAIExecutor(ABC):
         except InferenceExecutionError as error:
             raise self._connection.address.scrubbed(error) from None
         except Exception as error:
-            # Once the answer is whole, it does not matter how the connection ends.
+            # Once the answer is complete, it does not matter how the connection ends.
             if not reader.done:
                 raise self._translated(error) from self._tellable(error)
         finally:
@@ -88,7 +88,7 @@ class OpenAIExecutor(ABC):
         return translated(error, connection.sdk, connection.address, now)
 
     def _tellable(self, error: Exception) -> Exception | None:
-        """The error, to be shown as the cause of ours; nothing if it tells the key."""
+        """The error as the cause of ours; `None` if its text contains the key."""
         text = str(error)
         return error if self._connection.address.scrub(text) == text else None
 

@@ -1,4 +1,4 @@
-"""What OpenAI's SDK raises, and what a stream says of failures, as our errors."""
+"""Translating the errors of OpenAI's SDK, and of its streams, to ours."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from awaken.domain.secret import RedactedString, shown_address
 from awaken.domain.value import Value
 from awaken.llm.classify import classify_http, classify_text
 
-# Codes and types of errors, as OpenAI, Azure and the servers that speak like them write them.
+# Codes and types of errors of OpenAI, Azure and compatible servers.
 _BY_CODE: dict[str, type[InferenceExecutionError]] = {
     "authentication_error": Unauthorized,
     "bio_policy": ContentFiltered,
@@ -50,8 +50,8 @@ class Destination(Value, frozen=True, kw_only=True):
     """Where requests go, for error texts.
 
     Args:
-        start: what to do when nothing answers there.
-        key: what must not be told.
+        start: what to do if the server cannot be reached.
+        key: removed from all texts.
     """
 
     url: str
@@ -73,7 +73,7 @@ class Destination(Value, frozen=True, kw_only=True):
 def translated(
     error: Exception, sdk: Any, address: Destination, now_ms: int
 ) -> InferenceExecutionError:
-    """One of our errors for whatever came while a stream was opened or read."""
+    """Our error for any exception while a stream was opened or read."""
     if isinstance(error, sdk.APITimeoutError):
         return InferenceTimeout(f"{address.url} was silent for {address.timeout:g} s")
     if isinstance(error, sdk.APIConnectionError):
@@ -89,7 +89,7 @@ def translated(
 
 
 def said_failure(code: str, kind: str, message: str) -> InferenceExecutionError:
-    """The error a provider tells inside a stream, by its code, else its type, else its words."""
+    """Our error for one reported inside a stream, by its code, else its type, else its text."""
     if code.isdecimal() and 400 <= int(code) < 600:
         return classify_http(int(code), message)
     known = _BY_CODE.get(code) or _BY_CODE.get(kind)

@@ -19,9 +19,11 @@ class OpenAIResponses(OpenAIExecutor):
     """Models behind the Responses API. Nothing is stored at the provider.
 
     Args:
-        name: whose reasoning it is; two accounts cannot read each other's, so name them apart.
-        reasoning_summary: how reasoning is summed up for people; `None` for not at all.
-        encrypted_reasoning: off for servers of open models, whose reasoning is plain text.
+        name: marks the origin of reasoning. Two accounts cannot read each other's reasoning, so
+            give them different names.
+        reasoning_summary: how reasoning is summarised for people; `None` for no summary.
+        encrypted_reasoning: switch it off for servers of open models, whose reasoning is plain
+            text.
         extra_body: fields to send with every request, such as `{"service_tier": "flex"}`.
         connection: see `ConnectionOptions`.
 

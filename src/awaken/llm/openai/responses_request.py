@@ -1,6 +1,6 @@
 """Requests to the Responses API. Pure: a request in, a plain dict out.
 
-Nothing is kept at the provider: every request tells the whole conversation, reasoning included.
+Nothing is stored at the provider: every request has the whole conversation, including reasoning.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from awaken.llm.openai.content import (
 )
 from awaken.llm.openai.schema import object_schema
 
-# Models that came before reasoning, and refuse whatever speaks of it.
+# Older models without reasoning, which refuse all parameters for it.
 _WITHOUT_REASONING = re.compile(r"(ft:)?(gpt-3|gpt-4|chatgpt-4|davinci|babbage)|gpt-5[\d.]*-chat")
 
 
@@ -50,9 +50,9 @@ class ResponsesOptions(Value, frozen=True, kw_only=True):
     """What goes into every request.
 
     Args:
-        summary: how reasoning is summed up for people; `None` for not at all.
-        encrypted: reasoning comes and goes in encrypted form, which OpenAI demands; servers of
-            open models give and take it in plain text.
+        summary: how reasoning is summarised for people; `None` for no summary.
+        encrypted: whether reasoning is sent in encrypted form, as OpenAI requires; servers of open
+            models use plain text.
     """
 
     summary: Literal["auto", "concise", "detailed"] | None = "auto"
@@ -60,7 +60,7 @@ class ResponsesOptions(Value, frozen=True, kw_only=True):
 
 
 def reasons(model: str) -> bool:
-    """Whether a model may be spoken to of reasoning; new ones may."""
+    """Whether a model accepts parameters for reasoning; unknown models do."""
     return _WITHOUT_REASONING.match(model) is None
 
 
@@ -73,7 +73,7 @@ def responses_body(
         origin: the provider; only reasoning that came from it is sent to it.
 
     Raises:
-        InvalidRequest: something in it cannot be said to this API.
+        InvalidRequest: this API cannot take a part of the request.
     """
     model = request.upstream_model
     writer = _Writer(model, options, origin)
@@ -176,7 +176,7 @@ class _Writer:
     def _assistant(self, index: int, message: Message) -> None:
         """Text and calls, each after the reasoning that led to it.
 
-        Reasoning that led to nothing is left out: the API takes it only with what followed it.
+        Reasoning without a following item is left out, because the API refuses it.
         """
         calls = calls_of(message.content, message.tool_calls)
         waiting: list[Thinking] = []
@@ -219,7 +219,7 @@ class _Writer:
         item: dict[str, Any] = {"type": "reasoning", "id": id, "summary": []}
         if self._options.encrypted:
             if block.encrypted is None:
-                return  # the provider kept nothing, and could not find it
+                return  # the provider stores nothing, so it could not find the item
             if block.thinking:
                 item["summary"] = [{"type": "summary_text", "text": block.thinking}]
             item["encrypted_content"] = block.encrypted

@@ -32,8 +32,8 @@ class ResponsesReader:
     """Events in, our events out.
 
     Args:
-        origin: whose reasoning it is.
-        names: from the tools' names on the wire to their own, where they differ.
+        origin: the provider, as the origin of its reasoning.
+        names: the tools' own names, by their names on the wire.
     """
 
     def __init__(self, origin: str, names: Mapping[str, str] | None = None) -> None:
@@ -43,20 +43,20 @@ class ResponsesReader:
         self._refusal: list[str] = []
         self._held = PendingSize()
         self._end: JsonObject | None = None
-        # Of the item that is being written: whether any text came, or reasoning.
+        # Whether the unfinished item has had any text, or reasoning.
         self._spoke = self._thought = False
         self._said = False
 
     @property
     def done(self) -> bool:
-        """Whether the answer is whole."""
+        """Whether the answer is complete."""
         return self._end is not None
 
     def read(self, event: Any) -> list[LlmStreamEvent]:
-        """What an event says; the list is used again for the next one.
+        """Our events for one of the provider's; the list is reused for the next one.
 
         Raises:
-            InferenceExecutionError: it says that the answer failed.
+            InferenceExecutionError: the event reports that the answer failed.
         """
         self._out.clear()
         handle = self._HANDLERS.get(event["type"])
@@ -65,11 +65,11 @@ class ResponsesReader:
         return self._out
 
     def finish(self) -> list[LlmStreamEvent]:
-        """What is left to say when the stream is over.
+        """The remaining events at the end of the stream.
 
         Raises:
-            ProviderError: it is over too early.
-            ContentFiltered: the provider let nothing through.
+            ProviderError: the stream ended too early.
+            ContentFiltered: the provider's filter stopped the answer.
         """
         response = self._end
         if response is None:
@@ -77,7 +77,7 @@ class ResponsesReader:
         out = self._out
         out.clear()
         if not (self._said or self._calls):
-            # Some proxies tell the answer only in its last event.
+            # Some proxies send the answer only in the last event.
             for index, item in enumerate(response.get("output") or ()):
                 self._item_done({"output_index": index, "item": item})
         reason = (response.get("incomplete_details") or {}).get("reason")
@@ -162,7 +162,7 @@ class ResponsesReader:
             ReasoningDone(
                 origin=self._origin,
                 id=item.get("id"),
-                # Its place among the calls: they are kept apart from the rest of the answer.
+                # Its position among the calls, which are stored apart from the rest of the answer.
                 signature=str(len(self._calls)) if self._calls else None,
                 encrypted=item.get("encrypted_content"),
             )
@@ -221,6 +221,6 @@ def usage_of(usage: Mapping[str, Any]) -> TokenUsage:
 
 
 def _place(event: JsonObject) -> int | str:
-    """Which of the answer's items an event is about; llama.cpp does not count them."""
+    """The item that an event is about, by index, or by id because llama.cpp sends no index."""
     place: int | str | None = event.get("output_index")
     return place if place is not None else str(event.get("item_id") or event["item"]["id"])

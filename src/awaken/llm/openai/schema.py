@@ -1,7 +1,7 @@
-"""JSON Schemas as OpenAI wants them.
+"""Converting JSON Schemas for OpenAI.
 
-In strict mode the model cannot leave the schema, but the schema may use only some keywords, every
-object is closed and every property required.
+In strict mode the model keeps to the schema, but the schema may use only some keywords, every
+object must be closed, and every property required.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from typing import Any
 
 _KEPT = {"type", "description", "title", "enum", "const", "pattern", "format", "multipleOf"}
 _KEPT |= {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minItems", "maxItems"}
-# Said about a value, not asked of it: leaving them out changes nothing of what is valid.
+# Annotations: leaving them out does not change which values are valid.
 _DROPPED = {"default", "discriminator", "examples", "deprecated", "readOnly", "writeOnly"}
 _DROPPED |= {"$schema", "$id", "$comment"}
 _FORMATS = {"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"}
 
 
 class _Loose(Exception):
-    """The schema says something that strict mode cannot."""
+    """Strict mode cannot express the schema."""
 
 
 def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The schema for strict mode, or `None` if strict mode cannot say the same.
+    """The schema for strict mode, or `None` if strict mode cannot express it.
 
-    Whatever fits the result fits `schema`, too. A property that may be absent is made required if
-    it may be null, or has a default: the model is never forced to invent a value.
+    Every value that fits the result fits `schema`, too. An optional property is made required if it
+    may be null or has a default: the model is never forced to invent a value.
     """
     try:
         strict = _strict(_root(schema))
@@ -35,7 +35,7 @@ def strict_schema(schema: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def object_schema(schema: object) -> dict[str, Any]:
-    """A tool's parameters as an object schema with properties, which is the least the API takes."""
+    """A tool's parameters as an object schema with properties, which the API requires."""
     if not isinstance(schema, dict):
         return {"type": "object", "properties": {}}
     if schema.get("type") == "object" and "properties" in schema:
@@ -44,7 +44,7 @@ def object_schema(schema: object) -> dict[str, Any]:
 
 
 def _root(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The schema with its outermost `$ref` replaced by what it stands for."""
+    """The schema with its outermost `$ref` replaced by the definition."""
     name = _definition(schema.get("$ref"))
     definitions = schema.get("$defs")
     if name is None or not isinstance(definitions, dict) or name not in definitions:
@@ -61,7 +61,7 @@ def _strict(schema: object) -> dict[str, Any]:
     if not isinstance(schema, Mapping):
         raise _Loose  # `true` and `false` are schemas, too
     if "$ref" in schema:
-        # Nothing may stand beside a reference but the definitions.
+        # Only the definitions may stand beside a reference.
         strict: dict[str, Any] = {"$ref": schema["$ref"]}
         schema = {key: value for key, value in schema.items() if key == "$defs"}
     else:
@@ -82,7 +82,7 @@ def _strict(schema: object) -> dict[str, Any]:
 
 def _strict_object(schema: Mapping[str, Any]) -> dict[str, Any]:
     properties = schema.get("properties")
-    # Without properties, or with a schema for others, it is a mapping of any keys.
+    # An object without properties, or with a schema for additional ones, is a mapping of any keys.
     if not isinstance(properties, dict) or schema.get("additionalProperties", False) is not False:
         raise _Loose
     required = schema.get("required", ())

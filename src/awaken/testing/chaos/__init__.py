@@ -1,11 +1,11 @@
-"""Killing a process at chosen points, and looking at what is left.
+"""Killing a process at chosen points, and checking what is left.
 
-`KillSwitch` kills the own process with SIGKILL at the n-th point it passes. `watched_store`,
-`watched_tool` and `watched_model` put points around what others bring. A `Witness` is the world
-outside: a file that remembers what happened, whoever dies. `damage_between` says, from pictures of
-a thread and those beneath it and the witness's notes, what was lost, done twice, or left open;
-`differences` compares them with those of a conversation nobody disturbed. `at_rest` says whether
-anything still moves, `questions` what is asked.
+`KillSwitch` kills its own process with SIGKILL at the n-th point it passes. `watched_store`,
+`watched_tool` and `watched_model` add points to stores, tools and models. A `Witness` stands for
+the outside world: a file of events that survives the process. `damage_between` reads the pictures
+of a thread tree and the witness's notes, and says what was lost, done twice, or left open;
+`differences` compares the pictures with those of an undisturbed conversation. `at_rest` says
+whether anything is still running, and `questions` returns the open tickets.
 """
 
 from awaken.testing.chaos.compare import differences

@@ -1,4 +1,4 @@
-"""In what threads differ from those of a conversation nobody disturbed. Pure."""
+"""Comparing threads with those of an undisturbed conversation. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from awaken.domain.transcript import effective_view
 from awaken.testing.chaos.picture import Picture
 
 _OURS = ("__runtime.", "background_", "agent_handoff")
-"""How keys begin that are full of ids and times."""
+"""Prefixes of state keys whose values contain ids and times."""
 
 _TASK_EVENT = "<background-task-event "
 _TASK_END = ":end"
@@ -26,16 +26,16 @@ def differences(
     open_calls: Collection[str],
     volatile: Collection[str] = (),
 ) -> list[str]:
-    """Where a recovered thread, or one beneath it, is not what it would have been, but for ids and
+    """The differences between a recovered thread tree and an undisturbed one, apart from ids and
     times.
 
-    Logs are compared as a model sees them: a result that came late stands beside its call. What
-    background tasks tell comes when it comes, and the model may have to answer once more for it.
-    The threads beneath are told apart by their agent, and by their order.
+    Messages are compared as a model sees them: a result that came late stands beside its call.
+    Reports of background tasks may come at any time, and the model may have to answer once more for
+    them. Child threads are matched by their agent and their order.
 
     Args:
-        open_calls: the keys of calls that were open at a kill; their results may say so.
-        volatile: tools whose results hold ids or times.
+        open_calls: the keys of calls that were open at a kill; their results may differ.
+        volatile: tools whose results contain ids or times.
     """
     found = [
         *_log_differences(undisturbed, final, open_calls, volatile),
@@ -109,7 +109,7 @@ def _words(message: Message) -> str:
 
 
 def _is_event(message: Message) -> bool:
-    """Whether this is what a background task tells."""
+    """Whether a message is a report of a background task."""
     return (
         message.role is Role.USER
         and not message.is_visible_user()
@@ -118,7 +118,8 @@ def _is_event(message: Message) -> bool:
 
 
 def _without_events(log: Sequence[Message]) -> list[Message]:
-    """The log without what tasks tell; an answer that only repeats the one before counts once."""
+    """The messages without reports of tasks; an answer that only repeats the one before counts
+    once."""
     kept: list[Message] = []
     for message in log:
         again = kept and message.role is Role.ASSISTANT and not message.tool_calls
@@ -145,7 +146,7 @@ def _other_events(
 
 
 def _task(message: Message) -> str:
-    """The task whose end a message tells."""
+    """The id of the task whose end a message reports."""
     return (message.id or "").removesuffix(_TASK_END)
 
 
@@ -167,7 +168,7 @@ def _run_differences(
 
 
 def _fields(run: RunRecord, open_calls: Collection[str], *, told: bool) -> Iterator[str]:
-    """What must be the same of a run."""
+    """The fields of a run that must be the same."""
     yield from ("agent_id", "status")
     if run.run_id not in open_calls:
         yield from ("termination_reason", "final_output")
@@ -176,6 +177,6 @@ def _fields(run: RunRecord, open_calls: Collection[str], *, told: bool) -> Itera
 
 
 def _user_state(picture: Picture) -> dict[str, Json]:
-    """What tools and plugins keep; the runtime's own keys are full of ids and times."""
+    """The state of tools and plugins, without the runtime's own keys."""
     stored = picture.state.extensions if picture.state else {}
     return {name: value for name, value in stored.items() if not name.startswith(_OURS)}

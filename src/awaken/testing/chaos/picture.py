@@ -1,4 +1,4 @@
-"""What a store holds of a thread, and of those beneath it, at one instant."""
+"""Reading everything a store holds about a thread and the threads beneath it."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _MANY = 500
 class Picture(Value, frozen=True, kw_only=True):
     """Everything durable about a thread.
 
-    `unread` are the ids of messages that were sent to it and have not come into its log,
-    `interrupted` its runs that somebody should take up. `children` are the threads of what its runs
-    have started, in the order of their ids: those begin with the message that asked.
+    `unread` are the ids of messages that were sent to it and are not in its log yet; `interrupted`
+    are its runs that should be resumed. `children` are the threads that its runs have started,
+    sorted by id; an id begins with that of the message with the call.
     """
 
     thread_id: str = ""
@@ -44,22 +44,22 @@ class Picture(Value, frozen=True, kw_only=True):
     children: tuple[Picture, ...] = ()
 
     def threads(self) -> Iterator[Picture]:
-        """This one, and all beneath it."""
+        """This picture, and all beneath it."""
         yield self
         for child in self.children:
             yield from child.threads()
 
     @property
     def agent_id(self) -> str:
-        """Who began it."""
+        """The agent of the thread's first run."""
         return self.runs[-1].agent_id if self.runs else ""
 
     def phase_of(self, key: str) -> CallPhase | None:
         return next((call.phase for call in self.calls if call.key == key), None)
 
     def open_calls(self) -> set[str]:
-        """The keys of calls, in all threads, that may have started and have no outcome; also of
-        those that have started a task nobody can take up again."""
+        """The keys of calls, in all threads, that may have started and have no outcome, and of
+        those that have started a task that cannot be resumed."""
         return {
             call.key
             for thread in self.threads()
@@ -74,7 +74,7 @@ class Picture(Value, frozen=True, kw_only=True):
 
 
 def task_of(run: RunRecord) -> Json:
-    """What a run that is a background task has on record of it; nothing if it is none."""
+    """The task record of a run that is a background task; else `None`."""
     extras = run.request.request_extras if run.request is not None else None
     return extras if isinstance(extras, dict) and "task" in extras else None
 
@@ -85,12 +85,12 @@ def _cannot_be_resumed(run: RunRecord) -> bool:
 
 
 async def picture_of(store: Store, thread_id: str, *, clock: Clock = SYSTEM_CLOCK) -> Picture:
-    """Read all of a thread, and of those beneath it. Meant for threads of a test's size."""
+    """Read a whole thread and the threads beneath it. Meant for the small threads of tests."""
     return await (await _Gallery.of(store, clock)).picture(thread_id)
 
 
 async def whole_picture_of(store: Store, thread_id: str, *, clock: Clock = SYSTEM_CLOCK) -> Picture:
-    """The same, with every other thread of the store as if it were beneath this one."""
+    """The same, with every other root thread of the store added as a child."""
     gallery = await _Gallery.of(store, clock)
     own = await gallery.picture(thread_id)
     others = [await gallery.picture(name) for name in gallery.beneath(None) if name != thread_id]
@@ -98,7 +98,7 @@ async def whole_picture_of(store: Store, thread_id: str, *, clock: Clock = SYSTE
 
 
 class _Gallery:
-    """A store, with what is read of it only once."""
+    """A store, with the lists that are read only once."""
 
     def __init__(
         self, store: Store, threads: Iterable[Thread], interrupted: Iterable[RunRecord]
@@ -113,7 +113,7 @@ class _Gallery:
         return cls(store, threads, await store.list_interrupted(now_ms=clock.now_ms()))
 
     def beneath(self, thread_id: str | None) -> list[str]:
-        """The threads of a parent; of nobody, those that have none."""
+        """The ids of a parent's child threads; for `None`, those of the root threads."""
         known = self._threads.values()
         return sorted(thread.id for thread in known if thread.parent_thread_id == thread_id)
 

@@ -1,4 +1,4 @@
-"""Whether anything still moves in a store, and what it waits for."""
+"""Finding out whether any run in a store still goes on, and which tickets wait."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from awaken.testing.chaos.picture import task_of
 
 _MANY = 500
 LOOK_UP = 0.05
-"""Seconds."""
+"""The most seconds to wait for a change before checking again."""
 
 
 async def open_runs(store: Store) -> list[RunRecord]:
@@ -26,17 +26,17 @@ async def open_runs(store: Store) -> list[RunRecord]:
 
 
 async def questions(store: Store) -> list[Ticket]:
-    """Tickets that somebody can answer now."""
+    """The tickets that an approver can answer now."""
     tickets = await store.list_tickets(TicketQuery(status=TicketStatus.OPEN, limit=_MANY))
     return answerable(tickets, await open_runs(store))
 
 
 def answerable(tickets: Iterable[Ticket], runs: Iterable[RunRecord]) -> list[Ticket]:
-    """Those of the tickets that are put to somebody: a delegate's is put by whom it works for, and
-    by nobody once that has ended.
+    """The tickets that an approver can answer. A delegate's ticket is answered through its parent
+    run, and cannot be answered once that has ended.
 
     Args:
-        runs: all that have not ended.
+        runs: all runs that have not ended.
     """
     known = {run.run_id: run for run in runs}
     return [
@@ -54,7 +54,7 @@ def _asks_through_another(run: RunRecord, known: dict[str, RunRecord]) -> bool:
 
 
 async def at_rest(store: Store, *, clock: Clock = SYSTEM_CLOCK) -> bool:
-    """Whether nothing goes on by itself: all runs have ended, or wait for somebody outside."""
+    """Whether all runs have ended or wait for an answer."""
     waiting = await open_runs(store)
     if any(run.status is not RunStatus.WAITING for run in waiting):
         return False
@@ -68,9 +68,9 @@ async def at_rest(store: Store, *, clock: Clock = SYSTEM_CLOCK) -> bool:
 
 
 class ThreadChanges:
-    """Waits until something in the threads of runs has changed since it was asked last.
+    """Waits until one of the runs' threads has changed since the last call.
 
-    It looks up now and then: a thread that begins meanwhile is not among them.
+    It also returns after a short time, because a thread that begins meanwhile is not watched.
     """
 
     def __init__(self, store: Store) -> None:

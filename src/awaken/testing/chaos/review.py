@@ -1,7 +1,7 @@
-"""What became of threads whose processes were killed: lost, done twice, invalid, left open.
+"""The damage to threads whose processes were killed: lost, done twice, invalid, left open.
 
-Pure: pictures and notes in, sentences out. `compare` says in what a thread differs from one that
-was not disturbed.
+Pure: pictures and notes in, sentences out. `compare` finds the differences from an undisturbed
+thread.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ _NOTHING = Picture()
 
 
 def _none() -> tuple[str, ...]:
-    """Nothing, and JSON says so."""
+    """An empty default that JSON still shows."""
     return ()
 
 
 class Damage(Value, frozen=True, kw_only=True):
-    """What should not have happened, a sentence each.
+    """What should not have happened, in one sentence each.
 
-    `ownerless` is work on another machine that goes on and that no run knows of: only who can ask
-    that machine finds out.
+    `ownerless` is remote work that goes on without a run here; only a check of the remote agent
+    finds it.
     """
 
     lost: tuple[str, ...] = msgspec.field(default_factory=_none)
@@ -55,11 +55,11 @@ class Damage(Value, frozen=True, kw_only=True):
 def damage_between(
     pictures: Sequence[Picture], final: Picture, notes: Sequence[Note], once: Collection[str]
 ) -> Damage:
-    """What the kills did, to the thread of the pictures and to those beneath it.
+    """The damage that the kills did to the pictures' thread and the threads beneath it.
 
     Args:
         pictures: one after each kill.
-        notes: what the witness saw, over all lives.
+        notes: the witness's notes, from all processes.
         once: the tools that must not run twice.
     """
     return Damage(
@@ -79,7 +79,7 @@ def damage_between(
 
 
 def _everywhere(final: Picture, found: Callable[[Picture], Iterable[str]]) -> Iterator[str]:
-    """What there is to say of each thread."""
+    """The findings for each thread, with the thread's id."""
     for thread in final.threads():
         where = "" if thread is final else f" (thread {thread.thread_id})"
         yield from (text + where for text in found(thread))
@@ -93,7 +93,7 @@ def _by_id(final: Picture) -> dict[str, Picture]:
 
 
 def _lost_since(picture: Picture, final: Picture) -> Iterator[str]:
-    """What was durable at a kill and is not there, as it was, at the end."""
+    """What was stored at a kill and is missing or changed at the end."""
     known = _by_id(final)
     for thread in picture.threads():
         if thread.thread_id in known:
@@ -123,7 +123,7 @@ def _lost_in(picture: Picture, final: Picture) -> Iterator[str]:
 
 
 def _lost_commits(notes: Sequence[Note], final: Picture) -> Iterator[str]:
-    """What a store promised, and does not have."""
+    """What a store has confirmed and does not have."""
     known = _by_id(final)
     for note in notes:
         if note.kind is not NoteKind.COMMIT:
@@ -140,7 +140,7 @@ def _lost_commits(notes: Sequence[Note], final: Picture) -> Iterator[str]:
 
 
 def _lost_messages(notes: Sequence[Note], final: Picture) -> Iterator[str]:
-    """What was sent to a thread and is neither in its log nor on its way there."""
+    """Messages that were sent to a thread and are neither in its log nor waiting to be read."""
     known = _by_id(final)
     for note in notes:
         for thread_id, message_id in _sent(note):
@@ -159,9 +159,9 @@ def _sent(note: Note) -> list[tuple[str, str]]:
 
 
 def _asked_again(notes: Sequence[Note]) -> Iterator[str]:
-    """Questions to a model whose answer was durable already.
+    """Requests to a model whose answer was stored already.
 
-    Runs ask side by side: a question is of the thread that what it shows stands in.
+    Runs ask concurrently: a request belongs to the thread that holds its messages.
     """
     homes = {
         message_id: note.name
@@ -187,7 +187,8 @@ def _asked_again(notes: Sequence[Note]) -> Iterator[str]:
 
 
 def _doubled_effects(notes: Sequence[Note], once: Collection[str]) -> Iterator[str]:
-    """By what was done, not by which call did it: a call under a new key does harm as well."""
+    """Side effects that happened twice, whichever call caused them: a call with a new key does harm
+    as well."""
     done = Counter(
         (note.name, dumps_text(note.detail))
         for note in notes
@@ -199,7 +200,7 @@ def _doubled_effects(notes: Sequence[Note], once: Collection[str]) -> Iterator[s
 
 
 def _doubled_runs(notes: Sequence[Note], once: Collection[str]) -> Iterator[str]:
-    """Calls that ran again though nobody had said that they did not happen."""
+    """Calls that ran again without a decision or `verify` saying that they had not happened."""
     ran: dict[str, NoteKind] = {}
     for note in notes:
         if note.name not in once:
@@ -223,7 +224,7 @@ def _doubled_runs(notes: Sequence[Note], once: Collection[str]) -> Iterator[str]
 
 
 def transcript_faults(messages: Sequence[Message]) -> list[str]:
-    """What a provider would refuse: each call has one result, right behind it, in call order."""
+    """What a provider would refuse: each call must have one result, directly after it, in order."""
     faults: list[str] = []
     expected: deque[str] = deque()
     for message in messages:
@@ -240,7 +241,7 @@ def transcript_faults(messages: Sequence[Message]) -> list[str]:
 
 
 def log_faults(log: Sequence[Message]) -> list[str]:
-    """What is wrong with a thread's log when all is done."""
+    """The faults in a thread's messages after all runs have ended."""
     faults = transcript_faults(effective_view(log))
     ids = Counter(message.id for message in log)
     faults.extend(f"message {id} is there {times} times" for id, times in ids.items() if times > 1)
@@ -262,7 +263,7 @@ def _faults_shown(notes: Sequence[Note]) -> Iterator[str]:
 
 
 def _faults(thread: Picture) -> Iterator[str]:
-    """What is wrong with a thread's log and its events."""
+    """The faults in a thread's messages and events."""
     yield from log_faults(thread.messages)
     seqs = [event.seq for event in thread.events]
     if seqs != list(range(1, len(seqs) + 1)):

@@ -1,4 +1,4 @@
-"""Dying at a chosen point."""
+"""Killing the process at a chosen point."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from awaken.testing.chaos.witness import NoteKind, Witness
 class KillSwitch:
     """Counts the points this process passes, and kills it with SIGKILL at the chosen ones.
 
-    The count goes on where earlier processes with the same witness ended, so that a point of a
-    later life can be chosen as well.
+    The count continues that of earlier processes with the same witness, so that a point in a later
+    process can be chosen, too.
     """
 
     def __init__(self, witness: Witness, at: Collection[int] = ()) -> None:
@@ -22,7 +22,7 @@ class KillSwitch:
         self._passed = sum(note.kind is NoteKind.POINT for note in witness.notes())
 
     def reach(self, name: str) -> None:
-        """Pass a point, or do not."""
+        """Pass a point, or kill the process if this point was chosen."""
         self._passed += 1
         self.witness.note(NoteKind.POINT, name)
         if self._passed in self._at:

@@ -1,6 +1,6 @@
-"""Stores, tools and models as they are, but watched.
+"""Watched stores, tools and models.
 
-Each stands in for what it wraps in every respect: what is not watched is passed on.
+Each wraps another object and passes everything on that is not watched.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from awaken.testing.chaos.witness import NoteKind, Witness
 
 
 def watched_store(store: Store, switch: KillSwitch) -> Store:
-    """`store`, with a point before and after everything it makes durable."""
+    """`store` with a point before and after every write."""
     return cast("Store", _WatchedStore(store, switch))
 
 
 def watched_tool(tool: Tool, switch: KillSwitch) -> Tool:
-    """`tool`, with a point right before and right after its body."""
+    """`tool` with a point directly before and after its body."""
     return cast("Tool", _WatchedTool(tool, switch))
 
 
 def watched_model(model: LlmExecutor, witness: Witness) -> LlmExecutor:
-    """`model`, with a note of every question, and of what is wrong with what it is shown."""
+    """`model` with a note of every request, and of faults in its messages."""
     return cast("LlmExecutor", _WatchedModel(model, witness))
 
 
 class _Watched:
-    """Passes on what it does not know itself, and looks like what it wraps to `isinstance`."""
+    """Passes unknown attributes on, and has the type of the wrapped object for `isinstance`."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner
 
-    @property  # type: ignore[misc]  # the runtime treats tools of its own classes better
+    @property  # type: ignore[misc]  # the runtime treats tools of its own classes specially
     def __class__(self) -> Any:
         return type(self._inner)
 
@@ -126,7 +126,7 @@ class _WatchedTool(_Watched):
         return output
 
     def _asks_first(self, ctx: ToolCallContext) -> bool:
-        """Whether this only asks for an approval, and its body is not entered."""
+        """Whether the call only asks for an approval, and the body does not run."""
         return ctx.resume_input is None and getattr(self._inner, "needs_approval", False) is True
 
     async def verify(self, ctx: ToolCallContext) -> Any:

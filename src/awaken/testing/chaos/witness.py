@@ -1,4 +1,4 @@
-"""The world outside: a file that remembers what happened, whoever dies."""
+"""The outside world: a file of events that survives the process."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from awaken.domain.value import Value
 
 
 class NoteKind(StrEnum):
-    """What was seen.
+    """The kinds of notes.
 
-    `point`: a place where a process may be killed was passed. `start`, `end`: a tool's body, with
-    nothing of ours between it and the note. `effect`: what the tool did to the world. `asked`: it
-    wants an approval instead of an end. `verified`: it was asked whether it had happened. `commit`:
-    a store said that something is durable. `sent`: it has taken messages for another thread.
-    `model`: a model was asked. `fault`: something no model should ever be shown.
+    `point`: the process passed a place where it may be killed. `start`, `end`: directly before and
+    after a tool's body. `effect`: a side effect of the tool. `asked`: the tool asked for an
+    approval instead of ending. `verified`: the tool's `verify` was called. `commit`: a store
+    confirmed a commit. `sent`: a store took messages for another thread. `model`: a model was
+    asked. `fault`: a model was shown something invalid.
     """
 
     POINT = "point"
@@ -33,7 +33,8 @@ class NoteKind(StrEnum):
 
 
 class Note(Value, frozen=True, kw_only=True):
-    """One line: who or what it is about, the call's key if it is a call, and who wrote it."""
+    """One line: its subject, the call's key if it is about a call, and the process that wrote
+    it."""
 
     kind: NoteKind
     name: str = ""
@@ -43,7 +44,7 @@ class Note(Value, frozen=True, kw_only=True):
 
 
 class Witness:
-    """Appends notes to a file, each on the disk before the next thing happens.
+    """Appends notes to a file; each is on the disk before `note` returns.
 
     Several processes may write at once; a line is written in one piece.
     """
@@ -57,7 +58,7 @@ class Witness:
             self._fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         note = Note(kind=kind, name=name, key=key, detail=detail, pid=os.getpid())
         os.write(self._fd, dumps(note) + b"\n")
-        if kind is not NoteKind.POINT:  # a point is a place in the program, not in the world
+        if kind is not NoteKind.POINT:  # a point need not survive a crash of the machine
             os.fsync(self._fd)
 
     def notes(self) -> list[Note]:

@@ -1,7 +1,7 @@
-"""Functions that run in processes of their own, and can be stopped for real.
+"""Functions that run in worker processes, which can be killed.
 
-`isolated` is the tool's side; `pool` hands its calls to worker processes; `process` is one worker,
-seen from here. `serve` is what runs in a worker. `target` and `wire` belong to both sides.
+In this process, `isolated` is the tool's side, `pool` assigns calls to workers, and `process`
+controls one worker. `serve` runs in the worker. Both sides use `target` and `wire`.
 """
 
 from awaken.tool.worker.isolated import IsolatedFunction

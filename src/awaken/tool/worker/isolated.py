@@ -1,4 +1,4 @@
-"""A function that is called in a worker process, from the side of its tool."""
+"""Calling a function in a worker process: the tool's side."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class IsolatedFunction:
     """Calls a function in a worker process, which is killed when a call is cancelled.
 
     Raises:
-        ConfigError: the function cannot be found from another process.
+        ConfigError: another process cannot import the function.
     """
 
     def __init__(
@@ -55,13 +55,13 @@ class IsolatedFunction:
         self._pool: Pool | None = None
 
     async def call(self, values: dict[str, Any], ctx: ToolCallContext) -> ToolOutput:
-        """What the function answers, as it would here.
+        """The function's output, as if it had been called in this process.
 
-        If its process dies, the result says how, and that the call was cut short.
+        If the worker dies, the result says how, and is marked as cut short.
 
         Raises:
             ToolError: what the function raised.
-            ConfigError: the function, or an argument, cannot be had in another process.
+            ConfigError: the function, or an argument, cannot be passed to another process.
             OSError: no process can be started.
         """
         pool = self._pool or self._open()
@@ -77,7 +77,7 @@ class IsolatedFunction:
             answer = read_answer(outcome)
         except msgspec.DecodeError as error:
             raise ToolError.execution_failed(
-                f"the worker process of tool {self._tool!r} answered what is no answer"
+                f"the worker process of tool {self._tool!r} sent an invalid answer"
             ) from error
         if isinstance(answer, Returned):
             return ToolOutput(answer.result)
@@ -93,7 +93,7 @@ class IsolatedFunction:
         return self._pool
 
     def _request(self, values: dict[str, Any], ctx: ToolCallContext) -> bytes:
-        # Any object may be a default, so it is left to the function over there to have its own.
+        # A default may be any object, so it is not sent: the function in the worker has it, too.
         given = {k: v for k, v in values.items() if v is not self._defaults[k]}
         context = None if self._setup.context is None else context_fields(ctx)
         try:

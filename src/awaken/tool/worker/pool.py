@@ -1,5 +1,5 @@
-"""The worker processes of one function: how many there are, which call gets one, how long they
-last."""
+"""The worker processes of one function: how many run, which call gets one, and how long they
+live."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ class _Job:
 
 
 class Pool:
-    """Runs one function's calls side by side, in at most as many processes as there are processors.
+    """Runs one function's calls concurrently, in at most as many processes as there are processors.
 
-    A process is started when all others are busy, used again for later calls, and ended when it
-    had no call for a while. Calls may come from several event loops.
+    A process is started when all others are busy, reused for later calls, and ended when it has
+    been idle for a while. Calls may come from several event loops.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Pool:
         self.forget()
 
     def forget(self) -> None:
-        """Start empty, as a fork of this process must: threads and workers are its parent's."""
+        """Reset to no workers: a forked child does not have its parent's threads and workers."""
         self._lock = threading.Lock()
         self._keepers: set[_Keeper] = set()
         self._idle: list[_Keeper] = []
@@ -80,14 +80,14 @@ class Pool:
                 with suppress(asyncio.CancelledError):
                     await asyncio.shield(job.done)
             raise
-        except GeneratorExit:  # the loop was closed under it, so it cannot wait
+        except GeneratorExit:  # the event loop was closed, so this cannot wait
             self._stop(job)
             raise
 
     def _hand_out(self, job: _Job) -> None:
         with self._lock:
             if self._idle:
-                # The last one first, so that the others are ended when there is little to do.
+                # The last one first, so that the others become idle long enough to be ended.
                 self._idle.pop().jobs.put(job)
             elif len(self._keepers) < self._limit:
                 keeper = _Keeper(self)
@@ -98,7 +98,7 @@ class Pool:
                 self._waiting.append(job)
 
     def _stop(self, job: _Job) -> None:
-        """Kill the job's process; a job that has none yet is never begun."""
+        """Kill the job's process; a job that has none yet never begins."""
         with self._lock:
             job.unwanted = True
             if job in self._running:
@@ -177,7 +177,7 @@ class _Keeper(threading.Thread):
             except Exception as error:
                 self._process = None
                 outcome = error
-            # Before the caller hears of it, so that its next call finds this process idle.
+            # Before the caller gets the outcome, so that its next call finds this process idle.
             self._pool.take_back(self)
             job.settle(outcome)
         if self._process is not None:

@@ -14,11 +14,11 @@ from awaken.errors import ConfigError
 from awaken.tool.worker.wire import READY, BadFrame, Setup, receive_answer, send_frame
 
 GRACE = 2.0
-"""Seconds a worker without work has for its exit handlers."""
+"""Seconds that an idle worker has for its exit handlers."""
 _START_SECONDS = 60.0
 
 _STDERR = 2
-# The path comes first: without it the worker may not find this library.
+# The path is set first: without it the worker may not find this library.
 _BOOT = (
     "import sys; sys.path[:] = sys.argv[2:]; "
     "from awaken.tool.worker.serve import main; main(int(sys.argv[1]))"
@@ -29,7 +29,7 @@ def check_system() -> None:
     """Make sure that this system can have worker processes.
 
     Raises:
-        ConfigError: it cannot.
+        ConfigError: this system cannot.
     """
     if os.name != "posix":
         raise ConfigError(
@@ -38,16 +38,16 @@ def check_system() -> None:
         )
     if not sys.executable or getattr(sys, "frozen", False):
         raise ConfigError(
-            "isolated tools need a Python to start, and this program is its own: leave out "
-            "isolated=True, or make the function async"
+            "isolated tools need a Python interpreter to start, and this program is frozen: leave "
+            "out isolated=True, or make the function async"
         )
 
 
 class WorkerProcess:
     """A fresh Python process, never a fork of this one, that calls one function.
 
-    It dies when this process does. What it prints goes to our stderr. One thread talks with it; any
-    thread may kill it. Call `get_ready` before the first `call`.
+    It dies when this process does. What it prints goes to this process's stderr. One thread talks
+    to it; any thread may kill it. Call `get_ready` before the first `call`.
 
     Raises:
         OSError: it cannot be started.
@@ -76,7 +76,7 @@ class WorkerProcess:
         """Wait until the worker has imported its function.
 
         Raises:
-            ConfigError: it could not, and has been ended.
+            ConfigError: the worker could not import it, and has been ended.
         """
         said, wrong = None, ""
         try:
@@ -99,8 +99,8 @@ class WorkerProcess:
             )
 
     def is_alive(self) -> bool:
-        """Whether it waits for a call. A worker that wrote between two calls is not trusted, and
-        does not count as alive."""
+        """Whether it waits for a call. A worker that wrote something between two calls does not
+        count as alive: it cannot be trusted."""
         try:
             self._channel.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
             return False
@@ -114,7 +114,7 @@ class WorkerProcess:
         memory; the caller then ends it.
 
         Raises:
-            BadFrame: the worker wrote something else than an answer; the caller ends it.
+            BadFrame: the worker wrote something that is not an answer; the caller ends it.
         """
         self._calls += 1
         try:

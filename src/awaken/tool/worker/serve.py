@@ -1,4 +1,4 @@
-"""What runs in a worker process: it loads one function, then calls it once a request.
+"""The code of a worker process: it loads one function, then calls it once for each request.
 
 The worker ends when its owner closes the channel, and is killed when its owner dies.
 """
@@ -38,13 +38,13 @@ from awaken.tool.worker.wire import (
 
 
 def main(inherited: int) -> None:
-    """Serve the process that started this one, over the socket that it has passed on."""
+    """Serve the process that started this one, over the socket inherited from it."""
     lifeline = os.dup(0)
     with open(os.devnull) as nothing:
         os.dup2(nothing.fileno(), 0)
     die_with_owner(lifeline)
     channel = socket.socket(fileno=inherited)
-    # Processes that the function starts must not answer in its place, or keep its owner waiting.
+    # Processes that the function starts must not answer in its place, nor keep the channel open.
     channel.set_inheritable(False)
     os.register_at_fork(after_in_child=channel.close)
     received = receive_frame(channel)
@@ -60,7 +60,8 @@ def main(inherited: int) -> None:
 def die_with_owner(lifeline: int) -> None:
     """Have this process and its group killed when the owner closes its end of the pipe, or dies."""
     try:
-        # By the kernel: code that never lets go of the interpreter would keep a thread from it.
+        # The kernel does it: a thread would never run while other code holds the interpreter's
+        # lock.
         fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
         fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
         fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
@@ -92,7 +93,7 @@ class Worker:
         return READY
 
     def answer(self, frame: bytes) -> bytes:
-        """Carry out one request; an error becomes an answer, too."""
+        """Execute one request. Returns the answer; an error becomes an answer, too."""
         try:
             value = self._function(**self._arguments(frame))
             answer = dumps(Returned(result=self._result(value)))
@@ -134,7 +135,7 @@ class Worker:
 
 
 class _Elsewhere:
-    """Stands for what only the run's own process has; using it raises `ConfigError`."""
+    """Stands for an object that only the run's own process has; using it raises `ConfigError`."""
 
     def __init__(self, tool: str, what: str) -> None:
         self._why = (

@@ -1,4 +1,4 @@
-"""Where another process finds a function: by module and name, as an import would."""
+"""How another process finds a function: by module and name."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def check(target: FunctionTarget, fn: Callable[..., Any], tool: str) -> None:
     """Make sure that the address leads to the function.
 
     Raises:
-        ConfigError: its module calls something else by that name.
+        ConfigError: that name is something else in its module.
     """
     module = sys.modules.get(_SCRIPT if target.is_main else target.module)
     try:
@@ -87,7 +87,7 @@ def load_function(target: FunctionTarget) -> Callable[..., Any]:
     """The function at an address, in a process that has not seen it before.
 
     Raises:
-        Exception: whatever its module raises when imported, or that it has no such name.
+        Exception: what its module raises when imported, or `AttributeError` if it has no such name.
     """
     global _loading
     _loading = True
@@ -96,13 +96,13 @@ def load_function(target: FunctionTarget) -> Callable[..., Any]:
     finally:
         _loading = False
     if target.is_main:
-        sys.modules[_SCRIPT] = module  # where pickled values look for their types
+        sys.modules[_SCRIPT] = module  # pickle looks up the types of values there
     function: Callable[..., Any] = _named(module, target.qualname)
     return function
 
 
 def refuse_while_loading(tool: str) -> None:
-    """Keep a module that calls its own tools when imported from starting workers without end.
+    """Prevent endless workers: a module may call its own tools while a worker imports it.
 
     Raises:
         ConfigError: this is a worker, and it is importing its function's module.
@@ -128,7 +128,7 @@ def _module(target: FunctionTarget) -> types.ModuleType:
 
 
 def _from_file(file: str, name: str) -> types.ModuleType:
-    """A module that was loaded from a file, as scripts are, and not found by its name."""
+    """Load a module from a file, as a script is, instead of by its name."""
     if name == _SCRIPT:
         name = _SCRIPT_ELSEWHERE
     spec = spec_from_file_location(name, file, loader=SourceFileLoader(name, file))

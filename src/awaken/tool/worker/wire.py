@@ -1,7 +1,7 @@
-"""What a worker process and its owner send each other: a request, its answer, the next request.
+"""The protocol between a worker process and its owner: a request, its answer, the next request.
 
-Requests are pickled, so that the function gets the very values the arguments were decoded to.
-Answers are JSON: nothing a worker sends can make its owner run code.
+Requests are pickled, so that the function gets the decoded arguments. Answers are JSON, so that a
+worker cannot make its owner run code.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ class Raised(Value, frozen=True, kw_only=True, tag="raised"):
 WorkerAnswer = Returned | Raised
 
 READY = b"ready"
-"""The first answer of a worker that has found its function; any other says why it has not."""
+"""The first answer of a worker that has imported its function; any other text says why it could
+not."""
 
 
 def read_answer(frame: bytes) -> WorkerAnswer:
@@ -86,7 +87,7 @@ def read_answer(frame: bytes) -> WorkerAnswer:
 
 
 class BadFrame(OSError):
-    """The received bytes are no frame of this protocol, or not the expected one."""
+    """The received bytes are not a frame of this protocol, or not the expected one."""
 
 
 def send_frame(channel: socket.socket, frame: bytes, number: int) -> None:

@@ -118,7 +118,7 @@ async def fill(runtime: Runtime) -> None:
     for helper in ("packer", "porter"):
         is_counting.clear()
         asked = runtime.run("boss", f"please agent_run_{helper}", thread=helper)
-        running.append(asyncio.create_task(asked))  # noqa: TID251 - killed with its process
+        running.append(asyncio.create_task(asked))
         await is_counting.wait()
     async with runtime.stream("boss", "please charge explode", thread="killed") as events:
         async for told in events:

@@ -61,11 +61,6 @@ def call_key(message_id: str, index: int) -> str:
     return f"{message_id}:{index}"
 
 
-def child_id(key: str) -> str:
-    """The id of the run, and of the thread, of the delegate that the call `key` starts."""
-    return f"child-{key}"
-
-
 class Fence(Value, frozen=True, kw_only=True):
     """The right to write a thread, held by the owner that claimed it last.
 

@@ -19,10 +19,11 @@ from awaken.contract.threads import (
 )
 from awaken.domain.event import RunEvent
 from awaken.domain.message import Message
+from awaken.domain.names import check_given_id, is_given_id
 from awaken.domain.run import RunRecord
 from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket, TicketStatus
-from awaken.errors import ConfigError
+from awaken.errors import ConfigError, InvalidId
 from awaken.front.tasks import BackgroundTask, list_tasks
 from awaken.ids import Ids
 from awaken.state.key import StateKey
@@ -39,6 +40,16 @@ class Archive:
         self._store = store
         self._clock = clock
         self._ids = ids
+
+    async def _check_thread(self, thread: str) -> None:
+        """Check the id that a caller gave for a thread. A thread that exists under an id of an
+        earlier version, or of one of its own children, may be used.
+
+        Raises:
+            InvalidId: there is no such thread, and no new one may have this id.
+        """
+        if not is_given_id(thread) and await self._store.load_thread(thread) is None:
+            raise InvalidId(thread)
 
     @property
     def store(self) -> Store:
@@ -92,8 +103,9 @@ class Archive:
         Raises:
             NotFound: no such thread or event.
             AlreadyExists: there is a thread `new`.
+            InvalidId: `new` is not allowed as an id.
         """
-        name = self._ids.new() if new is None else new
+        name = self._ids.new() if new is None else check_given_id(new)
         return await self._store.fork(thread, name, at=at, at_ms=self._clock.now_ms())
 
     async def state(self, thread: str, key: StateKey[V, Any]) -> V:

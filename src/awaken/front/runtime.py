@@ -24,7 +24,7 @@ from awaken.domain.pool import ModelPoolSpec
 from awaken.domain.receipt import CancelReceipt
 from awaken.domain.spec import AgentSpec, ModelSpec, RemoteEndpoint
 from awaken.domain.tool import ToolDescriptor
-from awaken.errors import AwakenError, ConfigError
+from awaken.errors import AwakenError, ConfigError, InvalidId
 from awaken.front.agent import Agent, listed
 from awaken.front.answers import AnswersByTicket, OnApproval, ask, decisions_of
 from awaken.front.archive import Archive
@@ -238,6 +238,7 @@ class Runtime(Archive):
         Raises:
             ConfigError, TypeError: it was asked for wrongly, or in a second event loop while the
                 one the runtime belongs to is open; the text says what to do.
+            InvalidId: there is no such thread, and no new one may have this id.
             AgentNotFound, ThreadAlreadyRunning, InvalidResume: it could not start.
             AgentLoopError: it broke off.
         """
@@ -246,6 +247,7 @@ class Runtime(Archive):
         )
         if on_approval is not None:
             return await self._drive(request, on_approval, sink or NullEventSink())
+        await self._check_thread(request.thread_id)
         ended = await self._engine.run(request, sink)
         return RunResult.of(request.thread_id, ended, self._shapes)
 
@@ -326,6 +328,7 @@ class Runtime(Archive):
     async def _drive(
         self, request: RunRequest, on_approval: OnApproval | None, sink: EventSink
     ) -> RunResult:
+        await self._check_thread(request.thread_id)
         while True:
             ended = await self._engine.run(request, sink)
             result = RunResult.of(request.thread_id, ended, self._shapes)
@@ -358,6 +361,8 @@ class Runtime(Archive):
         messages = as_messages(input)
         if not messages and not answers:
             raise self._nothing_to_do(agent_id)
+        if thread is not None and not thread.strip():
+            raise InvalidId(thread)
         if answers and thread is None:
             raise ConfigError("answers belong to a thread: give the thread of the suspended run")
         whose = "a run" if agent_id is None else f"a run of agent {agent_id!r}"

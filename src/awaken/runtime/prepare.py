@@ -337,7 +337,7 @@ async def supersede(
         store.update(TOOL_CALL_STATES, PutCall(call=cancelled))
         if call.suspension_reason == BUDGET_LIMIT:
             continue  # the run asked for more budget: the log has no call to close
-        known = await _known_of(call, services)
+        known = await _known_of(call, identity.thread_id, services)
         mark = Message.tool(call.call_id, known or SUPERSEDED, id=services.ids.new())
         if known is None:
             mark = msgspec.structs.replace(mark, visibility=Visibility.INTERNAL)
@@ -356,11 +356,11 @@ async def supersede(
     return marks
 
 
-async def _known_of(call: ToolCallState, services: RunServices) -> str | None:
+async def _known_of(call: ToolCallState, thread_id: str, services: RunServices) -> str | None:
     """What the model is told about a superseded call. Returns `None` if the call did nothing."""
     if call.asker is not None:
         delegates = services.delegates
-        done = await delegates.done_by(call.key) if delegates is not None else None
+        done = await delegates.done_by(thread_id, call.key) if delegates is not None else None
         return f"superseded; {done}" if done is not None else None
     if call.suspension_reason == OUTCOME_UNKNOWN:
         return unknown_outcome(call.tool_name, "superseded").model_text()

@@ -1,0 +1,50 @@
+"""Scopes and families: what a run starts belongs to the tenant and the tree of its root."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from delegation_kit import Place, World, to
+
+from awaken import Agent, Message, Runtime
+from awaken.contract.threads import RunQuery, ThreadQuery
+from awaken.domain.names import place_of
+from awaken.runtime import RunRequest
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    return Place(request.param, tmp_path)
+
+
+def team(world: World) -> list[Agent]:
+    """A boss with a delegate that delegates in turn, in the foreground and in the background."""
+    helper = world.agent("helper", [to("digger")], delegates=["digger"])
+    digger = world.agent("digger", [("note", {"what": "a hole"})])
+    boss = world.agent(
+        "boss", [to("helper")], [to("digger")], delegates=["helper"], background=[digger]
+    )
+    return [boss, helper, digger]
+
+
+async def run_to_the_end(runtime: Runtime, thread: str) -> None:
+    asked = RunRequest(thread_id=thread, agent_id="boss", messages=(Message.user("go"),))
+    await runtime.engine.run(asked)
+    await runtime.wait(thread)
+
+
+@pytest.mark.parametrize("root", ["talk", "acme/talk", "old~talk", "a b/old"])
+async def test_ids_of_children_tasks_and_their_runs_lie_in_the_family_of_their_root(
+    place: Place, root: str
+) -> None:
+    """06/SV-13"""
+    async with place.runtime(team(World())) as runtime:
+        await run_to_the_end(runtime, root)
+        beneath = await runtime.list_threads(ThreadQuery(ancestor_thread_id=root))
+        runs = await runtime.list_runs(RunQuery(ancestor_thread_id=root))
+        assert len(beneath) == len(runs) == 4, "a delegate with one, and a task with its agent"
+        assert {run.run_id for run in runs} == {thread.id for thread in beneath}
+        assert {place_of(thread.id) for thread in beneath} == {place_of(root)}

@@ -8,7 +8,7 @@ import pytest
 from delegation_kit import Place, World, to
 
 from awaken import Agent, Message, Runtime
-from awaken.contract.threads import RunQuery, ThreadQuery
+from awaken.contract.threads import RunQuery, ThreadQuery, TicketQuery
 from awaken.domain.names import place_of
 from awaken.runtime import RunRequest
 
@@ -48,3 +48,30 @@ async def test_ids_of_children_tasks_and_their_runs_lie_in_the_family_of_their_r
         assert len(beneath) == len(runs) == 4, "a delegate with one, and a task with its agent"
         assert {run.run_id for run in runs} == {thread.id for thread in beneath}
         assert {place_of(thread.id) for thread in beneath} == {place_of(root)}
+
+
+async def test_a_thread_of_one_scope_is_in_no_list_of_another(place: Place) -> None:
+    """06/SV-13: neither the thread, nor what it starts, nor the questions asked there."""
+    world = World()
+    boss = world.agent("boss", [to("helper")], delegates=["helper"])
+    helper = world.agent("helper", [("pay", {"n": 1})])
+    async with place.runtime([boss, helper]) as runtime:
+        for root in ("talk", "acme/talk", "zoo/talk"):
+            asked = RunRequest(
+                thread_id=root,
+                agent_id="boss",
+                messages=(Message.user("go"),),
+                wait_for_decisions=False,
+            )
+            await runtime.engine.run(asked)
+        for scope, root in {"": "talk", "acme": "acme/talk", "zoo": "zoo/talk"}.items():
+            threads = await runtime.list_threads(ThreadQuery(scope=scope))
+            runs = await runtime.list_runs(RunQuery(scope=scope))
+            (question,) = await runtime.list_tickets(TicketQuery(scope=scope))
+            assert question.thread_id == root
+            assert len(threads) == len(runs) == 2
+            assert {thread.id.partition("~")[0] for thread in threads} == {root}
+            assert {run.thread_id for run in runs} == {thread.id for thread in threads}
+            for thread in threads:
+                told = [event async for event in runtime.events(thread.id, follow=False)]
+                assert {event.thread_id for event in told} == {thread.id}

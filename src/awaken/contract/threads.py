@@ -38,16 +38,20 @@ class Page(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 class RunQuery(Value, frozen=True, kw_only=True):
     """Which runs to list, newest first.
 
-    `ancestor_thread_id` selects the runs of all threads beneath that one; `kind` selects those of
-    agents, or those of background tasks.
+    `scope` selects the runs of one tenant (the default scope is the empty text), `None` those of
+    all. `ancestor_thread_id` selects the runs of all threads beneath that one; `kind` selects those
+    of agents, or those of background tasks; `updated_after_ms` those whose record was written after
+    that time.
     """
 
+    scope: str | None = None
     thread_id: str | None = None
     ancestor_thread_id: str | None = None
     agent_id: str | None = None
     kind: RunKind | None = None
     parent_run_id: str | None = None
     status: RunStatus | None = None
+    updated_after_ms: int | None = None
     limit: int = 50
     cursor: str | None = None
 
@@ -55,13 +59,15 @@ class RunQuery(Value, frozen=True, kw_only=True):
 class ThreadQuery(Value, frozen=True, kw_only=True):
     """Which threads to list: the latest `active_at` first, then by id.
 
-    `ancestor_thread_id` selects all threads beneath that one, on every level; `root` selects
+    `scope` selects the threads of one tenant (the default scope is the empty text), `None` those of
+    all. `ancestor_thread_id` selects all threads beneath that one, on every level; `root` selects
     threads without a parent; `prefix` selects threads whose id starts with it.
 
     The cost of a page does not depend on how many threads there are. With `ancestor_thread_id` it
-    grows with the number of threads beneath that one.
+    grows with the number of threads beneath that one; over all scopes, with the number of scopes.
     """
 
+    scope: str | None = None
     parent_thread_id: str | None = None
     ancestor_thread_id: str | None = None
     root: bool = False
@@ -73,10 +79,14 @@ class ThreadQuery(Value, frozen=True, kw_only=True):
 class TicketQuery(Value, frozen=True, kw_only=True):
     """Which tickets to list, oldest first.
 
+    `scope` selects the tickets of one tenant (the default scope is the empty text), `None` those of
+    all.
+
     A delegate's question also opens a ticket in each run above it, up to the root, and is answered
     there. Without `thread_id` or `run_id` only the root's ticket is listed.
     """
 
+    scope: str | None = None
     thread_id: str | None = None
     run_id: str | None = None
     status: TicketStatus | None = None

@@ -16,7 +16,8 @@ class Thread(Value, frozen=True, kw_only=True):
 
     `active_at` is when a run of it last started, paused or ended (without runs, when the thread
     was created), `updated_at` is the time of its last commit. `owner` is its live owner, if any;
-    `forked_at` is the number of events it was forked with.
+    `forked_at` is the number of events it was forked with. `scope` is the tenant it belongs to and
+    `family` the tree it is part of (see `domain.names`).
     """
 
     id: str
@@ -32,6 +33,8 @@ class Thread(Value, frozen=True, kw_only=True):
     forked_from: str | None = None
     forked_at: int | None = None
     owner: str | None = None
+    scope: str = ""
+    family: str = ""
 
 
 def project_run(

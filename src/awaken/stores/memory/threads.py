@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from heapq import merge
 from itertools import chain, islice, takewhile
 
 import msgspec
@@ -51,6 +52,8 @@ class MemoryReads(Tables):
             forked_from=thread.forked_from,
             forked_at=thread.forked_at,
             owner=held.owner if held else None,
+            scope=thread.place.scope,
+            family=thread.place.family,
         )
 
     async def list_threads(self, query: ThreadQuery) -> Page[Thread]:
@@ -59,7 +62,9 @@ class MemoryReads(Tables):
             listed = (thread for thread in few if self._is_listed(thread, query))
             return cut_page((_place(thread) for thread in listed), query, self._head)
         last = place_of(query)
-        walk = self._activity.after(last[:2] if last else None)
+        scopes = self._activity if query.scope is None else {query.scope} & self._activity.keys()
+        walks = [self._activity[scope].after(last[:2] if last else None) for scope in scopes]
+        walk = walks[0] if len(walks) == 1 else merge(*walks)
         threads = (self._threads[name] for _, name in walk)
         rows = (_place(thread) for thread in threads if self._is_listed(thread, query))
         return first_page(rows, query, self._head)
@@ -81,7 +86,8 @@ class MemoryReads(Tables):
 
     def _is_listed(self, thread: ThreadRow, query: ThreadQuery) -> bool:
         return (
-            query.parent_thread_id in (None, thread.parent_thread_id)
+            query.scope in (None, thread.place.scope)
+            and query.parent_thread_id in (None, thread.parent_thread_id)
             and not (query.root and thread.parent_thread_id is not None)
             and thread.id.startswith(query.prefix)
         )
@@ -181,6 +187,8 @@ class MemoryReads(Tables):
             ((-run.number, "", ""), run.record)
             for run in self._runs.values()
             if query.thread_id in (None, run.record.thread_id)
+            and query.scope in (None, self._threads[run.record.thread_id].place.scope)
+            and _is_after(run.record, query.updated_after_ms)
             and self._is_beneath(query.ancestor_thread_id, self._threads[run.record.thread_id])
             and query.agent_id in (None, run.record.agent_id)
             and query.kind in (None, run.record.kind)
@@ -228,7 +236,7 @@ class MemoryReads(Tables):
         rows = (
             ((ticket.asked_at, ticket.thread_id, ticket.key), ticket)
             for thread in self._threads.values()
-            if query.thread_id in (None, thread.id)
+            if query.thread_id in (None, thread.id) and query.scope in (None, thread.place.scope)
             for ticket in thread.tickets.values()
             if query.run_id in (None, ticket.run_id)
             and query.status in (None, ticket.status)
@@ -247,6 +255,10 @@ class MemoryReads(Tables):
 
 def _place(thread: ThreadRow) -> tuple[Place, ThreadRow]:
     return (-thread.active_at, thread.id, ""), thread
+
+
+def _is_after(record: RunRecord, time_ms: int | None) -> bool:
+    return time_ms is None or record.updated_at * 1000 > time_ms
 
 
 def _span(after: int, limit: int | None) -> slice:

@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 
 from awaken.contract.threads import ChildStrategy, Freed
+from awaken.domain.names import place_of
 from awaken.domain.thread import Thread
 from awaken.errors import AlreadyExists, InvalidRecord, NotFound, RunOpen, ThreadOwned
 from awaken.stores.memory.tables import ThreadRow
@@ -22,7 +23,7 @@ class MemoryUpkeep(MemoryReads):
         commits = len(origin.event_ends) if at is None else _commits_until(origin, at)
         if new_id in self._threads or new_id in self._owners:
             raise AlreadyExists("thread", new_id)
-        copy = ThreadRow(new_id, at_ms, self._first_version)
+        copy = ThreadRow(new_id, place_of(new_id), at_ms, self._first_version)
         copy.event_ends = origin.event_ends[:commits]
         copy.message_ends = origin.message_ends[:commits]
         copy.state_changes = [change for change in origin.state_changes if change[0] <= commits]

@@ -44,6 +44,8 @@ class ThreadRow(NamedTuple):
     forked_from: str | None
     forked_at: int | None
     active_at: int | None
+    scope: str
+    family: str
 
     def thread(self, owners: Owners | None = None) -> Thread:
         """The thread as callers see it, with `owner` set to `None` if the owner is dead.
@@ -72,6 +74,8 @@ class ThreadRow(NamedTuple):
             forked_from=self.forked_from,
             forked_at=self.forked_at,
             owner=owner,
+            scope=self.scope,
+            family=self.family,
         )
 
 
@@ -81,6 +85,7 @@ _THREAD_TYPES: tuple[type | tuple[type, ...], ...] = (
     *(int,) * 6,
     *(_MAYBE_TEXT,) * 5,
     *(_MAYBE_NUMBER, _MAYBE_NUMBER),
+    *(str, str),
 )
 
 

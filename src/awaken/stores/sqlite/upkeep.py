@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from awaken.budget.account import book_key
 from awaken.contract.profile import ProfileOwner
 from awaken.contract.threads import ChildStrategy, Freed
+from awaken.domain.names import place_of
 from awaken.domain.thread import Thread
 from awaken.domain.value import Value
 from awaken.errors import AlreadyExists, InvalidRecord, NotFound, RunOpen, ThreadOwned
@@ -43,7 +44,11 @@ def fork(db: sqlite3.Connection, thread_id: str, new_id: str, at: int | None, at
     snapshot = newest[0] - shift[0] if newest else 0
     db.execute(
         queries.FORKED,
-        (at_ms, at_ms, length, events, position, snapshot, thread_id, events, at_ms, pk),
+        (
+            *(at_ms, at_ms, length, events, position, snapshot, thread_id, events, at_ms),
+            *place_of(new_id),
+            pk,
+        ),
     )
     return thread_of(db, pk).thread()
 

@@ -16,6 +16,7 @@ from awaken.testing.conformance import (
     profiles,
     refusals,
     runs,
+    scopes,
     sends,
     shared,
     streams,
@@ -43,6 +44,7 @@ _PARTS = (
     profiles,
     crowds,
     unusual_values,
+    scopes,
 )
 
 

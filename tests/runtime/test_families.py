@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from delegation_kit import Place, World, to
+from delegation_kit import Place, World, planned, to
 
-from awaken import Agent, Message, Runtime
+from awaken import Agent, Message, Runtime, ToolCallContext, tool
+from awaken.contract.profile import ProfileKey
 from awaken.contract.threads import RunQuery, ThreadQuery, TicketQuery
 from awaken.domain.names import place_of
 from awaken.runtime import RunRequest
@@ -75,3 +76,34 @@ async def test_a_thread_of_one_scope_is_in_no_list_of_another(place: Place) -> N
             for thread in threads:
                 told = [event async for event in runtime.events(thread.id, follow=False)]
                 assert {event.thread_id for event in told} == {thread.id}
+
+
+async def test_a_run_has_the_profiles_of_its_scope(place: Place) -> None:
+    """06/SV-13: so has its delegate."""
+    notes = ProfileKey("notes", initial=int)
+
+    @tool
+    async def note(ctx: ToolCallContext) -> int:
+        """Count."""
+        assert ctx.profile_access is not None
+        return await ctx.profile_access.update(notes, lambda count: count + 1)
+
+    helper = Agent("helper", model=planned("helper", [("note", {})]), tools=[note], profile=[notes])
+    boss = Agent(
+        "boss",
+        model=planned("boss", [("note", {})], [to("helper")]),
+        tools=[note],
+        delegates=["helper"],
+        profile=[notes],
+    )
+    heard: dict[str, str] = {}
+    async with place.runtime([boss, helper]) as runtime:
+        for root in ("talk", "acme/talk", "zoo/talk", "acme/walk"):
+            asked = RunRequest(thread_id=root, agent_id="boss", messages=(Message.user("go"),))
+            heard[root] = (await runtime.engine.run(asked)).response
+    assert heard == {
+        "talk": "boss[1, helper[2]]",
+        "acme/talk": "boss[1, helper[2]]",
+        "zoo/talk": "boss[1, helper[2]]",
+        "acme/walk": "boss[3, helper[4]]",
+    }

@@ -18,7 +18,7 @@ from awaken.contract.background import AMBIENT_MESSAGE_SINK, AMBIENT_TASK_JOURNA
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import Fence, ThreadCommit
 from awaken.contract.events import EventSink, NullEventSink
-from awaken.contract.profile import ProfileStore
+from awaken.contract.profile import ProfileStore, profiles_of
 from awaken.contract.registry import ExecutionResolver
 from awaken.contract.start import RunControls, RunServices
 from awaken.contract.store import Store
@@ -432,7 +432,7 @@ class AgentRuntime(LiveControl):
             resolver=resolver,
             services=RunServices(
                 resolver=resolver,
-                profiles=self.profiles,
+                profiles=profiles_of(self.profiles, context.thread.scope),
                 delegates=self.delegates,
                 clock=self.clock,
                 ids=self.ids,

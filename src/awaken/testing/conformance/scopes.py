@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from awaken.contract.profile import ProfileOwner, profiles_of
 from awaken.contract.store import Store
 from awaken.contract.threads import RunQuery, ThreadQuery, TicketQuery
 from awaken.domain.names import Place, child_id
@@ -114,6 +115,28 @@ async def a_list_without_a_scope_shows_all_of_them_in_one_order(store: Store) ->
         assert sorted(await all_threads(store, limit=limit)) == sorted(both)
         assert await all_runs(store, limit=limit) == [f"run {name}" for name in reversed(both)]
         assert await _ticket_keys(store, limit=limit) == [f"key {name}" for name in both]
+
+
+@check
+async def profiles_of_a_scope_are_apart(store: Store) -> None:
+    """06/SV-13: an owner of one scope neither reads, lists nor clears what another scope has."""
+    owners = [
+        ProfileOwner(agent=agent, scope=scope)
+        for agent in (None, "planner")
+        for scope in ("", "acme", "zoo")
+    ]
+    for value, owner in enumerate(owners):
+        await store.profiles.set(owner, "k", value)
+    for value, owner in enumerate(owners):
+        (entry,) = await store.profiles.list(owner)
+        assert entry == await store.profiles.get(owner, "k")
+        assert entry.value == value
+    inside = profiles_of(store.profiles, "acme")
+    assert inside is not None
+    assert await inside.get(ProfileOwner(), "k") == await store.profiles.get(owners[1], "k")
+    await inside.clear_owner(ProfileOwner())
+    left = [await store.profiles.get(owner, "k") for owner in owners]
+    assert [entry is None for entry in left] == [False, True, False, False, False, False]
 
 
 @check

@@ -14,6 +14,7 @@ from awaken.contract.stream_log import StreamLogEntry
 from awaken.domain.event import RunEvent
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message, MessageRecord
+from awaken.domain.metadata import ThreadPatch
 from awaken.domain.run import PersistedState, RunKind, RunRecord
 from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket, TicketStatus
@@ -61,10 +62,15 @@ class ThreadQuery(Value, frozen=True, kw_only=True):
 
     `scope` selects the threads of one tenant (the default scope is the empty text), `None` those of
     all. `ancestor_thread_id` selects all threads beneath that one, on every level; `root` selects
-    threads without a parent; `prefix` selects threads whose id starts with it.
+    threads without a parent; `prefix` selects threads whose id starts with it. `label` is a name,
+    or `name=value`; `user` is the end user; `status` and `agent` are those of the latest run;
+    `since` is a time in milliseconds, and `active_at` is not before it.
 
     The cost of a page does not depend on how many threads there are. With `ancestor_thread_id` it
     grows with the number of threads beneath that one; over all scopes, with the number of scopes.
+    With `user` it grows with the number of that user's threads, with `label` with the number of
+    threads that have metadata, with an open `status` with the number of open runs. With `agent`, or
+    a finished `status`, the threads between those that are shown are passed over one by one.
     """
 
     scope: str | None = None
@@ -72,6 +78,11 @@ class ThreadQuery(Value, frozen=True, kw_only=True):
     ancestor_thread_id: str | None = None
     root: bool = False
     prefix: str = ""
+    label: str | None = None
+    user: str | None = None
+    status: RunStatus | None = None
+    agent: str | None = None
+    since: int | None = None
     limit: int = 50
     cursor: str | None = None
 
@@ -140,6 +151,19 @@ class Threads(Protocol):
     """
 
     async def load_thread(self, thread_id: str) -> Thread | None: ...
+
+    async def update_thread(
+        self, thread_id: str, patch: ThreadPatch, *, expected_revision: int | None = None
+    ) -> Thread:
+        """Change a thread's metadata and return the thread. With `expected_revision`, only if that
+        is still the metadata's revision.
+
+        Raises:
+            NotFound: no such thread.
+            VersionConflict: the metadata has another revision by now; nothing was changed.
+            Serialization: a value in the patch cannot be encoded.
+        """
+        ...
 
     async def list_threads(self, query: ThreadQuery) -> Page[Thread]:
         """

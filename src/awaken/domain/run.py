@@ -10,6 +10,7 @@ import msgspec
 from awaken.codec import Json
 from awaken.domain.identity import RequestOrigin, RunIdentity
 from awaken.domain.lifecycle import RunStatus, TerminationReason
+from awaken.domain.principal import Principal
 from awaken.domain.recovery import MOST_TAKEOVERS
 from awaken.domain.suspension import Decision, ToolCallResumeMode
 from awaken.domain.ticket import AskedCall, Ticket
@@ -138,7 +139,8 @@ class RunRequestSnapshot(Value, frozen=True, kw_only=True):
     """The request of a run, stored with its record.
 
     `backend` names the kind of backend that carries the run out remotely; it is `None` for a run
-    that executes in an Awaken process.
+    that executes in an Awaken process. `principal` asked for the run, `user` is the end user it is
+    for, and `labels` are for filters.
     """
 
     origin: RequestOrigin
@@ -152,6 +154,9 @@ class RunRequestSnapshot(Value, frozen=True, kw_only=True):
     parent_tool_call_id: str | None = None
     transport_request_id: str | None = None
     backend: str | None = None
+    principal: Principal | None = None
+    user: str | None = None
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class Takeovers(Value, frozen=True, kw_only=True):

@@ -19,6 +19,7 @@ from awaken.contract.threads import (
 )
 from awaken.domain.event import RunEvent
 from awaken.domain.message import Message
+from awaken.domain.metadata import ThreadPatch
 from awaken.domain.names import check_given_id, is_given_id
 from awaken.domain.run import RunRecord
 from awaken.domain.thread import Thread
@@ -107,6 +108,20 @@ class Archive:
         """
         name = self._ids.new() if new is None else check_given_id(new)
         return await self._store.fork(thread, name, at=at, at_ms=self._clock.now_ms())
+
+    async def update_thread(
+        self, thread: str, patch: ThreadPatch, *, expected_revision: int | None = None
+    ) -> Thread:
+        """Change what is said about a thread: its title, labels, user. Returns the thread.
+
+        With `expected_revision`, nothing is changed if another program has changed it since the
+        caller has read that revision (`thread.metadata.revision`).
+
+        Raises:
+            NotFound: no such thread.
+            VersionConflict: it has another revision by now: read it again.
+        """
+        return await self._store.update_thread(thread, patch, expected_revision=expected_revision)
 
     async def state(self, thread: str, key: StateKey[V, Any]) -> V:
         """The value of a state key after the thread's latest run, or its initial value."""

@@ -225,6 +225,8 @@ class Runtime(Archive):
         budget: Budget | None = None,
         frontend_tools: Sequence[ToolDescriptor] = (),
         when_busy: WhenBusy | Literal["refuse", "queue"] = WhenBusy.REFUSE,
+        user: str | None = None,
+        labels: Mapping[str, str] | None = None,
         sink: EventSink | None = None,
     ) -> RunResult:
         """Run an agent and return how it ended.
@@ -233,7 +235,8 @@ class Runtime(Archive):
         answers them. Give `answers={ticket: True}` with the same thread to go on later; a ticket's
         key does as well, also in another process. A `budget` holds for the
         run and all it starts, instead of the agent's own. A thread that is running,
-        here or in another process, is refused; with `when_busy="queue"` the request waits.
+        here or in another process, is refused; with `when_busy="queue"` the request waits. The end
+        `user` and the `labels` are kept with a new run, and with the thread if it is new.
 
         Raises:
             ConfigError, TypeError: it was asked for wrongly, or in a second event loop while the
@@ -245,6 +248,7 @@ class Runtime(Archive):
         request = self._request(
             agent, input, thread, answers, overrides, budget, frontend_tools, when_busy
         )
+        request = msgspec.structs.replace(request, user=user, labels=dict(labels or {}))
         if on_approval is not None:
             return await self._drive(request, on_approval, sink or NullEventSink())
         await self._check_thread(request.thread_id)
@@ -263,6 +267,8 @@ class Runtime(Archive):
         budget: Budget | None = None,
         frontend_tools: Sequence[ToolDescriptor] = (),
         when_busy: WhenBusy | Literal["refuse", "queue"] = WhenBusy.REFUSE,
+        user: str | None = None,
+        labels: Mapping[str, str] | None = None,
         wait: bool = False,
         detached: bool = False,
     ) -> RunStream:
@@ -274,6 +280,7 @@ class Runtime(Archive):
         request = self._request(
             agent, input, thread, answers, overrides, budget, frontend_tools, when_busy
         )
+        request = msgspec.structs.replace(request, user=user, labels=dict(labels or {}))
         if wait and on_approval is not None:
             raise ConfigError("give either wait, and call decide, or on_approval, which is called")
         if wait:

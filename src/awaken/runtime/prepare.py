@@ -170,12 +170,15 @@ def request_snapshot(request: RunRequest, sent: Sequence[Message] = ()) -> RunRe
         parent_thread_id=request.parent_thread_id,
         parent_tool_call_id=request.parent_tool_call_id,
         transport_request_id=request.transport_request_id,
+        principal=request.principal,
+        user=request.user,
+        labels=request.labels,
     )
 
 
 def as_asked_before(request: RunRequest, previous: RunRecord | None) -> RunRequest:
     """The request, with what it leaves out taken from the run it continues: parent ids, front-end
-    tools, overrides and budget."""
+    tools, overrides and budget. Principal, user and labels stay those that the run began with."""
     asked = previous.request if previous is not None else None
     if previous is None or asked is None:
         return request
@@ -184,6 +187,9 @@ def as_asked_before(request: RunRequest, previous: RunRecord | None) -> RunReque
         "parent_thread_id": request.parent_thread_id or asked.parent_thread_id,
         "parent_tool_call_id": request.parent_tool_call_id or asked.parent_tool_call_id,
         "frontend_tools": request.frontend_tools or asked.frontend_tools,
+        "principal": asked.principal,
+        "user": asked.user,
+        "labels": asked.labels,
     }
     extras = asked.request_extras if isinstance(asked.request_extras, dict) else {}
     if request.overrides is None and "overrides" in extras:

@@ -21,6 +21,7 @@ from awaken.contract.threads import (
     TicketQuery,
 )
 from awaken.domain.message import MessageRecord
+from awaken.domain.metadata import ThreadMetadata, ThreadPatch
 from awaken.domain.run import (
     MessageSeqRange,
     PersistedState,
@@ -79,6 +80,8 @@ __all__ = [
     "ThreadCommand",
     "ThreadCommit",
     "ThreadContext",
+    "ThreadMetadata",
+    "ThreadPatch",
     "ThreadQuery",
     "Threads",
     "Ticket",

@@ -9,6 +9,7 @@ from awaken.contract.commits import Committed, Fence, ThreadCommit
 from awaken.contract.stream_log import StreamLogEntry
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message
+from awaken.domain.metadata import metadata_of
 from awaken.domain.names import place_of
 from awaken.domain.run import RunRecord
 from awaken.domain.thread import project_run
@@ -112,6 +113,7 @@ class MemoryWrites(Tables):
         parent_id = self._parent(commit)
         place = place_of(commit.thread_id) if parent_id is None else self._threads[parent_id].place
         thread = ThreadRow(commit.thread_id, place, commit.at_ms, self._first_version)
+        thread.metadata = metadata_of(commit.run)
         self._add_thread(thread)
         self._set_parent(thread, parent_id)
         return thread

@@ -15,6 +15,7 @@ from awaken.contract.stream_log import StreamLogEntry
 from awaken.domain.event import RunEvent
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message
+from awaken.domain.metadata import NO_METADATA
 from awaken.domain.names import Place
 from awaken.domain.run import PersistedState, RunRecord
 from awaken.domain.ticket import Ticket
@@ -53,6 +54,7 @@ class ThreadRow:
         "latest_run_id",
         "message_ends",
         "messages",
+        "metadata",
         "open_run_id",
         "parent_thread_id",
         "place",
@@ -69,6 +71,7 @@ class ThreadRow:
     def __init__(self, thread_id: str, place: Place, created_at: int, touches: int) -> None:
         self.id = thread_id
         self.place = place
+        self.metadata = NO_METADATA
         self.created_at = self.updated_at = self.active_at = created_at
         self.parent_thread_id: str | None = None
         self.latest_run_id: str | None = None

@@ -13,6 +13,7 @@ from awaken.contract.threads import Page, RunQuery, ThreadContext, ThreadQuery, 
 from awaken.domain.event import RunEvent
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message, MessageRecord
+from awaken.domain.metadata import label_filter
 from awaken.domain.run import PersistedState, RunMessageOutput, RunRecord
 from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket, TicketStatus
@@ -54,6 +55,7 @@ class MemoryReads(Tables):
             owner=held.owner if held else None,
             scope=thread.place.scope,
             family=thread.place.family,
+            metadata=thread.metadata,
         )
 
     async def list_threads(self, query: ThreadQuery) -> Page[Thread]:
@@ -90,6 +92,19 @@ class MemoryReads(Tables):
             and query.parent_thread_id in (None, thread.parent_thread_id)
             and not (query.root and thread.parent_thread_id is not None)
             and thread.id.startswith(query.prefix)
+            and (query.since is None or thread.active_at >= query.since)
+            and (query.user is None or thread.metadata.user == query.user)
+            and (query.label is None or _has_label(thread, query.label))
+            and ((query.status, query.agent) == (None, None) or self._was_latest(thread, query))
+        )
+
+    def _was_latest(self, thread: ThreadRow, query: ThreadQuery) -> bool:
+        """Whether the thread's latest run has the status and the agent of the query."""
+        run = self._runs.get(thread.latest_run_id or "")
+        return (
+            run is not None
+            and query.status in (None, run.record.status)
+            and query.agent in (None, run.record.agent_id)
         )
 
     def _is_beneath(self, ancestor: str | None, thread: ThreadRow) -> bool:
@@ -255,6 +270,12 @@ class MemoryReads(Tables):
 
 def _place(thread: ThreadRow) -> tuple[Place, ThreadRow]:
     return (-thread.active_at, thread.id, ""), thread
+
+
+def _has_label(thread: ThreadRow, label: str) -> bool:
+    name, value = label_filter(label)
+    known = thread.metadata.labels
+    return name in known and value in (None, known[name])
 
 
 def _is_after(record: RunRecord, time_ms: int | None) -> bool:

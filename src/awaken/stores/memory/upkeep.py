@@ -6,11 +6,13 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 
 from awaken.contract.threads import ChildStrategy, Freed
+from awaken.domain.metadata import ThreadPatch
 from awaken.domain.names import place_of
 from awaken.domain.thread import Thread
 from awaken.errors import AlreadyExists, InvalidRecord, NotFound, RunOpen, ThreadOwned
 from awaken.stores.memory.tables import ThreadRow
 from awaken.stores.memory.threads import MemoryReads
+from awaken.stores.metadata import changed_metadata
 
 
 class MemoryUpkeep(MemoryReads):
@@ -38,6 +40,14 @@ class MemoryUpkeep(MemoryReads):
         self._add_thread(copy)
         self._touch(copy)
         return self._head(copy)
+
+    async def update_thread(
+        self, thread_id: str, patch: ThreadPatch, *, expected_revision: int | None = None
+    ) -> Thread:
+        thread = self._existing(thread_id)
+        thread.metadata, _ = changed_metadata(thread_id, thread.metadata, patch, expected_revision)
+        self._touch(thread)
+        return self._head(thread)
 
     async def delete_thread(
         self,

@@ -107,7 +107,8 @@ RELEASE = "UPDATE threads SET owner = NULL WHERE id = ? AND owner = ? AND epoch 
 # Readers do not see a thread that was claimed and never written (position 0).
 THREAD_COLUMNS = """
 pk, id, parent, created_at, updated_at, length, events, position, snapshot, owner, latest_run,
-open_run, active_run, forked_from, forked_at, active_at, scope, family
+open_run, active_run, forked_from, forked_at, active_at, scope, family,
+(SELECT record FROM thread_metadata WHERE thread_metadata.thread = threads.pk)
 """
 THREAD = f"SELECT {THREAD_COLUMNS} FROM threads WHERE id = ? AND position > 0"
 THREAD_BY_PK = f"SELECT {THREAD_COLUMNS} FROM threads WHERE pk = ?"
@@ -115,6 +116,22 @@ PARENT = "SELECT parent FROM threads WHERE id = ? AND position > 0"
 # The number of threads whose id is in a range, counted up to a limit.
 COUNT_BETWEEN = """
 SELECT count(*) FROM (SELECT 1 FROM threads WHERE id >= ? AND id < ? LIMIT ?)
+"""
+SET_METADATA = """
+INSERT INTO thread_metadata (thread, user_id, labels, record) VALUES (?, ?, ?, ?)
+ON CONFLICT (thread) DO UPDATE
+SET user_id = excluded.user_id, labels = excluded.labels, record = excluded.record
+"""
+DELETE_METADATA = "DELETE FROM thread_metadata WHERE thread = ?"
+OF_USER = "pk IN (SELECT thread FROM thread_metadata WHERE user_id = ?)"
+WITH_LABEL = """
+pk IN (SELECT m.thread FROM thread_metadata AS m, json_each(m.labels) AS l
+       WHERE l.key = ? AND (? IS NULL OR l.value = ?))
+"""
+WITH_OPEN_RUN = "pk IN (SELECT thread FROM runs WHERE status <> 'done')"
+WITH_LATEST_RUN = """
+EXISTS (SELECT 1 FROM runs AS r WHERE r.id = threads.latest_run
+        AND (? IS NULL OR r.status = ?) AND (? IS NULL OR r.agent = ?))
 """
 # Each scope is found with one look into the index, however many threads or tickets it has.
 SCOPES = """

@@ -8,9 +8,11 @@ from __future__ import annotations
 import sqlite3
 from typing import NamedTuple
 
+from awaken.codec import dumps
 from awaken.contract.commands import OUTBOX_KEY
 from awaken.contract.commits import Committed, Fence, ThreadCommit
 from awaken.domain.lifecycle import RunStatus
+from awaken.domain.metadata import NO_METADATA, metadata_of
 from awaken.domain.names import Place, place_of
 from awaken.domain.run import RunRecord
 from awaken.domain.thread import project_run
@@ -18,6 +20,7 @@ from awaken.errors import InvalidRecord, StaleFence, ThreadOwned, VersionConflic
 from awaken.stores.sql import queries
 from awaken.stores.sqlite.commands import note_outbox, send_if_there
 from awaken.stores.sqlite.delta import Packed, pack
+from awaken.stores.sqlite.metadata import write_metadata
 from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.rows import commit_id, commits, find_run
 from awaken.stores.sqlite.state import SNAPSHOT_EVERY, save_snapshot
@@ -67,6 +70,8 @@ def write_commit(db: sqlite3.Connection, packed: Packed) -> Committed:
         place = _place(db, commit)
         scope = place.scope
         db.execute(queries.PLACE_THREAD, (adopted, *place, thread))
+        if (said := metadata_of(run)) is not NO_METADATA:
+            write_metadata(db, thread, said, dumps(said))
     elif adopted is not None:
         db.execute(queries.SET_PARENT, (adopted, thread))
     run_pk = _write_run(db, packed, run, head, thread, scope, position) if run else None

@@ -15,6 +15,7 @@ import msgspec
 
 from awaken.codec import digest, dumps, loads, to_json
 from awaken.contract.threads import Page, RunQuery, ThreadQuery, TicketQuery
+from awaken.domain.metadata import label_filter
 from awaken.domain.run import RunKind, RunRecord
 from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket, TicketStatus
@@ -23,10 +24,14 @@ from awaken.stores.sql.queries import (
     BENEATH,
     COUNT_BETWEEN,
     NOT_ASKED_ABOVE,
+    OF_USER,
     RUN_COLUMNS,
     SCOPES_OF_THREADS,
     SCOPES_OF_TICKETS,
     THREAD_COLUMNS,
+    WITH_LABEL,
+    WITH_LATEST_RUN,
+    WITH_OPEN_RUN,
 )
 from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.rows import RunRow, ThreadRow
@@ -48,6 +53,9 @@ def list_threads(db: sqlite3.Connection, owners: Owners, query: ThreadQuery) -> 
         where.add(f"pk IN ({BENEATH})", query.ancestor_thread_id)
     if query.prefix:
         where.add("id >= ? AND id < ?", *_between(query.prefix))
+    if query.since is not None:
+        where.add("active_at >= ?", query.since)
+    _add_metadata(where, query)
     index = _index_of_few(db, query)
     if index is not None:
         where.equals("scope", query.scope)
@@ -75,6 +83,24 @@ def list_threads(db: sqlite3.Connection, owners: Owners, query: ThreadQuery) -> 
     )
 
 
+def _add_metadata(where: _Where, query: ThreadQuery) -> None:
+    """Add the conditions on what is said about a thread, and on its latest run."""
+    if query.user is not None:
+        where.add(OF_USER, query.user)
+    if query.label is not None:
+        name, value = label_filter(query.label)
+        where.add(WITH_LABEL, name, value, value)
+    if _is_open(query):
+        where.add(WITH_OPEN_RUN)
+    if (query.status, query.agent) != (None, None):
+        status = query.status.value if query.status is not None else None
+        where.add(WITH_LATEST_RUN, status, status, query.agent, query.agent)
+
+
+def _is_open(query: ThreadQuery | RunQuery) -> bool:
+    return query.status is not None and not query.status.is_terminal
+
+
 def _by_activity(row: tuple[Any, ...]) -> tuple[int, str]:
     """The place of a thread in a list; the first thread has the lowest."""
     head = ThreadRow._make(row)
@@ -88,7 +114,8 @@ def _index_of_few(db: sqlite3.Connection, query: ThreadQuery) -> str | None:
     """
     if query.parent_thread_id is not None:
         return "INDEXED BY children_by_activity"
-    if query.ancestor_thread_id is not None:
+    is_picked = query.user is not None or query.label is not None or _is_open(query)
+    if query.ancestor_thread_id is not None or is_picked:
         return "NOT INDEXED"
     if query.prefix:
         named = (*_between(query.prefix), _FEW)
@@ -153,8 +180,7 @@ def list_runs(db: sqlite3.Connection, query: RunQuery) -> Page[RunRecord]:
 def _is_wide(query: RunQuery) -> bool:
     """Whether nothing else in the query leaves few runs to look through."""
     narrowed = (query.thread_id, query.ancestor_thread_id, query.agent_id, query.parent_run_id)
-    is_open = query.status is not None and not query.status.is_terminal
-    return not is_open and all(name is None for name in narrowed)
+    return not _is_open(query) and all(name is None for name in narrowed)
 
 
 def list_tickets(db: sqlite3.Connection, query: TicketQuery) -> Page[Ticket]:

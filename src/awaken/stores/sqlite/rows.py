@@ -11,6 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from awaken.codec import loads
+from awaken.domain.metadata import NO_METADATA, ThreadMetadata
 from awaken.domain.run import RunRecord
 from awaken.domain.thread import Thread
 from awaken.errors import Serialization
@@ -46,6 +47,7 @@ class ThreadRow(NamedTuple):
     active_at: int | None
     scope: str
     family: str
+    said: bytes | None
 
     def thread(self, owners: Owners | None = None) -> Thread:
         """The thread as callers see it, with `owner` set to `None` if the owner is dead.
@@ -76,7 +78,11 @@ class ThreadRow(NamedTuple):
             owner=owner,
             scope=self.scope,
             family=self.family,
+            metadata=self.metadata(),
         )
+
+    def metadata(self) -> ThreadMetadata:
+        return NO_METADATA if self.said is None else loads(self.said, ThreadMetadata)
 
 
 _MAYBE_TEXT, _MAYBE_NUMBER = (str, NoneType), (int, NoneType)
@@ -85,7 +91,7 @@ _THREAD_TYPES: tuple[type | tuple[type, ...], ...] = (
     *(int,) * 6,
     *(_MAYBE_TEXT,) * 5,
     *(_MAYBE_NUMBER, _MAYBE_NUMBER),
-    *(str, str),
+    *(str, str, (bytes, NoneType)),
 )
 
 

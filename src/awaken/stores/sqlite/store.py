@@ -27,6 +27,7 @@ from awaken.contract.threads import (
 )
 from awaken.domain.event import RunEvent
 from awaken.domain.message import Message, MessageRecord
+from awaken.domain.metadata import ThreadPatch
 from awaken.domain.run import PersistedState, RunRecord
 from awaken.domain.suspension import Decision
 from awaken.domain.thread import Thread
@@ -34,7 +35,7 @@ from awaken.domain.ticket import Ticket
 from awaken.errors import StoreUnavailable
 from awaken.ids import UUID7, Ids
 from awaken.stores.sql import queries
-from awaken.stores.sqlite import commands, listing, read, runs, tickets, upkeep
+from awaken.stores.sqlite import commands, listing, metadata, read, runs, tickets, upkeep
 from awaken.stores.sqlite.address import MEMORY, address_of, parse_address
 from awaken.stores.sqlite.commit import find_committed, write_claim, write_commit
 from awaken.stores.sqlite.delta import pack, writable
@@ -192,6 +193,16 @@ class SqliteStore:
             return row.thread(engine.owners) if row else None
 
         return await engine.read(load)
+
+    async def update_thread(
+        self, thread_id: str, patch: ThreadPatch, *, expected_revision: int | None = None
+    ) -> Thread:
+        engine = self._ready()
+        owners = engine.owners
+        return await engine.write(
+            lambda db: metadata.update_thread(db, owners, thread_id, patch, expected_revision),
+            channels=(thread_channel(thread_id),),
+        )
 
     async def list_threads(self, query: ThreadQuery) -> Page[Thread]:
         engine = self._ready()

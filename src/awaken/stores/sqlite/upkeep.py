@@ -159,6 +159,7 @@ def _delete(db: sqlite3.Connection, threads: Iterable[ThreadRow]) -> Freed:
         db.execute(queries.DELETE_KEYS, (thread.pk,))
         db.execute(queries.DROP_OUTBOX, (thread.pk,))
         db.execute(queries.DELETE_STREAM_LOG, (thread.pk,))
+        db.execute(queries.DELETE_METADATA, (thread.pk,))
         db.execute(queries.RAISE_EPOCHS, (thread.pk,))
         db.execute(queries.DELETE_THREAD, (thread.pk,))
         freed = Freed(

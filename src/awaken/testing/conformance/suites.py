@@ -12,6 +12,7 @@ from awaken.testing.conformance import (
     deleting,
     forks,
     lists,
+    metadata,
     owners,
     profiles,
     refusals,
@@ -45,6 +46,7 @@ _PARTS = (
     crowds,
     unusual_values,
     scopes,
+    metadata,
 )
 
 

@@ -36,8 +36,9 @@ WHERE CASE WHEN json_valid(CAST(record AS TEXT))
 -- What people wrote about a thread, apart from its head, which every commit rewrites. `labels` is a
 -- JSON object of texts; `record` holds everything and may be nested more deeply than SQLite reads JSON.
 CREATE TABLE thread_metadata (
-    thread INTEGER PRIMARY KEY,
-    user   TEXT,
-    labels TEXT,
-    record BLOB NOT NULL
+    thread  INTEGER PRIMARY KEY,
+    user_id TEXT,
+    labels  TEXT,
+    record  BLOB NOT NULL
 );
+CREATE INDEX threads_of_users ON thread_metadata (user_id) WHERE user_id IS NOT NULL;

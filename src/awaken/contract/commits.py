@@ -87,7 +87,8 @@ class ThreadCommit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     - `release` gives up the ownership of the thread.
     - `ends_stream` deletes the thread's stream log.
 
-    A commit whose run is done also drops that run's pending cancels and closes its open tickets.
+    A commit whose run is done also drops that run's pending cancels and closes its open tickets. If
+    the run ended cancelled, its record keeps the id of the principal that sent the first of them.
     """
 
     thread_id: str

@@ -246,9 +246,17 @@ class Threads(Protocol):
     async def list_tickets(self, query: TicketQuery) -> Page[Ticket]: ...
 
     async def fork(
-        self, thread_id: str, new_id: str, *, at: int | None = None, at_ms: int
+        self,
+        thread_id: str,
+        new_id: str,
+        *,
+        at: int | None = None,
+        at_ms: int,
+        by: str | None = None,
     ) -> Thread:
-        """Copy a thread into a new one: message log, events and thread state.
+        """Copy a thread into a new one: message log, events, thread state and metadata.
+
+        `by` is the id of the principal that forks; it is the new thread's `created_by`.
 
         With `at`, they are copied as they were after the commit that holds that event; else as
         they are now. Runs and tickets are not copied.

@@ -69,6 +69,11 @@ class ThreadPatch(Value, frozen=True, kw_only=True):
         )
 
 
+def forked(known: ThreadMetadata, by: str | None) -> ThreadMetadata:
+    """The metadata of a fork that `by` makes."""
+    return msgspec.structs.replace(known, created_by=by, revision=0)
+
+
 def _merged(known: Mapping[str, Json], changes: Mapping[str, Json]) -> dict[str, Json]:
     return {name: v for name, v in {**known, **changes}.items() if v is not None}
 

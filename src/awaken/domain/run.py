@@ -216,7 +216,8 @@ class RunRecord(Value, frozen=True, kw_only=True):
     its name and belongs to no agent. `revision` orders records whose seconds are equal.
     `agent_changes` lists what had changed about the agent when the run was taken up again.
     `takeovers` is set from the death of a process that
-    owned the run until a commit adds a message or the outcome of a call. Stores keep the scalars;
+    owned the run until a commit adds a message or the outcome of a call. `cancelled_by` is the id
+    of the principal that had the run cancelled, if one was named. Stores keep the scalars;
     `state` and `output.message_ids` are put together when a record is read.
     """
 
@@ -253,6 +254,7 @@ class RunRecord(Value, frozen=True, kw_only=True):
     agent_fingerprint: str | None = None
     agent_changes: tuple[str, ...] = ()
     takeovers: Takeovers | None = None
+    cancelled_by: str | None = None
 
     # -- transitions --------------------------------------------------------------------------
 

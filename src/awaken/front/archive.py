@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 from typing import Any, Literal, TypeVar
@@ -21,6 +22,7 @@ from awaken.domain.event import RunEvent
 from awaken.domain.message import Message
 from awaken.domain.metadata import ThreadPatch
 from awaken.domain.names import check_given_id, is_given_id
+from awaken.domain.principal import Principal, id_of
 from awaken.domain.run import RunRecord
 from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket, TicketStatus
@@ -30,6 +32,7 @@ from awaken.ids import Ids
 from awaken.state.key import StateKey
 
 V = TypeVar("V")
+log = logging.getLogger("awaken.runtime")
 
 _PAGE = 500
 
@@ -95,11 +98,19 @@ class Archive:
             if not follow:
                 return
 
-    async def fork(self, thread: str, *, at: int | None = None, new: str | None = None) -> Thread:
+    async def fork(
+        self,
+        thread: str,
+        *,
+        at: int | None = None,
+        new: str | None = None,
+        principal: Principal | None = None,
+    ) -> Thread:
         """A new thread that begins as this one was after the step that event `at` belongs to.
 
         Log, events and thread state are those of then, or of now without `at`; this thread stays
-        as it is. Runs and open tickets are not taken along.
+        as it is. Runs and open tickets are not taken along; title, labels and user are. The
+        `principal` is the new thread's `created_by`.
 
         Raises:
             NotFound: no such thread or event.
@@ -107,7 +118,8 @@ class Archive:
             InvalidId: `new` is not allowed as an id.
         """
         name = self._ids.new() if new is None else check_given_id(new)
-        return await self._store.fork(thread, name, at=at, at_ms=self._clock.now_ms())
+        now, by = self._clock.now_ms(), id_of(principal)
+        return await self._store.fork(thread, name, at=at, at_ms=now, by=by)
 
     async def update_thread(
         self, thread: str, patch: ThreadPatch, *, expected_revision: int | None = None
@@ -155,13 +167,15 @@ class Archive:
         *,
         children: ChildStrategy = ChildStrategy.REJECT,
         force: bool = False,
+        principal: Principal | None = None,
     ) -> Freed:
         """Delete a thread and all that belongs to it.
 
         With `force`, also runs go that are not over and that nobody carries on. That is for those
         which nobody can end any more: a run elsewhere whose agent never comes back stays open,
         though it was cancelled. What it does elsewhere is not stopped by this, and nobody will
-        hear of it.
+        hear of it. Nothing is left of the thread; the log (`awaken.runtime`) says which `principal`
+        deleted it.
 
         Raises:
             NotFound: no such thread.
@@ -171,7 +185,10 @@ class Archive:
             InvalidRecord: it has children, and `children` does not say what becomes of them.
         """
         now = self._clock.now_ms()
-        return await self._store.delete_thread(thread, children=children, force=force, at_ms=now)
+        freed = await self._store.delete_thread(thread, children=children, force=force, at_ms=now)
+        if principal is not None:
+            log.info("thread %s was deleted by %s", thread, principal.id)
+        return freed
 
     async def prune(self, *, older_than: float | timedelta) -> Freed:
         """Delete threads that were not written for that long (in seconds) and have no open run, nor

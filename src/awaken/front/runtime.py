@@ -21,6 +21,7 @@ from awaken.domain.budget import Budget, Price
 from awaken.domain.inference import InferenceOverride
 from awaken.domain.message import Message, as_messages
 from awaken.domain.pool import ModelPoolSpec
+from awaken.domain.principal import Principal, id_of
 from awaken.domain.receipt import CancelReceipt
 from awaken.domain.spec import AgentSpec, ModelSpec, RemoteEndpoint
 from awaken.domain.tool import ToolDescriptor
@@ -28,6 +29,7 @@ from awaken.errors import AwakenError, ConfigError, InvalidId
 from awaken.front.agent import Agent, listed
 from awaken.front.answers import AnswersByTicket, OnApproval, ask, decisions_of
 from awaken.front.archive import Archive
+from awaken.front.asked import checked_agent, checked_when_busy
 from awaken.front.budgets import checked_budget, checked_overrides
 from awaken.front.build import AnyAgent, Assembly, shapes_of
 from awaken.front.loading import checked_store, open_store
@@ -364,7 +366,7 @@ class Runtime(Archive):
     ) -> RunRequest:
         if self._closed:
             raise ConfigError("the runtime is closed: open another one")
-        agent_id = _agent_id(agent)
+        agent_id = checked_agent(agent)
         messages = as_messages(input)
         if not messages and not answers:
             raise self._nothing_to_do(agent_id)
@@ -382,7 +384,7 @@ class Runtime(Archive):
             budget=checked_budget(budget, whose),
             frontend_tools=tuple(frontend_tools),
             wait_for_decisions=False,
-            when_busy=_when_busy(when_busy),
+            when_busy=checked_when_busy(when_busy),
         )
 
     def _nothing_to_do(self, agent_id: str | None) -> ConfigError:
@@ -418,43 +420,57 @@ class Runtime(Archive):
 
     # -- control ------------------------------------------------------------------------------
 
-    async def cancel(self, id: str, *, deadline: float = CANCEL_GRACE) -> CancelReceipt:
+    async def cancel(
+        self, id: str, *, deadline: float = CANCEL_GRACE, principal: Principal | None = None
+    ) -> CancelReceipt:
         """Cancel a run by its run or thread id, wherever it runs, also one that only waits, and
         with it every delegate and task it has started.
 
         The wish is kept first: it holds even if this process ends now. The receipt, which comes
         within `deadline` seconds, says of each run, task and call whether it was stopped, had
-        finished, or nobody can tell; it is false if no run is open there.
+        finished, or nobody can tell; it is false if no run is open there. The records of the runs
+        keep who cancelled them, if a `principal` is given.
         """
         if not deadline >= 0:
             raise ConfigError(f"deadline is a number of seconds from 0 on, not {deadline!r}")
         self._engine.one_loop.bind()
-        return await cancel_with_receipt(self._engine, id, deadline)
+        return await cancel_with_receipt(self._engine, id, deadline, id_of(principal))
 
-    async def decide(self, id: str, answers: AnswersByTicket, *, by: str | None = None) -> bool:
+    async def decide(
+        self,
+        id: str,
+        answers: AnswersByTicket,
+        *,
+        by: str | None = None,
+        principal: Principal | None = None,
+    ) -> bool:
         """Answer tickets of a run, all or none: `{ticket: True}`, or by the ticket's key.
 
         The answers are kept first. A run that is live, here or in another process, goes on with
         them; one that nobody carries on goes on here, in the background, if its agent is here.
-        True if the run goes on; otherwise it does as soon as somebody recovers it.
+        True if the run goes on; otherwise it does as soon as somebody recovers it. The answers are
+        those of the `principal`, if one is given, whoever they or `by` name.
 
         Raises:
             InvalidResume: no such run, or an answer fits no open ticket: nothing was changed.
         """
         self._engine.one_loop.bind()
-        place = await operations.decide(self._engine, id, decisions_of(answers, by))
+        decisions = decisions_of(answers, id_of(principal) or by)
+        place = await operations.decide(self._engine, id, decisions)
         if place.owner is not None:
             return True
         return self._recover and await self._recovery.goes_on(place.thread_id)
 
-    async def send(self, id: str, input: Input) -> bool:
+    async def send(self, id: str, input: Input, *, principal: Principal | None = None) -> bool:
         """Write to a run that is live, here or in another process, by its run or thread id.
 
         The model reads it at its next step; what comes too late for this run is read by the next
-        one of the thread. False if nobody runs the thread.
+        one of the thread. False if nobody runs the thread. The messages keep who sent them, if a
+        `principal` is given.
         """
         self._engine.one_loop.bind()
-        return await operations.send(self._engine, id, as_messages(input))
+        messages = [message.sent_by(id_of(principal)) for message in as_messages(input)]
+        return await operations.send(self._engine, id, messages)
 
     async def wait(self, id: str, *, timeout: float | None = None) -> RunResult:
         """How the run of a run or thread id ends, whoever carries it on: the thread's open run, or
@@ -473,19 +489,3 @@ class Runtime(Archive):
         async with asyncio.timeout(timeout):
             run = await over_or_asking(self._engine, id, self._recovery.why_not)
             return RunResult.read(run, self._shapes)
-
-
-def _agent_id(agent: str | Agent | RemoteAgent | None) -> str | None:
-    given: Any = agent
-    if isinstance(given, Agent | RemoteAgent):
-        return given.id
-    if given is not None and not isinstance(given, str):
-        raise ConfigError(f"agent is an agent's id, or an Agent, not {given!r}")
-    return given
-
-
-def _when_busy(word: str) -> WhenBusy:
-    try:
-        return WhenBusy(word)
-    except ValueError:
-        raise ConfigError(f"when_busy is 'refuse' or 'queue', not {word!r}") from None

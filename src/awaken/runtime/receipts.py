@@ -27,15 +27,17 @@ _TOO_LATE = "it had not ended in time"
 log = logging.getLogger("awaken.runtime")
 
 
-async def cancel_with_receipt(runtime: AgentRuntime, id: str, deadline: float) -> CancelReceipt:
+async def cancel_with_receipt(
+    runtime: AgentRuntime, id: str, deadline: float, by: str | None = None
+) -> CancelReceipt:
     """Cancel a run and everything it started. After at most `deadline` seconds, returns how each
-    of them ended.
+    of them ended. `by` is the id of the principal that cancels.
 
     The cancel is stored first. If ending takes longer than the deadline, or the caller is
     cancelled, it goes on in a task of the runtime.
     """
     since = runtime.clock.now_ms() // 1000
-    told = await tell_to_end(runtime, id)
+    told = await tell_to_end(runtime, id, by)
     if not told:
         return CancelReceipt(accepted=False)
     tree = _Tree(runtime, told, since)

@@ -14,7 +14,7 @@ from awaken.domain.inference import InferenceOverride
 from awaken.domain.message import Message
 from awaken.domain.metadata import check_labels
 from awaken.domain.principal import Principal
-from awaken.domain.suspension import Decision
+from awaken.domain.suspension import Decision, signed
 from awaken.domain.tool import ToolDescriptor
 from awaken.domain.value import Value
 from awaken.errors import ConfigError, RuntimeFault
@@ -93,6 +93,13 @@ class RunRequest(Value, frozen=True, kw_only=True):
             if value is not None and not value.strip():
                 raise ConfigError(f"a run request's {name} must not be blank")
         check_labels(self.labels)
+
+    def signed(self) -> RunRequest:
+        """The request with its principal as the approver of its decisions, whoever they name."""
+        if self.principal is None or not self.decisions:
+            return self
+        decisions = signed(self.decisions, self.principal.id)
+        return msgspec.structs.replace(self, decisions=decisions)
 
     @property
     def kind(self) -> RunKind:

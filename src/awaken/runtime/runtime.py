@@ -150,6 +150,7 @@ class AgentRuntime(LiveControl):
             raise RuntimeFault("the runtime is closed")
         self.one_loop.bind()
         self.unkept.keep_trying()
+        request = request.signed()
         slot = await self._slot(request)
         slot.left_on_close = request.left_on_close
         self.commands.subscribe(self.hear)

@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 
 from awaken.contract.threads import ChildStrategy, Freed
-from awaken.domain.metadata import ThreadPatch
+from awaken.domain.metadata import ThreadPatch, forked
 from awaken.domain.names import place_of
 from awaken.domain.thread import Thread
 from awaken.errors import AlreadyExists, InvalidRecord, NotFound, RunOpen, ThreadOwned
@@ -19,7 +19,13 @@ class MemoryUpkeep(MemoryReads):
     """The upkeep part of the memory store."""
 
     async def fork(
-        self, thread_id: str, new_id: str, *, at: int | None = None, at_ms: int
+        self,
+        thread_id: str,
+        new_id: str,
+        *,
+        at: int | None = None,
+        at_ms: int,
+        by: str | None = None,
     ) -> Thread:
         origin = self._existing(thread_id)
         commits = len(origin.event_ends) if at is None else _commits_until(origin, at)
@@ -36,6 +42,7 @@ class MemoryUpkeep(MemoryReads):
         copy.messages = origin.messages[: copy.message_ends[-1]]
         for _, changed in copy.state_changes:
             copy.state.update(changed)
+        copy.metadata = forked(origin.metadata, by)
         copy.forked_from, copy.forked_at = thread_id, len(copy.events)
         self._add_thread(copy)
         self._touch(copy)

@@ -85,6 +85,11 @@ WHERE pk = ?
 DROP_CANCELS = """
 DELETE FROM commands WHERE thread = ? AND kind = 'cancel' AND (run_id IS NULL OR run_id = ?)
 """
+CANCELS = """
+SELECT body FROM commands WHERE thread = ? AND kind = 'cancel' AND (run_id IS NULL OR run_id = ?)
+ORDER BY id
+"""
+SET_RECORD = "UPDATE runs SET record = ? WHERE id = ?"
 CLOSE_TICKETS = """
 UPDATE tickets SET status = 'closed' WHERE status = 'open' AND thread = ? AND run_id = ?
 """

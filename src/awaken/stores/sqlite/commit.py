@@ -8,18 +8,19 @@ from __future__ import annotations
 import sqlite3
 from typing import NamedTuple
 
-from awaken.codec import dumps
-from awaken.contract.commands import OUTBOX_KEY
+from awaken.codec import dumps, loads
+from awaken.contract.commands import OUTBOX_KEY, ThreadCommand
 from awaken.contract.commits import Committed, Fence, ThreadCommit
-from awaken.domain.lifecycle import RunStatus
+from awaken.domain.lifecycle import CancelledEnd, RunStatus
 from awaken.domain.metadata import NO_METADATA, metadata_of
 from awaken.domain.names import Place, place_of
 from awaken.domain.run import RunRecord
 from awaken.domain.thread import project_run
 from awaken.errors import InvalidRecord, StaleFence, ThreadOwned, VersionConflict
+from awaken.stores.answers import cancelled_by
 from awaken.stores.sql import queries
 from awaken.stores.sqlite.commands import note_outbox, send_if_there
-from awaken.stores.sqlite.delta import Packed, pack
+from awaken.stores.sqlite.delta import Packed, pack, scalars
 from awaken.stores.sqlite.metadata import write_metadata
 from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.rows import commit_id, commits, find_run
@@ -213,8 +214,19 @@ def _settle_questions(db: sqlite3.Connection, packed: Packed, thread: int, scope
         send_if_there(db, sent, body)
     run = commit.run
     if run is not None and run.status is _DONE:
+        _keep_who_cancelled(db, run, thread)
         db.execute(queries.DROP_CANCELS, (thread, run.run_id))
         db.execute(queries.CLOSE_TICKETS, (thread, run.run_id))
+
+
+def _keep_who_cancelled(db: sqlite3.Connection, run: RunRecord, thread: int) -> None:
+    """Write into the record of a run that ended cancelled who had it cancelled."""
+    if not isinstance(run.termination_reason, CancelledEnd):
+        return
+    rows = db.execute(queries.CANCELS, (thread, run.run_id))
+    written = cancelled_by(run, [loads(body, ThreadCommand) for (body,) in rows])
+    if written is not run:
+        db.execute(queries.SET_RECORD, (dumps(scalars(written)), run.run_id))
 
 
 def find_committed(db: sqlite3.Connection, commit: ThreadCommit) -> Committed | None:

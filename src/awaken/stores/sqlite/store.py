@@ -240,10 +240,16 @@ class SqliteStore:
         return await self._ready().read(lambda db: read.load_thread_state(db, thread_id))
 
     async def fork(
-        self, thread_id: str, new_id: str, *, at: int | None = None, at_ms: int
+        self,
+        thread_id: str,
+        new_id: str,
+        *,
+        at: int | None = None,
+        at_ms: int,
+        by: str | None = None,
     ) -> Thread:
         return await self._ready().write(
-            lambda db: upkeep.fork(db, thread_id, new_id, at, at_ms),
+            lambda db: upkeep.fork(db, thread_id, new_id, at, at_ms, by),
             channels=(thread_channel(new_id),),
         )
 
@@ -321,10 +327,13 @@ class SqliteStore:
             channels=(COMMANDS, thread_channel(thread_id)),
         )
 
-    async def cancel_tree(self, thread_id: str, *, at_ms: int) -> Sequence[Thread]:
+    async def cancel_tree(
+        self, thread_id: str, *, at_ms: int, by: str | None = None
+    ) -> Sequence[Thread]:
         engine = self._ready()
+        owners = engine.owners
         return await engine.write(
-            lambda db: commands.cancel_tree(db, engine.owners, thread_id, at_ms), channels=(ALL,)
+            lambda db: commands.cancel_tree(db, owners, thread_id, at_ms, by), channels=(ALL,)
         )
 
     async def load_commands(

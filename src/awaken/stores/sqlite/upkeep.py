@@ -7,13 +7,16 @@ import sqlite3
 from collections.abc import Callable, Iterable
 
 from awaken.budget.account import book_key
+from awaken.codec import dumps
 from awaken.contract.profile import ProfileOwner
 from awaken.contract.threads import ChildStrategy, Freed
+from awaken.domain.metadata import NO_METADATA, forked
 from awaken.domain.names import place_of
 from awaken.domain.thread import Thread
 from awaken.domain.value import Value
 from awaken.errors import AlreadyExists, InvalidRecord, NotFound, RunOpen, ThreadOwned
 from awaken.stores.sql import queries
+from awaken.stores.sqlite.metadata import write_metadata
 from awaken.stores.sqlite.rows import ThreadRow, commit_id, find_thread, position_of, thread_of
 
 IsAlive = Callable[[str], bool]
@@ -30,7 +33,14 @@ class Compacted(Value, frozen=True, kw_only=True):
 # -- fork -------------------------------------------------------------------------------------
 
 
-def fork(db: sqlite3.Connection, thread_id: str, new_id: str, at: int | None, at_ms: int) -> Thread:
+def fork(
+    db: sqlite3.Connection,
+    thread_id: str,
+    new_id: str,
+    at: int | None,
+    at_ms: int,
+    by: str | None,
+) -> Thread:
     source = find_thread(db, thread_id)
     if source is None:
         raise NotFound("thread", thread_id)
@@ -50,6 +60,8 @@ def fork(db: sqlite3.Connection, thread_id: str, new_id: str, at: int | None, at
             pk,
         ),
     )
+    if (said := forked(source.metadata(), by)) != NO_METADATA:
+        write_metadata(db, pk, said, dumps(said))
     return thread_of(db, pk).thread()
 
 

@@ -1,12 +1,14 @@
-"""Checks of what is said about threads: title, labels, user, and lists by them."""
+"""Checks of what is said about threads and runs: title, labels, user, and who did what."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from awaken.contract.commands import ThreadCommand
 from awaken.contract.store import Store
-from awaken.contract.threads import ThreadQuery
+from awaken.contract.threads import RunQuery, ThreadQuery
 from awaken.domain.identity import RequestOrigin
+from awaken.domain.lifecycle import CANCELLED, NATURAL_END
 from awaken.domain.metadata import NO_METADATA, ThreadMetadata, ThreadPatch
 from awaken.domain.principal import Principal
 from awaken.domain.run import RunRequestSnapshot
@@ -102,6 +104,47 @@ async def a_new_thread_has_what_its_first_run_was_asked_with(store: Store) -> No
     thread = await store.load_thread("t")
     assert thread is not None
     assert thread.metadata == ThreadMetadata(user="ann", labels={"env": "prod"}, created_by="key-1")
+
+
+@check
+async def a_fork_has_the_metadata_of_its_origin_and_its_own_creator(store: Store) -> None:
+    """06 §2.9"""
+    await write(store)
+    said = await store.update_thread("t", ThreadPatch(title="Tea", user="ann"))
+    for new, by in (("u", "key-2"), ("v", None)):
+        fork = await store.fork("t", new, at_ms=1, by=by)
+        assert fork.metadata == ThreadMetadata(title="Tea", user="ann", created_by=by)
+        assert await store.load_thread(new) == fork
+    assert await store.load_thread("t") == said
+
+
+@check
+async def a_cancelled_run_keeps_who_cancelled_it(store: Store) -> None:
+    """06 §2.9: the first who is known; a run that ends otherwise keeps nobody."""
+    for run, end in (("a", CANCELLED), ("b", NATURAL_END)):
+        await write(store, run, run=record(run, run))
+        await store.send(ThreadCommand.cancel(run, run, at_ms=1))
+        await store.send(ThreadCommand.cancel(run, run, at_ms=2, by="key-1"))
+        await store.send(ThreadCommand.cancel(run, run, at_ms=3, by="key-2"))
+        over = record(run, run, status=DONE, termination_reason=end, revision=1)
+        await write(store, run, run=over)
+    assert await _cancelled_by(store, "a") == "key-1"
+    assert await _cancelled_by(store, "b") is None
+    await write(store, "c", run=record("c", "c"))
+    await write(store, "d", run=record("d", "d"), parent_thread_id="c")
+    await store.cancel_tree("c", at_ms=4, by="key-3")
+    for run in ("d", "c"):
+        over = record(run, run, status=DONE, termination_reason=CANCELLED, revision=1)
+        await write(store, run, run=over)
+        assert await _cancelled_by(store, run) == "key-3"
+
+
+async def _cancelled_by(store: Store, run_id: str) -> str | None:
+    run = await store.load_run(run_id)
+    assert run is not None
+    (listed,) = (await store.list_runs(RunQuery(thread_id=run.thread_id))).items
+    assert listed.cancelled_by == run.cancelled_by
+    return run.cancelled_by
 
 
 @check

@@ -76,6 +76,15 @@ async def test_finished_runs_say_how_they_ended(reader: Runtime) -> None:
     assert {run.termination_reason for run in ended} == {NATURAL_END}
 
 
+async def test_times_are_known_in_milliseconds(reader: Runtime) -> None:
+    """Earlier versions kept seconds alone."""
+    for run in await reader.list_runs(RunQuery(limit=100)):
+        assert run.created_at_ms == run.created_at * 1000 > 0
+        assert run.updated_at_ms == run.updated_at * 1000
+        assert (run.finished_at_ms is None) == (run.finished_at is None)
+    assert not (await reader.list_runs(RunQuery(updated_after_ms=run.created_at_ms * 2))).items
+
+
 async def test_a_run_that_waited_for_an_approval_goes_on_with_it(office: Runtime) -> None:
     (ticket,) = [t for t in await office.list_tickets() if t.thread_id == "approval"]
     result = await office.run(thread="approval", answers={ticket.key: True})

@@ -205,7 +205,7 @@ class RunChanges(TypedDict, total=False):
 
 
 class RunRecord(Value, frozen=True, kw_only=True):
-    """The record of a run; timestamps are whole seconds.
+    """The record of a run; timestamps are whole seconds, and milliseconds under names in `_ms`.
 
     A record is made by `begin` and replaced by `advance`, `wait` and `finish`, each of which gives
     the next revision. A transition that the table in `domain.lifecycle` does not allow raises
@@ -255,6 +255,10 @@ class RunRecord(Value, frozen=True, kw_only=True):
     agent_changes: tuple[str, ...] = ()
     takeovers: Takeovers | None = None
     cancelled_by: str | None = None
+    created_at_ms: int = 0
+    started_at_ms: int | None = None
+    finished_at_ms: int | None = None
+    updated_at_ms: int = 0
 
     # -- transitions --------------------------------------------------------------------------
 
@@ -263,10 +267,11 @@ class RunRecord(Value, frozen=True, kw_only=True):
         cls,
         identity: RunIdentity,
         request: RunRequestSnapshot | None,
-        at: int,
+        at_ms: int,
         kind: RunKind = RunKind.AGENT,
     ) -> Self:
-        """The record of a run that starts at `at`."""
+        """The record of a run that starts at `at_ms`."""
+        at = at_ms // 1000
         return cls(
             run_id=identity.run_id,
             thread_id=identity.thread_id,
@@ -281,15 +286,18 @@ class RunRecord(Value, frozen=True, kw_only=True):
             created_at=at,
             started_at=at,
             updated_at=at,
+            created_at_ms=at_ms,
+            started_at_ms=at_ms,
+            updated_at_ms=at_ms,
         )
 
-    def advance(self, at: int, **changes: Unpack[RunChanges]) -> Self:
-        """The record of a run that works at `at`, also if it was waiting before."""
-        return self._moved(_RUNNING, at, None, None, None, None, changes)
+    def advance(self, at_ms: int, **changes: Unpack[RunChanges]) -> Self:
+        """The record of a run that works at `at_ms`, also if it was waiting before."""
+        return self._moved(_RUNNING, at_ms, None, None, None, None, changes)
 
     def advance_step(
         self,
-        at: int,
+        at_ms: int,
         output: RunMessageOutput | None,
         steps: int,
         input_tokens: int,
@@ -302,7 +310,8 @@ class RunRecord(Value, frozen=True, kw_only=True):
         return _replace(
             self,
             output=output,
-            updated_at=at,
+            updated_at=at_ms // 1000,
+            updated_at_ms=at_ms,
             steps=steps,
             input_tokens=input_tokens,
             output_tokens=output_tokens,
@@ -311,7 +320,7 @@ class RunRecord(Value, frozen=True, kw_only=True):
 
     def wait(
         self,
-        at: int,
+        at_ms: int,
         waiting: RunWaitingState,
         termination: TerminationReason | None = None,
         *,
@@ -319,24 +328,24 @@ class RunRecord(Value, frozen=True, kw_only=True):
         error_payload: Json = None,
         **changes: Unpack[RunChanges],
     ) -> Self:
-        """The record of a run that waits from `at` on. `termination` says how this activation of
+        """The record of a run that waits from `at_ms` on. `termination` says how this activation of
         the run ended, if it did; the run itself stays open."""
         return self._moved(
-            RunStatus.WAITING, at, termination, final_output, error_payload, waiting, changes
+            RunStatus.WAITING, at_ms, termination, final_output, error_payload, waiting, changes
         )
 
     def finish(
         self,
-        at: int,
+        at_ms: int,
         termination: TerminationReason,
         *,
         final_output: str | None = None,
         error_payload: Json = None,
         **changes: Unpack[RunChanges],
     ) -> Self:
-        """The record of a run that is over at `at`."""
+        """The record of a run that is over at `at_ms`."""
         return self._moved(
-            RunStatus.DONE, at, termination, final_output, error_payload, None, changes
+            RunStatus.DONE, at_ms, termination, final_output, error_payload, None, changes
         )
 
     def taken_over(self, takeovers: Takeovers) -> Self:
@@ -346,7 +355,7 @@ class RunRecord(Value, frozen=True, kw_only=True):
     def _moved(
         self,
         status: RunStatus,
-        at: int,
+        at_ms: int,
         termination: TerminationReason | None,
         final_output: str | None,
         error_payload: Json,
@@ -355,6 +364,7 @@ class RunRecord(Value, frozen=True, kw_only=True):
     ) -> Self:
         if not self.status.can_go_to(status):
             raise InvalidTransition(self.run_id, self.status.value, status.value)
+        at, is_done = at_ms // 1000, status is RunStatus.DONE
         outcome = termination and RunOutcome(
             termination_reason=termination, final_output=final_output, error_payload=error_payload
         )
@@ -367,8 +377,11 @@ class RunRecord(Value, frozen=True, kw_only=True):
             outcome=outcome,
             waiting=waiting,
             started_at=at if self.started_at is None else self.started_at,
-            finished_at=at if status is RunStatus.DONE else None,
+            finished_at=at if is_done else None,
             updated_at=at,
+            started_at_ms=at_ms if self.started_at_ms is None else self.started_at_ms,
+            finished_at_ms=at_ms if is_done else None,
+            updated_at_ms=at_ms,
             revision=self.revision + 1,
             **changes,
         )

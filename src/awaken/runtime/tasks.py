@@ -364,7 +364,7 @@ class Tasks:
         """The record of a task that is resumed here, with the takeover counted if its owner
         died."""
         if fence.taken_from is None:
-            return record.advance(self._clock.now_ms() // 1000, state=None)
+            return record.advance(self._clock.now_ms(), state=None)
         has_agent = KeptTask.of(record).agent_key is not None
         record = msgspec.structs.replace(record, state=None)
         return await counted(self._store, record, agent_ids(record.run_id) if has_agent else ())

@@ -279,7 +279,7 @@ def _has_label(thread: ThreadRow, label: str) -> bool:
 
 
 def _is_after(record: RunRecord, time_ms: int | None) -> bool:
-    return time_ms is None or record.updated_at * 1000 > time_ms
+    return time_ms is None or record.updated_at_ms > time_ms
 
 
 def _span(after: int, limit: int | None) -> slice:

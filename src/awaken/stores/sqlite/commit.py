@@ -156,7 +156,7 @@ def _write_run(
     position: int,
 ) -> int:
     listed = (run.status.value, run.agent_id, run.parent_run_id, run.kind.value)
-    written = (position, packed.record, run.updated_at * 1000)
+    written = (position, packed.record, run.updated_at_ms)
     if head.run is None:
         added = db.execute(
             queries.ADD_RUN, (run.run_id, thread, scope, position, *written, *listed)

@@ -19,6 +19,7 @@ from awaken.testing.conformance.making import (
     WAITING,
     StoreCheck,
     Suite,
+    all_runs,
     all_threads,
     record,
     refused,
@@ -198,3 +199,14 @@ async def threads_are_listed_by_what_is_said_about_them(store: Store) -> None:
     for query, expected in lists:
         for limit in (1, 2, 50):
             assert await all_threads(store, limit=limit, **query) == expected, (query, limit)
+
+
+@check
+async def runs_are_listed_by_when_they_were_written(store: Store) -> None:
+    """06 §2.11: later than the time that is given, to the millisecond."""
+    for run, at_ms in (("a", 1_001), ("b", 1_002), ("c", 1_003)):
+        await write(store, run, run=record(run, run, updated_at_ms=at_ms))
+    await write(store, "a", run=record("a", "a", updated_at_ms=1_004, revision=1))
+    for after, expected in ((0, ["c", "b", "a"]), (1_002, ["c", "a"]), (1_004, [])):
+        for limit in (1, 50):
+            assert await all_runs(store, updated_after_ms=after, limit=limit) == expected

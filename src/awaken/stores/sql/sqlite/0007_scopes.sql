@@ -28,10 +28,22 @@ CREATE INDEX tickets_by_time ON tickets (scope, asked_at);
 
 -- When a run was last written. Not in an index: every commit would have to write one more page.
 ALTER TABLE runs ADD COLUMN updated_at_ms INTEGER NOT NULL DEFAULT 0;
+
+-- Records have their times also in milliseconds. They are changed as text, as before, and those that are
+-- nested too deeply for SQLite keep their times in seconds alone.
 UPDATE runs
-SET updated_at_ms = 1000 * json_extract(CAST(record AS TEXT), '$.updated_at')
+SET updated_at_ms = 1000 * json_extract(CAST(record AS TEXT), '$.updated_at'),
+    record = CAST(
+        '{"created_at_ms":' || (1000 * json_extract(CAST(record AS TEXT), '$.created_at'))
+        || ',"updated_at_ms":' || (1000 * json_extract(CAST(record AS TEXT), '$.updated_at'))
+        || coalesce(
+            ',"started_at_ms":' || (1000 * json_extract(CAST(record AS TEXT), '$.started_at')), '')
+        || coalesce(
+            ',"finished_at_ms":' || (1000 * json_extract(CAST(record AS TEXT), '$.finished_at')), '')
+        || ',' || substr(CAST(record AS TEXT), 2) AS BLOB)
 WHERE CASE WHEN json_valid(CAST(record AS TEXT))
-           THEN json_type(CAST(record AS TEXT), '$.updated_at') END = 'integer';
+           THEN json_type(CAST(record AS TEXT), '$.created_at') = 'integer'
+            AND json_type(CAST(record AS TEXT), '$.updated_at') = 'integer' END;
 
 -- What people wrote about a thread, apart from its head, which every commit rewrites. `labels` is a
 -- JSON object of texts; `record` holds everything and may be nested more deeply than SQLite reads JSON.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from awaken.contract.commands import CommandKind, Commands, ThreadCommand
 from awaken.contract.commits import CallEntry, CallPhase, Commits, Committed, Fence, ThreadCommit
 from awaken.contract.profile import ProfileEntry, ProfileOwner, ProfileStore
-from awaken.contract.store import Store
+from awaken.contract.store import Process, Store
 from awaken.contract.stream_log import StreamLogEntry
 from awaken.contract.threads import (
     ChildStrategy,
@@ -60,6 +60,7 @@ __all__ = [
     "MessageSeqRange",
     "Page",
     "PersistedState",
+    "Process",
     "ProfileEntry",
     "ProfileOwner",
     "ProfileStore",

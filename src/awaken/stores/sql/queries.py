@@ -13,6 +13,8 @@ SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema)
 FROM pragma_application_id, pragma_user_version
 """
 
+CHECK = "SELECT floor FROM epochs"
+
 TABLES = (
     "command_keys",
     "commands",

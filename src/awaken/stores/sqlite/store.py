@@ -15,6 +15,7 @@ from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.codec import dumps
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import CallEntry, Committed, Fence, ThreadCommit
+from awaken.contract.store import Process
 from awaken.contract.stream_log import StreamLogEntry
 from awaken.contract.threads import (
     ChildStrategy,
@@ -106,7 +107,17 @@ class SqliteStore:
             if self._closed:
                 # A new owner name: the old one's lock may not be released yet.
                 self._owner, self._closed = new_owner(self._ids), False
-        await self._ready().read(lambda db: None)
+        engine = self._ready()
+        await engine.read(lambda db: None)
+        # On the writer's thread, like every use of the lock, and outside of a transaction.
+        await engine.write(lambda db: engine.owners.show(), alone=True)
+
+    async def check(self) -> None:
+        await self._ready().read(lambda db: db.execute(queries.CHECK).fetchone())
+
+    async def processes(self) -> Sequence[Process]:
+        engine = self._ready()
+        return await engine.read(lambda db: engine.owners.processes())
 
     async def close(self) -> None:
         with self._lock:

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from awaken.contract.commits import ThreadCommit
 from awaken.contract.store import Store
 from awaken.contract.threads import RunQuery, ThreadQuery, TicketQuery
+from awaken.domain.run import RunKind
 from awaken.domain.ticket import TicketStatus
 from awaken.stores.memory import MemoryStore
 from awaken.stores.memory.order import Ordered
@@ -134,6 +135,12 @@ async def test_a_commit_that_begins_nothing_leaves_the_order_alone(path: Path) -
     assert (second.active_at, second.updated_at) == (3, 3)
 
 
+NAMES = (
+    *("threads", "roots", "runs", "runs of an agent", "runs of a thread", "tasks"),
+    *("tickets", "open"),
+)
+
+
 async def scoped(path: Path, others: int) -> dict[tuple[str, str], int]:
     """What pages of two scopes cost, of which one has many threads, runs and tickets more."""
     store = SqliteStore(path, synchronous="normal")
@@ -156,6 +163,13 @@ async def scoped(path: Path, others: int) -> dict[tuple[str, str], int]:
             "threads": lambda: listing.list_threads(db, owners, threads),
             "roots": lambda: listing.list_threads(db, owners, roots),
             "runs": lambda: listing.list_runs(db, RunQuery(scope=scope, limit=5)),
+            "runs of an agent": lambda: listing.list_runs(
+                db, RunQuery(scope=scope, agent_id="agent" if scope else "other", limit=5)
+            ),
+            "runs of a thread": lambda: listing.list_runs(
+                db, RunQuery(scope=scope, thread_id=f"{scope}/00040")
+            ),
+            "tasks": lambda: listing.list_runs(db, RunQuery(scope="", kind=RunKind.TASK)),
             "tickets": lambda: listing.list_tickets(db, tickets),
             "open": lambda: listing.list_tickets(db, opened),
         }
@@ -163,7 +177,7 @@ async def scoped(path: Path, others: int) -> dict[tuple[str, str], int]:
     costs = {
         (name, scope): steps(path, lambda db, n=name, s=scope: pages(db, s)[n]())  # type: ignore[misc]
         for scope in ("acme", "zoo", "", "unknown")
-        for name in ("threads", "roots", "runs", "tickets", "open")
+        for name in NAMES
     }
     await store.close()
     return costs

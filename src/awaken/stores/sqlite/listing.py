@@ -148,13 +148,14 @@ def list_runs(db: sqlite3.Connection, query: RunQuery) -> Page[RunRecord]:
     where = _Where()
     if query.thread_id is not None:
         where.add("thread = (SELECT pk FROM threads WHERE id = ?)", query.thread_id)
-    where.equals("scope", query.scope)
-    where.equals("agent", query.agent_id)
+    by_scope = _is_found_by_scope(query)
+    where.equals("scope" if by_scope else "+scope", query.scope)
+    where.equals("+agent" if by_scope else "agent", query.agent_id)
     where.equals("parent", query.parent_run_id)
     if query.updated_after_ms is not None:
         where.add("updated_at_ms > ?", query.updated_after_ms)
     order = "pk DESC"
-    # The plus makes SQLite use the index of the condition, and not that of the order.
+    # A plus keeps SQLite from using an index of that column.
     if query.ancestor_thread_id is not None:
         where.add(f"thread IN ({BENEATH})", query.ancestor_thread_id)
         order = "+pk DESC"
@@ -163,7 +164,7 @@ def list_runs(db: sqlite3.Connection, query: RunQuery) -> Page[RunRecord]:
         if not query.status.is_terminal:
             where.add("status <> 'done'")  # as in the index of open runs
             order = "+pk DESC"
-    if query.kind is RunKind.TASK and _is_wide(query):
+    if query.kind is RunKind.TASK and _is_wide(query) and not by_scope:
         where.add("kind = 'task'")  # as in the index of tasks, which is in the order of the list
     elif query.kind is not None:
         where.equals("+kind", query.kind.value)
@@ -175,6 +176,18 @@ def list_runs(db: sqlite3.Connection, query: RunQuery) -> Page[RunRecord]:
         items=tuple(head.record() for head in heads),
         cursor=_cursor(query, rows, heads[-1].pk) if heads else None,
     )
+
+
+def _is_found_by_scope(query: RunQuery) -> bool:
+    """Whether to read the runs of a scope and pass over those that the rest of the query omits.
+
+    Tenants have agents in common, so that of an agent's runs few are one tenant's. In the default
+    scope, the other indexes leave fewer runs.
+    """
+    narrowed = (query.thread_id, query.ancestor_thread_id, query.parent_run_id)
+    if _is_open(query) or any(name is not None for name in narrowed):
+        return False
+    return bool(query.scope) or (query.agent_id is None and query.kind is not RunKind.TASK)
 
 
 def _is_wide(query: RunQuery) -> bool:

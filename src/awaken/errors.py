@@ -38,6 +38,7 @@ AwakenError
 │   ├── DecisionRefused           an approver's answer cannot be taken
 │   └── StoreUnavailable          the file, disk or server of a store cannot be used
 └── ConfigError                   a wrong name, address or argument: the message says what to do
+    └── InvalidId                 an id that a caller may not use for something new
 """
 
 from __future__ import annotations
@@ -65,6 +66,22 @@ class AwakenError(Exception):
 
 class ConfigError(AwakenError):
     """A name, address or argument given to the library cannot work."""
+
+
+class InvalidId(ConfigError):
+    """A caller gave something new an id that is not allowed. Nothing was written."""
+
+    def __init__(
+        self,
+        id: object,
+        *,
+        what: str = "thread id",
+        allowed: str = "1 to 200 letters, digits and characters of . _ : @ = + -",
+    ) -> None:
+        given = repr(id)
+        shown = given if len(given) <= 80 else f"{given[:80]}… ({len(given)} characters)"
+        super().__init__(f"{shown} cannot be a {what}: use {allowed}")
+        self.id = id
 
 
 # -- state and phases -------------------------------------------------------------------------

@@ -376,4 +376,8 @@ def expected(
         output_tokens=0,
         state=PersistedState(extensions=dict(holding or {})),
         revision=revision,
+        created_at_ms=CREATED,
+        started_at_ms=CREATED,
+        finished_at_ms=updated_at if status is RunStatus.DONE else None,
+        updated_at_ms=updated_at,
     )

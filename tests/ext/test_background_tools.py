@@ -22,6 +22,7 @@ from awaken import Agent, Runtime, ToolCallContext, tool
 from awaken.codec import Json
 from awaken.contract.background import TaskStatus
 from awaken.contract.tool import Tool, ToolOutput, traits_of
+from awaken.domain.names import task_uid
 from awaken.domain.recovery import Recover, ToolEffect
 from awaken.domain.suspension import ToolCallResume
 from awaken.domain.tool import ToolDescriptor, ToolKind, ToolResult, ToolStatus
@@ -463,7 +464,10 @@ async def test_only_what_may_be_run_again_can_be_taken_up() -> None:
     await bench.ended("bg_0", "bg_1")
 
     payload = {"tool": "look", "arguments": {"place": "moon"}, "key": "m1:0"}
-    assert journal.resumes == {"m1:0": payload, "m1:1": None}
+    assert journal.resumes == {
+        task_uid("thread-1", "m1:0"): payload,
+        task_uid("thread-1", "m1:1"): None,
+    }
     assert (traits_of(background(look)).effect, traits_of(background(shoot)).effect) == (
         ToolEffect.READ,
         ToolEffect.ONCE,
@@ -491,15 +495,15 @@ async def test_another_process_takes_a_tool_up() -> None:
         await first.handles.close(leave=True)
 
     manager = BackgroundTaskManager(TaskHandles(clock=first.clock), journal=journal)
-    sending.take_up(manager, record, journal.resumes["m1:0"])
+    sending.take_up(manager, record, journal.resumes[record.uid])
     async with asyncio.timeout(100):
         await manager.wait(["bg_0"])
 
     assert seen == [("m1:0", "thread-1", "agent-1")] * 2
-    assert journal.tasks["m1:0"].result == "sent to me"
+    assert journal.tasks[record.uid].result == "sent to me"
     other = background(look)
     with pytest.raises(BackgroundTaskError, match="task 'bg_0' runs tool 'send', not 'look'"):
-        other.take_up(manager, record, journal.resumes["m1:0"])
+        other.take_up(manager, record, journal.resumes[record.uid])
 
 
 async def test_a_call_carried_out_again_starts_no_second_task() -> None:

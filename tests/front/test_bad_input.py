@@ -418,12 +418,12 @@ REQUESTS: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
     "a blank thread": (
         {"agent": "a", "input": "hi", "thread": "  "},
         ConfigError,
-        "thread_id must not be blank",
+        "cannot be a thread id",
     ),
     "an empty thread": (
         {"agent": "a", "input": "hi", "thread": ""},
         ConfigError,
-        "thread_id must not be blank",
+        "cannot be a thread id",
     ),
     "a blank agent": (
         {"agent": " ", "input": "hi"},

@@ -94,7 +94,7 @@ async def test_a_thread_begins_with_the_model_of_the_highest_score() -> None:
             hashed = (hashed ^ byte) * 1099511628211 % 2**64
         return weights[model] / -log((hashed + 1) / (2**64 + 1))
 
-    threads = [f"thread {number}" for number in range(40)]
+    threads = [f"thread-{number}" for number in range(40)]
     asked = {thread: await pool.ask(thread) for thread in threads}
 
     assert asked == {t: max(weights, key=lambda m: score(t, m)) for t in threads}

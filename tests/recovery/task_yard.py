@@ -128,8 +128,10 @@ class MortalStore(SqliteStore):
             die()
         return committed
 
-    async def cancel_tree(self, thread_id: str, *, at_ms: int) -> Sequence[Thread]:
-        told = await super().cancel_tree(thread_id, at_ms=at_ms)
+    async def cancel_tree(
+        self, thread_id: str, *, at_ms: int, by: str | None = None
+    ) -> Sequence[Thread]:
+        told = await super().cancel_tree(thread_id, at_ms=at_ms, by=by)
         if self._place.cancels:
             die()
         return told

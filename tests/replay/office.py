@@ -3,8 +3,9 @@
     python tests/replay/office.py tests/replay/NAME.sqlite
 
 writes one with the code as it is, and leaves in it all that a file can hold: finished runs, one
-that waits for an approval, one whose delegate does, a background task, a budget, a fork, and a run
-whose process was killed in the middle of a call while a message waited for it.
+that waits for an approval, one whose delegate does, a background task, a budget, a fork, and runs
+whose process was killed: in the middle of a call while a message waited for it, in the middle of a
+call of its delegate, and of an agent that it had started in the background.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import sqlite3
 import sys
 from pathlib import Path
 
-from awaken import Agent, Budget, Runtime, ToolCallContext, tool
+from awaken import Agent, Budget, RunResult, Runtime, ToolCallContext, tool
 from awaken.contract.llm import InferenceRequest
 from awaken.domain.event import ToolCallReady
 from awaken.domain.inference import StreamResult
@@ -25,6 +26,8 @@ from awaken.domain.message import Role
 from awaken.testing import FunctionModel, text_response, tool_call_response
 
 was_written_to = asyncio.Event()
+is_counting = asyncio.Event()
+running: list[asyncio.Task[RunResult]] = []
 
 
 @tool
@@ -61,6 +64,22 @@ async def research() -> str:
     return "found"
 
 
+@tool(effect="read")
+async def count() -> str:
+    """Count the boxes."""
+    is_counting.set()
+    if "OFFICE_IS_BUSY" in os.environ:
+        await asyncio.Event().wait()
+    return "nine boxes"
+
+
+ASKED = {
+    "agent_run_clerk": "please charge ship",
+    "agent_run_porter": "please charge count",
+    "agent_run_packer": "please charge count",
+}
+
+
 def follow_words(request: InferenceRequest) -> StreamResult:
     """A model that calls the tools its user names, one a step, and says what came of them."""
     asked = max(i for i, m in enumerate(request.messages) if m.role is Role.USER)
@@ -71,20 +90,22 @@ def follow_words(request: InferenceRequest) -> StreamResult:
     if words[0] != "please" or len(told) == len(words) - 1:
         return text_response(" / ".join(told) or "noted")
     name = words[1 + len(told)]
-    arguments = {"prompt": "please charge ship"} if name == "agent_run_clerk" else {}
+    arguments = {"prompt": ASKED[name]} if name in ASKED else {}
     return tool_call_response("", name, f"c{len(told)}", arguments)
 
 
 clerk = Agent("clerk", model=FunctionModel(follow_words), tools=[charge, ship])
+porter = Agent("porter", model=FunctionModel(follow_words), tools=[charge, count])
+packer = Agent("packer", model=FunctionModel(follow_words), tools=[charge, count])
 boss = Agent(
     "boss",
     model=FunctionModel(follow_words),
     tools=[charge, look, ship, explode],
-    background=[research],
-    delegates=[clerk],
+    background=[research, packer],
+    delegates=[clerk, porter],
     budget=Budget(steps=50),
 )
-AGENTS = [boss, clerk]
+AGENTS = [boss, clerk, porter, packer]
 
 
 async def fill(runtime: Runtime) -> None:
@@ -94,6 +115,11 @@ async def fill(runtime: Runtime) -> None:
     await runtime.run("boss", "please agent_run_clerk", thread="team")
     await runtime.run("boss", "please research", thread="background")
     await runtime.fork("talk", at=4, new="copy")
+    for helper in ("packer", "porter"):
+        is_counting.clear()
+        asked = runtime.run("boss", f"please agent_run_{helper}", thread=helper)
+        running.append(asyncio.create_task(asked))
+        await is_counting.wait()
     async with runtime.stream("boss", "please charge explode", thread="killed") as events:
         async for told in events:
             if isinstance(told.event, ToolCallReady) and told.event.name == "explode":

@@ -16,7 +16,7 @@ from awaken import Runtime
 from awaken.contract.threads import RunQuery
 from awaken.domain.lifecycle import NATURAL_END
 from awaken.domain.message import Role
-from awaken.domain.run import RunRecord
+from awaken.domain.run import RunKind, RunRecord
 
 WRITTEN = sorted(Path(__file__).parent.glob("*.sqlite"))
 
@@ -76,6 +76,15 @@ async def test_finished_runs_say_how_they_ended(reader: Runtime) -> None:
     assert {run.termination_reason for run in ended} == {NATURAL_END}
 
 
+async def test_times_are_known_in_milliseconds(reader: Runtime) -> None:
+    """Earlier versions kept seconds alone."""
+    for run in await reader.list_runs(RunQuery(limit=100)):
+        assert run.created_at_ms == run.created_at * 1000 > 0
+        assert run.updated_at_ms == run.updated_at * 1000
+        assert (run.finished_at_ms is None) == (run.finished_at is None)
+    assert not (await reader.list_runs(RunQuery(updated_after_ms=run.created_at_ms * 2))).items
+
+
 async def test_a_run_that_waited_for_an_approval_goes_on_with_it(office: Runtime) -> None:
     (ticket,) = [t for t in await office.list_tickets() if t.thread_id == "approval"]
     result = await office.run(thread="approval", answers={ticket.key: True})
@@ -115,3 +124,27 @@ async def test_what_was_spent_before_counts(office: Runtime) -> None:
     result = await office.wait("killed")
     assert result.spent is not None
     assert result.spent.steps == result.steps
+
+
+@pytest.fixture
+async def later_office(tmp_path: Path) -> AsyncIterator[Runtime]:
+    """The office whose process was killed while a delegate and a background agent were at work."""
+    shutil.copy(Path(__file__).parent / "0.1-second.sqlite", tmp_path / "office.db")
+    async with Runtime(AGENTS, store=f"sqlite:///{tmp_path / 'office.db'}") as runtime:
+        yield runtime
+
+
+@pytest.mark.parametrize("thread", ["porter", "packer"])
+async def test_a_delegate_whose_process_died_goes_on_and_is_not_started_again(
+    later_office: Runtime, thread: str
+) -> None:
+    result = await later_office.wait(thread)
+    assert result.termination == NATURAL_END
+    beneath = RunQuery(ancestor_thread_id=thread, kind=RunKind.AGENT)
+    (delegate,) = await later_office.list_runs(beneath)
+    assert delegate.final_output == "charged / nine boxes"
+    told = [
+        text for role, text in await said(later_office, delegate.thread_id) if role is Role.TOOL
+    ]
+    assert told == ["charged", "nine boxes"]
+    assert "nine boxes" in str(await said(later_office, thread))

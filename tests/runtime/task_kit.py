@@ -11,13 +11,13 @@ from delegation_kit import Step, T, ended, only_child, to
 
 from awaken import Agent, Runtime, ToolCallContext, tool
 from awaken.contract.background import TaskParentContext
-from awaken.contract.commits import child_id
 from awaken.contract.llm import InferenceRequest
 from awaken.contract.threads import RunQuery
 from awaken.contract.tool import Tool
 from awaken.domain.inference import StreamResult
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message
+from awaken.domain.names import agent_ids
 from awaken.domain.run import RunRecord
 from awaken.ext.background import BackgroundTaskManager, TaskContext, TaskOptions, TaskResult
 from awaken.testing import FunctionModel, text_response, tool_calls_response
@@ -219,7 +219,7 @@ async def tasks_in(runtime: Runtime) -> list[RunRecord]:
 
 async def agent_in_task(runtime: Runtime, thread: str = T) -> str:
     """The run of the agent that works in the only task of a thread, whether or not it has begun."""
-    return child_id(await only_child(runtime, thread))
+    return agent_ids(await only_child(runtime, thread))[-1]
 
 
 async def latest(runtime: Runtime, thread: str = T) -> RunRecord:

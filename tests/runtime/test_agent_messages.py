@@ -42,7 +42,7 @@ from awaken.testing import FakeClock, FunctionModel, text_response, tool_call_re
 
 pytestmark = pytest.mark.anyio
 
-N = "neighbour's"
+N = "neighbours"
 """The thread of the agent that is written to."""
 
 SAID = "writer says hello"

@@ -11,12 +11,13 @@ import pytest
 from delegation_kit import T, World, children, only_child, open_tickets, to, told
 
 from awaken import Agent, Message, Runtime
-from awaken.contract.commits import child_id
 from awaken.contract.threads import TicketQuery
 from awaken.domain.message import Role
+from awaken.domain.names import child_id
 from awaken.domain.ticket import TicketStatus
 from awaken.errors import InvalidResume
 from awaken.loop.inbox import messages_payload
+from awaken.runtime import RunRequest
 
 pytestmark = pytest.mark.anyio
 
@@ -75,9 +76,11 @@ async def test_an_event_for_a_delegate_waits_until_the_delegate_has_begun() -> N
     helper = World().agent("helper")
     async with Runtime([helper]) as runtime, asyncio.TaskGroup() as group:
         event = messages_payload([Message.user("one more thing", id="m1")])
-        telling = group.create_task(runtime.engine.delegates.send_event("key", event))
-        await runtime.run("helper", "begin", thread=child_id("key"))
+        telling = group.create_task(runtime.engine.delegates.send_event(T, "key", event))
+        child = child_id(T, "key")
+        begin = RunRequest(thread_id=child, agent_id="helper", messages=(Message.user("begin"),))
+        await runtime.engine.run(begin)
         await telling
-        await runtime.run("helper", "go on", thread=child_id("key"), when_busy="queue")
-        said = [m.text() for m in await runtime.messages(child_id("key")) if m.role is Role.USER]
+        await runtime.run("helper", "go on", thread=child, when_busy="queue")
+        said = [m.text() for m in await runtime.messages(child) if m.role is Role.USER]
     assert said.count("one more thing") == 1

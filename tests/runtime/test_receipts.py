@@ -324,7 +324,9 @@ async def test_a_deadline_is_a_time_to_come(deadline: float) -> None:
 class Refusing(MemoryStore):
     """A store that keeps no commands."""
 
-    async def cancel_tree(self, thread_id: str, *, at_ms: int) -> Sequence[Thread]:
+    async def cancel_tree(
+        self, thread_id: str, *, at_ms: int, by: str | None = None
+    ) -> Sequence[Thread]:
         raise StoreUnavailable("no commands today")
 
 

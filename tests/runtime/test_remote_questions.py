@@ -14,6 +14,7 @@ from awaken import Agent, RemoteAgent, Runtime, ToolCallResume
 from awaken.contract.llm import InferenceRequest
 from awaken.contract.threads import TicketQuery
 from awaken.domain.lifecycle import CANCELLED, RunStatus
+from awaken.domain.names import agent_ids
 from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.errors import InvalidResume
 from awaken.testing import FunctionModel, tool_call_response
@@ -64,7 +65,7 @@ async def test_an_agent_in_the_background_that_asks_can_be_answered(
     async with with_boss(backend, store, background=[FAR]) as runtime:
         await runtime.run("boss", "go", thread=T)
         (task,) = await runtime.tasks(T)
-        ticket = await question(runtime, f"child-{task.id}")
+        ticket = await question(runtime, agent_ids(task.id)[-1])
         child = await record_of(runtime, ticket.run_id)
         await runtime.decide(ticket.thread_id, {ticket.key: BLUE})
         async with asyncio.timeout(100):

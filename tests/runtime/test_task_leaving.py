@@ -22,8 +22,8 @@ from task_kit import (
 )
 
 from awaken import Agent, Runtime, ToolCallContext, tool
-from awaken.contract.commits import child_id
 from awaken.domain.lifecycle import CANCELLED, RunStatus
+from awaken.domain.names import agent_ids, task_uid
 from awaken.domain.run import RunRecord
 from awaken.errors import RunLeft
 from awaken.ext.background import (
@@ -140,7 +140,8 @@ async def test_a_task_that_may_run_again_is_left_and_taken_up_once(place: Place)
 
     assert left.status is RunStatus.RUNNING
     first, second = yard.calls
-    assert first.idempotency_key == second.idempotency_key == left.run_id
+    assert first.idempotency_key == second.idempotency_key
+    assert left.run_id == task_uid(T, first.idempotency_key)
     assert second.run_identity.run_id == left.run_id
     assert run.final_output == "digger: bg_0 completed dug 1"
     assert yard.done == ["dug 1"]
@@ -205,7 +206,7 @@ async def test_an_agent_that_waits_for_its_own_task_is_left_at_once(
         running = asyncio.ensure_future(runtime.run("boss", "go", thread=T))
         await yard.until_begun()
         beneath = await only_child(runtime)
-        await _said(runtime, child_id(beneath) if aside else beneath)
+        await _said(runtime, agent_ids(beneath)[-1] if aside else beneath)
         async with asyncio.timeout(2):
             await runtime.close()
         with suppress(RunLeft):

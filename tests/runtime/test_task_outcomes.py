@@ -13,8 +13,9 @@ from task_kit import Started, Yard, boss, dig, over, tasks_in, told, waiting
 
 from awaken import Agent, Runtime, tool
 from awaken.contract.background import TaskStatus
-from awaken.contract.commits import Committed, ThreadCommit, child_id
+from awaken.contract.commits import Committed, ThreadCommit
 from awaken.domain.lifecycle import CANCELLED, RunStatus
+from awaken.domain.names import agent_ids
 from awaken.domain.receipt import CancelReceipt
 from awaken.ext.background import find_live_task
 from awaken.runtime.task_records import INTERRUPTED
@@ -200,7 +201,7 @@ async def test_closing_leaves_an_agent_that_only_waits(place: Place) -> None:
     async with place.runtime([boss(helper), helper], on_close="cancel") as runtime:
         await runtime.run("boss", "go", thread=T)
         (task,) = await tasks_in(runtime)
-        asking = await waiting(runtime, child_id(task.run_id))
+        asking = await waiting(runtime, agent_ids(task.run_id)[-1])
         await until_waiting(task.run_id)
     async with place.runtime([boss(helper), helper]) as runtime:
         (question,) = await runtime.list_tickets()

@@ -20,6 +20,7 @@ from awaken.contract.tool import Tool
 from awaken.domain.event import RunFinish, RunStart
 from awaken.domain.lifecycle import NATURAL_END, Failed, RunStatus, Stopped
 from awaken.domain.message import Visibility
+from awaken.domain.names import task_uid
 from awaken.domain.run import WaitingReason
 from awaken.ext.background import BackgroundLimits, BackgroundTaskPlugin, background
 from awaken.testing import FakeClock, FunctionModel, text_response, tool_calls_response
@@ -512,7 +513,7 @@ async def test_the_tool_knows_that_it_is_a_run_of_its_own(place: Place) -> None:
         assert (await record(runtime, task.run_id)).status is RunStatus.DONE
 
     (call,) = yard.calls
-    assert call.idempotency_key == task.run_id
+    assert task.run_id == task_uid(T, call.idempotency_key)
     assert call.run_identity.run_id == call.run_identity.thread_id == task.run_id
     assert call.run_identity.parent_run_id == result.run_id
     assert call.run_identity.parent_thread_id == T

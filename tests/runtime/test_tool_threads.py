@@ -79,7 +79,7 @@ class Holding:
             if self.calls == times:
                 return
             name = self.tool.descriptor().name
-            result = await runtime.run("a", name, thread=f"hang {times} {n}")
+            result = await runtime.run("a", name, thread=f"hang-{times}-{n}")
             assert result.response.startswith(("Timeout: ", "Execution failed: not started"))
 
     async def has_begun(self) -> None:

@@ -12,10 +12,10 @@ from task_kit import Yard, agent_in_task, over, tasks_in, waiting
 from task_kit import boss as background_boss
 
 from awaken import Agent, ToolCallResume, tool
-from awaken.contract.commits import child_id
 from awaken.contract.llm import InferenceRequest
 from awaken.domain.lifecycle import CANCELLED, RunStatus
 from awaken.domain.message import Role
+from awaken.domain.names import agent_ids
 from awaken.testing import FunctionModel, text_response, tool_call_response
 
 pytestmark = pytest.mark.anyio
@@ -288,7 +288,7 @@ async def test_tasks_of_a_superseded_delegate_are_told_as_well(place: Place) -> 
         await runtime.run("boss", "go", thread=T)
         await yard.until_begun()
         at_work, _ = await children(runtime, await only_child(runtime))
-        await waiting(runtime, child_id(at_work.id))
+        await waiting(runtime, agent_ids(at_work.id)[-1])
         await runtime.run("boss", "Did you do it?", thread=T)
         yard.let_go(1)
 

@@ -11,18 +11,22 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from awaken.contract.commits import ThreadCommit
 from awaken.contract.store import Store
-from awaken.contract.threads import ThreadQuery
+from awaken.contract.threads import RunQuery, ThreadQuery, TicketQuery
+from awaken.domain.run import RunKind
+from awaken.domain.ticket import TicketStatus
 from awaken.stores.memory import MemoryStore
 from awaken.stores.memory.order import Ordered
+from awaken.stores.sql.migrations import load_migrations
 from awaken.stores.sqlite import SqliteStore, commands, listing
 from awaken.stores.sqlite.owners import Owners
-from awaken.testing.conformance.making import DONE, all_threads, record, says, write
+from awaken.testing.conformance.making import DONE, all_threads, record, says, ticket, write
 
 pytestmark = pytest.mark.anyio
 
@@ -129,6 +133,76 @@ async def test_a_commit_that_begins_nothing_leaves_the_order_alone(path: Path) -
     assert second is not None
     assert (first.active_at, first.updated_at) == (1, 2)
     assert (second.active_at, second.updated_at) == (3, 3)
+
+
+NAMES = (
+    *("threads", "roots", "runs", "runs of an agent", "runs of a thread", "tasks"),
+    *("tickets", "open"),
+)
+
+
+async def scoped(path: Path, others: int) -> dict[tuple[str, str], int]:
+    """What pages of two scopes cost, of which one has many threads, runs and tickets more."""
+    store = SqliteStore(path, synchronous="normal")
+    async with asyncio.TaskGroup() as tasks:
+        for number in range(others):
+            thread = f"acme/{number:05}" if number < 30 else f"zoo/{number:05}"
+            run = record(f"r-{number}", thread, status=DONE)
+            asked = ticket(f"k-{number}", thread_id=thread, run_id=run.run_id, asked_at=number)
+            commit = ThreadCommit(
+                thread_id=thread, expected_length=0, run=run, tickets=(asked,), at_ms=number
+            )
+            tasks.create_task(store.commit(commit))
+    owners = Owners(str(path), "me")
+
+    def pages(db: sqlite3.Connection, scope: str) -> dict[str, Callable[[], object]]:
+        threads, tickets = ThreadQuery(scope=scope, limit=5), TicketQuery(scope=scope, limit=5)
+        roots = msgspec.structs.replace(threads, root=True)
+        opened = msgspec.structs.replace(tickets, status=TicketStatus.OPEN)
+        return {
+            "threads": lambda: listing.list_threads(db, owners, threads),
+            "roots": lambda: listing.list_threads(db, owners, roots),
+            "runs": lambda: listing.list_runs(db, RunQuery(scope=scope, limit=5)),
+            "runs of an agent": lambda: listing.list_runs(
+                db, RunQuery(scope=scope, agent_id="agent" if scope else "other", limit=5)
+            ),
+            "runs of a thread": lambda: listing.list_runs(
+                db, RunQuery(scope=scope, thread_id=f"{scope}/00040")
+            ),
+            "tasks": lambda: listing.list_runs(db, RunQuery(scope="", kind=RunKind.TASK)),
+            "tickets": lambda: listing.list_tickets(db, tickets),
+            "open": lambda: listing.list_tickets(db, opened),
+        }
+
+    costs = {
+        (name, scope): steps(path, lambda db, n=name, s=scope: pages(db, s)[n]())  # type: ignore[misc]
+        for scope in ("acme", "zoo", "", "unknown")
+        for name in NAMES
+    }
+    await store.close()
+    return costs
+
+
+async def test_lists_of_a_scope_cost_the_same_whatever_other_scopes_hold(tmp_path: Path) -> None:
+    small = await scoped(tmp_path / "small.db", SMALL)
+    large = await scoped(tmp_path / "large.db", LARGE)
+    for name, few in small.items():
+        assert large[name] < 1.5 * few + 100, (name, few, large[name])
+
+
+async def test_families_of_the_fourth_version_are_those_of_their_roots(path: Path) -> None:
+    """Ids of earlier versions are not taken apart; what begins later beneath them follows them."""
+    shutil.copy(VERSION_4, path)
+    store = SqliteStore(path)
+    await write(store, "acme/later", parent_thread_id="child", at_ms=70)
+    heads = [await store.load_thread(id) for id in ("root", "child", "acme/later", "fork")]
+    await store.close()
+    assert [(head.scope, head.family) for head in heads if head is not None] == [
+        ("", "root"),
+        ("", "root"),
+        ("", "root"),
+        ("", "fork"),
+    ]
 
 
 # -- memory ------------------------------------------------------------------------------------
@@ -245,6 +319,6 @@ async def test_threads_of_the_fourth_version_are_listed_by_their_last_change(pat
 
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-        assert db.execute("PRAGMA user_version").fetchone() == (6,)
+        assert db.execute("PRAGMA user_version").fetchone() == (len(load_migrations("sqlite")),)
     with closing(sqlite3.connect(f"{path}.v4.bak")) as db:
         assert db.execute("PRAGMA user_version").fetchone() == (4,)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from awaken.clock import SYSTEM_CLOCK
 from awaken.contract.commits import Fence
 from awaken.errors import StaleFence, StoreUnavailable, ThreadOwned
 from awaken.stores.sqlite import SqliteStore
@@ -159,6 +160,38 @@ async def test_a_claim_that_cannot_be_shown_is_not_made(store: SqliteStore, path
     thread = await store.load_thread("t")
     assert thread is not None
     assert thread.owner is None
+
+
+async def test_a_process_is_listed_until_it_is_killed(store: SqliteStore, path: Path) -> None:
+    """07 §6.6: with its process id, its host, and since when it has the store open."""
+    await store.open()
+    with another_process(path) as (child, owner):
+        (other,) = [found for found in await store.processes() if found.owner == owner]
+        assert (other.pid, other.host) == (child.pid, owner.rsplit("-", 2)[0])
+        assert other.since_ms is not None
+        assert 0 < other.since_ms <= SYSTEM_CLOCK.now_ms()
+        child.kill()
+        child.wait()
+        assert [found.owner for found in await store.processes()] == [store.owner]
+
+
+async def test_a_file_that_is_no_lock_is_no_process(store: SqliteStore, path: Path) -> None:
+    await store.open()
+    os.mkdir(f"{path}-owner-folder")
+    os.close(os.open(f"{path}-owner-dead", os.O_CREAT))
+    os.close(os.open(f"{path}-owner-a b", os.O_CREAT))
+    assert [found.owner for found in await store.processes()] == [store.owner]
+
+
+async def test_a_store_whose_file_was_replaced_fails_its_check(
+    store: SqliteStore, path: Path
+) -> None:
+    """06 §2.11"""
+    await store.open()
+    await store.check()
+    os.replace(path, f"{path}.moved")
+    with pytest.raises(StoreUnavailable):
+        await store.check()
 
 
 async def test_a_store_that_was_forgotten_gives_up_its_threads(

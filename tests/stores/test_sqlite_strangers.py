@@ -139,8 +139,8 @@ async def test_a_lock_that_is_held_is_an_owner_whatever_is_in_its_file(path: Pat
 async def test_an_owner_does_not_lock_what_lies_at_its_name(path: Path, tmp_path: Path) -> None:
     fill(tmp_path / "precious", "words")
     store = SqliteStore(path)
-    await store.open()
     os.symlink(tmp_path / "precious", f"{path}-owner-{store.owner}")
+    await store.open()
 
     await refused(StoreUnavailable, store.claim("t", at_ms=1))
 

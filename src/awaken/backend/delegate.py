@@ -144,7 +144,8 @@ class DelegateTool:
             raise
         except AwakenError as error:
             await ctx.report_progress(ProgressStatus.FAILED, str(error))
-            done = await done_beneath(ctx.delegates, ctx.idempotency_key)
+            thread_id = ctx.run_identity.thread_id
+            done = await done_beneath(ctx.delegates, thread_id, ctx.idempotency_key)
             raise ToolError.execution_failed(with_done(str(error), done)) from error
         await ctx.report_progress(_PROGRESS.get(result.status.kind, ProgressStatus.PENDING))
         return ToolOutput(self._result(result, ctx), _spending(result, ctx))

@@ -249,15 +249,16 @@ class DurableDelegates(Protocol):
         waits."""
         ...
 
-    async def send_event(self, key: str, event: Json) -> None:
-        """Send an event to the delegate of `key`, once its run has started.
+    async def send_event(self, thread_id: str, key: str, event: Json) -> None:
+        """Send an event to the delegate of the call `key` of a thread, once its run has started.
 
         Its model reads the event at the next step, whichever process runs the delegate.
         """
         ...
 
-    async def done_by(self, key: str) -> str | None:
-        """What the delegate of `key`, and those beneath it, have done: `before that it had done: …`
+    async def done_by(self, thread_id: str, key: str) -> str | None:
+        """What the delegate of the call `key` of a thread, and those beneath it, have done:
+        `before that it had done: …`
 
         The text is for the model whose call ends without the delegate's answer. Returns `None` if
         none of their calls has ended or may have taken effect.
@@ -271,10 +272,10 @@ class DurableDelegates(Protocol):
 class BackendDelegateRunRequest(msgspec.Struct, kw_only=True):
     """A request to run an agent as a delegate of another run.
 
-    With `durable` the run is stored under an id made from `key`: the same key is the same run,
-    also in another process. `resume` is the answer to the question described by `asker`. `depth`
-    counts the agents above it, `budget` is the account of the run that started it. `state_seed` is
-    the initial state, applied once the run's plugins are active.
+    With `durable` the run is stored under an id made from the parent's thread and `key`: the same
+    key is the same run, also in another process. `resume` is the answer to the question described
+    by `asker`. `depth` counts the agents above it, `budget` is the account of the run that started
+    it. `state_seed` is the initial state, applied once the run's plugins are active.
     """
 
     agent_id: str

@@ -28,9 +28,9 @@ class CommandKind(StrEnum):
 class ThreadCommand(Value, frozen=True, kw_only=True):
     """A command for the owner of a thread. Ids grow in the order of sending.
 
-    It is stored until a commit acknowledges it; a cancel is also dropped when its run ends. A
-    thread accepts a `key` once: a later command with the same key is dropped, whatever happened to
-    the first.
+    It is stored until a commit acknowledges it; a cancel is also dropped when its run ends. `by` is
+    the id of the principal that sent it. A thread accepts a `key` once: a later command with the
+    same key is dropped, whatever happened to the first.
     """
 
     id: int = msgspec.field(default_factory=int)
@@ -41,11 +41,12 @@ class ThreadCommand(Value, frozen=True, kw_only=True):
     decisions: tuple[Decision, ...] = ()
     at_ms: int = msgspec.field(default_factory=int)
     key: str | None = None
+    by: str | None = None
 
     @classmethod
-    def cancel(cls, thread_id: str, run_id: str, *, at_ms: int) -> Self:
+    def cancel(cls, thread_id: str, run_id: str, *, at_ms: int, by: str | None = None) -> Self:
         """A command to cancel a run."""
-        return cls(thread_id=thread_id, kind=CommandKind.CANCEL, run_id=run_id, at_ms=at_ms)
+        return cls(thread_id=thread_id, kind=CommandKind.CANCEL, run_id=run_id, at_ms=at_ms, by=by)
 
 
 class Commands(Protocol):
@@ -84,9 +85,12 @@ class Commands(Protocol):
         """
         ...
 
-    async def cancel_tree(self, thread_id: str, *, at_ms: int) -> Sequence[Thread]:
+    async def cancel_tree(
+        self, thread_id: str, *, at_ms: int, by: str | None = None
+    ) -> Sequence[Thread]:
         """Send a cancel to the open run of a thread and to every open run beneath it, atomically.
 
+        `by` is the id of the principal that cancels; a run that ends cancelled keeps it.
         Returns the threads of those runs, oldest first. A run that has a pending cancel gets no
         second one. The cost depends on the number of open runs, not of ended ones.
         """

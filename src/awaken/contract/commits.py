@@ -61,11 +61,6 @@ def call_key(message_id: str, index: int) -> str:
     return f"{message_id}:{index}"
 
 
-def child_id(key: str) -> str:
-    """The id of the run, and of the thread, of the delegate that the call `key` starts."""
-    return f"child-{key}"
-
-
 class Fence(Value, frozen=True, kw_only=True):
     """The right to write a thread, held by the owner that claimed it last.
 
@@ -92,7 +87,8 @@ class ThreadCommit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     - `release` gives up the ownership of the thread.
     - `ends_stream` deletes the thread's stream log.
 
-    A commit whose run is done also drops that run's pending cancels and closes its open tickets.
+    A commit whose run is done also drops that run's pending cancels and closes its open tickets. If
+    the run ended cancelled, its record keeps the id of the principal that sent the first of them.
     """
 
     thread_id: str

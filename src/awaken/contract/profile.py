@@ -1,4 +1,4 @@
-"""State that outlives threads: per agent, per thread family, or global."""
+"""State that outlives threads: per agent, per thread family, or global in a tenant."""
 
 from __future__ import annotations
 
@@ -15,12 +15,18 @@ V = TypeVar("V")
 
 
 class ProfileOwner(Value, frozen=True, kw_only=True):
-    """The owner of profile entries: an agent, or the system; prints `agent:<name>` or `system`."""
+    """The owner of profile entries: an agent, or the system, of one tenant.
+
+    Prints `agent:<name>` or `system`, after the scope and a slash unless the scope is the default
+    one.
+    """
 
     agent: str | None = None
+    scope: str = ""
 
     def __str__(self) -> str:
-        return "system" if self.agent is None else f"agent:{self.agent}"
+        name = "system" if self.agent is None else f"agent:{self.agent}"
+        return f"{self.scope}/{name}" if self.scope else name
 
 
 class ProfileEntry(Value, frozen=True, kw_only=True):
@@ -52,6 +58,38 @@ class ProfileStore(Protocol):
     async def list(self, owner: ProfileOwner) -> list[ProfileEntry]: ...
 
     async def clear_owner(self, owner: ProfileOwner) -> None: ...
+
+
+def profiles_of(store: ProfileStore | None, scope: str) -> ProfileStore | None:
+    """The profiles of one tenant: whatever owner is named, only that owner's entries in `scope`."""
+    return store if store is None or not scope else _ScopedProfiles(store, scope)
+
+
+class _ScopedProfiles:
+    def __init__(self, store: ProfileStore, scope: str) -> None:
+        self._store = store
+        self._scope = scope
+
+    def _inside(self, owner: ProfileOwner) -> ProfileOwner:
+        return ProfileOwner(agent=owner.agent, scope=self._scope)
+
+    async def get(self, owner: ProfileOwner, key: str) -> ProfileEntry | None:
+        return await self._store.get(self._inside(owner), key)
+
+    async def set(
+        self, owner: ProfileOwner, key: str, value: Json, *, expected_version: int | None = None
+    ) -> ProfileEntry:
+        inside = self._inside(owner)
+        return await self._store.set(inside, key, value, expected_version=expected_version)
+
+    async def delete(self, owner: ProfileOwner, key: str) -> None:
+        await self._store.delete(self._inside(owner), key)
+
+    async def list(self, owner: ProfileOwner) -> list[ProfileEntry]:
+        return await self._store.list(self._inside(owner))
+
+    async def clear_owner(self, owner: ProfileOwner) -> None:
+        await self._store.clear_owner(self._inside(owner))
 
 
 class ProfileKey(Generic[V]):

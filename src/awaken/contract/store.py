@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from awaken.contract.commands import Commands
 from awaken.contract.commits import Commits
 from awaken.contract.profile import ProfileStore
 from awaken.contract.threads import Threads
+from awaken.domain.value import Value
+
+
+class Process(Value, frozen=True, kw_only=True):
+    """A live process that has the store open. `owner` is the name under which it claims threads;
+    the rest is `None` where the store does not know it. `since_ms` is when it opened the store."""
+
+    owner: str
+    pid: int | None = None
+    host: str | None = None
+    since_ms: int | None = None
 
 
 class Store(Commits, Threads, Commands, Protocol):
@@ -27,6 +39,18 @@ class Store(Commits, Threads, Commands, Protocol):
         Raises:
             StoreUnavailable: it cannot be used; the text says what is wrong and what to do.
         """
+        ...
+
+    async def check(self) -> None:
+        """Return if the store can be read now; it costs one small read.
+
+        Raises:
+            StoreUnavailable: it cannot; the text says what is wrong and what to do.
+        """
+        ...
+
+    async def processes(self) -> Sequence[Process]:
+        """The live processes that have the store open for writing, this one included, by owner."""
         ...
 
     async def close(self) -> None:

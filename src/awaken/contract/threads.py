@@ -14,6 +14,7 @@ from awaken.contract.stream_log import StreamLogEntry
 from awaken.domain.event import RunEvent
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message, MessageRecord
+from awaken.domain.metadata import ThreadPatch
 from awaken.domain.run import PersistedState, RunKind, RunRecord
 from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket, TicketStatus
@@ -38,16 +39,20 @@ class Page(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 class RunQuery(Value, frozen=True, kw_only=True):
     """Which runs to list, newest first.
 
-    `ancestor_thread_id` selects the runs of all threads beneath that one; `kind` selects those of
-    agents, or those of background tasks.
+    `scope` selects the runs of one tenant (the default scope is the empty text), `None` those of
+    all. `ancestor_thread_id` selects the runs of all threads beneath that one; `kind` selects those
+    of agents, or those of background tasks; `updated_after_ms` those whose record was written after
+    that time.
     """
 
+    scope: str | None = None
     thread_id: str | None = None
     ancestor_thread_id: str | None = None
     agent_id: str | None = None
     kind: RunKind | None = None
     parent_run_id: str | None = None
     status: RunStatus | None = None
+    updated_after_ms: int | None = None
     limit: int = 50
     cursor: str | None = None
 
@@ -55,17 +60,29 @@ class RunQuery(Value, frozen=True, kw_only=True):
 class ThreadQuery(Value, frozen=True, kw_only=True):
     """Which threads to list: the latest `active_at` first, then by id.
 
-    `ancestor_thread_id` selects all threads beneath that one, on every level; `root` selects
-    threads without a parent; `prefix` selects threads whose id starts with it.
+    `scope` selects the threads of one tenant (the default scope is the empty text), `None` those of
+    all. `ancestor_thread_id` selects all threads beneath that one, on every level; `root` selects
+    threads without a parent; `prefix` selects threads whose id starts with it. `label` is a name,
+    or `name=value`; `user` is the end user; `status` and `agent` are those of the latest run;
+    `since` is a time in milliseconds, and `active_at` is not before it.
 
     The cost of a page does not depend on how many threads there are. With `ancestor_thread_id` it
-    grows with the number of threads beneath that one.
+    grows with the number of threads beneath that one; over all scopes, with the number of scopes.
+    With `user` it grows with the number of that user's threads, with `label` with the number of
+    threads that have metadata, with an open `status` with the number of open runs. With `agent`, or
+    a finished `status`, the threads between those that are shown are passed over one by one.
     """
 
+    scope: str | None = None
     parent_thread_id: str | None = None
     ancestor_thread_id: str | None = None
     root: bool = False
     prefix: str = ""
+    label: str | None = None
+    user: str | None = None
+    status: RunStatus | None = None
+    agent: str | None = None
+    since: int | None = None
     limit: int = 50
     cursor: str | None = None
 
@@ -73,10 +90,14 @@ class ThreadQuery(Value, frozen=True, kw_only=True):
 class TicketQuery(Value, frozen=True, kw_only=True):
     """Which tickets to list, oldest first.
 
+    `scope` selects the tickets of one tenant (the default scope is the empty text), `None` those of
+    all.
+
     A delegate's question also opens a ticket in each run above it, up to the root, and is answered
     there. Without `thread_id` or `run_id` only the root's ticket is listed.
     """
 
+    scope: str | None = None
     thread_id: str | None = None
     run_id: str | None = None
     status: TicketStatus | None = None
@@ -147,6 +168,19 @@ class Threads(Protocol):
     """
 
     async def load_thread(self, thread_id: str) -> Thread | None: ...
+
+    async def update_thread(
+        self, thread_id: str, patch: ThreadPatch, *, expected_revision: int | None = None
+    ) -> Thread:
+        """Change a thread's metadata and return the thread. With `expected_revision`, only if that
+        is still the metadata's revision.
+
+        Raises:
+            NotFound: no such thread.
+            VersionConflict: the metadata has another revision by now; nothing was changed.
+            Serialization: a value in the patch cannot be encoded.
+        """
+        ...
 
     async def list_threads(self, query: ThreadQuery) -> Page[Thread]:
         """
@@ -239,9 +273,17 @@ class Threads(Protocol):
     async def list_tickets(self, query: TicketQuery) -> Page[Ticket]: ...
 
     async def fork(
-        self, thread_id: str, new_id: str, *, at: int | None = None, at_ms: int
+        self,
+        thread_id: str,
+        new_id: str,
+        *,
+        at: int | None = None,
+        at_ms: int,
+        by: str | None = None,
     ) -> Thread:
-        """Copy a thread into a new one: message log, events and thread state.
+        """Copy a thread into a new one: message log, events, thread state and metadata.
+
+        `by` is the id of the principal that forks; it is the new thread's `created_by`.
 
         With `at`, they are copied as they were after the commit that holds that event; else as
         they are now. Runs and tickets are not copied.

@@ -131,12 +131,16 @@ class CompactionInterval(Value, frozen=True, kw_only=True):
 
 
 class MessageMetadata(Value, frozen=True, kw_only=True):
-    """The run, step and agent that a message comes from; the interval if it is a summary."""
+    """The run, step and agent that a message comes from; the interval if it is a summary.
+
+    `by` is the id of the principal that sent it to a run.
+    """
 
     run_id: str | None = None
     step_index: int | None = None
     sender_agent_id: str | None = None
     compaction: CompactionInterval | None = None
+    by: str | None = None
 
 
 class Message(Value, frozen=True, kw_only=True):
@@ -218,6 +222,15 @@ class Message(Value, frozen=True, kw_only=True):
         """The last text block: a structured output is written there."""
         texts = [block.text for block in self.content if isinstance(block, Text)]
         return texts[-1] if texts else ""
+
+    def sent_by(self, principal_id: str | None) -> Self:
+        """This message with the principal that sent it; unchanged if none is known."""
+        if principal_id is None:
+            return self
+        known = self.metadata or MessageMetadata()
+        return msgspec.structs.replace(
+            self, metadata=msgspec.structs.replace(known, by=principal_id)
+        )
 
     def mark_produced_by(self, run_id: str, step_index: int | None = None) -> Self:
         """This message with the run that produced it; a run that is set already stays."""

@@ -16,3 +16,8 @@ class Principal(Value, frozen=True, kw_only=True):
     scope: str = ""
     roles: tuple[str, ...] = ()
     agents: tuple[str, ...] | None = None
+
+
+def id_of(principal: Principal | None) -> str | None:
+    """The name under which something is recorded that a principal did, if one is known."""
+    return principal.id if principal is not None else None

@@ -10,6 +10,7 @@ import msgspec
 from awaken.codec import Json
 from awaken.domain.identity import RequestOrigin, RunIdentity
 from awaken.domain.lifecycle import RunStatus, StartCause, TerminationReason
+from awaken.domain.principal import Principal
 from awaken.domain.recovery import MOST_TAKEOVERS
 from awaken.domain.suspension import Decision, ToolCallResumeMode
 from awaken.domain.ticket import AskedCall, Ticket
@@ -140,7 +141,8 @@ class RunRequestSnapshot(Value, frozen=True, kw_only=True):
     """The request of a run, stored with its record.
 
     `backend` names the kind of backend that carries the run out remotely; it is `None` for a run
-    that executes in an Awaken process.
+    that executes in an Awaken process. `principal` asked for the run, `user` is the end user it is
+    for, and `labels` are for filters.
     """
 
     origin: RequestOrigin
@@ -154,6 +156,9 @@ class RunRequestSnapshot(Value, frozen=True, kw_only=True):
     parent_tool_call_id: str | None = None
     transport_request_id: str | None = None
     backend: str | None = None
+    principal: Principal | None = None
+    user: str | None = None
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 class Takeovers(Value, frozen=True, kw_only=True):
@@ -202,7 +207,7 @@ class RunChanges(TypedDict, total=False):
 
 
 class RunRecord(Value, frozen=True, kw_only=True):
-    """The record of a run; timestamps are whole seconds.
+    """The record of a run; timestamps are whole seconds, and milliseconds under names in `_ms`.
 
     A record is made by `begin` and replaced by `advance`, `wait` and `finish`, each of which gives
     the next revision. A transition that the table in `domain.lifecycle` does not allow raises
@@ -213,7 +218,8 @@ class RunRecord(Value, frozen=True, kw_only=True):
     its name and belongs to no agent. `revision` orders records whose seconds are equal.
     `agent_changes` lists what had changed about the agent when the run was taken up again.
     `takeovers` is set from the death of a process that
-    owned the run until a commit adds a message or the outcome of a call. Stores keep the scalars;
+    owned the run until a commit adds a message or the outcome of a call. `cancelled_by` is the id
+    of the principal that had the run cancelled, if one was named. Stores keep the scalars;
     `state` and `output.message_ids` are put together when a record is read.
     """
 
@@ -250,6 +256,11 @@ class RunRecord(Value, frozen=True, kw_only=True):
     agent_fingerprint: str | None = None
     agent_changes: tuple[str, ...] = ()
     takeovers: Takeovers | None = None
+    cancelled_by: str | None = None
+    created_at_ms: int = 0
+    started_at_ms: int | None = None
+    finished_at_ms: int | None = None
+    updated_at_ms: int = 0
 
     @property
     def next_cause(self) -> StartCause:
@@ -266,10 +277,11 @@ class RunRecord(Value, frozen=True, kw_only=True):
         cls,
         identity: RunIdentity,
         request: RunRequestSnapshot | None,
-        at: int,
+        at_ms: int,
         kind: RunKind = RunKind.AGENT,
     ) -> Self:
-        """The record of a run that starts at `at`."""
+        """The record of a run that starts at `at_ms`."""
+        at = at_ms // 1000
         return cls(
             run_id=identity.run_id,
             thread_id=identity.thread_id,
@@ -284,15 +296,18 @@ class RunRecord(Value, frozen=True, kw_only=True):
             created_at=at,
             started_at=at,
             updated_at=at,
+            created_at_ms=at_ms,
+            started_at_ms=at_ms,
+            updated_at_ms=at_ms,
         )
 
-    def advance(self, at: int, **changes: Unpack[RunChanges]) -> Self:
-        """The record of a run that works at `at`, also if it was waiting before."""
-        return self._moved(_RUNNING, at, None, None, None, None, changes)
+    def advance(self, at_ms: int, **changes: Unpack[RunChanges]) -> Self:
+        """The record of a run that works at `at_ms`, also if it was waiting before."""
+        return self._moved(_RUNNING, at_ms, None, None, None, None, changes)
 
     def advance_step(
         self,
-        at: int,
+        at_ms: int,
         output: RunMessageOutput | None,
         steps: int,
         input_tokens: int,
@@ -305,7 +320,8 @@ class RunRecord(Value, frozen=True, kw_only=True):
         return _replace(
             self,
             output=output,
-            updated_at=at,
+            updated_at=at_ms // 1000,
+            updated_at_ms=at_ms,
             steps=steps,
             input_tokens=input_tokens,
             output_tokens=output_tokens,
@@ -314,7 +330,7 @@ class RunRecord(Value, frozen=True, kw_only=True):
 
     def wait(
         self,
-        at: int,
+        at_ms: int,
         waiting: RunWaitingState,
         termination: TerminationReason | None = None,
         *,
@@ -322,24 +338,24 @@ class RunRecord(Value, frozen=True, kw_only=True):
         error_payload: Json = None,
         **changes: Unpack[RunChanges],
     ) -> Self:
-        """The record of a run that waits from `at` on. `termination` says how this activation of
+        """The record of a run that waits from `at_ms` on. `termination` says how this activation of
         the run ended, if it did; the run itself stays open."""
         return self._moved(
-            RunStatus.WAITING, at, termination, final_output, error_payload, waiting, changes
+            RunStatus.WAITING, at_ms, termination, final_output, error_payload, waiting, changes
         )
 
     def finish(
         self,
-        at: int,
+        at_ms: int,
         termination: TerminationReason,
         *,
         final_output: str | None = None,
         error_payload: Json = None,
         **changes: Unpack[RunChanges],
     ) -> Self:
-        """The record of a run that is over at `at`."""
+        """The record of a run that is over at `at_ms`."""
         return self._moved(
-            RunStatus.DONE, at, termination, final_output, error_payload, None, changes
+            RunStatus.DONE, at_ms, termination, final_output, error_payload, None, changes
         )
 
     def taken_over(self, takeovers: Takeovers) -> Self:
@@ -349,7 +365,7 @@ class RunRecord(Value, frozen=True, kw_only=True):
     def _moved(
         self,
         status: RunStatus,
-        at: int,
+        at_ms: int,
         termination: TerminationReason | None,
         final_output: str | None,
         error_payload: Json,
@@ -358,6 +374,7 @@ class RunRecord(Value, frozen=True, kw_only=True):
     ) -> Self:
         if not self.status.can_go_to(status):
             raise InvalidTransition(self.run_id, self.status.value, status.value)
+        at, is_done = at_ms // 1000, status is RunStatus.DONE
         outcome = termination and RunOutcome(
             termination_reason=termination, final_output=final_output, error_payload=error_payload
         )
@@ -370,8 +387,11 @@ class RunRecord(Value, frozen=True, kw_only=True):
             outcome=outcome,
             waiting=waiting,
             started_at=at if self.started_at is None else self.started_at,
-            finished_at=at if status is RunStatus.DONE else None,
+            finished_at=at if is_done else None,
             updated_at=at,
+            started_at_ms=at_ms if self.started_at_ms is None else self.started_at_ms,
+            finished_at_ms=at_ms if is_done else None,
+            updated_at_ms=at_ms,
             revision=self.revision + 1,
             **changes,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Self
 
@@ -213,3 +214,8 @@ class ToolCallResume(Value, frozen=True, kw_only=True):
 
 Decision = tuple[str, ToolCallResume]
 """A ticket key, call id or suspension id, and the answer."""
+
+
+def signed(decisions: Iterable[Decision], by: str) -> tuple[Decision, ...]:
+    """The decisions with `by` as their approver, whoever they name themselves."""
+    return tuple((target, msgspec.structs.replace(one, by=by)) for target, one in decisions)

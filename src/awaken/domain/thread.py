@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from awaken.domain.lifecycle import RunStatus
+from awaken.domain.metadata import NO_METADATA, ThreadMetadata
 from awaken.domain.run import RunRecord
 from awaken.domain.value import Value
 
@@ -16,7 +17,8 @@ class Thread(Value, frozen=True, kw_only=True):
 
     `active_at` is when a run of it last started, paused or ended (without runs, when the thread
     was created), `updated_at` is the time of its last commit. `owner` is its live owner, if any;
-    `forked_at` is the number of events it was forked with.
+    `forked_at` is the number of events it was forked with. `scope` is the tenant it belongs to and
+    `family` the tree it is part of (see `domain.names`); `metadata` is what was said about it.
     """
 
     id: str
@@ -32,6 +34,9 @@ class Thread(Value, frozen=True, kw_only=True):
     forked_from: str | None = None
     forked_at: int | None = None
     owner: str | None = None
+    scope: str = ""
+    family: str = ""
+    metadata: ThreadMetadata = NO_METADATA
 
 
 def project_run(

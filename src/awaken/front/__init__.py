@@ -11,6 +11,7 @@ from awaken.front.result import RecoveredRun, RunResult
 from awaken.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from awaken.domain.principal import Principal
     from awaken.domain.receipt import CancelItem, CancelOutcome, CancelReceipt
     from awaken.front.runtime import Runtime
     from awaken.front.stream import RunStream
@@ -22,6 +23,7 @@ __all__ = [
     "CancelItem",
     "CancelOutcome",
     "CancelReceipt",
+    "Principal",
     "RecoveredRun",
     "RemoteAgent",
     "RunResult",
@@ -32,6 +34,7 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
+        "awaken.domain.principal": "Principal",
         "awaken.domain.receipt": "CancelItem CancelOutcome CancelReceipt",
         ".runtime": "Runtime",
         ".stream": "RunStream",

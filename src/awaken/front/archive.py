@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from datetime import timedelta
 from typing import Any, Literal, TypeVar
@@ -20,10 +21,13 @@ from awaken.contract.threads import (
 )
 from awaken.domain.event import RunEvent
 from awaken.domain.message import Message
+from awaken.domain.metadata import ThreadPatch
+from awaken.domain.names import check_given_id, is_given_id
+from awaken.domain.principal import Principal, id_of
 from awaken.domain.run import RunRecord
 from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket, TicketStatus
-from awaken.errors import ConfigError
+from awaken.errors import ConfigError, InvalidId
 from awaken.front.tasks import BackgroundTask, list_tasks
 from awaken.ids import Ids
 from awaken.live.bus import LocalBus
@@ -32,6 +36,7 @@ from awaken.live.tree import follow_tree
 from awaken.state.key import StateKey
 
 V = TypeVar("V")
+log = logging.getLogger("awaken.runtime")
 
 _PAGE = 500
 
@@ -44,6 +49,16 @@ class Archive:
         self._bus: LiveBus = LocalBus()
         self._clock = clock
         self._ids = ids
+
+    async def _check_thread(self, thread: str) -> None:
+        """Check the id that a caller gave for a thread. A thread that exists under an id of an
+        earlier version, or of one of its own children, may be used.
+
+        Raises:
+            InvalidId: there is no such thread, and no new one may have this id.
+        """
+        if not is_given_id(thread) and await self._store.load_thread(thread) is None:
+            raise InvalidId(thread)
 
     @property
     def store(self) -> Store:
@@ -107,19 +122,43 @@ class Archive:
             return follow_tree(self._store, self._bus, thread, after)
         return follow(self._store, self._bus, thread, after)
 
-    async def fork(self, thread: str, *, at: int | None = None, new: str | None = None) -> Thread:
+    async def fork(
+        self,
+        thread: str,
+        *,
+        at: int | None = None,
+        new: str | None = None,
+        principal: Principal | None = None,
+    ) -> Thread:
         """Copy a thread as it was after the step that event `at` belongs to. Returns the new
         thread.
 
         The copy has the messages, events and thread state of that moment, or the present ones
-        without `at`. It has none of the runs and open tickets. The original is not changed.
+        without `at`; it has the title, labels and user, and none of the runs and open tickets. The
+        `principal` is the copy's `created_by`. The original is not changed.
 
         Raises:
             NotFound: no such thread or event.
             AlreadyExists: there is a thread `new`.
+            InvalidId: `new` is not allowed as an id.
         """
-        name = self._ids.new() if new is None else new
-        return await self._store.fork(thread, name, at=at, at_ms=self._clock.now_ms())
+        name = self._ids.new() if new is None else check_given_id(new)
+        now, by = self._clock.now_ms(), id_of(principal)
+        return await self._store.fork(thread, name, at=at, at_ms=now, by=by)
+
+    async def update_thread(
+        self, thread: str, patch: ThreadPatch, *, expected_revision: int | None = None
+    ) -> Thread:
+        """Change what is said about a thread: its title, labels, user. Returns the thread.
+
+        With `expected_revision`, nothing is changed if another program has changed it since the
+        caller has read that revision (`thread.metadata.revision`).
+
+        Raises:
+            NotFound: no such thread.
+            VersionConflict: it has another revision by now: read it again.
+        """
+        return await self._store.update_thread(thread, patch, expected_revision=expected_revision)
 
     async def state(self, thread: str, key: StateKey[V, Any]) -> V:
         """The value of a state key after the thread's latest run, or its initial value."""
@@ -153,13 +192,15 @@ class Archive:
         *,
         children: ChildStrategy = ChildStrategy.REJECT,
         force: bool = False,
+        principal: Principal | None = None,
     ) -> Freed:
         """Delete a thread and all that belongs to it.
 
         With `force`, runs that are not over and have no owner are deleted, too. Use it for a run
         that can no longer end: a run on a remote agent that never answers again stays open even
         after it was cancelled. The remote agent is not stopped by this, and its answer will be
-        lost.
+        lost. Nothing is left of the thread; the log (`awaken.runtime`) says which `principal`
+        deleted it.
 
         Raises:
             NotFound: no such thread.
@@ -169,7 +210,10 @@ class Archive:
             InvalidRecord: it has children, and `children` says to refuse that.
         """
         now = self._clock.now_ms()
-        return await self._store.delete_thread(thread, children=children, force=force, at_ms=now)
+        freed = await self._store.delete_thread(thread, children=children, force=force, at_ms=now)
+        if principal is not None:
+            log.info("thread %s was deleted by %s", thread, principal.id)
+        return freed
 
     async def prune(self, *, older_than: float | timedelta) -> Freed:
         """Delete threads that were last written more than `older_than` (seconds) ago, unless they

@@ -21,13 +21,15 @@ from awaken.domain.budget import Budget, Price
 from awaken.domain.inference import InferenceOverride
 from awaken.domain.message import Message, as_messages
 from awaken.domain.pool import ModelPoolSpec
+from awaken.domain.principal import Principal, id_of
 from awaken.domain.receipt import CancelReceipt
 from awaken.domain.spec import AgentSpec, ModelSpec, RemoteEndpoint
 from awaken.domain.tool import ToolDescriptor
-from awaken.errors import AwakenError, ConfigError
+from awaken.errors import AwakenError, ConfigError, InvalidId
 from awaken.front.agent import Agent, listed
 from awaken.front.answers import AnswersByTicket, OnApproval, ask, decisions_of
 from awaken.front.archive import Archive
+from awaken.front.asked import checked_agent, checked_when_busy
 from awaken.front.budgets import checked_budget, checked_overrides
 from awaken.front.build import AnyAgent, Assembly, shapes_of
 from awaken.front.loading import checked_store, open_store
@@ -229,6 +231,8 @@ class Runtime(Archive):
         budget: Budget | None = None,
         frontend_tools: Sequence[ToolDescriptor] = (),
         when_busy: WhenBusy | Literal["refuse", "queue"] = WhenBusy.REFUSE,
+        user: str | None = None,
+        labels: Mapping[str, str] | None = None,
         sink: EventSink | None = None,
     ) -> RunResult:
         """Run an agent and return how it ended.
@@ -237,19 +241,23 @@ class Runtime(Archive):
         answers them. To go on later, pass `answers={ticket: True}` with the same thread; a ticket's
         key works as well, also in another process. A `budget` replaces the agent's own and covers
         the run and everything it starts. If the thread is already running, here or in another
-        process, the request is refused; with `when_busy="queue"` it waits.
+        process, the request is refused; with `when_busy="queue"` it waits. The end
+        `user` and the `labels` are kept with a new run, and with the thread if it is new.
 
         Raises:
             ConfigError, TypeError: an argument is wrong, or this is not the event loop that the
                 runtime belongs to; the text says what to do.
+            InvalidId: there is no such thread, and no new one may have this id.
             AgentNotFound, ThreadAlreadyRunning, InvalidResume: the run could not start.
             AgentLoopError: it broke off.
         """
         request = self._request(
             agent, input, thread, answers, overrides, budget, frontend_tools, when_busy
         )
+        request = msgspec.structs.replace(request, user=user, labels=dict(labels or {}))
         if on_approval is not None:
             return await self._drive(request, on_approval, sink or NullEventSink())
+        await self._check_thread(request.thread_id)
         ended = await self._engine.run(request, sink)
         return RunResult.of(request.thread_id, ended, self._shapes)
 
@@ -265,6 +273,8 @@ class Runtime(Archive):
         budget: Budget | None = None,
         frontend_tools: Sequence[ToolDescriptor] = (),
         when_busy: WhenBusy | Literal["refuse", "queue"] = WhenBusy.REFUSE,
+        user: str | None = None,
+        labels: Mapping[str, str] | None = None,
         wait: bool = False,
         detached: bool = False,
     ) -> RunStream:
@@ -276,6 +286,7 @@ class Runtime(Archive):
         request = self._request(
             agent, input, thread, answers, overrides, budget, frontend_tools, when_busy
         )
+        request = msgspec.structs.replace(request, user=user, labels=dict(labels or {}))
         if wait and on_approval is not None:
             raise ConfigError("give either wait, and call decide, or on_approval, which is called")
         if wait:
@@ -330,6 +341,7 @@ class Runtime(Archive):
     async def _drive(
         self, request: RunRequest, on_approval: OnApproval | None, sink: EventSink
     ) -> RunResult:
+        await self._check_thread(request.thread_id)
         while True:
             ended = await self._engine.run(request, sink)
             result = RunResult.of(request.thread_id, ended, self._shapes)
@@ -358,10 +370,12 @@ class Runtime(Archive):
     ) -> RunRequest:
         if self._closed:
             raise ConfigError("the runtime is closed: open another one")
-        agent_id = _agent_id(agent)
+        agent_id = checked_agent(agent)
         messages = as_messages(input)
         if not messages and not answers:
             raise self._nothing_to_do(agent_id)
+        if thread is not None and not thread.strip():
+            raise InvalidId(thread)
         if answers and thread is None:
             raise ConfigError("answers belong to a thread: give the thread of the suspended run")
         whose = "a run" if agent_id is None else f"a run of agent {agent_id!r}"
@@ -374,7 +388,7 @@ class Runtime(Archive):
             budget=checked_budget(budget, whose),
             frontend_tools=tuple(frontend_tools),
             wait_for_decisions=False,
-            when_busy=_when_busy(when_busy),
+            when_busy=checked_when_busy(when_busy),
         )
 
     def _nothing_to_do(self, agent_id: str | None) -> ConfigError:
@@ -410,44 +424,58 @@ class Runtime(Archive):
 
     # -- control ------------------------------------------------------------------------------
 
-    async def cancel(self, id: str, *, deadline: float = CANCEL_GRACE) -> CancelReceipt:
+    async def cancel(
+        self, id: str, *, deadline: float = CANCEL_GRACE, principal: Principal | None = None
+    ) -> CancelReceipt:
         """Cancel a run by its run or thread id, with every delegate and task it has started. The
         run may be waiting, or live in another process.
 
         The request is stored first, so it holds even if this process ends. The receipt comes within
         `deadline` seconds. It says for each run, task and call whether it was stopped, had
-        finished, or whether that is unknown. The receipt is false if there was no open run.
+        finished, or whether that is unknown. The receipt is false if there was no open run. The
+        records of the runs keep who cancelled them, if a `principal` is given.
         """
         if not deadline >= 0:
             raise ConfigError(f"deadline is a number of seconds from 0 on, not {deadline!r}")
         self._engine.one_loop.bind()
-        return await cancel_with_receipt(self._engine, id, deadline)
+        return await cancel_with_receipt(self._engine, id, deadline, id_of(principal))
 
-    async def decide(self, id: str, answers: AnswersByTicket, *, by: str | None = None) -> bool:
+    async def decide(
+        self,
+        id: str,
+        answers: AnswersByTicket,
+        *,
+        by: str | None = None,
+        principal: Principal | None = None,
+    ) -> bool:
         """Answer tickets of a run, all or none: `{ticket: True}`; a key may be a ticket or its key.
 
         The answers are stored first. A run that is live, here or in another process, goes on with
         them. A run without an owner is resumed here, in the background, if this runtime has its
         agent. Returns whether the run goes on now; otherwise it does when a runtime recovers it.
+        The answers are those of the `principal`, if one is given, whoever they or `by` name.
 
         Raises:
             InvalidResume: there is no such run, or an answer fits no open ticket; no answer was
                 stored.
         """
         self._engine.one_loop.bind()
-        place = await operations.decide(self._engine, id, decisions_of(answers, by))
+        decisions = decisions_of(answers, id_of(principal) or by)
+        place = await operations.decide(self._engine, id, decisions)
         if place.owner is not None:
             return True
         return self._recover and await self._recovery.goes_on(place.thread_id)
 
-    async def send(self, id: str, input: Input) -> bool:
+    async def send(self, id: str, input: Input, *, principal: Principal | None = None) -> bool:
         """Send messages to a live run, here or in another process, by its run or thread id.
 
         The model reads them at its next step; messages that come too late for this run are read by
-        the thread's next one. Returns `False` if no process runs the thread.
+        the thread's next one. Returns `False` if no process runs the thread. The messages keep who
+        sent them, if a `principal` is given.
         """
         self._engine.one_loop.bind()
-        return await operations.send(self._engine, id, as_messages(input))
+        messages = [message.sent_by(id_of(principal)) for message in as_messages(input)]
+        return await operations.send(self._engine, id, messages)
 
     async def wait(self, id: str, *, timeout: float | None = None) -> RunResult:
         """Wait for a run to end, in whichever process it is. A thread id means the thread's open
@@ -466,19 +494,3 @@ class Runtime(Archive):
         async with asyncio.timeout(timeout):
             run = await over_or_asking(self._engine, id, self._recovery.why_not)
             return RunResult.read(run, self._shapes)
-
-
-def _agent_id(agent: str | Agent | RemoteAgent | None) -> str | None:
-    given: Any = agent
-    if isinstance(given, Agent | RemoteAgent):
-        return given.id
-    if given is not None and not isinstance(given, str):
-        raise ConfigError(f"agent is an agent's id, or an Agent, not {given!r}")
-    return given
-
-
-def _when_busy(word: str) -> WhenBusy:
-    try:
-        return WhenBusy(word)
-    except ValueError:
-        raise ConfigError(f"when_busy is 'refuse' or 'queue', not {word!r}") from None

@@ -10,8 +10,8 @@ from awaken.errors import StoreError
 log = logging.getLogger("awaken.loop")
 
 
-async def done_beneath(delegates: DurableDelegates | None, key: str) -> str | None:
-    """What the delegate of the call `key` has done, as a text for the model.
+async def done_beneath(delegates: DurableDelegates | None, thread_id: str, key: str) -> str | None:
+    """What the delegate of the call `key` of a thread has done, as a text for the model.
 
     Returns `None` if the delegate has done nothing. If the store is away, the text says that it is
     unknown.
@@ -19,7 +19,7 @@ async def done_beneath(delegates: DurableDelegates | None, key: str) -> str | No
     if delegates is None:
         return None
     try:
-        return await delegates.done_by(key)
+        return await delegates.done_by(thread_id, key)
     except StoreError as error:
         log.warning("what was done for call %s cannot be read: %s", key, error)
         return "it is unknown what it had done before that"

@@ -195,7 +195,9 @@ async def intercept(run: LiveRun, turn: Turn, index: int, verdict: ToolIntercept
             turn.blocked = reason
             resumed = turn.resumed.get(index)
             if resumed is not None and resumed.asker is not None:
-                reason = with_done(reason, await done_beneath(run.services.delegates, resumed.key))
+                thread_id = run.identity.thread_id
+                done = await done_beneath(run.services.delegates, thread_id, resumed.key)
+                reason = with_done(reason, done)
             result = ToolResult.error(call.name, reason)
             result = msgspec.structs.replace(result, metadata={REJECTED: True})
             await complete(run, turn, index, ToolOutput(result))

@@ -437,7 +437,9 @@ async def interrupt(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> None:
     try:
         for index in indexes:
             if index in turn.started and may_delegate(run, turn.calls[index].name):
-                done[index] = await done_beneath(run.services.delegates, turn.keys[index])
+                done[index] = await done_beneath(
+                    run.services.delegates, run.identity.thread_id, turn.keys[index]
+                )
     finally:
         # In `finally`, as `done_beneath` may be cancelled: no call may stay without a result.
         for index in indexes:

@@ -11,12 +11,13 @@ from functools import partial
 from typing import Any
 
 from awaken.contract.commands import ThreadCommand
-from awaken.contract.commits import CallPhase, call_key, child_id
+from awaken.contract.commits import CallPhase, call_key
 from awaken.contract.tool import Tool, ToolOutput, traits_of
 from awaken.control.cancel import interruptible, is_ours
 from awaken.domain.event import AgentEvent, StepStart, ToolCallReady
 from awaken.domain.lifecycle import Failed, RunStatus, TerminationReason
 from awaken.domain.message import Message, Role
+from awaken.domain.names import child_ids
 from awaken.domain.recovery import ABANDONED, OUTCOME_UNKNOWN, Recover, ToolEffect
 from awaken.domain.spec import ToolExecutorKind
 from awaken.domain.suspension import (
@@ -143,7 +144,7 @@ async def abandon(run: LiveRun) -> TerminationReason:
 
 async def _give_up(run: LiveRun, turn: Turn, index: int) -> None:
     """Give an open call a result without running its tool or asking an approver."""
-    done = await done_beneath(run.services.delegates, turn.keys[index])
+    done = await done_beneath(run.services.delegates, run.identity.thread_id, turn.keys[index])
     why = with_done("one process after another ended while the call was under way", done)
     call = turn.calls[index]
     tool = run.agent.tools.get(call.name)
@@ -180,8 +181,9 @@ def _is_same(known: AgentEvent, event: AgentEvent) -> bool:
 
 def _end_delegate(run: LiveRun, turn: Turn, index: int) -> None:
     """Cancel the delegate's run that the call may have started: its answer is not read any more."""
-    child = child_id(turn.keys[index])
-    run.journal.sends.append(ThreadCommand.cancel(child, child, at_ms=run.clock.now_ms()))
+    # A command to a thread that does not exist is dropped.
+    for child in child_ids(run.identity.thread_id, turn.keys[index]):
+        run.journal.sends.append(ThreadCommand.cancel(child, child, at_ms=run.clock.now_ms()))
 
 
 def interrupted_turn(run: LiveRun) -> Turn | None:
@@ -259,7 +261,9 @@ async def settle(run: LiveRun, turn: Turn, index: int) -> bool:
         return True
     why = _WHY
     if may_delegate(run, call.name):
-        why = with_done(why, await done_beneath(run.services.delegates, turn.keys[index]))
+        thread_id = run.identity.thread_id
+        done = await done_beneath(run.services.delegates, thread_id, turn.keys[index])
+        why = with_done(why, done)
     close_call(run, turn, index, unknown_outcome(call.name, why))
     return True
 

@@ -146,7 +146,9 @@ async def give_up_suspended(run: LiveRun) -> None:
                 text = unknown_outcome(call.tool_name, text).model_text()
                 phase = CallPhase.UNKNOWN
             if call.asker is not None:
-                text = with_done(text, await done_beneath(run.services.delegates, call.key))
+                thread_id = run.identity.thread_id
+                done = await done_beneath(run.services.delegates, thread_id, call.key)
+                text = with_done(text, done)
             _answer(run, call, text, phase, ResumedOutcome.CANCELLED, reason=text)
         if call.asker is not None:
             run.journal.sends.append(stop_asker(call.asker, run.clock.now_ms()))
@@ -359,7 +361,9 @@ async def _is_to_run(run: LiveRun, turn: Turn, index: int) -> bool:
         why = f"tool '{call.tool_name}' not found"
     if why is not None:
         if call.asker is not None:
-            why = with_done(why, await done_beneath(run.services.delegates, call.key))
+            thread_id = run.identity.thread_id
+            done = await done_beneath(run.services.delegates, thread_id, call.key)
+            why = with_done(why, done)
         close_call(run, turn, index, ToolResult.error(call.tool_name, why))
         return False
     return not was_begun(run, turn, index) or not await settle(run, turn, index)

@@ -153,7 +153,7 @@ def _next_record(
     error_payload: Json,
 ) -> RunRecord:
     """The record for the next commit."""
-    now = (lifecycle.updated_at or run.created_at_ms) // 1000
+    now = lifecycle.updated_at or run.created_at_ms
     record, status, agent = run.record, lifecycle.status, run.agent
     if termination is None and status is _DONE:
         # A hook has ended the run. Its record is running until the commit of its end.
@@ -167,7 +167,7 @@ def _next_record(
         # The most frequent case, a run that goes on: most of its record stays as it is.
         return record.advance_step(now, output, run.steps, run.input_tokens, run.output_tokens)
     if record is None:
-        record = RunRecord.begin(run.identity, run.request, run.created_at_ms // 1000)
+        record = RunRecord.begin(run.identity, run.request, run.created_at_ms)
     elif record.status is _DONE and termination is None:
         # The store is away, and the commit of the run's end is held in memory. This commit follows
         # it, so its record must say the same.

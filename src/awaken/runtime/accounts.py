@@ -7,12 +7,13 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 from awaken.budget.account import Account
 from awaken.clock import Clock
 from awaken.codec import from_json
-from awaken.contract.commits import CallPhase, child_id
+from awaken.contract.commits import CallPhase
 from awaken.contract.registry import ExecutionResolver
 from awaken.contract.store import Store
 from awaken.contract.threads import ThreadContext
 from awaken.domain.budget import Budget, Spending
 from awaken.domain.lifecycle import RunStatus
+from awaken.domain.names import agent_ids, child_ids
 from awaken.domain.run import PersistedState, RunRecord
 from awaken.errors import AwakenError
 from awaken.ext.background.state import BACKGROUND_TASK_STATE
@@ -60,7 +61,7 @@ class Accounts:
             starter: the id of the run or task that started the run.
         """
         account = self._held.get(run_id)
-        in_task = starter is not None and run_id == child_id(starter)
+        in_task = starter is not None and run_id in agent_ids(starter)
         if account is None or account.parent is not above or own not in (None, account.budget):
             if above is not None:
                 limits = own if state is not None else above.share(own)
@@ -143,7 +144,8 @@ async def spending_beneath(store: Store, context: ThreadContext) -> Counts:
     found: Counts = []
     for call in context.calls:
         if call.phase in _UNDER_WAY:
-            found += await _of_delegate(store, child_id(call.key))
+            for child in child_ids(context.thread.id, call.key):
+                found += await _of_delegate(store, child)
     return found
 
 

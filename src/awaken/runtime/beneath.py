@@ -5,17 +5,18 @@ Only commits count: the call ledger says which calls have ended, the message log
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from awaken.codec import Json, dumps_text
 from awaken.contract.background import TaskStatus
-from awaken.contract.commits import CallEntry, CallPhase, call_key, child_id
+from awaken.contract.commits import CallEntry, CallPhase, call_key
 from awaken.contract.store import Store
 from awaken.contract.threads import RunQuery
 from awaken.domain.message import Role
+from awaken.domain.names import agent_ids, child_ids, task_uid
 from awaken.domain.recovery import OUTCOME_UNKNOWN, ToolEffect
 from awaken.domain.run import RunRecord
 from awaken.runtime.task_records import KeptTask
@@ -74,14 +75,15 @@ class WorkBeneath:
         }
         deeds: list[_Deed] = []
         for entry in await self._store.load_calls(run_id):
-            task = started.pop(entry.key, None)
+            task = _taken((entry.key, task_uid(run.thread_id, entry.key)), started)
+            delegate = _taken(child_ids(run.thread_id, entry.key), started)
             call = said.get(entry.key, _Said(None, ""))
             arguments = call.arguments if entry.arguments is None else entry.arguments
             name = f"{entry.tool_name}({_in_words(arguments)})"
             if task is not None and entry.phase is CallPhase.SUCCEEDED:
                 deeds += await self._of_task(task, name)
-            elif entry.phase is not CallPhase.SUCCEEDED and child_id(entry.key) in started:
-                deeds += await self._of_run(child_id(entry.key))
+            elif entry.phase is not CallPhase.SUCCEEDED and delegate is not None:
+                deeds += await self._of_run(delegate.run_id)
             elif deed := self._of_call(
                 run, entry, name, call.result, is_unsure=entry.key in unsure
             ):
@@ -120,7 +122,8 @@ class WorkBeneath:
         if task.status is TaskStatus.COMPLETED:
             return [_Deed(f"{name} → {_short(record.final_output or '', _RESULT)}", is_read)]
         if kept.agent_key is not None:
-            return await self._of_run(child_id(kept.agent_key))
+            earlier, ours = agent_ids(record.run_id)
+            return await self._of_run(earlier) or await self._of_run(ours)
         may_be_done = task.effect not in (ToolEffect.READ, ToolEffect.IDEMPOTENT)
         if task.outcome_unknown or (not task.is_terminal and may_be_done):
             return [_Deed(f"{name} → {_UNKNOWN}", False)]
@@ -150,6 +153,11 @@ class WorkBeneath:
                 key = keys[message.tool_call_id]
                 said[key] = said[key]._replace(result=message.text())
         return said
+
+
+def _taken(ids: Iterable[str], started: dict[str, RunRecord]) -> RunRecord | None:
+    """Remove and return the run that has one of these ids. Returns `None` if there is none."""
+    return next((started.pop(id) for id in ids if id in started), None)
 
 
 def _joined(deeds: Sequence[_Deed]) -> str:

@@ -26,7 +26,6 @@ from awaken.contract.backend import (
     ExecutionFailed,
 )
 from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.contract.commits import child_id
 from awaken.contract.events import EventSink
 from awaken.contract.store import Store
 from awaken.contract.threads import TicketQuery
@@ -35,6 +34,7 @@ from awaken.domain.budget import Spending
 from awaken.domain.identity import RequestOrigin
 from awaken.domain.lifecycle import SUSPENDED_END, RunStatus, Stopped
 from awaken.domain.message import Message
+from awaken.domain.names import child_id, earlier_child_id
 from awaken.domain.result import AgentRunResult
 from awaken.domain.run import PersistedState, RunRecord, WaitingReason
 from awaken.domain.suspension import ResumeAction, ToolCallResume
@@ -63,6 +63,18 @@ class RunDoor(Protocol):
     def __call__(
         self, request: RunRequest, sink: EventSink, inherited: Inherited
     ) -> Awaitable[AgentRunResult]: ...
+
+
+async def find_child(store: Store, parent_thread_id: str, key: str) -> str:
+    """The id of the delegate that the call `key` of a thread has started, or is to start.
+
+    Earlier versions gave delegates other ids. One that such a version has started is found first,
+    so that a run that was left open across an upgrade goes on with the delegate it has.
+    """
+    earlier = earlier_child_id(key)
+    if await store.load_thread(earlier) is not None:
+        return earlier
+    return child_id(parent_thread_id, key)
 
 
 class Delegates:
@@ -94,7 +106,7 @@ class Delegates:
             BackendLoopError: it failed.
             RunLeft: the runtime is closing; another process will continue it.
         """
-        run_id = child_id(request.key)
+        run_id = await find_child(self._store, request.parent.parent_thread_id or "", request.key)
         record = await self._store.load_run(run_id)
         if record is None and request.asker is not None:
             raise ExecutionFailed(f"delegate run '{run_id}' was deleted while it waited")
@@ -133,12 +145,12 @@ class Delegates:
         left = _time_left(record, self._clock.now_ms())
         return left is not None and left <= 0
 
-    async def send_event(self, key: str, event: Json) -> None:
-        """Send an event to the delegate of `key`, once its run has started. The delegate's model
-        reads it at the next step, in whichever process that runs."""
-        thread_id = child_id(key)
+    async def send_event(self, thread_id: str, key: str, event: Json) -> None:
+        """Send an event to the delegate of the call `key` of a thread, once its run has started.
+        The delegate's model reads it at the next step, in whichever process that runs."""
+        child = await find_child(self._store, thread_id, key)
         command = ThreadCommand(
-            thread_id=thread_id,
+            thread_id=child,
             kind=CommandKind.MESSAGES,
             messages=tuple(payload_messages(event)),
             at_ms=self._clock.now_ms(),
@@ -147,14 +159,14 @@ class Delegates:
         while True:
             try:
                 await self._store.send(command)
-                return await self._deliver(thread_id)
+                return await self._deliver(child)
             except NotFound:
-                seen = await self._store.changed(thread_id, seen)
+                seen = await self._store.changed(child, seen)
 
-    async def done_by(self, key: str) -> str | None:
-        """What the delegate of `key` and the runs below it have done. Returns `None` if none of
-        their calls has ended or may have taken effect."""
-        return await self._work.told(child_id(key))
+    async def done_by(self, thread_id: str, key: str) -> str | None:
+        """What the delegate of the call `key` of a thread and the runs below it have done. Returns
+        `None` if none of their calls has ended or may have taken effect."""
+        return await self._work.told(await find_child(self._store, thread_id, key))
 
     async def _start(self, request: BackendDelegateRunRequest, run_id: str) -> None:
         parent = request.parent

@@ -90,9 +90,10 @@ class Reached(msgspec.Struct, frozen=True):
         return self.live is not None or bool(self.threads)
 
 
-async def tell_to_end(runtime: AgentRuntime, id: str) -> Reached:
+async def tell_to_end(runtime: AgentRuntime, id: str, by: str | None = None) -> Reached:
     """Send a cancel to a run, by its run or thread id, and to everything it started. A run that has
-    ended may have left delegates or tasks open. The result is false if none of them is open.
+    ended may have left delegates or tasks open. The result is false if none of them is open. `by`
+    is the id of the principal that cancels.
 
     The store takes all cancels at once, so they hold even if this process dies afterwards.
     """
@@ -102,7 +103,7 @@ async def tell_to_end(runtime: AgentRuntime, id: str) -> Reached:
     threads: Sequence[Thread] = ()
     if place is not None and not await _has_gone_on(runtime, id, run):
         now = runtime.clock.now_ms()
-        threads = await runtime.store.cancel_tree(place.thread_id, at_ms=now)
+        threads = await runtime.store.cancel_tree(place.thread_id, at_ms=now, by=by)
     # A run without a commit is not in the store, only in this process.
     runtime.cancel(id)
     return Reached(run, live, threads)

@@ -170,12 +170,15 @@ def request_snapshot(request: RunRequest, sent: Sequence[Message] = ()) -> RunRe
         parent_thread_id=request.parent_thread_id,
         parent_tool_call_id=request.parent_tool_call_id,
         transport_request_id=request.transport_request_id,
+        principal=request.principal,
+        user=request.user,
+        labels=request.labels,
     )
 
 
 def as_asked_before(request: RunRequest, previous: RunRecord | None) -> RunRequest:
     """The request, with what it leaves out taken from the run it continues: parent ids, front-end
-    tools, overrides and budget."""
+    tools, overrides and budget. Principal, user and labels stay those that the run began with."""
     asked = previous.request if previous is not None else None
     if previous is None or asked is None:
         return request
@@ -184,6 +187,9 @@ def as_asked_before(request: RunRequest, previous: RunRecord | None) -> RunReque
         "parent_thread_id": request.parent_thread_id or asked.parent_thread_id,
         "parent_tool_call_id": request.parent_tool_call_id or asked.parent_tool_call_id,
         "frontend_tools": request.frontend_tools or asked.frontend_tools,
+        "principal": asked.principal,
+        "user": asked.user,
+        "labels": asked.labels,
     }
     extras = asked.request_extras if isinstance(asked.request_extras, dict) else {}
     if request.overrides is None and "overrides" in extras:
@@ -337,7 +343,7 @@ async def supersede(
         store.update(TOOL_CALL_STATES, PutCall(call=cancelled))
         if call.suspension_reason == BUDGET_LIMIT:
             continue  # the run asked for more budget: the log has no call to close
-        known = await _known_of(call, services)
+        known = await _known_of(call, identity.thread_id, services)
         mark = Message.tool(call.call_id, known or SUPERSEDED, id=services.ids.new())
         if known is None:
             mark = msgspec.structs.replace(mark, visibility=Visibility.INTERNAL)
@@ -356,11 +362,11 @@ async def supersede(
     return marks
 
 
-async def _known_of(call: ToolCallState, services: RunServices) -> str | None:
+async def _known_of(call: ToolCallState, thread_id: str, services: RunServices) -> str | None:
     """What the model is told about a superseded call. Returns `None` if the call did nothing."""
     if call.asker is not None:
         delegates = services.delegates
-        done = await delegates.done_by(call.key) if delegates is not None else None
+        done = await delegates.done_by(thread_id, call.key) if delegates is not None else None
         return f"superseded; {done}" if done is not None else None
     if call.suspension_reason == OUTCOME_UNKNOWN:
         return unknown_outcome(call.tool_name, "superseded").model_text()

@@ -13,6 +13,7 @@ from awaken.contract.store import Store
 from awaken.contract.threads import ThreadContext
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message, Role
+from awaken.domain.names import Place, place_of
 from awaken.domain.thread import Thread
 from awaken.domain.window import shortened
 from awaken.errors import ResolveError, ResolveFailed
@@ -49,7 +50,7 @@ async def resolve_and_read(
     tail = wish.first if wish is not None else 0
     context = await store.load_context(request.thread_id, tail=tail)
     if context is None:
-        context = ThreadContext(thread=Thread(id=request.thread_id))
+        context = ThreadContext(thread=await _new_thread(store, request))
     if agent is None or wish is None:
         agent = resolve(resolver, choose_agent(request, context, resolver.agent_ids))
         wish = _Wish(agent)
@@ -62,6 +63,15 @@ async def resolve_and_read(
         most = MOST_LEADING if wish.most is None else min(wish.most, MOST_LEADING)
         context = _replace(context, leading=await _leading(store, context, most))
     return agent, context
+
+
+async def _new_thread(store: Store, request: RunRequest) -> Thread:
+    """The thread that the request's first commit will create."""
+    above = None
+    if request.parent_thread_id is not None:
+        above = await store.load_thread(request.parent_thread_id)
+    place = place_of(request.thread_id) if above is None else Place(above.scope, above.family)
+    return Thread(id=request.thread_id, scope=place.scope, family=place.family)
 
 
 class _Wish:

@@ -6,9 +6,10 @@ import asyncio
 import logging
 from collections.abc import Iterator, Sequence
 
-from awaken.contract.commits import CallEntry, CallPhase, child_id
+from awaken.contract.commits import CallEntry, CallPhase
 from awaken.control.tasks import log_end
 from awaken.domain.lifecycle import CancelledEnd, RunStatus
+from awaken.domain.names import child_ids, task_uid
 from awaken.domain.receipt import CancelItem, CancelOutcome, CancelReceipt
 from awaken.domain.run import RunRecord
 from awaken.runtime.ending import has_agent, is_elsewhere, levels
@@ -26,15 +27,17 @@ _TOO_LATE = "it had not ended in time"
 log = logging.getLogger("awaken.runtime")
 
 
-async def cancel_with_receipt(runtime: AgentRuntime, id: str, deadline: float) -> CancelReceipt:
+async def cancel_with_receipt(
+    runtime: AgentRuntime, id: str, deadline: float, by: str | None = None
+) -> CancelReceipt:
     """Cancel a run and everything it started. After at most `deadline` seconds, returns how each
-    of them ended.
+    of them ended. `by` is the id of the principal that cancels.
 
     The cancel is stored first. If ending takes longer than the deadline, or the caller is
     cancelled, it goes on in a task of the runtime.
     """
     since = runtime.clock.now_ms() // 1000
-    told = await tell_to_end(runtime, id)
+    told = await tell_to_end(runtime, id, by)
     if not told:
         return CancelReceipt(accepted=False)
     tree = _Tree(runtime, told, since)
@@ -92,7 +95,8 @@ class _Tree:
     async def _add_begun(self, run_id: str) -> None:
         """Add the runs that a run's calls started, if they are open or were ended by this
         cancel."""
-        for name in _started_by(await self._runtime.store.load_calls(run_id)):
+        calls = await self._runtime.store.load_calls(run_id)
+        for name in _started_by(self._runs[run_id], calls):
             if name in self._runs:
                 continue
             run = await self._runtime.store.load_run(name)
@@ -115,16 +119,16 @@ class _Tree:
         return found
 
 
-def _started_by(calls: Sequence[CallEntry]) -> Iterator[str]:
-    """The ids of runs that these calls may have started: the delegate of each call that did not
-    succeed, and the background task of each successful call of the last step. A task's id is its
-    call's key."""
+def _started_by(thread_id: str, calls: Sequence[CallEntry]) -> Iterator[str]:
+    """The ids of runs that these calls of a thread may have started: the delegate of each call that
+    did not succeed, and the background task of each successful call of the last step. The id of an
+    earlier version's task is its call's key."""
     last = calls[-1].key.rpartition(":")[0] if calls else ""
     for call in calls:
         if call.phase is not CallPhase.SUCCEEDED:
-            yield child_id(call.key)
+            yield from child_ids(thread_id, call.key)
         elif call.key.rpartition(":")[0] == last:
-            yield call.key
+            yield from (call.key, task_uid(thread_id, call.key))
 
 
 def _run(runtime: AgentRuntime, record: RunRecord) -> CancelItem:

@@ -12,7 +12,9 @@ from awaken.domain.budget import Budget
 from awaken.domain.identity import Adapter, RequestOrigin, RunMode
 from awaken.domain.inference import InferenceOverride
 from awaken.domain.message import Message
-from awaken.domain.suspension import Decision
+from awaken.domain.metadata import check_labels
+from awaken.domain.principal import Principal
+from awaken.domain.suspension import Decision, signed
 from awaken.domain.tool import ToolDescriptor
 from awaken.domain.value import Value
 from awaken.errors import ConfigError, RuntimeFault
@@ -51,6 +53,8 @@ class RunRequest(Value, frozen=True, kw_only=True):
       it pauses, and a later request continues it.
     - `when_busy`: whether the request is refused or waits while the thread has a live run.
     - `left_on_close`: if the runtime closes first, the run stays open for another process.
+    - `principal`, `user`, `labels`: who asks, the end user it is for, and labels for filters. A new
+      run keeps them, and a thread that it creates has them too.
 
     The other fields say where the request comes from.
     """
@@ -66,6 +70,9 @@ class RunRequest(Value, frozen=True, kw_only=True):
     wait_for_decisions: bool = True
     when_busy: WhenBusy = WhenBusy.REFUSE
     left_on_close: bool = False
+    principal: Principal | None = None
+    user: str | None = None
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
     origin: RequestOrigin = RequestOrigin.USER
     run_mode: RunMode = RunMode.FOREGROUND
     adapter: Adapter = Adapter.INTERNAL
@@ -85,6 +92,14 @@ class RunRequest(Value, frozen=True, kw_only=True):
             value = getattr(self, name)
             if value is not None and not value.strip():
                 raise ConfigError(f"a run request's {name} must not be blank")
+        check_labels(self.labels)
+
+    def signed(self) -> RunRequest:
+        """The request with its principal as the approver of its decisions, whoever they name."""
+        if self.principal is None or not self.decisions:
+            return self
+        decisions = signed(self.decisions, self.principal.id)
+        return msgspec.structs.replace(self, decisions=decisions)
 
     @property
     def kind(self) -> RunKind:

@@ -19,7 +19,7 @@ from awaken.contract.bus import LiveBus
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import Fence, ThreadCommit
 from awaken.contract.events import EventSink, NullEventSink
-from awaken.contract.profile import ProfileStore
+from awaken.contract.profile import ProfileStore, profiles_of
 from awaken.contract.registry import ExecutionResolver
 from awaken.contract.start import RunControls, RunServices
 from awaken.contract.store import Store
@@ -154,6 +154,7 @@ class AgentRuntime(LiveControl):
             raise RuntimeFault("the runtime is closed")
         self.one_loop.bind()
         self.unkept.keep_trying()
+        request = request.signed()
         slot = await self._slot(request)
         slot.left_on_close = request.left_on_close
         self.commands.subscribe(self.hear)
@@ -437,7 +438,7 @@ class AgentRuntime(LiveControl):
             resolver=resolver,
             services=RunServices(
                 resolver=resolver,
-                profiles=self.profiles,
+                profiles=profiles_of(self.profiles, context.thread.scope),
                 delegates=self.delegates,
                 clock=self.clock,
                 ids=self.ids,

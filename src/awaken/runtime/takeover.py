@@ -11,11 +11,12 @@ from collections.abc import Iterable
 from awaken.backend import remote
 from awaken.backend.local import LocalBackend
 from awaken.contract.commands import CommandKind
-from awaken.contract.commits import CallPhase, Fence, ThreadCommit, child_id
+from awaken.contract.commits import CallPhase, Fence, ThreadCommit
 from awaken.contract.events import NullEventSink
 from awaken.contract.store import Store
 from awaken.contract.threads import ThreadContext
 from awaken.domain.lifecycle import RunStatus
+from awaken.domain.names import child_ids
 from awaken.domain.result import AgentRunResult
 from awaken.domain.run import RunRecord, Takeovers
 from awaken.errors import StorageError, StoreError
@@ -51,8 +52,8 @@ async def count_takeover(store: Store, fence: Fence, at_ms: int) -> None:
 
 
 async def counted(store: Store, run: RunRecord, delegates: Iterable[str]) -> RunRecord:
-    """The run's record with one more takeover. `delegates` are the ids of its open delegates: if
-    they have made progress since the last takeover, the count starts again at 1."""
+    """The run's record with one more takeover. `delegates` are the ids that its open delegates may
+    have: if they have made progress since the last takeover, the count starts again at 1."""
     beneath, levels = await _beneath(store, delegates)
     before, times = run.takeovers, 1
     if before is not None and beneath <= before.beneath:
@@ -77,7 +78,13 @@ def _was_carried_on(run: RunRecord, context: ThreadContext, at_ms: int) -> bool:
 
 
 def _delegates(context: ThreadContext) -> list[str]:
-    return [child_id(call.key) for call in context.calls if call.phase is CallPhase.INTENT]
+    """The ids that the delegates of the open calls may have; most of them do not exist."""
+    return [
+        child
+        for call in context.calls
+        if call.phase is CallPhase.INTENT
+        for child in child_ids(context.thread.id, call.key)
+    ]
 
 
 async def _beneath(store: Store, run_ids: Iterable[str]) -> tuple[int, int]:

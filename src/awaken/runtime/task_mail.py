@@ -20,6 +20,7 @@ from awaken.control.inbox import InboxReceiver
 from awaken.control.tasks import log_error
 from awaken.errors import StaleFence, ThreadOwned, VersionConflict
 from awaken.loop.inbox import payload_messages
+from awaken.runtime.delegates import find_child
 
 PAUSE = 1.0
 log = logging.getLogger("awaken.runtime")
@@ -53,13 +54,14 @@ class TaskMail:
             )
         )
 
-    async def bring(self, letters: InboxReceiver, fence: Fence, agent: str) -> None:
-        """Move a task's messages to the thread of its agent, until another process owns the
-        task."""
+    async def bring(self, letters: InboxReceiver, fence: Fence, key: str) -> None:
+        """Move a task's messages to the thread of its agent, until another process owns the task.
+        `key` is that of the call that started the agent."""
         while True:
             letter = await letters.recv()
             while True:
                 try:
+                    agent = await find_child(self._store, fence.thread_id, key)
                     await self._open(fence.thread_id, agent)
                     await self._move(letter, fence, agent)
                     break

@@ -46,7 +46,7 @@ class KeptTask(msgspec.Struct, frozen=True):
 
     def begun(self, now_ms: int) -> RunRecord:
         """The record of a task that is about to start."""
-        task, now = self.task, now_ms // 1000
+        task = self.task
         name = task.description if task.task_type == "tool" else task.task_type
         identity = RunIdentity(
             run_id=task.uid,
@@ -59,14 +59,14 @@ class KeptTask(msgspec.Struct, frozen=True):
             request_extras=self._extras(),
             parent_thread_id=task.owner_thread_id or None,
         )
-        return RunRecord.begin(identity, request, now, RunKind.TASK)
+        return RunRecord.begin(identity, request, now_ms, RunKind.TASK)
 
     def ended(self, record: RunRecord, now_ms: int) -> RunRecord:
         """The record of a task that has ended."""
-        task, now = self.task, now_ms // 1000
+        task = self.task
         assert record.request is not None, "a task's record says what it is"
         return record.finish(
-            now,
+            now_ms,
             termination_of(task),
             final_output=None if task.result is None else _text(task.result),
             error_payload={"message": task.error} if task.error is not None else None,
@@ -130,7 +130,7 @@ def _readable(record: RunRecord, kept: Json, error: Exception) -> PersistedTaskM
         description=record.agent_id.removeprefix(TASK_AGENT),
         status=TaskStatus.FAILED if record.status is RunStatus.DONE else TaskStatus.RUNNING,
         error=f"the record of the task cannot be read: {error}",
-        created_at_ms=record.created_at * 1000,
+        created_at_ms=record.created_at_ms,
         uid=record.run_id,
     )
     fields = kept.items() if isinstance(kept, dict) else ()

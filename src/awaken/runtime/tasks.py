@@ -25,7 +25,7 @@ from awaken.contract.background import (
     terminal_event,
 )
 from awaken.contract.commands import CommandKind, ThreadCommand
-from awaken.contract.commits import Fence, ThreadCommit, child_id
+from awaken.contract.commits import Fence, ThreadCommit
 from awaken.contract.registry import ExecutionResolver
 from awaken.contract.store import Store
 from awaken.contract.threads import RunQuery
@@ -34,6 +34,7 @@ from awaken.control.tasks import start_logged
 from awaken.domain.event import RunStart
 from awaken.domain.lifecycle import CANCELLED, RunStatus
 from awaken.domain.message import Message
+from awaken.domain.names import agent_ids
 from awaken.domain.recovery import ABANDONED
 from awaken.domain.run import RunKind, RunRecord
 from awaken.errors import AwakenError, NotFound, StaleFence, StoreError
@@ -162,7 +163,7 @@ class Tasks:
         agent = KeptTask.of(live.record).agent_key
         if agent is not None:
             slot.inbox, letters = inbox_channel()
-            bringing = self._mail.bring(letters, live.fence, child_id(agent))
+            bringing = self._mail.bring(letters, live.fence, agent)
             live.mail = start_logged(bringing, f"messages to task {uid} are not delivered", log)
         slot.begin(live.fence, 0)
         self._live[uid] = live
@@ -363,10 +364,10 @@ class Tasks:
         """The record of a task that is resumed here, with the takeover counted if its owner
         died."""
         if fence.taken_from is None:
-            return record.advance(self._clock.now_ms() // 1000, state=None)
-        agent = KeptTask.of(record).agent_key
+            return record.advance(self._clock.now_ms(), state=None)
+        has_agent = KeptTask.of(record).agent_key is not None
         record = msgspec.structs.replace(record, state=None)
-        return await counted(self._store, record, [child_id(agent)] if agent is not None else [])
+        return await counted(self._store, record, agent_ids(record.run_id) if has_agent else ())
 
     def _manager_of(self, agent: ResolvedAgent) -> background.BackgroundTaskManager:
         """The agent's task manager, connected to this journal and to a new state store, which keeps
@@ -427,7 +428,7 @@ class Tasks:
             completed_at_ms=self._clock.now_ms(),
         )
         agent = kept.agent_key
-        done = await self._delegates.done_by(agent) if agent is not None else None
+        done = await self._delegates.done_by(ended.uid, agent) if agent is not None else None
         ended = cut_short(ended, "; ".join(word for word in (reason, done) if word) or None)
         return ended, {**terminal_event(ended), "interrupted": True}
 

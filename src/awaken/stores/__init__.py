@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from awaken.contract.commands import CommandKind, Commands, ThreadCommand
 from awaken.contract.commits import CallEntry, CallPhase, Commits, Committed, Fence, ThreadCommit
 from awaken.contract.profile import ProfileEntry, ProfileOwner, ProfileStore
-from awaken.contract.store import Store
+from awaken.contract.store import Process, Store
 from awaken.contract.stream_log import StreamLogEntry
 from awaken.contract.threads import (
     ChildStrategy,
@@ -21,6 +21,7 @@ from awaken.contract.threads import (
     TicketQuery,
 )
 from awaken.domain.message import MessageRecord
+from awaken.domain.metadata import ThreadMetadata, ThreadPatch
 from awaken.domain.run import (
     MessageSeqRange,
     PersistedState,
@@ -59,6 +60,7 @@ __all__ = [
     "MessageSeqRange",
     "Page",
     "PersistedState",
+    "Process",
     "ProfileEntry",
     "ProfileOwner",
     "ProfileStore",
@@ -79,6 +81,8 @@ __all__ = [
     "ThreadCommand",
     "ThreadCommit",
     "ThreadContext",
+    "ThreadMetadata",
+    "ThreadPatch",
     "ThreadQuery",
     "Threads",
     "Ticket",

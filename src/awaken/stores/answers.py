@@ -9,6 +9,8 @@ import msgspec
 
 from awaken.codec import loads
 from awaken.contract.commands import CommandKind, ThreadCommand
+from awaken.domain.lifecycle import CancelledEnd
+from awaken.domain.run import RunRecord
 from awaken.domain.suspension import ResumeAction, ToolCallResume
 from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.errors import DecisionRefused, InvalidRecord
@@ -127,3 +129,11 @@ def _when(at_ms: int) -> str:
         return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")
     except (OverflowError, ValueError, OSError):
         return f"at {at_ms} ms"
+
+
+def cancelled_by(run: RunRecord, cancels: Iterable[ThreadCommand]) -> RunRecord:
+    """The record of a finished run, with who had it cancelled, if it ended so."""
+    if not isinstance(run.termination_reason, CancelledEnd):
+        return run
+    by = next((command.by for command in cancels if command.by is not None), None)
+    return run if by is None else _replace(run, cancelled_by=by)

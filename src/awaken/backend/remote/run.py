@@ -385,10 +385,8 @@ class RemoteRun:
         left: str | None = None,
     ) -> RunRecord:
         """The record of the running run or, with a termination, of the waiting or ended run."""
-        identity, now = self.identity, self.clock.now_ms() // 1000
-        before = self.record or RunRecord.begin(
-            identity, self._first.request, self.created_at_ms // 1000
-        )
+        identity, now = self.identity, self.clock.now_ms()
+        before = self.record or RunRecord.begin(identity, self._first.request, self.created_at_ms)
         source = before.input or input_of(identity.thread_id, self._input_count)
         changes: RunChanges = {
             "agent_id": identity.agent_id,

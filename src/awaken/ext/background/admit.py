@@ -15,6 +15,7 @@ from awaken.contract.background import (
     TaskStatus,
 )
 from awaken.contract.tool import CURRENT_CALL, ToolCallContext
+from awaken.domain.names import task_uid
 from awaken.domain.recovery import ToolEffect
 from awaken.ext.background.handles import TaskHandles
 from awaken.ext.background.records import RESERVED_NAMES
@@ -194,7 +195,7 @@ def admit(
         status=TaskStatus.RUNNING,
         created_at_ms=handles.clock.now_ms(),
         parent_context=origin.parent,
-        uid=options.uid or handles.ids.new(),
+        uid=options.uid or task_uid(thread_id, handles.ids.new()),
         parent_uid=origin.parent_uid,
         internal=options.internal,
         effect=options.effect,

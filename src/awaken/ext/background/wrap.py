@@ -32,6 +32,7 @@ from awaken.control.tasks import log_error, start_logged
 from awaken.domain.event import ActivitySnapshot, AgentEvent
 from awaken.domain.identity import RunIdentity
 from awaken.domain.message import ToolCall
+from awaken.domain.names import task_uid
 from awaken.domain.progress import PROGRESS_ACTIVITY
 from awaken.domain.recovery import Recover
 from awaken.domain.spec import AgentSpec
@@ -101,7 +102,7 @@ class BackgroundTool:
     async def verify(self, ctx: ToolCallContext) -> Any:
         """Whether a call that was cut short has started its task; see `ToolTraits`."""
         manager = ctx.service(BackgroundTaskManager)
-        known = await manager.book.find_by_uid(ctx.idempotency_key, ctx.run_identity.thread_id)
+        known = await self._find_started(manager, ctx)
         if known is not None:
             return {"task_id": known.task_id, "status": known.status.value}
         if manager.journal is not None:
@@ -110,29 +111,42 @@ class BackgroundTool:
             return None
         return await self.tool.verify(ctx)  # type: ignore[attr-defined]
 
+    async def _find_started(
+        self, manager: BackgroundTaskManager, ctx: ToolCallContext
+    ) -> PersistedTaskMeta | None:
+        """The task that the call has started before, if any; also one of an earlier version, whose
+        id was the call's key."""
+        thread_id, key = ctx.run_identity.thread_id, ctx.idempotency_key
+        if not key:
+            return None
+        book = manager.book
+        return await book.find_by_uid(key, thread_id) or await book.find_by_uid(
+            task_uid(thread_id, key), thread_id
+        )
+
     async def execute(self, args: Json, ctx: ToolCallContext) -> ToolOutput:
         """Start the task, or return its status if the call has started it before."""
         if only_asks(self.tool, args, ctx.resume_input):
             return await execute_tool({ctx.tool_name: self.tool}, _call(args, ctx), ctx)
         manager = ctx.service(BackgroundTaskManager)
-        thread_id, uid = ctx.run_identity.thread_id, ctx.idempotency_key or None
-        known = await manager.book.find_by_uid(uid, thread_id) if uid is not None else None
+        thread_id, key = ctx.run_identity.thread_id, ctx.idempotency_key
+        known = await self._find_started(manager, ctx)
         if known is not None:
             return self._receipt(ctx, known.task_id, known.status.value)
         can_be_written_to = self._runs_agent and ctx.delegates is not None
-        resume = {"tool": self._descriptor.id, "arguments": args, "key": ctx.idempotency_key}
+        resume = {"tool": self._descriptor.id, "arguments": args, "key": key}
         if can_be_written_to:
             resume["runs_agent"] = True
         options = TaskOptions(
             deadline=self._deadline,
-            uid=uid,
+            uid=task_uid(thread_id, key) if key else None,
             resume=resume if self._own.recovery is Recover.RETRY else None,
             inbox=can_be_written_to,
             effect=self._own.effect,
             stoppable=self._own.stoppable,
         )
         try:
-            task_id = await manager.spawn(
+            name = await manager.spawn(
                 thread_id,
                 "tool",
                 None,
@@ -143,7 +157,7 @@ class BackgroundTool:
             )
         except BackgroundTaskError as error:
             raise ToolError.execution_failed(str(error)) from error
-        return self._receipt(ctx, task_id, "running")
+        return self._receipt(ctx, name, "running")
 
     def take_up(
         self,
@@ -219,7 +233,8 @@ class BackgroundTool:
         """The result of a cancelled task; its error says what its agent had done by then."""
         delegates = ctx.delegates if self._runs_agent else None
         try:
-            done = await delegates.done_by(ctx.idempotency_key) if delegates is not None else None
+            thread_id, key = ctx.run_identity.thread_id, ctx.idempotency_key
+            done = await delegates.done_by(thread_id, key) if delegates is not None else None
         except StoreError as error:
             log.warning("cannot read what task %s had done: %s", ctx.idempotency_key, error)
             done = "it is unknown what it had done before that"
@@ -248,8 +263,8 @@ def _relayed(task: TaskContext, ctx: ToolCallContext) -> Iterator[None]:
     if inbox is None or delegates is None:
         yield
         return
-    key = ctx.idempotency_key
-    relay = start_logged(_relay(inbox, delegates, key), f"messages to task {key} are lost", log)
+    relaying = _relay(inbox, delegates, ctx.run_identity.thread_id, ctx.idempotency_key)
+    relay = start_logged(relaying, f"messages to task {task.uid} are lost", log)
     try:
         yield
     finally:
@@ -257,11 +272,13 @@ def _relayed(task: TaskContext, ctx: ToolCallContext) -> Iterator[None]:
         inbox.close()
 
 
-async def _relay(inbox: InboxReceiver, delegates: DurableDelegates, key: str) -> None:
+async def _relay(
+    inbox: InboxReceiver, delegates: DurableDelegates, thread_id: str, key: str
+) -> None:
     while True:
         event = await inbox.recv()
         try:
-            await delegates.send_event(key, event)
+            await delegates.send_event(thread_id, key, event)
         except Exception as error:
             log_error(error, f"a message to the agent of task {key} was dropped", log)
 

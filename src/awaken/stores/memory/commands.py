@@ -41,7 +41,9 @@ class MemoryCommands(MemoryReads):
         thread.tickets.update(taken)
         return self._keep(thread, command_of(thread_id, taken.values(), at_ms))
 
-    async def cancel_tree(self, thread_id: str, *, at_ms: int) -> Sequence[Thread]:
+    async def cancel_tree(
+        self, thread_id: str, *, at_ms: int, by: str | None = None
+    ) -> Sequence[Thread]:
         tree = [
             thread
             for thread in self._threads.values()
@@ -52,7 +54,7 @@ class MemoryCommands(MemoryReads):
         for thread in tree:
             run_id = thread.open_run_id or ""
             if not any(_cancels(command, run_id) for command in thread.commands.values()):
-                self._keep(thread, ThreadCommand.cancel(thread.id, run_id, at_ms=at_ms))
+                self._keep(thread, ThreadCommand.cancel(thread.id, run_id, at_ms=at_ms, by=by))
         return [self._head(thread) for thread in tree]
 
     async def load_commands(

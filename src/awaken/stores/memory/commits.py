@@ -9,11 +9,13 @@ from awaken.contract.commits import Committed, Fence, ThreadCommit
 from awaken.contract.stream_log import StreamLogEntry
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message
+from awaken.domain.metadata import metadata_of
+from awaken.domain.names import place_of
 from awaken.domain.run import RunRecord
 from awaken.domain.thread import project_run
 from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.errors import InvalidRecord, StaleFence, ThreadOwned, VersionConflict
-from awaken.stores.answers import check_sent, has_pending
+from awaken.stores.answers import cancelled_by, check_sent, has_pending
 from awaken.stores.memory.tables import RunRow, State, Tables, ThreadRow
 
 _replace = msgspec.structs.replace
@@ -111,7 +113,9 @@ class MemoryWrites(Tables):
 
     def _new_thread(self, commit: ThreadCommit) -> ThreadRow:
         parent_id = self._parent(commit)
-        thread = ThreadRow(commit.thread_id, commit.at_ms, self._first_version)
+        place = place_of(commit.thread_id) if parent_id is None else self._threads[parent_id].place
+        thread = ThreadRow(commit.thread_id, place, commit.at_ms, self._first_version)
+        thread.metadata = metadata_of(commit.run)
         self._add_thread(thread)
         self._set_parent(thread, parent_id)
         return thread
@@ -144,16 +148,18 @@ class MemoryWrites(Tables):
             record, thread.open_run_id, thread.active_run_id
         )
         if record.status is _DONE and (thread.tickets or thread.commands):
-            self._finish_run(thread, record.run_id)
+            self._finish_run(thread, run)
 
-    def _finish_run(self, thread: ThreadRow, run_id: str) -> None:
+    def _finish_run(self, thread: ThreadRow, run: RunRow) -> None:
         """Drop the pending cancels of a finished run, and close its open tickets."""
+        run_id = run.record.run_id
         cancels = [
-            command.id
+            command
             for command in thread.commands.values()
             if command.kind is CommandKind.CANCEL and command.run_id in (None, run_id)
         ]
-        self._drop_commands(thread, cancels)
+        run.record = cancelled_by(run.record, cancels)
+        self._drop_commands(thread, [command.id for command in cancels])
         for key, ticket in thread.tickets.items():
             if ticket.run_id == run_id and ticket.status is TicketStatus.OPEN:
                 thread.tickets[key] = _replace(ticket, status=TicketStatus.CLOSED)

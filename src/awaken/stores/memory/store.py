@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import socket
+from collections.abc import Sequence
 from typing import Self
 
+from awaken.contract.store import Process
 from awaken.domain.secret import shown_address
 from awaken.errors import ConfigError
 from awaken.stores.memory.commands import MemoryCommands
@@ -32,6 +36,12 @@ class MemoryStore(MemoryWrites, MemoryUpkeep, MemoryCommands):
 
     async def open(self) -> None:
         return
+
+    async def check(self) -> None:
+        return
+
+    async def processes(self) -> Sequence[Process]:
+        return (Process(owner=self.owner, pid=os.getpid(), host=socket.gethostname()),)
 
     async def close(self) -> None:
         self._owners.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 import msgspec
@@ -14,6 +15,8 @@ from awaken.contract.stream_log import StreamLogEntry
 from awaken.domain.event import RunEvent
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message
+from awaken.domain.metadata import NO_METADATA
+from awaken.domain.names import Place
 from awaken.domain.run import PersistedState, RunRecord
 from awaken.domain.ticket import Ticket
 from awaken.stores.changes import Waiters
@@ -54,8 +57,10 @@ class ThreadRow:
         "latest_run_id",
         "message_ends",
         "messages",
+        "metadata",
         "open_run_id",
         "parent_thread_id",
+        "place",
         "scanned",
         "state",
         "state_changes",
@@ -66,8 +71,10 @@ class ThreadRow:
         "updated_at",
     )
 
-    def __init__(self, thread_id: str, created_at: int, touches: int) -> None:
+    def __init__(self, thread_id: str, place: Place, created_at: int, touches: int) -> None:
         self.id = thread_id
+        self.place = place
+        self.metadata = NO_METADATA
         self.created_at = self.updated_at = self.active_at = created_at
         self.parent_thread_id: str | None = None
         self.latest_run_id: str | None = None
@@ -117,7 +124,7 @@ class RunRow:
 class Tables:
     """All data of the store; the operations are in the modules beside this one.
 
-    - `_activity`: the threads in the order of lists; `_names`: their ids, sorted.
+    - `_activity`: by scope, the threads in the order of lists; `_names`: all their ids, sorted.
     - `_children`: the child threads by parent.
     - `_owners`: the fence of each owned thread; `_forsaken`: the dead last owner of a thread.
     - `_keys`: by thread, the keys of commands that are accepted once.
@@ -130,7 +137,7 @@ class Tables:
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         self.profiles = MemoryProfiles(clock)
         self._threads: dict[str, ThreadRow] = {}
-        self._activity: Ordered[tuple[int, str]] = Ordered()
+        self._activity: defaultdict[str, Ordered[tuple[int, str]]] = defaultdict(Ordered)
         self._names: Ordered[str] = Ordered()
         self._children: dict[str, dict[str, ThreadRow]] = {}
         self._runs: dict[str, RunRow] = {}
@@ -147,20 +154,21 @@ class Tables:
     def _add_thread(self, thread: ThreadRow) -> None:
         self._threads[thread.id] = thread
         self._names.add(thread.id)
-        self._activity.add((-thread.active_at, thread.id))
+        self._activity[thread.place.scope].add((-thread.active_at, thread.id))
 
     def _remove_thread(self, thread: ThreadRow) -> None:
         self._set_parent(thread, None)
-        self._activity.remove((-thread.active_at, thread.id))
+        self._activity[thread.place.scope].remove((-thread.active_at, thread.id))
         self._names.remove(thread.id)
         del self._threads[thread.id]
 
     def _move_thread(self, thread: ThreadRow, at_ms: int) -> None:
         """Set `active_at`, which orders lists: a run started, paused or ended."""
         if thread.active_at != at_ms:
-            self._activity.remove((-thread.active_at, thread.id))
+            listed = self._activity[thread.place.scope]
+            listed.remove((-thread.active_at, thread.id))
             thread.active_at = at_ms
-            self._activity.add((-at_ms, thread.id))
+            listed.add((-at_ms, thread.id))
 
     def _set_parent(self, thread: ThreadRow, parent_id: str | None) -> None:
         if thread.parent_thread_id is not None:

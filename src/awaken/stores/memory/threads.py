@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
+from heapq import merge
 from itertools import chain, islice, takewhile
 
 import msgspec
@@ -21,6 +22,7 @@ from awaken.contract.threads import (
 from awaken.domain.event import RunEvent
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message, MessageRecord
+from awaken.domain.metadata import label_filter
 from awaken.domain.run import PersistedState, RunMessageOutput, RunRecord
 from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket, TicketStatus
@@ -60,6 +62,9 @@ class MemoryReads(Tables):
             forked_from=thread.forked_from,
             forked_at=thread.forked_at,
             owner=held.owner if held else None,
+            scope=thread.place.scope,
+            family=thread.place.family,
+            metadata=thread.metadata,
         )
 
     async def list_threads(self, query: ThreadQuery) -> Page[Thread]:
@@ -68,7 +73,9 @@ class MemoryReads(Tables):
             listed = (thread for thread in few if self._is_listed(thread, query))
             return cut_page((_place(thread) for thread in listed), query, self._head)
         last = place_of(query)
-        walk = self._activity.after(last[:2] if last else None)
+        scopes = self._activity if query.scope is None else {query.scope} & self._activity.keys()
+        walks = [self._activity[scope].after(last[:2] if last else None) for scope in scopes]
+        walk = walks[0] if len(walks) == 1 else merge(*walks)
         threads = (self._threads[name] for _, name in walk)
         rows = (_place(thread) for thread in threads if self._is_listed(thread, query))
         return first_page(rows, query, self._head)
@@ -90,9 +97,23 @@ class MemoryReads(Tables):
 
     def _is_listed(self, thread: ThreadRow, query: ThreadQuery) -> bool:
         return (
-            query.parent_thread_id in (None, thread.parent_thread_id)
+            query.scope in (None, thread.place.scope)
+            and query.parent_thread_id in (None, thread.parent_thread_id)
             and not (query.root and thread.parent_thread_id is not None)
             and thread.id.startswith(query.prefix)
+            and (query.since is None or thread.active_at >= query.since)
+            and (query.user is None or thread.metadata.user == query.user)
+            and (query.label is None or _has_label(thread, query.label))
+            and ((query.status, query.agent) == (None, None) or self._was_latest(thread, query))
+        )
+
+    def _was_latest(self, thread: ThreadRow, query: ThreadQuery) -> bool:
+        """Whether the thread's latest run has the status and the agent of the query."""
+        run = self._runs.get(thread.latest_run_id or "")
+        return (
+            run is not None
+            and query.status in (None, run.record.status)
+            and query.agent in (None, run.record.agent_id)
         )
 
     def _is_beneath(self, ancestor: str | None, thread: ThreadRow) -> bool:
@@ -201,6 +222,8 @@ class MemoryReads(Tables):
             ((-run.number, "", ""), run.record)
             for run in self._runs.values()
             if query.thread_id in (None, run.record.thread_id)
+            and query.scope in (None, self._threads[run.record.thread_id].place.scope)
+            and _is_after(run.record, query.updated_after_ms)
             and self._is_beneath(query.ancestor_thread_id, self._threads[run.record.thread_id])
             and query.agent_id in (None, run.record.agent_id)
             and query.kind in (None, run.record.kind)
@@ -248,7 +271,7 @@ class MemoryReads(Tables):
         rows = (
             ((ticket.asked_at, ticket.thread_id, ticket.key), ticket)
             for thread in self._threads.values()
-            if query.thread_id in (None, thread.id)
+            if query.thread_id in (None, thread.id) and query.scope in (None, thread.place.scope)
             for ticket in thread.tickets.values()
             if query.run_id in (None, ticket.run_id)
             and query.status in (None, ticket.status)
@@ -267,6 +290,16 @@ class MemoryReads(Tables):
 
 def _place(thread: ThreadRow) -> tuple[Place, ThreadRow]:
     return (-thread.active_at, thread.id, ""), thread
+
+
+def _has_label(thread: ThreadRow, label: str) -> bool:
+    name, value = label_filter(label)
+    known = thread.metadata.labels
+    return name in known and value in (None, known[name])
+
+
+def _is_after(record: RunRecord, time_ms: int | None) -> bool:
+    return time_ms is None or record.updated_at_ms > time_ms
 
 
 def _span(after: int, limit: int | None) -> slice:

@@ -6,23 +6,32 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 
 from awaken.contract.threads import ChildStrategy, Freed
+from awaken.domain.metadata import ThreadPatch, forked
+from awaken.domain.names import place_of
 from awaken.domain.thread import Thread
 from awaken.errors import AlreadyExists, InvalidRecord, NotFound, RunOpen, ThreadOwned
 from awaken.stores.memory.tables import ThreadRow
 from awaken.stores.memory.threads import MemoryReads
+from awaken.stores.metadata import changed_metadata
 
 
 class MemoryUpkeep(MemoryReads):
     """The upkeep part of the memory store."""
 
     async def fork(
-        self, thread_id: str, new_id: str, *, at: int | None = None, at_ms: int
+        self,
+        thread_id: str,
+        new_id: str,
+        *,
+        at: int | None = None,
+        at_ms: int,
+        by: str | None = None,
     ) -> Thread:
         origin = self._existing(thread_id)
         commits = len(origin.event_ends) if at is None else _commits_until(origin, at)
         if new_id in self._threads or new_id in self._owners:
             raise AlreadyExists("thread", new_id)
-        copy = ThreadRow(new_id, at_ms, self._first_version)
+        copy = ThreadRow(new_id, place_of(new_id), at_ms, self._first_version)
         copy.event_ends = origin.event_ends[:commits]
         copy.message_ends = origin.message_ends[:commits]
         copy.commit_times = origin.commit_times[:commits]
@@ -35,10 +44,19 @@ class MemoryUpkeep(MemoryReads):
         copy.messages = origin.messages[: copy.message_ends[-1]]
         for _, changed in copy.state_changes:
             copy.state.update(changed)
+        copy.metadata = forked(origin.metadata, by)
         copy.forked_from, copy.forked_at = thread_id, len(copy.events)
         self._add_thread(copy)
         self._touch(copy)
         return self._head(copy)
+
+    async def update_thread(
+        self, thread_id: str, patch: ThreadPatch, *, expected_revision: int | None = None
+    ) -> Thread:
+        thread = self._existing(thread_id)
+        thread.metadata, _ = changed_metadata(thread_id, thread.metadata, patch, expected_revision)
+        self._touch(thread)
+        return self._head(thread)
 
     async def delete_thread(
         self,

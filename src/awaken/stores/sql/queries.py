@@ -13,6 +13,8 @@ SELECT application_id, user_version, (SELECT count(*) FROM sqlite_schema)
 FROM pragma_application_id, pragma_user_version
 """
 
+CHECK = "SELECT floor FROM epochs"
+
 TABLES = (
     "command_keys",
     "commands",
@@ -23,6 +25,7 @@ TABLES = (
     "runs",
     "snapshots",
     "streams",
+    "thread_metadata",
     "threads",
     "tickets",
 )
@@ -44,7 +47,8 @@ SELECT type, name FROM sqlite_schema WHERE NOT coalesce(
 # Always one row; missing values are null. It holds everything a commit is checked against.
 HEAD_AND_RUN = """
 SELECT t.pk, t.parent, t.created_at, t.length, t.events, t.position, t.snapshot, t.epoch, t.owner,
-       t.open_run, t.active_run, t.latest_run, r.pk, r.thread, r.status, r.agent, r.parent, r.kind
+       t.open_run, t.active_run, t.latest_run, r.pk, r.thread, r.status, r.agent, r.parent, r.kind,
+       t.scope
 FROM (SELECT 1) LEFT JOIN threads AS t ON t.id = ? LEFT JOIN runs AS r ON r.id = ?
 """
 ADD_THREAD = """
@@ -63,22 +67,31 @@ UPDATE threads SET created_at = ?, updated_at = ?, length = ?, events = ?, posit
 WHERE pk = ?
 """
 SET_PARENT = "UPDATE threads SET parent = ? WHERE pk = ?"
+PLACE_OF = "SELECT scope, family FROM threads WHERE id = ?"
+PLACE_THREAD = "UPDATE threads SET parent = ?, scope = ?, family = ? WHERE pk = ?"
 ADD_COMMIT = """
 INSERT INTO commits (id, first_seq, first_event, at_ms, run, delta) VALUES (?, ?, ?, ?, ?, ?)
 """
 ADD_RUN = """
-INSERT INTO runs (id, thread, first_position, last_position, record, status, agent, parent, kind)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO runs (id, thread, scope, first_position, last_position, record, updated_at_ms,
+                  status, agent, parent, kind)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 # Without and with the indexed columns, which most commits do not change.
-ADVANCE_RUN = "UPDATE runs SET last_position = ?, record = ? WHERE pk = ?"
+ADVANCE_RUN = "UPDATE runs SET last_position = ?, record = ?, updated_at_ms = ? WHERE pk = ?"
 CHANGE_RUN = """
-UPDATE runs SET last_position = ?, record = ?, status = ?, agent = ?, parent = ?, kind = ?
+UPDATE runs SET last_position = ?, record = ?, updated_at_ms = ?, status = ?, agent = ?,
+       parent = ?, kind = ?
 WHERE pk = ?
 """
 DROP_CANCELS = """
 DELETE FROM commands WHERE thread = ? AND kind = 'cancel' AND (run_id IS NULL OR run_id = ?)
 """
+CANCELS = """
+SELECT body FROM commands WHERE thread = ? AND kind = 'cancel' AND (run_id IS NULL OR run_id = ?)
+ORDER BY id
+"""
+SET_RECORD = "UPDATE runs SET record = ? WHERE id = ?"
 CLOSE_TICKETS = """
 UPDATE tickets SET status = 'closed' WHERE status = 'open' AND thread = ? AND run_id = ?
 """
@@ -101,7 +114,8 @@ RELEASE = "UPDATE threads SET owner = NULL WHERE id = ? AND owner = ? AND epoch 
 # Readers do not see a thread that was claimed and never written (position 0).
 THREAD_COLUMNS = """
 pk, id, parent, created_at, updated_at, length, events, position, snapshot, owner, latest_run,
-open_run, active_run, forked_from, forked_at, active_at
+open_run, active_run, forked_from, forked_at, active_at, scope, family,
+(SELECT record FROM thread_metadata WHERE thread_metadata.thread = threads.pk)
 """
 THREAD = f"SELECT {THREAD_COLUMNS} FROM threads WHERE id = ? AND position > 0"
 THREAD_BY_PK = f"SELECT {THREAD_COLUMNS} FROM threads WHERE pk = ?"
@@ -110,6 +124,35 @@ PARENT = "SELECT parent FROM threads WHERE id = ? AND position > 0"
 COUNT_BETWEEN = """
 SELECT count(*) FROM (SELECT 1 FROM threads WHERE id >= ? AND id < ? LIMIT ?)
 """
+SET_METADATA = """
+INSERT INTO thread_metadata (thread, user_id, labels, record) VALUES (?, ?, ?, ?)
+ON CONFLICT (thread) DO UPDATE
+SET user_id = excluded.user_id, labels = excluded.labels, record = excluded.record
+"""
+DELETE_METADATA = "DELETE FROM thread_metadata WHERE thread = ?"
+OF_USER = "pk IN (SELECT thread FROM thread_metadata WHERE user_id = ?)"
+WITH_LABEL = """
+pk IN (SELECT m.thread FROM thread_metadata AS m, json_each(m.labels) AS l
+       WHERE l.key = ? AND (? IS NULL OR l.value = ?))
+"""
+WITH_OPEN_RUN = "pk IN (SELECT thread FROM runs WHERE status <> 'done')"
+WITH_LATEST_RUN = """
+EXISTS (SELECT 1 FROM runs AS r WHERE r.id = threads.latest_run
+        AND (? IS NULL OR r.status = ?) AND (? IS NULL OR r.agent = ?))
+"""
+# Each scope is found with one look into the index, however many threads or tickets it has.
+SCOPES = """
+WITH RECURSIVE scopes(scope) AS (
+    SELECT min(scope) FROM {table}
+    UNION ALL SELECT (SELECT min(scope) FROM {table} WHERE scope > scopes.scope)
+    FROM scopes WHERE scope IS NOT NULL
+)
+SELECT scope FROM scopes WHERE scope IS NOT NULL
+"""
+SCOPES_OF_THREADS = SCOPES.format(
+    table="(SELECT scope FROM threads INDEXED BY threads_by_activity WHERE active_at IS NOT NULL)"
+)
+SCOPES_OF_TICKETS = SCOPES.format(table="tickets")
 CHILDREN = f"SELECT {THREAD_COLUMNS} FROM threads WHERE parent = ?"
 DETACH = "UPDATE threads SET parent = NULL, updated_at = ? WHERE parent = ?"
 
@@ -191,8 +234,8 @@ NOT EXISTS (
 """
 ADD_TICKET = """
 INSERT INTO tickets
-       (ticket_id, call_id, run_id, status, asked_at, expires_at, record, thread, key)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+       (ticket_id, call_id, run_id, status, asked_at, expires_at, record, thread, scope, key)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 CHANGE_TICKET = """
 UPDATE tickets SET ticket_id = ?, call_id = ?, run_id = ?, status = ?, asked_at = ?,
@@ -237,7 +280,7 @@ INSERT INTO snapshots (id, state) SELECT id - ? + ?, state FROM snapshots WHERE 
 """
 FORKED = """
 UPDATE threads SET created_at = ?, updated_at = ?, length = ?, events = ?, position = ?,
-       snapshot = ?, forked_from = ?, forked_at = ?, active_at = ?
+       snapshot = ?, forked_from = ?, forked_at = ?, active_at = ?, scope = ?, family = ?
 WHERE pk = ?
 """
 SIZE_OF_COMMITS = """

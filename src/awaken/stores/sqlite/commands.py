@@ -79,14 +79,14 @@ def add_command(db: sqlite3.Connection, thread: int, command: ThreadCommand, bod
 
 
 def cancel_tree(
-    db: sqlite3.Connection, owners: Owners, thread_id: str, at_ms: int
+    db: sqlite3.Connection, owners: Owners, thread_id: str, at_ms: int, by: str | None
 ) -> Sequence[Thread]:
     """Send a cancel to each open run of a thread and beneath it, unless one is pending already."""
     rows = [ThreadRow._make(row) for row in db.execute(queries.OPEN_TREE, (thread_id, thread_id))]
     for row in rows:
         run_id = row.open_run or ""
         if db.execute(queries.HAS_CANCEL, (row.pk, run_id)).fetchone() is None:
-            command = ThreadCommand.cancel(row.id, run_id, at_ms=at_ms)
+            command = ThreadCommand.cancel(row.id, run_id, at_ms=at_ms, by=by)
             add_command(db, row.pk, command, dumps(command))
     return [row.thread(owners) for row in rows]
 

@@ -8,15 +8,20 @@ from __future__ import annotations
 import sqlite3
 from typing import NamedTuple
 
-from awaken.contract.commands import OUTBOX_KEY
+from awaken.codec import dumps, loads
+from awaken.contract.commands import OUTBOX_KEY, ThreadCommand
 from awaken.contract.commits import Committed, Fence, ThreadCommit
-from awaken.domain.lifecycle import RunStatus
+from awaken.domain.lifecycle import CancelledEnd, RunStatus
+from awaken.domain.metadata import NO_METADATA, metadata_of
+from awaken.domain.names import Place, place_of
 from awaken.domain.run import RunRecord
 from awaken.domain.thread import project_run
 from awaken.errors import InvalidRecord, StaleFence, ThreadOwned, VersionConflict
+from awaken.stores.answers import cancelled_by
 from awaken.stores.sql import queries
 from awaken.stores.sqlite.commands import note_outbox, send_if_there
-from awaken.stores.sqlite.delta import Packed, pack
+from awaken.stores.sqlite.delta import Packed, pack, scalars
+from awaken.stores.sqlite.metadata import write_metadata
 from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.rows import commit_id, commits, find_run
 from awaken.stores.sqlite.state import SNAPSHOT_EVERY, save_snapshot
@@ -47,6 +52,7 @@ class _Head(NamedTuple):
     run_agent: str | None
     run_parent: str | None
     run_kind: str | None
+    scope: str | None
 
 
 def write_commit(db: sqlite3.Connection, packed: Packed) -> Committed:
@@ -59,10 +65,17 @@ def write_commit(db: sqlite3.Connection, packed: Packed) -> Committed:
     if thread is None:
         added = db.execute(queries.ADD_THREAD, (commit.thread_id, commit.at_ms, commit.at_ms))
         thread = added.lastrowid or 0
-    if adopted is not None:
-        db.execute(queries.SET_PARENT, (adopted, thread))
     position = (head.position or 0) + 1
-    run_pk = _write_run(db, packed, run, head, thread, position) if run else None
+    scope = head.scope or ""
+    if position == 1:
+        place = _place(db, commit)
+        scope = place.scope
+        db.execute(queries.PLACE_THREAD, (adopted, *place, thread))
+        if (said := metadata_of(run)) is not NO_METADATA:
+            write_metadata(db, thread, said, dumps(said))
+    elif adopted is not None:
+        db.execute(queries.SET_PARENT, (adopted, thread))
+    run_pk = _write_run(db, packed, run, head, thread, scope, position) if run else None
     length, events = head.length or 0, head.events or 0
     db.execute(
         queries.ADD_COMMIT,
@@ -80,7 +93,7 @@ def write_commit(db: sqlite3.Connection, packed: Packed) -> Committed:
         snapshot = position
         save_snapshot(db, thread, position, run_pk)
     _advance(db, commit, head, thread, position, snapshot)
-    _settle_questions(db, packed, thread)
+    _settle_questions(db, packed, thread, scope)
     if commit.ends_stream:
         delete_stream_log(db, thread)
     if OUTBOX_KEY in commit.thread_state:
@@ -125,24 +138,34 @@ def _check_parent(db: sqlite3.Connection, thread_id: str, parent: str) -> None:
         ancestor = row[0] if row else None
 
 
+def _place(db: sqlite3.Connection, commit: ThreadCommit) -> Place:
+    """The scope and family of a thread that this commit creates: those of its parent, if it has
+    one."""
+    if commit.parent_thread_id is None:
+        return place_of(commit.thread_id)
+    return Place(*db.execute(queries.PLACE_OF, (commit.parent_thread_id,)).fetchone())
+
+
 def _write_run(
     db: sqlite3.Connection,
     packed: Packed,
     run: RunRecord,
     head: _Head,
     thread: int,
+    scope: str,
     position: int,
 ) -> int:
     listed = (run.status.value, run.agent_id, run.parent_run_id, run.kind.value)
+    written = (position, packed.record, run.updated_at_ms)
     if head.run is None:
         added = db.execute(
-            queries.ADD_RUN, (run.run_id, thread, position, position, packed.record, *listed)
+            queries.ADD_RUN, (run.run_id, thread, scope, position, *written, *listed)
         )
         return added.lastrowid or 0
     if (head.run_status, head.run_agent, head.run_parent, head.run_kind) == listed:
-        db.execute(queries.ADVANCE_RUN, (position, packed.record, head.run))
+        db.execute(queries.ADVANCE_RUN, (*written, head.run))
     else:
-        db.execute(queries.CHANGE_RUN, (position, packed.record, *listed, head.run))
+        db.execute(queries.CHANGE_RUN, (*written, *listed, head.run))
     return head.run
 
 
@@ -180,19 +203,30 @@ def _advance(
         db.execute(queries.ADVANCE_THREAD, (*values, thread))
 
 
-def _settle_questions(db: sqlite3.Connection, packed: Packed, thread: int) -> None:
+def _settle_questions(db: sqlite3.Connection, packed: Packed, thread: int, scope: str) -> None:
     """Write the commit's tickets and commands; a finished run's cancels and tickets end."""
     commit = packed.commit
     for ticket, record in zip(commit.tickets, packed.tickets, strict=True):
-        write_ticket(db, thread, ticket, record)
+        write_ticket(db, thread, scope, ticket, record)
     for command in commit.acks:
         db.execute(queries.ACKNOWLEDGE, (command, thread))
     for sent, body in zip(commit.sends, packed.sends, strict=True):
         send_if_there(db, sent, body)
     run = commit.run
     if run is not None and run.status is _DONE:
+        _keep_who_cancelled(db, run, thread)
         db.execute(queries.DROP_CANCELS, (thread, run.run_id))
         db.execute(queries.CLOSE_TICKETS, (thread, run.run_id))
+
+
+def _keep_who_cancelled(db: sqlite3.Connection, run: RunRecord, thread: int) -> None:
+    """Write into the record of a run that ended cancelled who had it cancelled."""
+    if not isinstance(run.termination_reason, CancelledEnd):
+        return
+    rows = db.execute(queries.CANCELS, (thread, run.run_id))
+    written = cancelled_by(run, [loads(body, ThreadCommand) for (body,) in rows])
+    if written is not run:
+        db.execute(queries.SET_RECORD, (dumps(scalars(written)), run.run_id))
 
 
 def find_committed(db: sqlite3.Connection, commit: ThreadCommit) -> Committed | None:

@@ -75,7 +75,7 @@ def pack(commit: ThreadCommit) -> Packed:
         return Packed(
             commit,
             dumps(delta),
-            dumps(_scalars(run)) if run else None,
+            dumps(scalars(run)) if run else None,
             tuple([dumps(ticket) for ticket in commit.tickets]),
             tuple([dumps(command) for command in commit.sends]),
         )
@@ -114,7 +114,7 @@ def _check(commit: ThreadCommit, run: RunRecord | None) -> None:
         check_sent(command)
 
 
-def _scalars(run: RunRecord) -> RunRecord:
+def scalars(run: RunRecord) -> RunRecord:
     """The record without the message ids and state, which are read from the commits."""
     output = run.output
     if output is not None and output.message_ids:

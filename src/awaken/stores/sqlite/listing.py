@@ -5,13 +5,17 @@ from __future__ import annotations
 import base64
 import sqlite3
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from heapq import merge
+from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 import msgspec
 
 from awaken.codec import digest, dumps, loads, to_json
 from awaken.contract.threads import Page, RunQuery, ThreadQuery, TicketQuery
+from awaken.domain.metadata import label_filter
 from awaken.domain.run import RunKind, RunRecord
 from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket, TicketStatus
@@ -20,8 +24,14 @@ from awaken.stores.sql.queries import (
     BENEATH,
     COUNT_BETWEEN,
     NOT_ASKED_ABOVE,
+    OF_USER,
     RUN_COLUMNS,
+    SCOPES_OF_THREADS,
+    SCOPES_OF_TICKETS,
     THREAD_COLUMNS,
+    WITH_LABEL,
+    WITH_LATEST_RUN,
+    WITH_OPEN_RUN,
 )
 from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.rows import RunRow, ThreadRow
@@ -43,16 +53,29 @@ def list_threads(db: sqlite3.Connection, owners: Owners, query: ThreadQuery) -> 
         where.add(f"pk IN ({BENEATH})", query.ancestor_thread_id)
     if query.prefix:
         where.add("id >= ? AND id < ?", *_between(query.prefix))
-    columns = f"{THREAD_COLUMNS} FROM {_threads_for(db, query)}"
-    order = "active_at DESC, id"
-    last = _place(query, int, str)
-    if last is None:
-        rows = where.rows(db, columns, order, query)
+    if query.since is not None:
+        where.add("active_at >= ?", query.since)
+    _add_metadata(where, query)
+    index = _index_of_few(db, query)
+    if index is not None:
+        where.equals("scope", query.scope)
+        parts = [where]
     else:
+        index = "INDEXED BY threads_by_activity"
+        parts = [
+            where.and_("scope = ? AND (parent IS NULL) = ?", scope, is_root)
+            for scope in _scopes(db, SCOPES_OF_THREADS, query)
+            for is_root in ((1,) if query.root else (0, 1))
+        ]
+    if (last := _place(query, int, str)) is not None:
         # Two ranges of the index: other threads with the same `active_at`, and earlier ones.
-        rows = where.and_("active_at = ? AND id > ?", *last).rows(db, columns, order, query)
-        if len(rows) <= query.limit:
-            rows += where.and_("active_at < ?", last[0]).rows(db, columns, order, query)
+        parts = [
+            part.and_(range, *values)
+            for part in parts
+            for range, *values in (("active_at = ? AND id > ?", *last), ("active_at < ?", last[0]))
+        ]
+    columns, order = f"{THREAD_COLUMNS} FROM threads {index}", "active_at DESC, id"
+    rows = _merged(db, parts, columns, order, query, _by_activity)
     heads = [ThreadRow._make(row) for row in rows[: query.limit]]
     return Page(
         items=tuple(head.thread(owners) for head in heads),
@@ -60,19 +83,51 @@ def list_threads(db: sqlite3.Connection, owners: Owners, query: ThreadQuery) -> 
     )
 
 
-def _threads_for(db: sqlite3.Connection, query: ThreadQuery) -> str:
-    """The table and the index to use: an index in the order of the list, unless few threads can
-    match; then these are found first and sorted afterwards."""
+def _add_metadata(where: _Where, query: ThreadQuery) -> None:
+    """Add the conditions on what is said about a thread, and on its latest run."""
+    if query.user is not None:
+        where.add(OF_USER, query.user)
+    if query.label is not None:
+        name, value = label_filter(query.label)
+        where.add(WITH_LABEL, name, value, value)
+    if _is_open(query):
+        where.add(WITH_OPEN_RUN)
+    if (query.status, query.agent) != (None, None):
+        status = query.status.value if query.status is not None else None
+        where.add(WITH_LATEST_RUN, status, status, query.agent, query.agent)
+
+
+def _is_open(query: ThreadQuery | RunQuery) -> bool:
+    return query.status is not None and not query.status.is_terminal
+
+
+def _by_activity(row: tuple[Any, ...]) -> tuple[int, str]:
+    """The place of a thread in a list; the first thread has the lowest."""
+    head = ThreadRow._make(row)
+    return -(head.active_at or 0), head.id
+
+
+def _index_of_few(db: sqlite3.Connection, query: ThreadQuery) -> str | None:
+    """The index that finds the threads of a list if they are few; they are sorted afterwards.
+
+    Returns `None` if they may be many: then the list is read from the index in its order.
+    """
     if query.parent_thread_id is not None:
-        return "threads INDEXED BY children_by_activity"
-    if query.ancestor_thread_id is not None:
-        return "threads NOT INDEXED"
+        return "INDEXED BY children_by_activity"
+    is_picked = query.user is not None or query.label is not None or _is_open(query)
+    if query.ancestor_thread_id is not None or is_picked:
+        return "NOT INDEXED"
     if query.prefix:
         named = (*_between(query.prefix), _FEW)
         (found,) = db.execute(COUNT_BETWEEN, named).fetchone()
         if found < _FEW:
-            return "threads INDEXED BY sqlite_autoindex_threads_1"  # that of `id UNIQUE`
-    return f"threads INDEXED BY {'roots' if query.root else 'threads'}_by_activity"
+            return "INDEXED BY sqlite_autoindex_threads_1"  # that of `id UNIQUE`
+    return None
+
+
+def _scopes(db: sqlite3.Connection, text: str, query: ThreadQuery | TicketQuery) -> list[str]:
+    """The scopes of a list: the one that the query names, else all there are."""
+    return [scope for (scope,) in db.execute(text)] if query.scope is None else [query.scope]
 
 
 def _between(prefix: str) -> tuple[str, str | bytes]:
@@ -93,10 +148,14 @@ def list_runs(db: sqlite3.Connection, query: RunQuery) -> Page[RunRecord]:
     where = _Where()
     if query.thread_id is not None:
         where.add("thread = (SELECT pk FROM threads WHERE id = ?)", query.thread_id)
-    where.equals("agent", query.agent_id)
+    by_scope = _is_found_by_scope(query)
+    where.equals("scope" if by_scope else "+scope", query.scope)
+    where.equals("+agent" if by_scope else "agent", query.agent_id)
     where.equals("parent", query.parent_run_id)
+    if query.updated_after_ms is not None:
+        where.add("updated_at_ms > ?", query.updated_after_ms)
     order = "pk DESC"
-    # The plus makes SQLite use the index of the condition, and not that of the order.
+    # A plus keeps SQLite from using an index of that column.
     if query.ancestor_thread_id is not None:
         where.add(f"thread IN ({BENEATH})", query.ancestor_thread_id)
         order = "+pk DESC"
@@ -105,13 +164,13 @@ def list_runs(db: sqlite3.Connection, query: RunQuery) -> Page[RunRecord]:
         if not query.status.is_terminal:
             where.add("status <> 'done'")  # as in the index of open runs
             order = "+pk DESC"
-    if query.kind is RunKind.TASK and _is_wide(query):
+    if query.kind is RunKind.TASK and _is_wide(query) and not by_scope:
         where.add("kind = 'task'")  # as in the index of tasks, which is in the order of the list
     elif query.kind is not None:
         where.equals("+kind", query.kind.value)
     if (last := _place(query, int)) is not None:
         where.add("pk < ?", *last)
-    rows = where.rows(db, f"{RUN_COLUMNS} FROM runs", order, query)
+    rows = where.open(db, f"{RUN_COLUMNS} FROM runs", order, query).fetchall()
     heads = [RunRow._make(row) for row in rows[: query.limit]]
     return Page(
         items=tuple(head.record() for head in heads),
@@ -119,11 +178,22 @@ def list_runs(db: sqlite3.Connection, query: RunQuery) -> Page[RunRecord]:
     )
 
 
+def _is_found_by_scope(query: RunQuery) -> bool:
+    """Whether to read the runs of a scope and pass over those that the rest of the query omits.
+
+    Tenants have agents in common, so that of an agent's runs few are one tenant's. In the default
+    scope, the other indexes leave fewer runs.
+    """
+    narrowed = (query.thread_id, query.ancestor_thread_id, query.parent_run_id)
+    if _is_open(query) or any(name is not None for name in narrowed):
+        return False
+    return bool(query.scope) or (query.agent_id is None and query.kind is not RunKind.TASK)
+
+
 def _is_wide(query: RunQuery) -> bool:
     """Whether nothing else in the query leaves few runs to look through."""
     narrowed = (query.thread_id, query.ancestor_thread_id, query.agent_id, query.parent_run_id)
-    is_open = query.status is not None and not query.status.is_terminal
-    return not is_open and all(name is None for name in narrowed)
+    return not _is_open(query) and all(name is None for name in narrowed)
 
 
 def list_tickets(db: sqlite3.Connection, query: TicketQuery) -> Page[Ticket]:
@@ -131,18 +201,25 @@ def list_tickets(db: sqlite3.Connection, query: TicketQuery) -> Page[Ticket]:
     if query.thread_id is not None:
         where.add("thread = (SELECT pk FROM threads WHERE id = ?)", query.thread_id)
     where.equals("run_id", query.run_id)
-    if query.thread_id is None and query.run_id is None:
+    is_wide = query.thread_id is None and query.run_id is None
+    if is_wide:
         where.add(NOT_ASKED_ABOVE)
     asked = "asked_at"
     if query.status is TicketStatus.OPEN:
         where.add("status = 'open'")  # as with runs
-        asked = "+asked_at"
+        asked, is_wide = "+asked_at", False
     elif query.status is not None:
         where.equals("status", query.status.value)
     if (last := _place(query, int, int)) is not None:
         where.add(f"({asked} > ? OR ({asked} = ? AND pk > ?))", last[0], *last)
+    parts = [where]
+    if is_wide:
+        scopes = _scopes(db, SCOPES_OF_TICKETS, query)
+        parts = [where.and_("scope = ?", scope) for scope in scopes]
+    else:
+        where.equals("+scope", query.scope)
     columns = "asked_at, pk, status, record FROM tickets"
-    rows = where.rows(db, columns, f"{asked}, pk", query)
+    rows = _merged(db, parts, columns, f"{asked}, pk", query, itemgetter(0, 1))
     shown = rows[: query.limit]
     return Page(
         items=tuple(read_ticket(status, record) for _, _, status, record in shown),
@@ -171,15 +248,33 @@ class _Where:
         if value is not None:
             self.add(f"{column} = ?", value)
 
-    def rows(
+    def open(
         self, db: sqlite3.Connection, columns: str, order: str, query: _Query
-    ) -> list[tuple[Any, ...]]:
-        """The rows of a page, and one more if there is one."""
+    ) -> sqlite3.Cursor:
+        """A cursor on the rows of a page, and on one more if there is one."""
         if query.limit < 1:
             raise InvalidRecord(f"a page limit of {query.limit} is too small: give 1 or more")
         where = f"WHERE {' AND '.join(self._conditions)}" if self._conditions else ""
         text = f"SELECT {columns} {where} ORDER BY {order} LIMIT ?"
-        return db.execute(text, (*self._values, query.limit + 1)).fetchall()
+        return db.execute(text, (*self._values, query.limit + 1))
+
+
+def _merged(
+    db: sqlite3.Connection,
+    parts: Sequence[_Where],
+    columns: str,
+    order: str,
+    query: _Query,
+    place: Callable[[tuple[Any, ...]], Any],
+) -> list[tuple[Any, ...]]:
+    """The rows of a page that is made of several parts, each in the order of `place`, and one more
+    row if there is one. Of a part only the rows that the page shows are read."""
+    cursors = [part.open(db, columns, order, query) for part in parts]
+    try:
+        return list(islice(merge(*cursors, key=place), query.limit + 1))
+    finally:
+        for cursor in cursors:
+            cursor.close()
 
 
 # -- cursors ----------------------------------------------------------------------------------

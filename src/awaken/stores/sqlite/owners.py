@@ -18,6 +18,7 @@ import sys
 import time
 import weakref
 
+from awaken.contract.store import Process
 from awaken.errors import StoreUnavailable
 from awaken.ids import Ids
 from awaken.stores.sqlite.address import MEMORY
@@ -49,6 +50,8 @@ else:
 # Do not follow links and do not wait for pipes (Windows has neither flag).
 _SAFELY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _OWNER = re.compile(r"[A-Za-z0-9._-]+")
+_NAME = re.compile(r"(?P<host>.+)-(?P<pid>\d{1,10})-[^-]+")
+"""An owner's name, as `new_owner` makes it."""
 _NO_LOCK_FILE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.ENAMETOOLONG)
 
 
@@ -98,6 +101,23 @@ class Owners:
             f"lock file {name} belongs to this store but another process has locked it: remove it"
         )
 
+    def show(self) -> None:
+        """Take the lock if this process may write beside the database: a process that has the store
+        open is seen by others before it claims its first thread."""
+        with contextlib.suppress(OSError, StoreUnavailable):
+            self.take()
+
+    def processes(self) -> list[Process]:
+        """The processes whose owners hold their locks, and this one, by owner."""
+        start = self._file("")
+        names = [] if self._path == MEMORY else glob.glob(f"{glob.escape(start)}*")
+        found = {self.me: _process(self.me, self._file(self.me))}
+        for name in names:
+            owner = name[len(start) :]
+            if owner != self.me and self.is_alive(owner):
+                found[owner] = _process(owner, name)
+        return [found[owner] for owner in sorted(found)]
+
     def give_up(self) -> None:
         if self._fd is None:
             return
@@ -146,6 +166,21 @@ class Owners:
             return True
         finally:
             os.close(fd)
+
+
+def _process(owner: str, file: str) -> Process:
+    """What the name of an owner, and its lock file, say about its process."""
+    match = _NAME.fullmatch(owner)
+    try:
+        since = os.stat(file, follow_symlinks=False).st_mtime_ns // 1_000_000
+    except OSError:
+        since = None  # it has ended meanwhile, or has no lock
+    return Process(
+        owner=owner,
+        host=match["host"] if match else None,
+        pid=int(match["pid"]) if match else None,
+        since_ms=since,
+    )
 
 
 _all: weakref.WeakSet[Owners] = weakref.WeakSet()

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from awaken.codec import loads
+from awaken.domain.metadata import NO_METADATA, ThreadMetadata
 from awaken.domain.run import RunRecord
 from awaken.domain.thread import Thread
 from awaken.errors import Serialization
@@ -44,6 +45,9 @@ class ThreadRow(NamedTuple):
     forked_from: str | None
     forked_at: int | None
     active_at: int | None
+    scope: str
+    family: str
+    said: bytes | None
 
     def thread(self, owners: Owners | None = None) -> Thread:
         """The thread as callers see it, with `owner` set to `None` if the owner is dead.
@@ -72,7 +76,13 @@ class ThreadRow(NamedTuple):
             forked_from=self.forked_from,
             forked_at=self.forked_at,
             owner=owner,
+            scope=self.scope,
+            family=self.family,
+            metadata=self.metadata(),
         )
+
+    def metadata(self) -> ThreadMetadata:
+        return NO_METADATA if self.said is None else loads(self.said, ThreadMetadata)
 
 
 _MAYBE_TEXT, _MAYBE_NUMBER = (str, NoneType), (int, NoneType)
@@ -81,6 +91,7 @@ _THREAD_TYPES: tuple[type | tuple[type, ...], ...] = (
     *(int,) * 6,
     *(_MAYBE_TEXT,) * 5,
     *(_MAYBE_NUMBER, _MAYBE_NUMBER),
+    *(str, str, (bytes, NoneType)),
 )
 
 

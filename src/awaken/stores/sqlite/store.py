@@ -15,6 +15,7 @@ from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.codec import dumps
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import CallEntry, Committed, Fence, ThreadCommit
+from awaken.contract.store import Process
 from awaken.contract.stream_log import StreamLogEntry
 from awaken.contract.threads import (
     ChildStrategy,
@@ -28,6 +29,7 @@ from awaken.contract.threads import (
 )
 from awaken.domain.event import RunEvent
 from awaken.domain.message import Message, MessageRecord
+from awaken.domain.metadata import ThreadPatch
 from awaken.domain.run import PersistedState, RunRecord
 from awaken.domain.suspension import Decision
 from awaken.domain.thread import Thread
@@ -35,7 +37,7 @@ from awaken.domain.ticket import Ticket
 from awaken.errors import StoreUnavailable
 from awaken.ids import UUID7, Ids
 from awaken.stores.sql import queries
-from awaken.stores.sqlite import commands, listing, read, runs, tickets, upkeep
+from awaken.stores.sqlite import commands, listing, metadata, read, runs, tickets, upkeep
 from awaken.stores.sqlite.address import MEMORY, address_of, parse_address
 from awaken.stores.sqlite.commit import find_committed, write_claim, write_commit
 from awaken.stores.sqlite.delta import pack, writable
@@ -106,7 +108,17 @@ class SqliteStore:
             if self._closed:
                 # A new owner name: the old one's lock may not be released yet.
                 self._owner, self._closed = new_owner(self._ids), False
-        await self._ready().read(lambda db: None)
+        engine = self._ready()
+        await engine.read(lambda db: None)
+        # On the writer's thread, like every use of the lock, and outside of a transaction.
+        await engine.write(lambda db: engine.owners.show(), alone=True)
+
+    async def check(self) -> None:
+        await self._ready().read(lambda db: db.execute(queries.CHECK).fetchone())
+
+    async def processes(self) -> Sequence[Process]:
+        engine = self._ready()
+        return await engine.read(lambda db: engine.owners.processes())
 
     async def close(self) -> None:
         with self._lock:
@@ -194,6 +206,16 @@ class SqliteStore:
 
         return await engine.read(load)
 
+    async def update_thread(
+        self, thread_id: str, patch: ThreadPatch, *, expected_revision: int | None = None
+    ) -> Thread:
+        engine = self._ready()
+        owners = engine.owners
+        return await engine.write(
+            lambda db: metadata.update_thread(db, owners, thread_id, patch, expected_revision),
+            channels=(thread_channel(thread_id),),
+        )
+
     async def list_threads(self, query: ThreadQuery) -> Page[Thread]:
         engine = self._ready()
         return await engine.read(lambda db: listing.list_threads(db, engine.owners, query))
@@ -238,10 +260,16 @@ class SqliteStore:
         return await self._ready().read(lambda db: read.load_thread_state(db, thread_id))
 
     async def fork(
-        self, thread_id: str, new_id: str, *, at: int | None = None, at_ms: int
+        self,
+        thread_id: str,
+        new_id: str,
+        *,
+        at: int | None = None,
+        at_ms: int,
+        by: str | None = None,
     ) -> Thread:
         return await self._ready().write(
-            lambda db: upkeep.fork(db, thread_id, new_id, at, at_ms),
+            lambda db: upkeep.fork(db, thread_id, new_id, at, at_ms, by),
             channels=(thread_channel(new_id),),
         )
 
@@ -319,10 +347,13 @@ class SqliteStore:
             channels=(COMMANDS, thread_channel(thread_id)),
         )
 
-    async def cancel_tree(self, thread_id: str, *, at_ms: int) -> Sequence[Thread]:
+    async def cancel_tree(
+        self, thread_id: str, *, at_ms: int, by: str | None = None
+    ) -> Sequence[Thread]:
         engine = self._ready()
+        owners = engine.owners
         return await engine.write(
-            lambda db: commands.cancel_tree(db, engine.owners, thread_id, at_ms), channels=(ALL,)
+            lambda db: commands.cancel_tree(db, owners, thread_id, at_ms, by), channels=(ALL,)
         )
 
     async def load_commands(

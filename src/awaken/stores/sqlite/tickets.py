@@ -19,7 +19,9 @@ _ANSWERED = TicketStatus.ANSWERED
 _replace = msgspec.structs.replace
 
 
-def write_ticket(db: sqlite3.Connection, thread: int, ticket: Ticket, record: bytes) -> None:
+def write_ticket(
+    db: sqlite3.Connection, thread: int, scope: str, ticket: Ticket, record: bytes
+) -> None:
     """Write the ticket of a commit, unless it was answered: a commit never undoes an answer."""
     row = db.execute(queries.TICKET, (thread, ticket.key)).fetchone()
     values = (
@@ -32,7 +34,7 @@ def write_ticket(db: sqlite3.Connection, thread: int, ticket: Ticket, record: by
         record,
     )
     if row is None:
-        db.execute(queries.ADD_TICKET, (*values, thread, ticket.key))
+        db.execute(queries.ADD_TICKET, (*values, thread, scope, ticket.key))
     elif row[1] != _ANSWERED:
         db.execute(queries.CHANGE_TICKET, (*values, row[0]))
 

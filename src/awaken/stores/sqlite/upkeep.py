@@ -7,12 +7,16 @@ import sqlite3
 from collections.abc import Callable, Iterable
 
 from awaken.budget.account import book_key
+from awaken.codec import dumps
 from awaken.contract.profile import ProfileOwner
 from awaken.contract.threads import ChildStrategy, Freed
+from awaken.domain.metadata import NO_METADATA, forked
+from awaken.domain.names import place_of
 from awaken.domain.thread import Thread
 from awaken.domain.value import Value
 from awaken.errors import AlreadyExists, InvalidRecord, NotFound, RunOpen, ThreadOwned
 from awaken.stores.sql import queries
+from awaken.stores.sqlite.metadata import write_metadata
 from awaken.stores.sqlite.rows import ThreadRow, commit_id, find_thread, position_of, thread_of
 
 IsAlive = Callable[[str], bool]
@@ -29,7 +33,14 @@ class Compacted(Value, frozen=True, kw_only=True):
 # -- fork -------------------------------------------------------------------------------------
 
 
-def fork(db: sqlite3.Connection, thread_id: str, new_id: str, at: int | None, at_ms: int) -> Thread:
+def fork(
+    db: sqlite3.Connection,
+    thread_id: str,
+    new_id: str,
+    at: int | None,
+    at_ms: int,
+    by: str | None,
+) -> Thread:
     source = find_thread(db, thread_id)
     if source is None:
         raise NotFound("thread", thread_id)
@@ -43,8 +54,14 @@ def fork(db: sqlite3.Connection, thread_id: str, new_id: str, at: int | None, at
     snapshot = newest[0] - shift[0] if newest else 0
     db.execute(
         queries.FORKED,
-        (at_ms, at_ms, length, events, position, snapshot, thread_id, events, at_ms, pk),
+        (
+            *(at_ms, at_ms, length, events, position, snapshot, thread_id, events, at_ms),
+            *place_of(new_id),
+            pk,
+        ),
     )
+    if (said := forked(source.metadata(), by)) != NO_METADATA:
+        write_metadata(db, pk, said, dumps(said))
     return thread_of(db, pk).thread()
 
 
@@ -154,6 +171,7 @@ def _delete(db: sqlite3.Connection, threads: Iterable[ThreadRow]) -> Freed:
         db.execute(queries.DELETE_KEYS, (thread.pk,))
         db.execute(queries.DROP_OUTBOX, (thread.pk,))
         db.execute(queries.DELETE_STREAM_LOG, (thread.pk,))
+        db.execute(queries.DELETE_METADATA, (thread.pk,))
         db.execute(queries.RAISE_EPOCHS, (thread.pk,))
         db.execute(queries.DELETE_THREAD, (thread.pk,))
         freed = Freed(

@@ -89,9 +89,11 @@ class _WatchedStore(_Watched):
         self._switch.reach("after a command")
         return id
 
-    async def cancel_tree(self, thread_id: str, *, at_ms: int) -> Sequence[Thread]:
+    async def cancel_tree(
+        self, thread_id: str, *, at_ms: int, by: str | None = None
+    ) -> Sequence[Thread]:
         self._switch.reach("before a cancel")
-        told: Sequence[Thread] = await self._inner.cancel_tree(thread_id, at_ms=at_ms)
+        told: Sequence[Thread] = await self._inner.cancel_tree(thread_id, at_ms=at_ms, by=by)
         self._switch.reach("after a cancel")
         return told
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from msgspec.structs import replace
 
 from awaken.contract.commands import CommandKind, ThreadCommand
@@ -219,3 +221,11 @@ async def a_last_commit_is_found_though_it_released_the_thread(store: Store) -> 
     answer = await store.commit(last)
 
     assert await store.find_commit(last) == answer
+
+
+@check
+async def an_open_store_can_be_read_and_is_listed(store: Store) -> None:
+    """06 §2.11, 07 §6.6"""
+    await store.check()
+    (here,) = [process for process in await store.processes() if process.owner == store.owner]
+    assert here.pid in (None, os.getpid())

@@ -279,3 +279,15 @@ async def one_handle_sees_what_the_other_sends_with_a_commit(open_store: OpenSto
             await asyncio.sleep(0)
             await write(one, "u", sends=(CANCEL,))
             assert [command.thread_id for command in await waiting] == ["t"]
+
+
+@check
+async def processes_are_listed_while_they_have_the_store_open(open_store: OpenStore) -> None:
+    """07 §6.6: also one that has not claimed a thread yet, and none that has closed it."""
+    first, second = await open_store(), await open_store()
+    for store in (first, second):
+        owners = [process.owner for process in await store.processes()]
+        assert owners == sorted([first.owner, second.owner])
+    await second.close()
+    assert [process.owner for process in await first.processes()] == [first.owner]
+    await first.close()

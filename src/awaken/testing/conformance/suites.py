@@ -12,10 +12,12 @@ from awaken.testing.conformance import (
     deleting,
     forks,
     lists,
+    metadata,
     owners,
     profiles,
     refusals,
     runs,
+    scopes,
     sends,
     shared,
     streams,
@@ -43,6 +45,8 @@ _PARTS = (
     profiles,
     crowds,
     unusual_values,
+    scopes,
+    metadata,
 )
 
 

@@ -1,0 +1,98 @@
+"""The ids of threads and runs: their scope, their family, and the ids of children. Pure.
+
+An id is `[scope "/"] family ["~" rest]`. The scope is the tenant; the default scope has no name and
+no slash. The family is the id that the root of a tree was given; whatever a run of the tree starts
+is `root~rest`. So a new thread's id says where the thread belongs.
+
+Ids of earlier versions follow no such rule. They are never taken apart to find out where a thread
+belongs: a store keeps scope and family beside every thread.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from awaken.errors import InvalidId
+
+_SCOPE = re.compile(r"[a-z0-9-]{1,63}")
+_GIVEN = re.compile(r"[A-Za-z0-9._:@=+-]{1,200}")
+_TASK = "task-"
+
+
+class Place(NamedTuple):
+    """Where a thread belongs: its tenant, and the tree of threads it is part of."""
+
+    scope: str
+    family: str
+
+
+def place_of(thread_id: str) -> Place:
+    """The place of a new thread that has no parent. A thread with a parent has its parent's."""
+    scope, slash, name = thread_id.partition("/")
+    if not slash or not _SCOPE.fullmatch(scope):
+        scope, name = "", thread_id
+    family = name.partition("~")[0]
+    return Place(scope, family) if family else Place("", thread_id)
+
+
+def is_given_id(id: object) -> bool:
+    """Whether a caller may name a new thread so."""
+    return isinstance(id, str) and _GIVEN.fullmatch(id) is not None
+
+
+def check_given_id(id: str) -> str:
+    """The id, if a caller may name a new thread so.
+
+    Raises:
+        InvalidId: it is empty, too long, or has a character that is not allowed.
+    """
+    if not is_given_id(id):
+        raise InvalidId(id)
+    return id
+
+
+def scoped_id(scope: str, id: str) -> str:
+    """The id of a caller's thread in a scope; the default scope is the empty text.
+
+    Raises:
+        InvalidId: the id, or the name of the scope, is not allowed.
+    """
+    check_given_id(id)
+    if not scope:
+        return id
+    if not _SCOPE.fullmatch(scope):
+        raise InvalidId(scope, what="scope", allowed="1 to 63 characters of a-z, 0-9 and '-'")
+    return f"{scope}/{id}"
+
+
+# -- children -----------------------------------------------------------------------------------
+
+
+def child_id(parent_thread_id: str, key: str) -> str:
+    """The id of the run, and of the thread, of the delegate that the call `key` starts."""
+    return f"{parent_thread_id.partition('~')[0]}~{key}"
+
+
+def earlier_child_id(key: str) -> str:
+    """The id that earlier versions gave the delegate of the call `key`."""
+    return f"child-{key}"
+
+
+def child_ids(parent_thread_id: str, key: str) -> tuple[str, str]:
+    """The ids under which the delegate of a call may be found: an earlier version's, and ours."""
+    return earlier_child_id(key), child_id(parent_thread_id, key)
+
+
+def task_uid(owner_thread_id: str, key: str) -> str:
+    """The id of the run, and of the thread, of the background task that the call `key` starts.
+
+    Earlier versions used the key itself.
+    """
+    return child_id(owner_thread_id, f"{_TASK}{key}")
+
+
+def agent_ids(task: str) -> tuple[str, str]:
+    """The ids under which the run of the agent in a background task may be found."""
+    _, is_ours, key = task.partition(f"~{_TASK}")
+    return child_ids(task, key if is_ours else task)

@@ -1,0 +1,25 @@
+"""Changing a thread's metadata, as every store does it."""
+
+from __future__ import annotations
+
+from awaken.codec import dumps, loads
+from awaken.domain.metadata import ThreadMetadata, ThreadPatch
+from awaken.errors import Serialization, VersionConflict, describe
+
+
+def changed_metadata(
+    thread_id: str, known: ThreadMetadata, patch: ThreadPatch, expected_revision: int | None
+) -> tuple[ThreadMetadata, bytes]:
+    """The changed metadata, as a store returns it and as JSON.
+
+    Raises:
+        VersionConflict: the metadata has another revision than the expected one.
+        Serialization: a value in the patch cannot be encoded.
+    """
+    if expected_revision is not None and expected_revision != known.revision:
+        raise VersionConflict(thread_id, expected=expected_revision, actual=known.revision)
+    try:
+        text = dumps(patch.apply(known))
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise Serialization(f"the metadata of thread {thread_id!r}: {describe(error)}") from error
+    return loads(text, ThreadMetadata), text

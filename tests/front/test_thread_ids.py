@@ -1,0 +1,75 @@
+"""The ids that callers give threads: which are refused, and which may be used all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from awaken import Agent, Message, Runtime
+from awaken.errors import InvalidId
+from awaken.runtime import RunRequest
+from awaken.testing import ScriptedModel
+
+pytestmark = pytest.mark.anyio
+
+BAD = ["", " ", "a/b", "a~b", "a\0b", "x" * 10_240, "two words"]
+Ask = Callable[[Runtime, str], Awaitable[object]]
+
+
+@pytest.fixture(params=["memory:", "sqlite:///{}/awaken.db"], ids=["memory", "sqlite"])
+def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return str(request.param).format(tmp_path)
+
+
+def agent() -> Agent:
+    return Agent("a", model=ScriptedModel(["hello"] * 9))
+
+
+async def _run(runtime: Runtime, thread: str) -> None:
+    await runtime.run("a", "hi", thread=thread)
+
+
+async def _run_with_approver(runtime: Runtime, thread: str) -> None:
+    await runtime.run("a", "hi", thread=thread, on_approval=lambda ticket: True)
+
+
+async def _stream(runtime: Runtime, thread: str) -> None:
+    async with runtime.stream("a", "hi", thread=thread) as events:
+        async for _ in events:
+            pass
+
+
+async def _fork(runtime: Runtime, thread: str) -> None:
+    await runtime.fork("talk", new=thread)
+
+
+@pytest.mark.parametrize("id", BAD, ids=lambda id: repr(id[:9]))
+@pytest.mark.parametrize("ask", [_run, _run_with_approver, _stream, _fork])
+async def test_a_bad_id_for_a_new_thread_is_refused_and_nothing_is_written(
+    address: str, ask: Ask, id: str
+) -> None:
+    async with Runtime([agent()], store=address) as runtime:
+        await runtime.run("a", "hi", thread="talk")
+        with pytest.raises(InvalidId, match="1 to 200 letters, digits and characters"):
+            await ask(runtime, id)
+        assert [thread.id for thread in await runtime.list_threads()] == ["talk"]
+
+
+@pytest.mark.parametrize("id", ["a", "A.b_c:d@e=f+g-1", "x" * 200])
+async def test_an_allowed_id_is_used_as_it_is(address: str, id: str) -> None:
+    async with Runtime([agent()], store=address) as runtime:
+        result = await runtime.run("a", "hi", thread=id)
+        assert result.thread_id == id
+
+
+@pytest.mark.parametrize("id", ["acme/talk", "old~one", "two words", "acme/talk~m1:0"])
+async def test_a_thread_that_exists_stays_usable_under_its_id(address: str, id: str) -> None:
+    """Earlier versions took any id; and servers name threads with their scope."""
+    async with Runtime([agent()], store=address) as runtime:
+        first = RunRequest(thread_id=id, agent_id="a", messages=(Message.user("hi"),))
+        await runtime.engine.run(first)
+        await runtime.run("a", "again", thread=id)
+        said = [message.text() for message in await runtime.messages(id)]
+    assert said == ["hi", "hello", "again", "hello"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from enum import StrEnum
 from typing import Protocol, Self
 
@@ -26,7 +26,7 @@ class CommandKind(StrEnum):
 
 
 class ThreadCommand(Value, frozen=True, kw_only=True):
-    """A command for the owner of a thread. Ids grow in the order of sending.
+    """A command for the owner of a thread. The ids of one sender grow in the order of sending.
 
     It is stored until a commit acknowledges it; a cancel is also dropped when its run ends. A
     thread accepts a `key` once: a later command with the same key is dropped, whatever happened to
@@ -93,10 +93,13 @@ class Commands(Protocol):
         ...
 
     async def load_commands(
-        self, thread_id: str | None = None, *, after: int = 0
+        self, thread_id: str, *, skip: Collection[int] = ()
     ) -> Sequence[ThreadCommand]:
-        """The pending commands of a thread, or of all threads, with ids above `after`, oldest
-        first."""
+        """The pending commands of a thread in the order of their ids, without those in `skip`.
+
+        A command may become visible after one with a higher id, so a reader remembers the ids it
+        has taken, not the highest of them.
+        """
         ...
 
     async def is_pending(self, id: int) -> bool:
@@ -110,6 +113,13 @@ class Commands(Protocol):
         """
         ...
 
-    async def next_commands(self, after: int) -> Sequence[ThreadCommand]:
-        """Wait until there are commands with ids above `after`, of any thread; return them."""
+    def told(self) -> AsyncGenerator[set[str], None]:
+        """Yields the threads in which commands wait, of those that this store owns or that have no
+        live owner, for as long as the caller iterates.
+
+        The first set holds every such thread, and may be empty. A later one names the thread of a
+        command that became visible, at once if the store is told of it and within a second
+        otherwise; threads whose commands still wait are named again every few seconds. A thread
+        may be named twice, or without a reason: the caller reads its commands.
+        """
         ...

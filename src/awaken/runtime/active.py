@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import Fence
@@ -21,7 +21,9 @@ class ActiveRun:
 
     The slot is reserved first; its fields are filled in as the run starts. It takes commands only
     while it has a `fence`: before that, another process may own the thread and handle them.
-    `told_early` says that a command came before the fence, so the store must be read again.
+    `told_early` says that a command came before the fence, so the store must be read again. `seen`
+    are the ids of the commands it has taken: ids may become visible in any order, so the highest of
+    them would not do.
     """
 
     __slots__ = (
@@ -50,7 +52,7 @@ class ActiveRun:
         self.inbox: InboxSender | None = None
         self.state: StateStore | None = None
         self.task: asyncio.Task[AgentRunResult] | None = None
-        self.seen = 0
+        self.seen: set[int] = set()
         self.left_on_close = False
         self.missed = False
         self.fence: Fence | None = None
@@ -80,10 +82,10 @@ class ActiveRun:
             return False
         return True
 
-    def begin(self, fence: Fence, seen: int) -> None:
-        """Let commands reach the run: it owns the thread, and has read those up to `seen`."""
+    def begin(self, fence: Fence, read: Iterable[ThreadCommand]) -> None:
+        """Let commands reach the run: it owns the thread, and has read the commands `read`."""
         self.fence = fence
-        self.seen = max(self.seen, seen)
+        self.seen.update(command.id for command in read)
         self.missed = False
 
     def renew(self) -> None:
@@ -96,9 +98,9 @@ class ActiveRun:
 
         A command that the run cannot take now stays in the store, for the thread's next run.
         """
-        if command.id <= self.seen or command.run_id not in (None, self.run_id):
+        if command.id in self.seen or command.run_id not in (None, self.run_id):
             return
-        self.seen = command.id
+        self.seen.add(command.id)
         if command.kind is CommandKind.CANCEL:
             self.token.cancel()
         elif command.kind is CommandKind.MESSAGES and self.inbox is not None:

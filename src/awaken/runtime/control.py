@@ -101,13 +101,12 @@ class LiveControl:
         await self.store.send(command)
         await self.deliver(thread_id)
 
-    async def hear(self, command: ThreadCommand) -> bool:
-        """Deliver a command to the run of its thread; false if none is live here."""
-        run = self.active.find_by_thread(command.thread_id)
-        if run is not None and (run.fence is None or command.id > run.seen):
-            await self.deliver(command.thread_id)
-            run = self.active.find_by_thread(command.thread_id)
-        return run is not None
+    async def hear(self, thread_id: str) -> bool:
+        """Deliver the commands of a thread to its run; false if none is live here."""
+        if self.active.find_by_thread(thread_id) is None:
+            return False
+        await self.deliver(thread_id)
+        return self.active.find_by_thread(thread_id) is not None
 
     async def deliver(self, thread_id: str) -> None:
         """Pass the commands that wait for a thread on to its run. If no run is live here, call the
@@ -117,7 +116,7 @@ class LiveControl:
             if fence is None:
                 run.told_early = True
                 return
-            commands = await self.store.load_commands(thread_id, after=run.seen)
+            commands = await self.store.load_commands(thread_id, skip=run.seen)
             # If the fence changed during the read, another owner may have handled these commands.
             if run.fence is fence:
                 for command in commands:

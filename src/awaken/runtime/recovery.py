@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from awaken.contract.commands import ThreadCommand
 from awaken.control.cancel import first_of
 from awaken.control.tasks import OwnedTasks, log_error, or_log
 from awaken.domain.lifecycle import RunStatus
@@ -29,6 +28,7 @@ from awaken.errors import (
 )
 from awaken.runtime import operations
 from awaken.runtime.closing import CANCEL_GRACE
+from awaken.runtime.listen import waiting_threads
 from awaken.runtime.runtime import AgentRuntime
 from awaken.runtime.suspects import PROBATION, Suspects, is_suspect, most_suspect_first
 
@@ -85,7 +85,7 @@ class Recovery:
         self._watching = OwnedTasks(log)
         self._look_again_at = 0.0
         self._sending: asyncio.Task[None] | None = None
-        self._commands: list[ThreadCommand] = []
+        self._told: set[str] = set()
         self._unattended: set[str] = set()
         self._news = asyncio.Event()
         self._callers_own: set[str] = set()
@@ -101,7 +101,7 @@ class Recovery:
         self._failures.clear()
         self._send_left()
         runs = await self.resume()
-        await self._wake(await self._engine.store.load_commands())
+        await self._wake(await waiting_threads(self._engine.store))
         return runs
 
     async def resume(self, thread: str | None = None) -> list[ResumedRun]:
@@ -218,9 +218,9 @@ class Recovery:
         else:
             self._callers_own.add(thread)
 
-    async def hear(self, command: ThreadCommand) -> None:
-        """Take a command for the watching task, which handles it soon."""
-        self._commands.append(command)
+    async def hear(self, thread_id: str) -> None:
+        """Take a thread in which commands wait. The watching task handles it soon."""
+        self._told.add(thread_id)
         self._news.set()
 
     def _look_at(self, thread_id: str) -> None:
@@ -233,21 +233,16 @@ class Recovery:
             self._work_on(thread_id, self._resume_own(thread_id))
 
     async def _watch(self) -> None:
-        loop, store = asyncio.get_running_loop(), self._engine.store
-        # These were sent before this task started, or taken by an attempt that failed.
-        waiting = await store.load_commands()
-        self._commands.extend(waiting)
+        loop = asyncio.get_running_loop()
+        # These were told before this task started, or taken by an attempt that failed.
+        self._told |= await waiting_threads(self._engine.store)
         self._news.set()
         while True:
             await self._wait_for_news(self._look_again_at - loop.time())
-            commands, self._commands = self._commands, []
+            told, self._told = self._told, set()
             threads, self._unattended = self._unattended, set()
             self._news.clear()
-            unheard = [command for command in commands if not await self._is_heard(command)]
-            for thread_id in threads:
-                reading = store.load_commands(thread_id)
-                unheard.extend(await or_log(reading, _unread(thread_id), log) or ())
-            threads.update(command.thread_id for command in unheard)
+            threads.update([thread_id for thread_id in told if not await self._is_heard(thread_id)])
             if loop.time() >= self._look_again_at or len(threads) > A_FEW:
                 self._send_left()
                 await self.resume()
@@ -255,7 +250,7 @@ class Recovery:
             else:
                 for thread_id in threads:
                     await or_log(self.resume(thread_id), _unread(thread_id), log)
-            await self._wake(unheard)
+            await self._wake(threads)
 
     async def _wait_for_news(self, timeout: float) -> None:
         try:
@@ -264,19 +259,17 @@ class Recovery:
         except TimeoutError:
             return
 
-    async def _is_heard(self, command: ThreadCommand) -> bool:
-        """Whether a run of the command's thread is live here. It gets the command."""
-        heard = await or_log(self._engine.hear(command), _unread(command.thread_id), log)
+    async def _is_heard(self, thread_id: str) -> bool:
+        """Whether a run of the thread is live here. It gets the thread's commands."""
+        heard = await or_log(self._engine.hear(thread_id), _unread(thread_id), log)
         return heard is not False
 
-    async def _wake(self, commands: Iterable[ThreadCommand]) -> None:
+    async def _wake(self, threads: Iterable[str]) -> None:
         """Start runs in threads without an open run to which other agents have sent messages."""
-        engine, waiting = self._engine, dict[str, list[ThreadCommand]]()
-        for command in commands:
-            waiting.setdefault(command.thread_id, []).append(command)
+        engine = self._engine
         agents = engine.registry.snapshot().agent_ids()
-        for thread_id, unread in waiting.items():
-            waking = engine.messages.wake(unread, agents)
+        for thread_id in threads:
+            waking = engine.messages.wake(thread_id, agents)
             await or_log(waking, f"thread {thread_id} could not be woken", log)
 
     def _send_left(self) -> None:

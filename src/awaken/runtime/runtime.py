@@ -343,8 +343,8 @@ class AgentRuntime(LiveControl):
 
     async def _begin(self, opening: Opening) -> None:
         """Let commands reach the run from now on. Those already in its context were read."""
-        slot, commands = opening.slot, opening.context.commands
-        slot.begin(opening.fence, max([command.id for command in commands], default=0))
+        slot = opening.slot
+        slot.begin(opening.fence, opening.context.commands)
         if opening.sent.cancelled:
             slot.token.cancel()
         if slot.told_early:

@@ -164,7 +164,7 @@ class Tasks:
             slot.inbox, letters = inbox_channel()
             bringing = self._mail.bring(letters, live.fence, child_id(agent))
             live.mail = start_logged(bringing, f"messages to task {uid} are not brought", log)
-        slot.begin(live.fence, 0)
+        slot.begin(live.fence, ())
         self._live[uid] = live
         self._listen()
 

@@ -208,9 +208,13 @@ SELECT c.id FROM command_keys AS k LEFT JOIN commands AS c ON c.id = k.command
 WHERE k.thread = ? AND k.key = ?
 """
 ADD_KEY = "INSERT INTO command_keys (thread, key, command) VALUES (?, ?, ?)"
-COMMANDS = "SELECT id, body FROM commands WHERE thread = ? AND id > ? ORDER BY id"
+COMMANDS = "SELECT id, body FROM commands WHERE thread = ? ORDER BY id"
+COMMAND_IDS = "SELECT id FROM commands WHERE thread = ? ORDER BY id"
+COMMAND = "SELECT body FROM commands WHERE id = ?"
 IS_PENDING = "SELECT 1 FROM commands WHERE id = ?"
-COMMANDS_AFTER = "SELECT id, body FROM commands WHERE id > ? ORDER BY id"
+WAITING = """
+SELECT c.id, t.id, t.owner FROM commands AS c JOIN threads AS t ON t.pk = c.thread WHERE c.id > ?
+"""
 HAS_CANCEL = """
 SELECT 1 FROM commands WHERE thread = ? AND kind = 'cancel' AND (run_id IS NULL OR run_id = ?)
 """

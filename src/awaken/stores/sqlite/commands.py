@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -91,17 +91,38 @@ def cancel_tree(
     return [row.thread(owners) for row in rows]
 
 
-def load_commands(db: sqlite3.Connection, thread: int, after: int = 0) -> Sequence[ThreadCommand]:
-    rows = db.execute(queries.COMMANDS, (thread, after))
+def all_commands(db: sqlite3.Connection, thread: int) -> Sequence[ThreadCommand]:
+    """The pending commands of a thread."""
+    rows = db.execute(queries.COMMANDS, (thread,))
     return tuple(_replace(loads(body, ThreadCommand), id=id) for id, body in rows)
 
 
-def commands_after(
-    db: sqlite3.Connection, unreadable: Unreadable, after: int
+def load_commands(
+    db: sqlite3.Connection, unreadable: Unreadable, thread_id: str, skip: Collection[int]
 ) -> Sequence[ThreadCommand]:
-    rows = db.execute(queries.COMMANDS_AFTER, (after,)).fetchall()
-    found = [(id, unreadable.read(f"command {id}", body, ThreadCommand)) for id, body in rows]
-    return tuple(_replace(command, id=id) for id, command in found if command is not None)
+    """The readable pending commands of a thread but for `skip`, whose bodies are not read."""
+    thread = find_thread(db, thread_id)
+    found: list[ThreadCommand] = []
+    for (id,) in db.execute(queries.COMMAND_IDS, (thread.pk,)).fetchall() if thread else ():
+        if id not in skip:
+            (body,) = db.execute(queries.COMMAND, (id,)).fetchone()
+            command = unreadable.read(f"command {id}", body, ThreadCommand)
+            if command is not None:
+                found.append(_replace(command, id=id))
+    return found
+
+
+def waiting(db: sqlite3.Connection, owners: Owners, after: int) -> dict[int, str]:
+    """The threads of the pending commands with ids above `after`, by id: those that `owners.me`
+    owns, and those without a live owner."""
+    alive: dict[str, bool] = {owners.me: False}
+    found: dict[int, str] = {}
+    for id, thread_id, owner in db.execute(queries.WAITING, (after,)).fetchall():
+        if owner is not None and owner not in alive:
+            alive[owner] = owners.is_alive(owner)
+        if owner is None or not alive[owner]:
+            found[id] = thread_id
+    return found
 
 
 # -- outboxes ---------------------------------------------------------------------------------

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from functools import partial
 from typing import Self
 
@@ -45,6 +46,7 @@ from awaken.stores.sqlite.rows import find_thread
 from awaken.stores.sqlite.stream_log import append_stream
 from awaken.stores.sqlite.watch import COMMANDS, Watch, thread_channel
 from awaken.stores.sqlite.writer import ALL
+from awaken.stores.telling import Telling
 
 
 class SqliteStore:
@@ -317,19 +319,12 @@ class SqliteStore:
         )
 
     async def load_commands(
-        self, thread_id: str | None = None, *, after: int = 0
+        self, thread_id: str, *, skip: Collection[int] = ()
     ) -> Sequence[ThreadCommand]:
         engine = self._ready()
-        if thread_id is None:
-            return await engine.read(
-                lambda db: commands.commands_after(db, engine.unreadable, after)
-            )
-
-        def load(db: sqlite3.Connection) -> Sequence[ThreadCommand]:
-            thread = find_thread(db, thread_id)
-            return commands.load_commands(db, thread.pk, after) if thread else ()
-
-        return await engine.read(load)
+        return await engine.read(
+            lambda db: commands.load_commands(db, engine.unreadable, thread_id, skip)
+        )
 
     async def is_pending(self, id: int) -> bool:
         return await self._ready().read(
@@ -340,13 +335,21 @@ class SqliteStore:
         engine = self._ready()
         return await engine.read(lambda db: commands.list_outboxes(db, engine.owners))
 
-    async def next_commands(self, after: int) -> Sequence[ThreadCommand]:
-        engine = self._ready()
+    async def told(self) -> AsyncGenerator[set[str], None]:
+        telling = Telling(asyncio.get_running_loop().time)
+        is_first = True
         while True:
+            engine, after = self._ready(), telling.looks_after
             number = engine.watch.number(COMMANDS)
-            found = await engine.read(
-                lambda db: commands.commands_after(db, engine.unreadable, after)
-            )
-            if found:
-                return found
-            await engine.wait(COMMANDS, number)
+            threads = telling.tell(await engine.read(partial(_waiting, engine, after)), after)
+            if threads or is_first:
+                is_first = False
+                yield threads
+                continue
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(telling.rest):
+                    await engine.wait(COMMANDS, number)
+
+
+def _waiting(engine: Engine, after: int, db: sqlite3.Connection) -> dict[int, str]:
+    return commands.waiting(db, engine.owners, after)

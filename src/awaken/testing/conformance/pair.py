@@ -18,7 +18,7 @@ from awaken.contract.store import Store
 from awaken.contract.threads import Freed
 from awaken.domain.thread import Thread
 from awaken.errors import StoreError
-from awaken.testing.conformance.making import all_runs, everything, names
+from awaken.testing.conformance.making import all_runs, everything, names, waiting_threads
 
 Sides = tuple[Any, Any]
 Operation = Callable[[Store, int], Awaitable[Any]]
@@ -168,9 +168,7 @@ class StorePair:
                 part["head"] = self._plain(part["head"], side)
                 part["commands"] = [self._plain(sent, side) for sent in part["commands"]]
             assert await store.changed(name, 0) > 0
-        if any(found[f"thread {name}"]["commands"] for name in found["threads"]):
-            sent = await store.next_commands(0)
-            found["next commands"] = [self._plain(command, side) for command in sent]
+        found["told"] = await waiting_threads(store)
         return found
 
     def _plain(self, value: Any, side: int) -> Any:

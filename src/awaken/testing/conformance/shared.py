@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
+from contextlib import aclosing, asynccontextmanager
 
 from msgspec.structs import replace
 
@@ -37,6 +36,8 @@ from awaken.testing.conformance.making import (
     says,
     texts,
     ticket,
+    until_told,
+    waiting_threads,
     write,
 )
 
@@ -251,17 +252,28 @@ async def one_handle_sees_the_others_changes(open_store: OpenStore) -> None:
 async def one_handle_sees_the_others_commands(open_store: OpenStore) -> None:
     async with _handles(open_store) as (one, two):
         await write(one, run=record("r", status=WAITING), tickets=(ticket(),))
-        seen: list[Any] = []
-        async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
-            waiting = tasks.create_task(two.next_commands(0))
-            await asyncio.sleep(0)
-            seen.append(await one.send(CANCEL))
-            assert [command.id for command in await waiting] == seen
+        async with asyncio.timeout(PATIENCE), aclosing(two.told()) as told:
+            assert await anext(told) == set()
+            first = await one.send(CANCEL)
+            assert await anext(told) == {"t"}
+            second = await one.decide("t", [("m:0", ToolCallResume.approve())], at_ms=1)
+            assert await anext(told) == {"t"}
+        assert [command.id for command in await two.load_commands("t")] == [first, second]
 
-            waiting = tasks.create_task(two.next_commands(seen[0]))
-            await asyncio.sleep(0)
-            seen.append(await one.decide("t", [("m:0", ToolCallResume.approve())], at_ms=1))
-            assert [command.id for command in await waiting] == seen[1:]
+
+@check
+async def a_store_is_told_of_threads_without_a_live_owner_and_of_its_own(
+    open_store: OpenStore,
+) -> None:
+    async with _handles(open_store) as (one, two):
+        fence = await one.claim("t", at_ms=1)
+        await write(one, fence=fence)
+        await two.send(CANCEL)
+        assert await waiting_threads(one) == {"t"}
+        assert await waiting_threads(two) == set(), "its owner is alive"
+        await one.release(fence)
+        async with asyncio.timeout(PATIENCE):
+            await until_told(two, "t")
 
 
 @check
@@ -274,8 +286,7 @@ async def one_handle_sees_what_the_other_sends_with_a_commit(open_store: OpenSto
     async with _handles(open_store) as (one, two):
         await write(one)
         async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
-            waiting = tasks.create_task(two.next_commands(0))
+            tasks.create_task(until_told(two, "t"))
             tasks.create_task(see(two))
             await asyncio.sleep(0)
             await write(one, "u", sends=(CANCEL,))
-            assert [command.thread_id for command in await waiting] == ["t"]

@@ -33,6 +33,8 @@ AwakenError
 ├── NoOutput                      a run has no structured output
 ├── StoreError                    a store refused or failed
 │   ├── VersionConflict · StaleFence · ThreadOwned · RunOpen · CommitUnknown
+│   │   └── ThreadBusy            (of ThreadOwned) a submission is refused while a run is open
+│   ├── KeyReused · ThreadDeleted   a submission cannot be taken
 │   ├── NotFound · AlreadyExists · InvalidRecord · Serialization
 │   ├── DecisionRefused           an approver's answer cannot be taken
 │   └── StoreUnavailable          the file, disk or server of a store cannot be used
@@ -564,6 +566,37 @@ class ThreadOwned(StoreError):
             "the thread, or send a command"
         )
         self.thread_id, self.owner = thread_id, owner
+
+
+class ThreadBusy(ThreadOwned):
+    """A submission was refused because a run of its thread is open, or waits to start."""
+
+    def __init__(self, thread_id: str, run_id: str) -> None:
+        StoreError.__init__(
+            self,
+            f"run {run_id!r} of thread {thread_id!r} has not ended: wait for its end, or submit "
+            "with mode 'queue', 'steer' or 'interrupt'",
+        )
+        self.thread_id, self.owner, self.run_id = thread_id, "", run_id
+
+
+class KeyReused(StoreError):
+    """The key of a submission belongs to another submission of the thread."""
+
+    def __init__(self, thread_id: str, key: str) -> None:
+        super().__init__(
+            f"key {key!r} was used for another submission to thread {thread_id!r}: give each "
+            "submission its own key, and the same key only to a repetition"
+        )
+        self.thread_id, self.key = thread_id, key
+
+
+class ThreadDeleted(StoreError):
+    """A submission names a thread that was deleted."""
+
+    def __init__(self, thread_id: str) -> None:
+        super().__init__(f"thread {thread_id!r} was deleted: submit to another thread")
+        self.thread_id = thread_id
 
 
 class RunOpen(StoreError):

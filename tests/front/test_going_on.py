@@ -123,10 +123,10 @@ class Counting(MemoryStore):
         self.asked: list[str | None] = []
 
     async def list_interrupted(
-        self, *, now_ms: int, thread_id: str | None = None
+        self, *, now_ms: int, thread_id: str | None = None, limit: int | None = None
     ) -> Sequence[RunRecord]:
         self.asked.append(thread_id)
-        return await super().list_interrupted(now_ms=now_ms, thread_id=thread_id)
+        return await super().list_interrupted(now_ms=now_ms, thread_id=thread_id, limit=limit)
 
 
 async def test_a_pause_and_an_answer_look_at_their_own_thread_only() -> None:

@@ -8,6 +8,7 @@ from typing import Protocol, Self
 
 import msgspec
 
+from awaken.contract.submissions import Submission, Submitted
 from awaken.domain.message import Message
 from awaken.domain.suspension import Decision
 from awaken.domain.thread import Thread
@@ -18,11 +19,12 @@ OUTBOX_KEY = "background_message_outbox"
 
 
 class CommandKind(StrEnum):
-    """Cancel a run, give it messages, or give it answers to its questions."""
+    """Cancel a run, give it messages, give it answers to its questions, or start a new one."""
 
     CANCEL = "cancel"
     MESSAGES = "messages"
     DECISIONS = "decisions"
+    RUN = "run"
 
 
 class ThreadCommand(Value, frozen=True, kw_only=True):
@@ -30,7 +32,7 @@ class ThreadCommand(Value, frozen=True, kw_only=True):
 
     It is stored until a commit acknowledges it; a cancel is also dropped when its run ends. A
     thread accepts a `key` once: a later command with the same key is dropped, whatever happened to
-    the first.
+    the first. A command of kind `run` holds a submission.
     """
 
     id: int = msgspec.field(default_factory=int)
@@ -41,11 +43,28 @@ class ThreadCommand(Value, frozen=True, kw_only=True):
     decisions: tuple[Decision, ...] = ()
     at_ms: int = msgspec.field(default_factory=int)
     key: str | None = None
+    submission: Submission | None = None
 
     @classmethod
     def cancel(cls, thread_id: str, run_id: str, *, at_ms: int) -> Self:
         """A command to cancel a run."""
         return cls(thread_id=thread_id, kind=CommandKind.CANCEL, run_id=run_id, at_ms=at_ms)
+
+    def is_due(self, now_ms: int) -> bool:
+        """Whether the command may be carried out: false for a submission before its time."""
+        asked = self.submission
+        return asked is None or asked.not_before_ms is None or asked.not_before_ms <= now_ms
+
+    @classmethod
+    def run(cls, submission: Submission) -> Self:
+        """A command to start the run that was submitted."""
+        return cls(
+            thread_id=submission.thread_id,
+            kind=CommandKind.RUN,
+            run_id=submission.run_id,
+            at_ms=submission.at_ms,
+            submission=submission,
+        )
 
 
 class Commands(Protocol):
@@ -56,11 +75,31 @@ class Commands(Protocol):
 
         If the thread has seen the command's key, nothing is stored: returns the id of the first
         command if that is still pending, else 0. A cancel for a run that has ended is not stored
-        either: returns 0. The cost does not depend on how many other commands there are.
+        either: returns 0. A cancel for a submitted run that has not started ends it. The cost does
+        not depend on how many other commands there are.
 
         Raises:
             NotFound: no such thread.
-            InvalidRecord: the command is of kind `DECISIONS`; use `decide`.
+            InvalidRecord: the command is of kind `DECISIONS` or `RUN`; use `decide` or `submit`.
+        """
+        ...
+
+    async def submit(self, submission: Submission) -> Submitted:
+        """Store a submission: its thread if that is new, the record of its run with status
+        `created`, the command that starts the run, and its key, all or none.
+
+        The thread exists for readers from then on; its open run stays what it was. Whichever node
+        owns the thread, or claims it, carries its submissions out one after the other in the order
+        of their ids; the run's first commit acknowledges the command. A submission with the key of
+        an earlier one is not stored again: the first answer is returned.
+
+        Raises:
+            KeyReused: the thread has taken another submission with this key.
+            ThreadDeleted: the thread was deleted, and not created again since.
+            ThreadBusy: the mode is `refuse`, and a run of the thread is open or waits to start.
+            AlreadyExists: a run has the submission's run id.
+            DecisionRefused: an answer cannot be taken; see `decide`.
+            Serialization: a value in it cannot be encoded.
         """
         ...
 

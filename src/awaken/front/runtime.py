@@ -16,11 +16,13 @@ from awaken.contract.events import EventSink, NullEventSink
 from awaken.contract.llm import LlmExecutor
 from awaken.contract.profile import ProfileStore
 from awaken.contract.store import Store
+from awaken.contract.submissions import SubmitMode, Submitted
 from awaken.contract.tool import Tool
 from awaken.domain.budget import Budget, Price
 from awaken.domain.inference import InferenceOverride
 from awaken.domain.message import Message, as_messages
 from awaken.domain.pool import ModelPoolSpec
+from awaken.domain.principal import Principal
 from awaken.domain.receipt import CancelReceipt
 from awaken.domain.spec import AgentSpec, ModelSpec, RemoteEndpoint
 from awaken.domain.tool import ToolDescriptor
@@ -34,6 +36,7 @@ from awaken.front.loading import checked_store, open_store
 from awaken.front.remote import RemoteAgent, find_agent
 from awaken.front.result import RecoveredRun, RunResult
 from awaken.front.stream import RunStream
+from awaken.front.submit import Asked, submit
 from awaken.front.sync import SyncDoor, call_in
 from awaken.front.tasks import at_rest, over_or_asking, tree_at_rest
 from awaken.ids import UUID7, Ids
@@ -48,6 +51,7 @@ from awaken.runtime import (
 from awaken.runtime.closing import close_plugins
 from awaken.runtime.receipts import cancel_with_receipt
 from awaken.runtime.recovery import Recovery, ResumedRun
+from awaken.runtime.runtime import MAX_RUNS
 from awaken.tool.threads import DEFAULT_LIMIT
 
 log = logging.getLogger("awaken.runtime")
@@ -80,6 +84,8 @@ class Runtime(Archive):
         tool_threads: how many calls of plain (not async) tools run at once, each in a thread of
             its own; further ones wait. A call that has timed out, and still holds its thread, no
             longer counts.
+        max_runs: how many runs are live here before no further submitted or abandoned run is
+            claimed. What a program starts itself is not limited.
     """
 
     def __init__(
@@ -98,6 +104,7 @@ class Runtime(Archive):
         sources: Mapping[str, str | RemoteEndpoint] | None = None,
         profiles: ProfileStore | None = None,
         tool_threads: int = DEFAULT_LIMIT,
+        max_runs: int = MAX_RUNS,
         clock: Clock = SYSTEM_CLOCK,
         ids: Ids = UUID7,
     ) -> None:
@@ -127,6 +134,7 @@ class Runtime(Archive):
         builder = self._assembly.builder(self._agents)
         self._closers = builder.closers()
         builder.with_thread_run_store(self._store).with_tool_threads(tool_threads)
+        builder.with_max_runs(max_runs)
         self._engine = builder.build(self._sources)
         self._shapes = shapes_of(self._agents)
         self._recovery = Recovery(self._engine)
@@ -282,6 +290,45 @@ class Runtime(Archive):
             detached=detached,
             shapes=self._shapes,
         )
+
+    async def submit(
+        self,
+        agent: str | Agent | RemoteAgent | None = None,
+        input: Input = None,
+        *,
+        thread: str | None = None,
+        answers: AnswersByTicket | None = None,
+        overrides: InferenceOverride | None = None,
+        budget: Budget | None = None,
+        frontend_tools: Sequence[ToolDescriptor] = (),
+        mode: SubmitMode | Literal["queue", "steer", "interrupt", "refuse"] = SubmitMode.QUEUE,
+        key: str | None = None,
+        not_before_ms: int | None = None,
+        principal: Principal | None = None,
+    ) -> Submitted:
+        """Ask for a run durably: once this returns, the run is carried out even if this process
+        dies. It returns without waiting for the run; `wait(submitted.run_id)` waits for its end.
+
+        The run starts in whichever process recovers runs of the agent (a runtime does while it is
+        open), when the thread's earlier runs have ended. `mode` says what happens if one is open.
+        A submission with the same `key` and content is taken once within seven days. The run does
+        not start before `not_before_ms`, in milliseconds since 1970. `answers` go to the run that
+        asked, which goes on with them.
+
+        Raises:
+            ConfigError: it was asked for wrongly.
+            AgentNotFound: no such agent; nothing was stored, as with the other errors.
+            KeyReused: the key belongs to another submission of the thread.
+            ThreadDeleted: the thread was deleted.
+            ThreadBusy: the mode is `refuse`, and a run of the thread is open or waits to start.
+            InvalidResume: an answer fits no open ticket.
+        """
+        request = self._request(
+            agent, input, thread, answers, overrides, budget, frontend_tools, WhenBusy.QUEUE
+        )
+        self._engine.one_loop.bind()
+        asked = Asked(mode=mode, key=key, not_before_ms=not_before_ms, principal=principal)
+        return await submit(self._engine, request, asked)
 
     def run_sync(self, *args: Any, **kwargs: Any) -> RunResult:
         """`run`, for programs without an event loop, from any thread, also from several at once.

@@ -23,7 +23,7 @@ class ActiveRun:
     while it has a `fence`: before that, another process may own the thread and handle them.
     `told_early` says that a command came before the fence, so the store must be read again. `seen`
     are the ids of the commands it has taken: ids may become visible in any order, so the highest of
-    them would not do.
+    them would not do. `has_next` says that another run was submitted to the thread.
     """
 
     __slots__ = (
@@ -32,6 +32,7 @@ class ActiveRun:
         "decisions",
         "fence",
         "has_ended",
+        "has_next",
         "inbox",
         "left_on_close",
         "missed",
@@ -54,7 +55,7 @@ class ActiveRun:
         self.task: asyncio.Task[AgentRunResult] | None = None
         self.seen: set[int] = set()
         self.left_on_close = False
-        self.missed = False
+        self.missed = self.has_next = False
         self.fence: Fence | None = None
         self.told_early = False
         self._ended: asyncio.Event | None = None
@@ -87,6 +88,9 @@ class ActiveRun:
         self.fence = fence
         self.seen.update(command.id for command in read)
         self.missed = False
+        self.has_next = any(
+            command.kind is CommandKind.RUN and command.run_id != self.run_id for command in read
+        )
 
     def renew(self) -> None:
         """Prepare the slot for another run of the thread, or for the same one again."""
@@ -98,6 +102,9 @@ class ActiveRun:
 
         A command that the run cannot take now stays in the store, for the thread's next run.
         """
+        if command.kind is CommandKind.RUN:
+            self.has_next = True  # the thread's next run, when this one has ended
+            return
         if command.id in self.seen or command.run_id not in (None, self.run_id):
             return
         self.seen.add(command.id)

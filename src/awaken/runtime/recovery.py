@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from awaken.contract.commits import Fence
 from awaken.control.cancel import first_of
 from awaken.control.tasks import OwnedTasks, log_error, or_log
 from awaken.domain.lifecycle import RunStatus
@@ -26,14 +27,14 @@ from awaken.errors import (
     ThreadAlreadyRunning,
     ThreadOwned,
 )
-from awaken.runtime import operations
+from awaken.runtime import operations, submissions
+from awaken.runtime.active import ActiveRun
 from awaken.runtime.closing import CANCEL_GRACE
+from awaken.runtime.ending import carry_on
 from awaken.runtime.listen import waiting_threads
 from awaken.runtime.runtime import AgentRuntime
 from awaken.runtime.suspects import PROBATION, Suspects, is_suspect, most_suspect_first
 
-AT_ONCE = 100
-"""How many resumed runs may be live at the same time; further ones wait."""
 A_FEW = 10
 """Up to this many threads with news are searched one by one; for more, the whole store is."""
 ATTEMPTS = 3
@@ -76,7 +77,7 @@ class Recovery:
 
     def __init__(self, engine: AgentRuntime) -> None:
         self._engine = engine
-        self._room = asyncio.Semaphore(AT_ONCE)
+        self._room = asyncio.Semaphore(engine.max_runs)
         self._suspects = Suspects(engine.store, engine.owned)
         self._threads: dict[str, str] = {}
         self.at_work: dict[asyncio.Task[Any], str] = {}
@@ -89,7 +90,9 @@ class Recovery:
         self._unattended: set[str] = set()
         self._news = asyncio.Event()
         self._callers_own: set[str] = set()
+        self._is_full = False
         self._unsubscribe = engine.unattended.subscribe(self._look_at)
+        self._unsubscribe_changes: Callable[[], None] = lambda: None
 
     async def recover(self) -> list[ResumedRun]:
         """Resume every abandoned run, including those that failed before. Start runs for messages
@@ -110,7 +113,8 @@ class Recovery:
         Raises:
             StoreUnavailable: the store does not answer.
         """
-        engine, runs = self._engine, list[ResumedRun]()
+        engine = self._engine
+        runs = await self._claim_next() if thread is None else []
         await engine.unkept.try_again(thread)
         if thread is None:
             await engine.tasks.settle()
@@ -118,8 +122,31 @@ class Recovery:
         found = await engine.store.list_interrupted(now_ms=now_ms, thread_id=thread)
         for record in sorted(found, key=most_suspect_first):
             # A single thread is searched because it has news, after which an attempt may succeed.
-            if thread is not None or not self._is_put_off(record):
+            if thread is not None or not self._is_put_off(record.run_id):
                 runs.extend(await self._try(record))
+        return runs
+
+    async def _claim_next(self) -> list[ResumedRun]:
+        """Claim, and carry on, as many runs as this runtime has room for."""
+        engine = self._engine
+        busy = {live.thread_id for live in engine.active.all()} | set(self._threads.values())
+        if engine.closed or len(busy) >= engine.max_runs:
+            self._is_full = not engine.closed
+            return []
+        self._is_full = False
+        claimed = await engine.store.claim_next(
+            engine.registry.snapshot().agent_ids(),
+            limit=engine.max_runs - len(busy),
+            at_ms=engine.clock.now_ms(),
+            overdue_ms=operations.overdue_at(engine),
+            skip=[run_id for run_id in self._failures if self._is_put_off(run_id)],
+        )
+        runs: list[ResumedRun] = []
+        for fence, record in claimed:
+            if record.thread_id in busy:
+                await engine.store.release(fence)  # a request waits here, and claims it next
+            else:
+                runs.append(self._carry_on(record, fence))
         return runs
 
     async def goes_on(self, thread: str) -> bool:
@@ -166,8 +193,8 @@ class Recovery:
         unforeseen = None if isinstance(error, AwakenError) else error
         log.error("run %s could not be carried on: %s", record.run_id, error, exc_info=unforeseen)
 
-    def _is_put_off(self, record: RunRecord) -> bool:
-        failure = self._failures.get(record.run_id)
+    def _is_put_off(self, run_id: str) -> bool:
+        failure = self._failures.get(run_id)
         return failure is not None and asyncio.get_running_loop().time() < failure.until
 
     def why_not(self, record: RunRecord, needed: Iterable[str]) -> str | None:
@@ -197,12 +224,14 @@ class Recovery:
         """From now on, resume each run that is answered, cancelled or abandoned."""
         self._look_again_at = asyncio.get_running_loop().time() + LOOK_AROUND
         self._engine.commands.subscribe(self.hear)
+        self._unsubscribe_changes = self._engine.active.changes.subscribe(self._has_room)
         self._watching.start_repeating(self._watch, LOOK_AROUND, _CANNOT_LOOK)
         self._send_left()
 
     def stop(self) -> None:
         """Stop resuming runs. Runs that were already resumed go on."""
         self._unsubscribe()
+        self._unsubscribe_changes()
         self._engine.commands.unsubscribe(self.hear)
         self._watching.cancel()
 
@@ -232,6 +261,11 @@ class Recovery:
         elif not self._engine.closed and thread_id not in self._callers_own:
             self._work_on(thread_id, self._resume_own(thread_id))
 
+    def _has_room(self, run: ActiveRun) -> None:
+        """Look for further runs when one has ended, if there was no room for them before."""
+        if run.has_ended and self._is_full:
+            self._news.set()
+
     async def _watch(self) -> None:
         loop = asyncio.get_running_loop()
         # These were told before this task started, or taken by an attempt that failed.
@@ -248,6 +282,7 @@ class Recovery:
                 await self.resume()
                 self._look_again_at = loop.time() + LOOK_AROUND
             else:
+                await self._claim_next()
                 for thread_id in threads:
                     await or_log(self.resume(thread_id), _unread(thread_id), log)
             await self._wake(threads)
@@ -305,8 +340,8 @@ class Recovery:
 
     # -- runs ---------------------------------------------------------------------------------
 
-    def _carry_on(self, record: RunRecord) -> ResumedRun:
-        task = self._work_on(record.thread_id, self._go_on(record))
+    def _carry_on(self, record: RunRecord, fence: Fence | None = None) -> ResumedRun:
+        task = self._work_on(record.thread_id, self._go_on(record, fence))
         self._hold(record, task)
         return ResumedRun(record, task)
 
@@ -337,10 +372,15 @@ class Recovery:
             self._failures.pop(record.run_id, None)
             await first_of(self._suspects.gets_ahead(record), asyncio.sleep(PROBATION))
 
-    async def _go_on(self, record: RunRecord) -> AgentRunResult:
+    async def _go_on(self, record: RunRecord, fence: Fence | None) -> AgentRunResult:
         async with self._suspects.turn(record), self._room:
             try:
-                result = await operations.go_on(self._engine, record)
+                if fence is None:
+                    result = await operations.go_on(self._engine, record)
+                elif record.status is RunStatus.CREATED:
+                    result = await submissions.start(self._engine, record, fence)
+                else:
+                    result = await carry_on(self._engine, record, fence=fence)
             except (ThreadAlreadyRunning, RunLeft):
                 raise  # another process has resumed it, or will
             except Exception as error:

@@ -68,8 +68,8 @@ from awaken.runtime.tasks import Tasks
 from awaken.runtime.unkept import Unkept
 from awaken.tool.threads import DEFAULT_LIMIT, TOOL_THREADS, ToolThreads
 
-OWNER_CHECK = 0.2
-"""The seconds after which a queued request checks again whether the thread's owner has died."""
+MAX_RUNS = 1_000
+"""How many runs a runtime has live at most before it stops claiming further ones."""
 
 log = logging.getLogger("awaken.runtime")
 _TAKEN = (InvalidResume, ThreadAlreadyRunning)
@@ -88,8 +88,10 @@ class AgentRuntime(LiveControl):
         clock: Clock = SYSTEM_CLOCK,
         ids: Ids = UUID7,
         tool_threads: int = DEFAULT_LIMIT,
+        max_runs: int = MAX_RUNS,
     ) -> None:
         super().__init__(store, clock, ActiveRuns())
+        self.max_runs = max_runs
         self.commands = CommandListener(store)
         self.active.changes.subscribe(self._listen_while_live)
         self.owned = OwnedTasks(log)
@@ -134,9 +136,12 @@ class AgentRuntime(LiveControl):
         request: RunRequest,
         sink: EventSink | None = None,
         inherited: Inherited | None = None,
+        *,
+        fence: Fence | None = None,
     ) -> AgentRunResult:
         """Run an agent until the run ends or pauses. A paused run waits for an answer, for input,
-        or for a background task.
+        or for a background task. With `fence`, the caller has claimed the thread; it is released
+        when the run ends, pauses or cannot start.
 
         Raises:
             ConfigError: the runtime belongs to another event loop.
@@ -146,16 +151,17 @@ class AgentRuntime(LiveControl):
             RunLeft: the runtime was closed before the run ended; another process can recover it.
             AgentLoopError: the run failed; its record says why.
         """
-        if self.closed:
-            raise RuntimeFault("the runtime is closed")
-        self.one_loop.bind()
-        self.unkept.keep_trying()
-        slot = await self._slot(request)
+        try:
+            slot = await self._slot(request)
+        except BaseException:
+            if fence is not None:
+                await self.store.release(fence)
+            raise
         slot.left_on_close = request.left_on_close
         self.commands.subscribe(self.hear)
         # The run has its own task: cancelling the caller must not interrupt a commit.
         task = slot.task = start_task(
-            self._drive(request, slot, sink or NullEventSink(), inherited or Inherited())
+            self._drive(request, slot, sink or NullEventSink(), inherited or Inherited(), fence)
         )
         try:
             return await asyncio.shield(task)
@@ -174,7 +180,12 @@ class AgentRuntime(LiveControl):
         return await self.run(request)
 
     async def _drive(
-        self, request: RunRequest, slot: ActiveRun, sink: EventSink, inherited: Inherited
+        self,
+        request: RunRequest,
+        slot: ActiveRun,
+        sink: EventSink,
+        inherited: Inherited,
+        claimed: Fence | None,
     ) -> AgentRunResult:
         """The body of a run's task: prepare the run and let its backend execute it.
 
@@ -187,10 +198,10 @@ class AgentRuntime(LiveControl):
         waits = False
         try:
             while True:
-                fence: Fence | None = None
+                fence, claimed = claimed, None
                 opening: Opening | None = None
                 try:
-                    fence = await self._claim(request, slot)
+                    fence = fence or await self._claim(request, slot)
                     opening = await self._open(request, slot, sink, fence, inherited)
                     if isinstance(opening.agent, ResolvedAgent) and not opening.is_abandoned:
                         prepared = await local_run(opening, opening.agent)
@@ -247,7 +258,7 @@ class AgentRuntime(LiveControl):
         start the next run at once.
         """
         slot.release()
-        if waits or slot.missed or slot.told_early:
+        if waits or slot.missed or slot.told_early or slot.has_next:
             self.unattended.tell(slot.thread_id)
 
     def _leave_of(self, request: RunRequest) -> CancellationToken:
@@ -255,6 +266,10 @@ class AgentRuntime(LiveControl):
         return self._leaving_taken_up if request.left_on_close else self._leaving
 
     async def _slot(self, request: RunRequest) -> ActiveRun:
+        if self.closed:
+            raise RuntimeFault("the runtime is closed")
+        self.one_loop.bind()
+        self.unkept.keep_trying()
         while True:
             try:
                 return self.active.reserve(request.thread_id)
@@ -357,7 +372,6 @@ class AgentRuntime(LiveControl):
         Raises:
             ThreadAlreadyRunning: another process owns the thread, and the request does not queue.
         """
-        seen = 0
         await self.unkept.settle(request.thread_id)
         while True:
             try:
@@ -365,13 +379,8 @@ class AgentRuntime(LiveControl):
             except ThreadOwned as owned:
                 if request.when_busy is not WhenBusy.QUEUE:
                     raise ThreadAlreadyRunning(request.thread_id, owned.owner) from owned
-            try:
-                # A killed owner writes no change, so the claim is also tried after a timeout.
-                with interruptible(slot.token):
-                    async with asyncio.timeout(OWNER_CHECK):
-                        seen = await self.store.changed(request.thread_id, seen)
-            except TimeoutError:
-                continue
+            with interruptible(slot.token):
+                await self.store.released(request.thread_id)
 
     async def _open(
         self,

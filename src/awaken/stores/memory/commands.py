@@ -85,12 +85,13 @@ class MemoryCommands(MemoryReads):
                     await self._sent.wait(ANY)
 
     def _waiting(self, after: int) -> dict[int, str]:
-        """The threads of the pending commands with ids above `after`, by id.
+        """The threads of the pending commands that are due, with ids above `after`, by id.
 
         They are found from the end, where new commands are.
         """
         found = takewhile(lambda item: item[0] > after, reversed(self._commands.items()))
-        return {number: command.thread_id for number, command in found}
+        now = self._clock.now_ms()
+        return {number: one.thread_id for number, one in found if one.is_due(now)}
 
 
 def _cancels(command: ThreadCommand, run_id: str) -> bool:

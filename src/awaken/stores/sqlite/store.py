@@ -17,6 +17,7 @@ from awaken.codec import dumps
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import CallEntry, Committed, Fence, ThreadCommit
 from awaken.contract.stream_log import StreamLogEntry
+from awaken.contract.submissions import Submission, SubmitMode, Submitted
 from awaken.contract.threads import (
     ChildStrategy,
     Freed,
@@ -35,7 +36,7 @@ from awaken.domain.ticket import Ticket
 from awaken.errors import StoreUnavailable
 from awaken.ids import UUID7, Ids
 from awaken.stores.sql import queries
-from awaken.stores.sqlite import commands, listing, read, runs, tickets, upkeep
+from awaken.stores.sqlite import commands, listing, read, runs, submissions, tickets, upkeep
 from awaken.stores.sqlite.address import MEMORY, address_of, parse_address
 from awaken.stores.sqlite.commit import find_committed, write_claim, write_commit
 from awaken.stores.sqlite.delta import pack, writable
@@ -46,7 +47,7 @@ from awaken.stores.sqlite.rows import find_thread
 from awaken.stores.sqlite.stream_log import append_stream
 from awaken.stores.sqlite.watch import COMMANDS, Watch, thread_channel
 from awaken.stores.sqlite.writer import ALL
-from awaken.stores.telling import Telling
+from awaken.stores.telling import LOOK_EVERY, Telling
 
 
 class SqliteStore:
@@ -73,6 +74,7 @@ class SqliteStore:
             name = os.path.abspath(name)
         self._address = address_of(name, synchronous, busy_timeout)
         self._ids = ids
+        self._clock = clock
         self._owner, self._pid = new_owner(ids), os.getpid()
         self._watch = Watch()
         self._lock = threading.Lock()
@@ -181,8 +183,54 @@ class SqliteStore:
             engine.release_later(claimed)
             raise
 
+    async def claim_next(
+        self,
+        agents: Collection[str],
+        *,
+        limit: int,
+        at_ms: int,
+        overdue_ms: int,
+        skip: Collection[str] = (),
+    ) -> Sequence[tuple[Fence, RunRecord]]:
+        engine = self._ready()
+        owners, unreadable = engine.owners, engine.unreadable
+        wanted = submissions.Wanted(frozenset(agents), limit, at_ms, overdue_ms, frozenset(skip))
+        # Most of the time there is nothing to claim, and reading is cheaper than a transaction.
+        if not await engine.read(lambda db: submissions.find_next(db, owners, unreadable, wanted)):
+            return ()
+        claimed: list[Fence] = []
+
+        def write(db: sqlite3.Connection) -> Sequence[tuple[Fence, RunRecord]]:
+            claimed.clear()
+
+            def claim(thread_id: str) -> Fence:
+                fence = write_claim(db, owners, thread_id, at_ms)
+                engine.held.add(fence)
+                claimed.append(fence)
+                return fence
+
+            return submissions.claim_next(db, owners, unreadable, wanted, claim)
+
+        try:
+            return await engine.write(write)
+        except asyncio.CancelledError:
+            engine.release_later(claimed)
+            raise
+
     async def release(self, fence: Fence) -> None:
         await self._ready().release(fence)
+
+    async def released(self, thread_id: str) -> None:
+        channel = thread_channel(thread_id)
+        while True:
+            engine = self._ready()
+            number = engine.watch.number(channel)
+            if not await engine.read(partial(_has_owner, engine, thread_id)):
+                return
+            # The death of an owner is no change of the thread; its lock file tells of it.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_EVERY):
+                    await engine.wait(channel, number)
 
     # -- threads ------------------------------------------------------------------------------
 
@@ -256,7 +304,10 @@ class SqliteStore:
     async def prune(self, *, before_ms: int) -> Freed:
         engine = self._ready()
         is_alive = engine.owners.is_alive
-        return await engine.write(lambda db: upkeep.prune(db, is_alive, before_ms), channels=(ALL,))
+        now = self._clock.now_ms()
+        return await engine.write(
+            lambda db: upkeep.prune(db, is_alive, before_ms, now), channels=(ALL,)
+        )
 
     async def compact(self) -> upkeep.Compacted:
         """Free the disk space of deleted threads, and remove the lock files of dead owners."""
@@ -276,12 +327,12 @@ class SqliteStore:
         return await self._ready().read(lambda db: listing.list_runs(db, query))
 
     async def list_interrupted(
-        self, *, now_ms: int, thread_id: str | None = None
+        self, *, now_ms: int, thread_id: str | None = None, limit: int | None = None
     ) -> Sequence[RunRecord]:
         engine = self._ready()
         owners, unreadable = engine.owners, engine.unreadable
         return await engine.read(
-            lambda db: runs.list_interrupted(db, owners, unreadable, now_ms, thread_id)
+            lambda db: runs.list_interrupted(db, owners, unreadable, now_ms, thread_id, limit)
         )
 
     async def load_run_state(self, run_id: str) -> PersistedState:
@@ -300,6 +351,15 @@ class SqliteStore:
         return await self._ready().write(
             lambda db: commands.send(db, command, body),
             channels=(COMMANDS, thread_channel(command.thread_id)),
+        )
+
+    async def submit(self, submission: Submission) -> Submitted:
+        packed = submissions.pack_submission(submission)
+        engine = self._ready()
+        is_one = submission.mode is not SubmitMode.INTERRUPT
+        channels = (COMMANDS, thread_channel(submission.thread_id)) if is_one else (ALL,)
+        return await engine.write(
+            lambda db: submissions.submit(db, engine.owners, packed), channels=channels
         )
 
     async def decide(
@@ -341,7 +401,8 @@ class SqliteStore:
         while True:
             engine, after = self._ready(), telling.looks_after
             number = engine.watch.number(COMMANDS)
-            threads = telling.tell(await engine.read(partial(_waiting, engine, after)), after)
+            now = self._clock.now_ms()
+            threads = telling.tell(await engine.read(partial(_waiting, engine, after, now)), after)
             if threads or is_first:
                 is_first = False
                 yield threads
@@ -351,5 +412,10 @@ class SqliteStore:
                     await engine.wait(COMMANDS, number)
 
 
-def _waiting(engine: Engine, after: int, db: sqlite3.Connection) -> dict[int, str]:
-    return commands.waiting(db, engine.owners, after)
+def _waiting(engine: Engine, after: int, now_ms: int, db: sqlite3.Connection) -> dict[int, str]:
+    return commands.waiting(db, engine.owners, after, now_ms)
+
+
+def _has_owner(engine: Engine, thread_id: str, db: sqlite3.Connection) -> bool:
+    row = db.execute(queries.OWNER, (thread_id,)).fetchone()
+    return row is not None and row[1] is not None and engine.owners.is_alive(row[1])

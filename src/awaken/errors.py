@@ -16,7 +16,7 @@ AwakenError
 ├── RuntimeFault                  the runtime cannot start or address a run
 │   ├── ThreadAlreadyRunning · AgentNotFound · ResolveFailed
 │   ├── BudgetExhausted           a run has spent its budget
-│   ├── RunLeft                   the runtime closed before the run ended
+│   ├── RunLeft                   the runtime left the run before it ended
 │   └── RunAbandoned              the caller waits for a run that no worker continues
 ├── ResolveError                  an agent's spec names something the registries do not have
 │   ├── ModelNotFound · ModelPriceUnknown · ProviderNotFound · PluginNotFound · InvalidPluginConfig
@@ -35,6 +35,7 @@ AwakenError
 │   ├── VersionConflict · StaleFence · ThreadOwned · RunOpen · CommitUnknown
 │   │   └── ThreadBusy            (of ThreadOwned) a submission is refused while a run is open
 │   ├── KeyReused · ThreadDeleted   a submission cannot be taken
+│   ├── LeaseLost                 this node may start no effects, and has waited too long
 │   ├── NotFound · AlreadyExists · InvalidRecord · Serialization
 │   ├── DecisionRefused           an approver's answer cannot be taken
 │   └── StoreUnavailable          the file, disk or server of a store cannot be used
@@ -319,15 +320,14 @@ class BudgetExhausted(RuntimeFault):
 
 
 class RunLeft(RuntimeFault):
-    """The runtime was closed before the run ended; another worker can recover the run.
+    """The run was left before it ended; another worker can recover it.
 
-    It stopped at the end of a step or, if that did not come in time, at its last commit.
+    Its runtime was closed or drained, or lost the claim on the thread. It stopped at the end of a
+    step or, if that did not come in time, at its last commit.
     """
 
     def __init__(self, run_id: str) -> None:
-        super().__init__(
-            f"run {run_id!r} did not end before its runtime was closed: recover it to continue"
-        )
+        super().__init__(f"run {run_id!r} was left before it ended: recover it to continue")
         self.run_id = run_id
 
 
@@ -578,6 +578,17 @@ class ThreadBusy(ThreadOwned):
             "with mode 'queue', 'steer' or 'interrupt'",
         )
         self.thread_id, self.owner, self.run_id = thread_id, "", run_id
+
+
+class LeaseLost(StoreError):
+    """This node lost its lease and did not regain it in time; its runs are left to other nodes."""
+
+    def __init__(self, owner: str, seconds: float) -> None:
+        super().__init__(
+            f"{owner} has had no lease for {seconds:g} seconds: its runs are left to other nodes; "
+            "see whether the store can be reached"
+        )
+        self.owner, self.seconds = owner, seconds
 
 
 class KeyReused(StoreError):

@@ -68,7 +68,8 @@ async def test_a_store_that_is_away_is_not_taken_for_runs_nobody_can_read() -> N
     async with runtime:
         asks = await runtime.run("a", "pay", thread=T)
         await store.send(ThreadCommand.cancel(T, asks.run_id, at_ms=1))
-        for look in (runtime.recover(), operations.interrupted(runtime.engine)):
+        other = Runtime([], store=store, recover=False)
+        for look in (other.recover(), operations.interrupted(runtime.engine)):
             store.away = True
             with pytest.raises(StoreUnavailable):
                 await look

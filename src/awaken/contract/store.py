@@ -6,6 +6,7 @@ from typing import Protocol
 
 from awaken.contract.commands import Commands
 from awaken.contract.commits import Commits
+from awaken.contract.lease import Lease
 from awaken.contract.profile import ProfileStore
 from awaken.contract.threads import Threads
 
@@ -16,6 +17,11 @@ class Store(Commits, Threads, Commands, Protocol):
     @property
     def owner(self) -> str:
         """The name under which this store claims threads."""
+        ...
+
+    @property
+    def lease(self) -> Lease:
+        """Whether this store's owner may start effects on the threads it has claimed."""
         ...
 
     @property

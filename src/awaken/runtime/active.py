@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import Fence
+from awaken.contract.start import RunControls
 from awaken.control.cancel import CancellationToken
 from awaken.control.inbox import DecisionQueue, InboxSender
 from awaken.control.subscribers import Subscribers
@@ -23,17 +24,20 @@ class ActiveRun:
     while it has a `fence`: before that, another process may own the thread and handle them.
     `told_early` says that a command came before the fence, so the store must be read again. `seen`
     are the ids of the commands it has taken: ids may become visible in any order, so the highest of
-    them would not do. `has_next` says that another run was submitted to the thread.
+    them would not do. `has_next` says that another run was submitted to the thread, `is_lost` that
+    another process has the thread.
     """
 
     __slots__ = (
         "_ended",
         "_release",
+        "controls",
         "decisions",
         "fence",
         "has_ended",
         "has_next",
         "inbox",
+        "is_lost",
         "left_on_close",
         "missed",
         "run_id",
@@ -55,7 +59,8 @@ class ActiveRun:
         self.task: asyncio.Task[AgentRunResult] | None = None
         self.seen: set[int] = set()
         self.left_on_close = False
-        self.missed = self.has_next = False
+        self.missed = self.has_next = self.is_lost = False
+        self.controls: RunControls | None = None
         self.fence: Fence | None = None
         self.told_early = False
         self._ended: asyncio.Event | None = None
@@ -91,6 +96,14 @@ class ActiveRun:
         self.has_next = any(
             command.kind is CommandKind.RUN and command.run_id != self.run_id for command in read
         )
+
+    def give_up(self) -> None:
+        """Cancel the run's task and leave the run without a commit: another process goes on."""
+        self.is_lost = True
+        if self.controls is not None:
+            self.controls.is_lost = True
+        if self.task is not None:
+            self.task.cancel()
 
     def renew(self) -> None:
         """Prepare the slot for another run of the thread, or for the same one again."""

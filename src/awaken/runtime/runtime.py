@@ -126,6 +126,7 @@ class AgentRuntime(LiveControl):
         )
         self.messages = Messages(store, clock, self.deliver, self.run, self.owned)
         self.outboxes = Outboxes(store, clock, self.messages, self.tasks)
+        store.lease.when_lost(self._has_lost)
         self._leaving = CancellationToken()
         self._leaving_taken_up = CancellationToken()
 
@@ -168,7 +169,7 @@ class AgentRuntime(LiveControl):
         except asyncio.CancelledError:
             if not task.done():
                 await cancel_and_wait(task, slot)
-            elif task.cancelled() and self._leave_of(request).is_cancelled():
+            elif task.cancelled() and (slot.is_lost or self._leave_of(request).is_cancelled()):
                 # The runtime cancelled the task, not the caller: another process continues the run.
                 raise RunLeft(slot.run_id or request.thread_id) from None
             raise
@@ -326,6 +327,17 @@ class AgentRuntime(LiveControl):
                 raise
             log.exception("thread %s could not be given up", fence.thread_id)
 
+    def _has_lost(self, fence: Fence) -> None:
+        """Leave the run of a thread that another process has claimed."""
+        run = self.active.find_by_thread(fence.thread_id)
+        if run is not None and run.fence == fence:
+            run.give_up()
+
+    def _give_up(self, thread_id: str) -> None:
+        run = self.active.find_by_thread(thread_id)
+        if run is not None:
+            run.give_up()
+
     async def _has_left(self, thread_id: str) -> None:
         self.unattended.tell(thread_id)
 
@@ -351,6 +363,8 @@ class AgentRuntime(LiveControl):
                     raise AskAgain
                 return ended
             validate_root_execution_request(agent, request)
+        if not self.store.lease.held:
+            await self.store.lease.regained()
         await self._begin(opening)
         return await remote.execute_remote_root_lifecycle(
             agent, request, created_at, opening.slot.token, request.persisted_state, start=start
@@ -428,6 +442,15 @@ class AgentRuntime(LiveControl):
             raise CancelFirst(choice.run_id)
         self.active.name(slot, choice.run_id)
         request = as_asked_before(request, choice.previous)
+        controls = slot.controls = RunControls(
+            cancellation_token=slot.token,
+            leave=self._leave_of(request),
+            look=partial(self.deliver, request.thread_id),
+            depth=inherited.depth,
+            lease=self.store.lease,
+            # By the thread's id: the collector does not see controls that hold their slot.
+            give_up=partial(self._give_up, request.thread_id),
+        )
         opening = Opening(
             request=request,
             sink=sink,
@@ -446,12 +469,7 @@ class AgentRuntime(LiveControl):
                 clock=self.clock,
                 ids=self.ids,
             ),
-            controls=RunControls(
-                cancellation_token=slot.token,
-                leave=self._leave_of(request),
-                look=partial(self.deliver, request.thread_id),
-                depth=inherited.depth,
-            ),
+            controls=controls,
         )
         above = inherited.budget
         if opening.own_budget or above is not None or self.accounts.holds(choice.run_id):

@@ -6,6 +6,7 @@ import msgspec
 
 from awaken.contract.commands import OUTBOX_KEY, CommandKind, ThreadCommand
 from awaken.contract.commits import Committed, Fence, ThreadCommit
+from awaken.contract.lease import NEVER_LOST, Lease
 from awaken.contract.stream_log import StreamLogEntry
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message
@@ -27,6 +28,7 @@ class MemoryWrites(Tables):
 
     immediate = True
     owner = "memory"
+    lease: Lease = NEVER_LOST
 
     # -- commits ------------------------------------------------------------------------------
 

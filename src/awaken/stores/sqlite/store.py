@@ -16,6 +16,7 @@ from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.codec import dumps
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import CallEntry, Committed, Fence, ThreadCommit
+from awaken.contract.lease import NEVER_LOST, Lease
 from awaken.contract.stream_log import StreamLogEntry
 from awaken.contract.submissions import Submission, SubmitMode, Submitted
 from awaken.contract.threads import (
@@ -59,6 +60,7 @@ class SqliteStore:
     """
 
     immediate = False
+    lease: Lease = NEVER_LOST
 
     def __init__(
         self,

@@ -180,6 +180,16 @@ class Runtime(Archive):
         if failed is not None:
             raise failed
 
+    async def drain(self, grace: float = CANCEL_GRACE) -> None:
+        """Claim and start no runs any more, and leave every live run at the end of its step, so
+        that other processes go on with them. The runtime stays open for reading and submitting.
+
+        A run whose step takes longer than `grace` seconds is left at its last commit. Callers of
+        `run` and `stream` get `RunLeft`.
+        """
+        self._recovery.stop()
+        await self._engine.drain(grace)
+
     @property
     def engine(self) -> AgentRuntime:
         """The full contract beneath: `RunRequest`, control by run and thread id."""

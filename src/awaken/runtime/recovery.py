@@ -130,10 +130,9 @@ class Recovery:
         """Claim, and carry on, as many runs as this runtime has room for."""
         engine = self._engine
         busy = {live.thread_id for live in engine.active.all()} | set(self._threads.values())
-        if engine.closed or len(busy) >= engine.max_runs:
-            self._is_full = not engine.closed
+        self._is_full = len(busy) >= engine.max_runs
+        if self._is_full or engine.is_stopping:
             return []
-        self._is_full = False
         claimed = await engine.store.claim_next(
             engine.registry.snapshot().agent_ids(),
             limit=engine.max_runs - len(busy),
@@ -384,7 +383,7 @@ class Recovery:
             except (ThreadAlreadyRunning, RunLeft):
                 raise  # another process has resumed it, or will
             except Exception as error:
-                if not self._engine.closed and not await self._is_over(record):
+                if not self._engine.is_stopping and not await self._is_over(record):
                     self._note(record, error)
                 raise
         self._failures.pop(record.run_id, None)

@@ -99,7 +99,7 @@ class AgentRuntime(LiveControl):
         self.profiles = profiles
         self.ids = ids
         self.tool_threads = ToolThreads(tool_threads)
-        self.closed = False
+        self.closed = self.draining = False
         self.one_loop = OneLoop()
         self.left_alone: set[str] = set()
         self.delegates = Delegates(
@@ -266,9 +266,14 @@ class AgentRuntime(LiveControl):
         """The token that tells a run to stop and stay open for another process."""
         return self._leaving_taken_up if request.left_on_close else self._leaving
 
+    @property
+    def is_stopping(self) -> bool:
+        """Whether no run is started any more."""
+        return self.closed or self.draining
+
     async def _slot(self, request: RunRequest) -> ActiveRun:
-        if self.closed:
-            raise RuntimeFault("the runtime is closed")
+        if self.is_stopping:
+            raise RuntimeFault(f"the runtime is {'closed' if self.closed else 'draining'}")
         self.one_loop.bind()
         self.unkept.keep_trying()
         while True:
@@ -279,7 +284,7 @@ class AgentRuntime(LiveControl):
                 if request.when_busy is not WhenBusy.QUEUE or holder is None:
                     raise
                 await holder.wait_ended(None)
-                if self.closed:
+                if self.is_stopping:
                     raise RuntimeFault("the runtime was closed while the request waited") from None
 
     async def _has_ended(self, failure: BaseException, request: RunRequest) -> bool:
@@ -501,11 +506,25 @@ class AgentRuntime(LiveControl):
         After `grace` seconds the remaining runs are cancelled; recovery continues them from their
         last commit.
         """
+        self._tell_to_leave()
+        await self._close(leave=True, grace=grace)
+
+    async def drain(self, grace: float = CANCEL_GRACE) -> None:
+        """Start no run any more, and leave every live run as `leave_all` does, without closing.
+
+        From now on, `run` raises `RuntimeFault`; submissions are stored for other processes.
+        """
+        self.draining = True
+        self._tell_to_leave()
+        self._leaving_taken_up.cancel()
+        await wait_or_tear_down(self.active.all(), grace)
+        await self.tasks.close(leave=True, grace=grace)
+
+    def _tell_to_leave(self) -> None:
         self._leaving.cancel()
         for run in self.active.all():
             if run.decisions is not None:
                 run.decisions.close()
-        await self._close(leave=True, grace=grace)
 
     async def cancel_all(self) -> None:
         """Cancel every live run and wait. A run that does not end in time has its task cancelled.

@@ -16,6 +16,7 @@ from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import CallPhase, ThreadCommit
 from awaken.contract.profile import ProfileOwner
 from awaken.contract.store import Store
+from awaken.domain.run import RunRecord
 from awaken.domain.suspension import ToolCallResume
 from awaken.errors import DecisionRefused, StaleFence, ThreadOwned, VersionConflict
 from awaken.testing.conformance.crowds import CROWD, race
@@ -40,6 +41,7 @@ from awaken.testing.conformance.making import (
     waiting_threads,
     write,
 )
+from awaken.testing.conformance.submissions import submission
 
 check = Suite[SharedStoreCheck]()
 
@@ -290,3 +292,31 @@ async def one_handle_sees_what_the_other_sends_with_a_commit(open_store: OpenSto
             tasks.create_task(see(two))
             await asyncio.sleep(0)
             await write(one, "u", sends=(CANCEL,))
+
+
+# -- claims -----------------------------------------------------------------------------------
+
+
+@check
+async def two_nodes_never_claim_the_same_thread(open_store: OpenStore) -> None:
+    """06/SV-12, and no node claims a run of an agent that it does not have."""
+    async with _handles(open_store) as (one, two):
+        for number in range(20):
+            agent = ("common", "rare")[number % 2]
+            await one.submit(submission(f"s{number}", f"t{number}", agent_id=agent))
+        sides: list[tuple[Store, tuple[str, ...], list[RunRecord]]] = [
+            (one, ("common",), []),
+            (two, ("common", "rare"), []),
+        ]
+
+        async def take(store: Store, agents: tuple[str, ...], runs: list[RunRecord]) -> None:
+            while found := await store.claim_next(agents, limit=3, at_ms=1000, overdue_ms=0):
+                assert all(fence.owner == store.owner for fence, _ in found)
+                runs.extend(run for _, run in found)
+
+        async with asyncio.TaskGroup() as tasks:
+            for side in sides:
+                tasks.create_task(take(*side))
+        (_, _, mine), (_, _, theirs) = sides
+        assert sorted(names([*mine, *theirs])) == sorted(f"s{number}" for number in range(20))
+        assert {run.agent_id for run in mine} <= {"common"}

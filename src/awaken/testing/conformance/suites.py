@@ -11,6 +11,7 @@ from awaken.testing.conformance import (
     crowds,
     deleting,
     forks,
+    leases,
     lists,
     owners,
     profiles,
@@ -19,6 +20,7 @@ from awaken.testing.conformance import (
     sends,
     shared,
     streams,
+    submissions,
     tickets,
     trees,
     unusual_values,
@@ -43,6 +45,8 @@ _PARTS = (
     profiles,
     crowds,
     unusual_values,
+    submissions,
+    leases,
 )
 
 

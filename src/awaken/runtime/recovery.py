@@ -91,6 +91,8 @@ class Recovery:
         self._news = asyncio.Event()
         self._callers_own: set[str] = set()
         self._is_full = False
+        self._again: set[str] = set()
+        """Threads that could not be taken because a run of them was not over here."""
         self._unsubscribe = engine.unattended.subscribe(self._look_at)
         self._unsubscribe_changes: Callable[[], None] = lambda: None
 
@@ -143,7 +145,9 @@ class Recovery:
         runs: list[ResumedRun] = []
         for fence, record in claimed:
             if record.thread_id in busy:
-                await engine.store.release(fence)  # a request waits here, and claims it next
+                # A request of this process waits for the thread, or its last run is just ending.
+                self._again.add(record.thread_id)
+                await engine.store.release(fence)
             else:
                 runs.append(self._carry_on(record, fence))
         return runs
@@ -350,6 +354,9 @@ class Recovery:
 
         def ended(task: asyncio.Task[Any]) -> None:
             self._threads.pop(record.run_id, None)
+            if record.thread_id in self._again:
+                self._again.discard(record.thread_id)
+                self._look_at(record.thread_id)
             # The error was logged; asyncio need not report that no caller has awaited it.
             if not task.cancelled():
                 task.exception()

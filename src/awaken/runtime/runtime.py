@@ -23,7 +23,7 @@ from awaken.contract.registry import ExecutionResolver
 from awaken.contract.start import RunControls, RunServices
 from awaken.contract.store import Store
 from awaken.contract.tool import traits_of
-from awaken.control.cancel import CancellationToken, interruptible, is_ours
+from awaken.control.cancel import interruptible, is_ours
 from awaken.control.tasks import OwnedTasks, start_task
 from awaken.domain.identity import RunMode
 from awaken.domain.lifecycle import RunStatus, Suspended
@@ -44,8 +44,7 @@ from awaken.plugin.agent import ResolvedAgent, ResolvedBackendAgent, ResolvedExe
 from awaken.registry import RegistryHandle
 from awaken.runtime.accounts import Accounts
 from awaken.runtime.active import ActiveRun, ActiveRuns
-from awaken.runtime.closing import CANCEL_GRACE, cancel_and_wait, wait_or_tear_down
-from awaken.runtime.control import LiveControl
+from awaken.runtime.closing import cancel_and_wait
 from awaken.runtime.delegates import Delegates
 from awaken.runtime.failures import Interrupted, error_for_caller
 from awaken.runtime.listen import CommandListener
@@ -63,6 +62,7 @@ from awaken.runtime.request import (
     WhenBusy,
     continuation,
 )
+from awaken.runtime.stopping import Stopping
 from awaken.runtime.takeover import count_takeover, end_abandoned
 from awaken.runtime.tasks import Tasks
 from awaken.runtime.unkept import Unkept
@@ -76,7 +76,7 @@ _TAKEN = (InvalidResume, ThreadAlreadyRunning)
 """The errors of continuing a paused run that another process has continued meanwhile."""
 
 
-class AgentRuntime(LiveControl):
+class AgentRuntime(Stopping):
     """Runs agents; each thread has at most one live run."""
 
     def __init__(
@@ -99,7 +99,6 @@ class AgentRuntime(LiveControl):
         self.profiles = profiles
         self.ids = ids
         self.tool_threads = ToolThreads(tool_threads)
-        self.closed = self.draining = False
         self.one_loop = OneLoop()
         self.left_alone: set[str] = set()
         self.delegates = Delegates(
@@ -127,8 +126,6 @@ class AgentRuntime(LiveControl):
         self.messages = Messages(store, clock, self.deliver, self.run, self.owned)
         self.outboxes = Outboxes(store, clock, self.messages, self.tasks)
         store.lease.when_lost(self._has_lost)
-        self._leaving = CancellationToken()
-        self._leaving_taken_up = CancellationToken()
 
     # -- running ------------------------------------------------------------------------------
 
@@ -169,7 +166,7 @@ class AgentRuntime(LiveControl):
         except asyncio.CancelledError:
             if not task.done():
                 await cancel_and_wait(task, slot)
-            elif task.cancelled() and (slot.is_lost or self._leave_of(request).is_cancelled()):
+            elif task.cancelled() and (slot.is_lost or self.leave_of(request).is_cancelled()):
                 # The runtime cancelled the task, not the caller: another process continues the run.
                 raise RunLeft(slot.run_id or request.thread_id) from None
             raise
@@ -261,15 +258,6 @@ class AgentRuntime(LiveControl):
         slot.release()
         if waits or slot.missed or slot.told_early or slot.has_next:
             self.unattended.tell(slot.thread_id)
-
-    def _leave_of(self, request: RunRequest) -> CancellationToken:
-        """The token that tells a run to stop and stay open for another process."""
-        return self._leaving_taken_up if request.left_on_close else self._leaving
-
-    @property
-    def is_stopping(self) -> bool:
-        """Whether no run is started any more."""
-        return self.closed or self.draining
 
     async def _slot(self, request: RunRequest) -> ActiveRun:
         if self.is_stopping:
@@ -449,7 +437,7 @@ class AgentRuntime(LiveControl):
         request = as_asked_before(request, choice.previous)
         controls = slot.controls = RunControls(
             cancellation_token=slot.token,
-            leave=self._leave_of(request),
+            leave=self.leave_of(request),
             look=partial(self.deliver, request.thread_id),
             depth=inherited.depth,
             lease=self.store.lease,
@@ -497,53 +485,6 @@ class AgentRuntime(LiveControl):
         if task is None:
             return known
         return BackgroundControlResolver(known, task, clock=self.clock, ids=self.ids)
-
-    # -- closing ------------------------------------------------------------------------------
-
-    async def leave_all(self, grace: float = CANCEL_GRACE) -> None:
-        """Stop every live run at the end of its step and leave it open for another process.
-
-        After `grace` seconds the remaining runs are cancelled; recovery continues them from their
-        last commit.
-        """
-        self._tell_to_leave()
-        await self._close(leave=True, grace=grace)
-
-    async def drain(self, grace: float = CANCEL_GRACE) -> None:
-        """Start no run any more, and leave every live run as `leave_all` does, without closing.
-
-        From now on, `run` raises `RuntimeFault`; submissions are stored for other processes.
-        """
-        self.draining = True
-        self._tell_to_leave()
-        self._leaving_taken_up.cancel()
-        await wait_or_tear_down(self.active.all(), grace)
-        await self.tasks.close(leave=True, grace=grace)
-
-    def _tell_to_leave(self) -> None:
-        self._leaving.cancel()
-        for run in self.active.all():
-            if run.decisions is not None:
-                run.decisions.close()
-
-    async def cancel_all(self) -> None:
-        """Cancel every live run and wait. A run that does not end in time has its task cancelled.
-
-        Runs with `left_on_close`, such as recovered ones, stay open for another process instead.
-        """
-        for run in self.active.all():
-            if not run.left_on_close:
-                run.token.cancel()
-        await self._close(leave=False, grace=CANCEL_GRACE)
-
-    async def _close(self, *, leave: bool, grace: float) -> None:
-        """Wait for the live runs and for the runtime's own tasks, each for a limited time."""
-        self._leaving_taken_up.cancel()
-        await wait_or_tear_down(self.active.all(), grace)
-        await self.tasks.close(leave=leave, grace=grace)
-        await self.unkept.close(CANCEL_GRACE)
-        self.commands.unsubscribe(self.hear)
-        await self.owned.close(CANCEL_GRACE)
 
     def _listen_while_live(self, run: ActiveRun) -> None:
         """Stop listening for other processes' commands when the last live run has ended."""

@@ -131,7 +131,7 @@ class Recovery:
     async def _claim_next(self) -> list[ResumedRun]:
         """Claim, and carry on, as many runs as this runtime has room for."""
         engine = self._engine
-        busy = {live.thread_id for live in engine.active.all()} | set(self._threads.values())
+        busy = self._busy()
         self._is_full = len(busy) >= engine.max_runs
         if self._is_full or engine.is_stopping:
             return []
@@ -142,7 +142,7 @@ class Recovery:
             overdue_ms=operations.overdue_at(engine),
             skip=[run_id for run_id in self._failures if self._is_put_off(run_id)],
         )
-        runs: list[ResumedRun] = []
+        runs, busy = list[ResumedRun](), self._busy()
         for fence, record in claimed:
             if record.thread_id in busy:
                 # A request of this process waits for the thread, or its last run is just ending.
@@ -151,6 +151,10 @@ class Recovery:
             else:
                 runs.append(self._carry_on(record, fence))
         return runs
+
+    def _busy(self) -> set[str]:
+        """The threads that have a run here, or are about to."""
+        return {live.thread_id for live in self._engine.active.all()} | {*self._threads.values()}
 
     async def goes_on(self, thread: str) -> bool:
         """Resume the run of a thread. Returns whether it is being resumed, by this or an earlier

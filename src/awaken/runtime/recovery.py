@@ -91,6 +91,8 @@ class Recovery:
         self._news = asyncio.Event()
         self._callers_own: set[str] = set()
         self._is_full = False
+        self._claimed: dict[str, Fence] = {}
+        """The claims for runs whose task has not got to them yet, by run."""
         self._again: set[str] = set()
         """Threads that could not be taken because a run of them was not over here."""
         self._unsubscribe = engine.unattended.subscribe(self._look_at)
@@ -144,12 +146,14 @@ class Recovery:
         )
         runs, busy = list[ResumedRun](), self._busy()
         for fence, record in claimed:
-            if record.thread_id in busy:
-                # A request of this process waits for the thread, or its last run is just ending.
+            if record.thread_id not in busy:
+                self._claimed[record.run_id] = fence
+                runs.append(self._carry_on(record))
+                continue
+            # A request of this process waits for the thread, or its last run is just ending.
+            if record.thread_id in self._threads.values():
                 self._again.add(record.thread_id)
-                await engine.store.release(fence)
-            else:
-                runs.append(self._carry_on(record, fence))
+            await engine.store.release(fence)
         return runs
 
     def _busy(self) -> set[str]:
@@ -243,8 +247,12 @@ class Recovery:
         self._watching.cancel()
 
     async def stopped(self) -> None:
-        """Wait, after `stop`, until the watching task has ended."""
+        """Wait, after `stop`, until the watching task has ended, and release the threads that were
+        claimed for runs that did not start."""
         await self._watching.close(CANCEL_GRACE)
+        while self._claimed:
+            _, fence = self._claimed.popitem()
+            await self._engine.store.release(fence)
 
     def leave_to_caller(self, thread: str | None) -> None:
         """Without `start`: do not resume the run of this thread (of any thread, if `None`) when its
@@ -347,8 +355,8 @@ class Recovery:
 
     # -- runs ---------------------------------------------------------------------------------
 
-    def _carry_on(self, record: RunRecord, fence: Fence | None = None) -> ResumedRun:
-        task = self._work_on(record.thread_id, self._go_on(record, fence))
+    def _carry_on(self, record: RunRecord) -> ResumedRun:
+        task = self._work_on(record.thread_id, self._go_on(record))
         self._hold(record, task)
         return ResumedRun(record, task)
 
@@ -382,15 +390,10 @@ class Recovery:
             self._failures.pop(record.run_id, None)
             await first_of(self._suspects.gets_ahead(record), asyncio.sleep(PROBATION))
 
-    async def _go_on(self, record: RunRecord, fence: Fence | None) -> AgentRunResult:
+    async def _go_on(self, record: RunRecord) -> AgentRunResult:
         async with self._suspects.turn(record), self._room:
             try:
-                if fence is None:
-                    result = await operations.go_on(self._engine, record)
-                elif record.status is RunStatus.CREATED:
-                    result = await submissions.start(self._engine, record, fence)
-                else:
-                    result = await carry_on(self._engine, record, fence=fence)
+                result = await self._run(record)
             except (ThreadAlreadyRunning, RunLeft):
                 raise  # another process has resumed it, or will
             except Exception as error:
@@ -399,6 +402,15 @@ class Recovery:
                 raise
         self._failures.pop(record.run_id, None)
         return result
+
+    async def _run(self, record: RunRecord) -> AgentRunResult:
+        """Resume a run, or start a submitted one, with the claim on its thread if there is one."""
+        fence = self._claimed.pop(record.run_id, None)
+        if fence is None:
+            return await operations.go_on(self._engine, record)
+        if record.status is RunStatus.CREATED:
+            return await submissions.start(self._engine, record, fence)
+        return await carry_on(self._engine, record, fence=fence)
 
     async def _is_over(self, record: RunRecord) -> bool:
         """Whether another process has ended or deleted the run meanwhile."""

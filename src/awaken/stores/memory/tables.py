@@ -23,7 +23,6 @@ from awaken.stores.submitting import KeptKey, can_withdraw, withdrawn
 
 State = dict[str, msgspec.Raw]
 _DONE = RunStatus.DONE
-_CREATED = RunStatus.CREATED
 ANY = "any thread"
 """The key for tasks that wait for a command to any thread."""
 
@@ -224,12 +223,13 @@ class Tables:
         """End a submitted run that has not started. Returns false if there is no such run, or if
         the thread's owner may be starting it."""
         run = self._runs.get(run_id)
-        if run is None or (run.record.thread_id, run.record.status) != (thread.id, _CREATED):
+        asked = [c.id for c in thread.commands.values() if c.submission and c.run_id == run_id]
+        if run is None or not asked:
             return False
         if not can_withdraw(self._owners.get(thread.id), thread.open_run_id):
             return False
         run.record = withdrawn(run.record, at_ms)
-        self._drop_commands(thread, [c.id for c in thread.commands.values() if c.run_id == run_id])
+        self._drop_commands(thread, asked)
         self._touch(thread)
         return True
 

@@ -7,7 +7,7 @@ so that they can be compared.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -15,7 +15,8 @@ from msgspec.structs import replace
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import Fence, ThreadCommit
 from awaken.contract.store import Store
-from awaken.contract.threads import Freed
+from awaken.contract.submissions import Submission, Submitted
+from awaken.contract.threads import Freed, ThreadQuery
 from awaken.domain.thread import Thread
 from awaken.errors import StoreError
 from awaken.testing.conformance.making import all_runs, everything, names, waiting_threads
@@ -116,6 +117,22 @@ class StorePair:
         left, right = ([self._plain(head, side) for head in told[side]] for side in (0, 1))
         assert left == right
         self._number_sends([head.id for head in left])
+
+    def submit(self, submission: Submission) -> Submitted | None:
+        answer: Submitted | None = self.agree(lambda store, _: store.submit(submission))
+        threads = self._run(self.stores[1].list_threads(ThreadQuery(limit=1000)))
+        self._number_sends(sorted(thread.id for thread in threads))
+        return answer
+
+    def claim_next(self, agents: Collection[str], limit: int, at_ms: int) -> None:
+        claimed = self.do(
+            lambda store, _: store.claim_next(agents, limit=limit, at_ms=at_ms, overdue_ms=at_ms)
+        )
+        assert claimed is not None
+        assert [run for _, run in claimed[0]] == [run for _, run in claimed[1]]
+        for (left, _), (right, _) in zip(*claimed, strict=True):
+            assert left.thread_id not in self.fences
+            self.fences[left.thread_id] = left, right
 
     def _number(self, numbers: Sides) -> None:
         for side in (0, 1):

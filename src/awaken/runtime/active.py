@@ -91,11 +91,11 @@ class ActiveRun:
     def begin(self, fence: Fence, read: Iterable[ThreadCommand]) -> None:
         """Let commands reach the run: it owns the thread, and has read the commands `read`."""
         self.fence = fence
-        self.seen.update(command.id for command in read)
-        self.missed = False
-        self.has_next = any(
-            command.kind is CommandKind.RUN and command.run_id != self.run_id for command in read
-        )
+        self.missed = self.has_next = False
+        for command in read:
+            self.seen.add(command.id)
+            if command.kind is CommandKind.RUN and command.run_id != self.run_id:
+                self.has_next = True
 
     def give_up(self) -> None:
         """Cancel the run's task and leave the run without a commit: another process goes on."""

@@ -16,7 +16,7 @@ AwakenError
 ├── RuntimeFault                  the runtime cannot start or address a run
 │   ├── ThreadAlreadyRunning · AgentNotFound · ResolveFailed
 │   ├── BudgetExhausted           a run has spent its budget
-│   ├── RunLeft                   the runtime closed before the run ended
+│   ├── RunLeft                   the runtime left the run before it ended
 │   └── RunAbandoned              the caller waits for a run that no worker continues
 ├── ResolveError                  an agent's spec names something the registries do not have
 │   ├── ModelNotFound · ModelPriceUnknown · ProviderNotFound · PluginNotFound · InvalidPluginConfig
@@ -33,6 +33,9 @@ AwakenError
 ├── NoOutput                      a run has no structured output
 ├── StoreError                    a store refused or failed
 │   ├── VersionConflict · StaleFence · ThreadOwned · RunOpen · CommitUnknown
+│   │   └── ThreadBusy            (of ThreadOwned) a submission is refused while a run is open
+│   ├── KeyReused · ThreadDeleted   a submission cannot be taken
+│   ├── LeaseLost                 this node may start no effects, and has waited too long
 │   ├── NotFound · AlreadyExists · InvalidRecord · Serialization
 │   ├── InvalidCursor             a reader wants to go on from where the thread has no event
 │   ├── DecisionRefused           an approver's answer cannot be taken
@@ -335,15 +338,14 @@ class BudgetExhausted(RuntimeFault):
 
 
 class RunLeft(RuntimeFault):
-    """The runtime was closed before the run ended; another worker can recover the run.
+    """The run was left before it ended; another worker can recover it.
 
-    It stopped at the end of a step or, if that did not come in time, at its last commit.
+    Its runtime was closed or drained, or lost the claim on the thread. It stopped at the end of a
+    step or, if that did not come in time, at its last commit.
     """
 
     def __init__(self, run_id: str) -> None:
-        super().__init__(
-            f"run {run_id!r} did not end before its runtime was closed: recover it to continue"
-        )
+        super().__init__(f"run {run_id!r} was left before it ended: recover it to continue")
         self.run_id = run_id
 
 
@@ -582,6 +584,48 @@ class ThreadOwned(StoreError):
             "the thread, or send a command"
         )
         self.thread_id, self.owner = thread_id, owner
+
+
+class ThreadBusy(ThreadOwned):
+    """A submission was refused because a run of its thread is open, or waits to start."""
+
+    def __init__(self, thread_id: str, run_id: str) -> None:
+        StoreError.__init__(
+            self,
+            f"run {run_id!r} of thread {thread_id!r} has not ended: wait for its end, or submit "
+            "with mode 'queue', 'steer' or 'interrupt'",
+        )
+        self.thread_id, self.owner, self.run_id = thread_id, "", run_id
+
+
+class LeaseLost(StoreError):
+    """This node lost its lease and did not regain it in time; its runs are left to other nodes."""
+
+    def __init__(self, owner: str, seconds: float) -> None:
+        super().__init__(
+            f"{owner} has had no lease for {seconds:g} seconds: its runs are left to other nodes; "
+            "see whether the store can be reached"
+        )
+        self.owner, self.seconds = owner, seconds
+
+
+class KeyReused(StoreError):
+    """The key of a submission belongs to another submission of the thread."""
+
+    def __init__(self, thread_id: str, key: str) -> None:
+        super().__init__(
+            f"key {key!r} was used for another submission to thread {thread_id!r}: give each "
+            "submission its own key, and the same key only to a repetition"
+        )
+        self.thread_id, self.key = thread_id, key
+
+
+class ThreadDeleted(StoreError):
+    """A submission names a thread that was deleted."""
+
+    def __init__(self, thread_id: str) -> None:
+        super().__init__(f"thread {thread_id!r} was deleted: submit to another thread")
+        self.thread_id = thread_id
 
 
 class RunOpen(StoreError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -87,17 +87,16 @@ async def test_a_record_that_cannot_be_read_keeps_no_other_from_going_on(
 
 
 class Flawed(MemoryStore):
-    """Fails in an unforeseen way when it is asked for all commands for the first time."""
+    """Fails in an unforeseen way when it is first asked which threads have commands."""
 
     failed = False
 
-    async def load_commands(
-        self, thread_id: str | None = None, *, after: int = 0
-    ) -> Sequence[ThreadCommand]:
-        if thread_id is None and not self.failed:
+    async def told(self) -> AsyncGenerator[set[str], None]:
+        if not self.failed:
             self.failed = True
             raise ZeroDivisionError
-        return await super().load_commands(thread_id, after=after)
+        async for threads in super().told():
+            yield threads
 
 
 async def test_looking_around_outlives_any_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,10 +123,10 @@ class Counting(MemoryStore):
         self.asked: list[str | None] = []
 
     async def list_interrupted(
-        self, *, now_ms: int, thread_id: str | None = None
+        self, *, now_ms: int, thread_id: str | None = None, limit: int | None = None
     ) -> Sequence[RunRecord]:
         self.asked.append(thread_id)
-        return await super().list_interrupted(now_ms=now_ms, thread_id=thread_id)
+        return await super().list_interrupted(now_ms=now_ms, thread_id=thread_id, limit=limit)
 
 
 async def test_a_pause_and_an_answer_look_at_their_own_thread_only() -> None:

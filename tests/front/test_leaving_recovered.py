@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
-import awaken.runtime.recovery as recovery
 from awaken import Agent, RunResult, Runtime, tool
 from awaken.contract.llm import InferenceRequest
 from awaken.contract.threads import RunQuery
@@ -30,7 +30,7 @@ class Job:
         self.go = asyncio.Event()
         self._dead: list[asyncio.Task[RunResult]] = []
 
-    def runtime(self) -> Runtime:
+    def runtime(self, **more: Any) -> Runtime:
         @tool(effect="read")
         async def look() -> str:
             """Look."""
@@ -41,7 +41,7 @@ class Job:
             return "seen"
 
         agent = Agent("job", model=FunctionModel(self._next), tools=[look])
-        return Runtime([agent], store=self.store)
+        return Runtime([agent], store=self.store, **more)
 
     def _next(self, request: InferenceRequest) -> StreamResult:
         looked = sum(message.role == "tool" for message in request.messages)
@@ -98,13 +98,12 @@ async def test_a_recovered_run_outlives_the_runtime_that_recovered_it() -> None:
     assert await job.status() == [RunStatus.DONE]
 
 
-async def test_runs_that_wait_for_room_are_left_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_runs_that_wait_for_room_are_left_as_well() -> None:
     """Not all go on at once; those that had not begun yet are not cancelled either."""
-    monkeypatch.setattr(recovery, "AT_ONCE", 2)
     job = Job()
     await job.crash(5)
 
-    async with job.runtime() as second:
+    async with job.runtime(max_runs=2) as second:
         assert len(second.recovered) == 5
         await job.until_looking(2)
         await job.close(second)
@@ -117,13 +116,12 @@ async def test_runs_that_wait_for_room_are_left_as_well(monkeypatch: pytest.Monk
     assert await job.status() == [RunStatus.DONE] * 5
 
 
-async def test_what_waits_for_room_is_not_taken_up_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_waits_for_room_is_not_taken_up_again() -> None:
     """Whoever looks again finds runs that nobody owns yet, though they are as good as begun."""
-    monkeypatch.setattr(recovery, "AT_ONCE", 2)
     job = Job(looks=1)
     await job.crash(5)
 
-    async with job.runtime() as second:
+    async with job.runtime(max_runs=2) as second:
         await job.until_looking(2)
         assert await second.recover() == []
         job.go.set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from awaken.contract.threads import ThreadContext
 from awaken.domain.inference import StreamResult
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FunctionModel, text_response, tool_call_response
+from awaken.testing.conformance.making import waiting_threads
 
 pytestmark = pytest.mark.anyio
 
@@ -30,8 +31,9 @@ async def nothing() -> None:
 class Line(SqliteStore):
     """One process's view of the file.
 
-    `passed_on` says that its runtime has dealt with all commands up to a number; `hold` keeps back
-    commands that were read; `when_read` is awaited when a thread was read for a run.
+    It names the thread whenever a command comes, whichever process owns it: a store may name a
+    thread without a reason. `passed_on` says that its runtime has dealt with all commands up to a
+    number; `hold` keeps the name back; `when_read` is awaited when a thread was read for a run.
     """
 
     def __init__(self, path: Path) -> None:
@@ -43,13 +45,19 @@ class Line(SqliteStore):
         self.hold.set()
         self.when_read: Callable[[], Awaitable[None]] = nothing
 
-    async def next_commands(self, after: int) -> Sequence[ThreadCommand]:
-        self.passed_on = max(self.passed_on, after)
-        self.news.set()
-        found = await super().next_commands(after)
-        self.read.set()
-        await self.hold.wait()
-        return found
+    async def told(self) -> AsyncGenerator[set[str], None]:
+        yield set()
+        version = highest = 0
+        while True:
+            version = await self.changed(T, version)
+            newest = max([command.id for command in await self.load_commands(T)], default=0)
+            if newest > highest:
+                highest = newest
+                self.read.set()
+                await self.hold.wait()
+                yield {T}
+                self.passed_on = max(self.passed_on, highest)
+                self.news.set()
 
     async def load_context(
         self, thread_id: str, *, tail: int | None = None
@@ -167,8 +175,9 @@ async def test_the_end_of_a_task_is_read_once_though_another_process_queues(
             await here.digging.wait()
             group.create_task(there.runtime.run("desk", "and?", thread=T, when_busy="queue"))
             here.baked.set()
+            version = 0
             while not await here.store.load_commands(T):
-                await here.store.next_commands(0)
+                version = await here.store.changed(T, version)
             await there.store.has_passed_on(await newest(here.store))
             here.dug.set()
 
@@ -217,7 +226,7 @@ async def test_a_message_that_comes_while_a_run_is_put_together_is_read_by_it(
         await there.runtime.run("desk", "dig", thread=T)
 
         log = await here.runtime.messages(T)
-        waiting = await here.store.load_commands()
+        waiting = await waiting_threads(here.store)
     assert read_twice(log) == []
     assert [m.text() for m in log if m.is_visible_user()] == ["hello", "dig", "pay Bob"]
     assert not waiting

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator
 from contextlib import suppress
 from typing import Any
 
@@ -12,7 +12,6 @@ import pytest
 import awaken.runtime.recovery as recovery
 from answer_kit import by_id
 from awaken import Agent, Runtime, ToolCallResume, tool
-from awaken.contract.commands import ThreadCommand
 from awaken.contract.llm import InferenceRequest
 from awaken.contract.threads import ThreadContext, TicketQuery
 from awaken.domain.event import RunFinish
@@ -148,9 +147,9 @@ async def test_an_answer_that_lost_to_a_new_message_does_not_poison_recovery() -
 class Deaf(MemoryStore):
     """Nobody is told of commands: they are found by looking."""
 
-    async def next_commands(self, after: int) -> Sequence[ThreadCommand]:
+    async def told(self) -> AsyncGenerator[set[str], None]:
         await asyncio.Event().wait()
-        raise AssertionError("nobody waits for ever")
+        yield set()
 
 
 async def test_an_approval_in_time_counts_though_the_owner_slept() -> None:

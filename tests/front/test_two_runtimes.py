@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -12,7 +12,6 @@ from front_kit import told
 
 from answer_kit import by_id
 from awaken import Agent, RunResult, Runtime, ToolCallResume, tool
-from awaken.contract.commands import ThreadCommand
 from awaken.contract.llm import InferenceRequest
 from awaken.contract.threads import RunQuery
 from awaken.domain.event import RunFinish, ToolCallReady
@@ -34,9 +33,10 @@ class Shared(MemoryStore):
         super().__init__()
         self.listening = asyncio.Event()
 
-    async def next_commands(self, after: int) -> Sequence[ThreadCommand]:
+    async def told(self) -> AsyncGenerator[set[str], None]:
         self.listening.set()
-        return await super().next_commands(after)
+        async for threads in super().told():
+            yield threads
 
 
 class Desk:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import pytest
@@ -24,11 +24,11 @@ class Odd(MemoryStore):
     """A store that cannot read the commands of one thread."""
 
     async def load_commands(
-        self, thread_id: str | None = None, *, after: int = 0
+        self, thread_id: str, *, skip: Collection[int] = ()
     ) -> Sequence[ThreadCommand]:
         if thread_id == "bad":
             raise ValueError("an odd row")
-        return await super().load_commands(thread_id, after=after)
+        return await super().load_commands(thread_id, skip=skip)
 
 
 class Shop:

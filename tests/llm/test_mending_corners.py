@@ -248,7 +248,7 @@ class Forgetful(SqliteStore):
 
     def begin(self) -> None:
         self.given: list[StreamLogEntry] = []
-        self.told: asyncio.Queue[None] = asyncio.Queue()
+        self.refused_or_kept: asyncio.Queue[None] = asyncio.Queue()
 
     async def append_stream(self, fence: Fence, entry: StreamLogEntry) -> None:
         self.given.append(entry)
@@ -257,7 +257,7 @@ class Forgetful(SqliteStore):
                 raise StoreUnavailable("no")
             await super().append_stream(fence, entry)
         finally:
-            self.told.put_nowait(None)
+            self.refused_or_kept.put_nowait(None)
 
 
 async def test_a_piece_that_was_not_kept_leaves_no_hole(
@@ -281,7 +281,7 @@ async def test_a_piece_that_was_not_kept_leaves_no_hole(
         for _ in range(3):
             await spoke.get()
             clock.advance(0.25)
-            await store.told.get()
+            await store.refused_or_kept.get()
             await asyncio.sleep(0)
             go.put_nowait(None)
         assert (await run).response == "0 1 2 "

@@ -154,7 +154,12 @@ async def _work(runtime: Runtime, scenario: Scenario, world: World, *, by_itself
     Args:
         by_itself: the runtime takes up what was left behind and what was answered; else it is told.
     """
-    for place, said in enumerate(scenario.said):
+    for place, said in enumerate(scenario.said if scenario.submitted else ()):
+        # Each process submits it all again, with the same keys.
+        await runtime.submit(
+            said.agent, said.text, thread=said.thread, budget=scenario.budget, key=str(place)
+        )
+    for place, said in enumerate(() if scenario.submitted else scenario.said):
         if not await _settle(runtime, scenario, world, by_itself=by_itself, goes_on=bool(place)):
             return
         heard = len(prompts(await runtime.messages(said.thread)))

@@ -90,6 +90,7 @@ class Scenario:
     Args:
         team: who takes part beside `main`, by name.
         said: what the user says, one after the other.
+        submitted: whether the user submits everything at once, and waits for nothing.
         runs: how many runs that makes in `THREAD`.
         answer: what a person says to a ticket, knowing the world.
         holds: further sentences about what is wrong at the end, beside what is always checked.
@@ -101,6 +102,7 @@ class Scenario:
     main: Part = Part()
     team: Mapping[str, Part | Far] = field(default_factory=dict)
     said: tuple[Said, ...] = (Said(),)
+    submitted: bool = False
     runs: int = 1
     budget: Budget | None = None
     answered: Answered = Answered.BY_ITSELF
@@ -311,6 +313,26 @@ ALONE = (
         said=(Said(), Said(text="Then you.", agent="clerk")),
         runs=2,
         holds=_is_abandoned,
+    ),
+    Scenario(
+        name="submitted",
+        main=Part([[("look", {"order": 1}), ("charge", {"order": 1})], [("ship", {"order": 1})]]),
+        submitted=True,
+    ),
+    Scenario(
+        name="submitted-in-a-row",
+        main=Part([[("charge", {"order": 1})]]),
+        said=(Said(), Said(text="Once more!"), Said(text="And again!")),
+        submitted=True,
+        runs=3,
+    ),
+    Scenario(
+        name="submitted-and-approved",
+        main=Part(REFUND),
+        said=(Said(), Said(text="Then ship.", agent="clerk")),
+        team={"clerk": Part([[("ship", {"order": 2})]])},
+        submitted=True,
+        runs=2,
     ),
     Scenario(
         name="budget-asks",

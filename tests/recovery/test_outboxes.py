@@ -16,6 +16,7 @@ from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message
 from awaken.runtime import recovery
 from awaken.stores.sqlite import SqliteStore
+from awaken.testing.conformance.making import waiting_threads
 
 pytestmark = pytest.mark.anyio
 
@@ -72,7 +73,7 @@ async def all_read(runtime: Runtime) -> None:
         while await store.list_outboxes():
             seen = await store.changed(SENDER, seen)
         await runtime.wait(READER)
-    assert not await store.load_commands()
+    assert not await waiting_threads(store)
     (run,) = await runtime.list_runs(RunQuery(thread_id=SENDER))
     assert run.status is RunStatus.DONE, "nobody has asked the sender anything"
 

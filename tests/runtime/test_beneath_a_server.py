@@ -4,7 +4,7 @@ runs, to hear commands, to resume abandoned runs, and to read a run's events."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
@@ -124,11 +124,11 @@ async def test_every_subscriber_hears_of_a_command_until_it_leaves() -> None:
     heard: list[tuple[str, str]] = []
     both = asyncio.Event()
 
-    async def one(command: ThreadCommand) -> None:
-        heard.append(("one", command.thread_id))
+    async def one(thread_id: str) -> None:
+        heard.append(("one", thread_id))
 
-    async def other(command: ThreadCommand) -> None:
-        heard.append(("other", command.thread_id))
+    async def other(thread_id: str) -> None:
+        heard.append(("other", thread_id))
         both.set()
 
     engine.commands.subscribe(one)
@@ -166,20 +166,18 @@ async def test_a_run_that_is_answered_is_resumed_by_a_recovery_that_was_started(
 
 
 class SlowToRead(MemoryStore):
-    """A store that answers, the first time it is asked for all commands, only when it may."""
+    """A store that names threads with commands only when it may, the first time."""
 
     def __init__(self) -> None:
         super().__init__()
         self.reading, self.may_answer = asyncio.Event(), asyncio.Event()
 
-    async def load_commands(
-        self, thread_id: str | None = None, *, after: int = 0
-    ) -> Sequence[ThreadCommand]:
-        found = await super().load_commands(thread_id, after=after)
-        if thread_id is None:
-            self.reading.set()
-            await self.may_answer.wait()
-        return found
+    async def told(self) -> AsyncGenerator[set[str], None]:
+        async for threads in super().told():
+            if not self.reading.is_set():
+                self.reading.set()
+                await self.may_answer.wait()
+            yield threads
 
 
 async def test_an_answer_that_comes_while_recovery_starts_is_not_lost(
@@ -191,7 +189,7 @@ async def test_an_answer_that_comes_while_recovery_starts_is_not_lost(
     paused = await engine.run(go())
     recovery, heard, ended = Recovery(engine), asyncio.Event(), asyncio.Event()
 
-    async def hear(_: ThreadCommand) -> None:
+    async def hear(_: str) -> None:
         heard.set()
 
     recovery.start()

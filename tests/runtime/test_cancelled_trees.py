@@ -24,6 +24,7 @@ from awaken.domain.receipt import CancelOutcome
 from awaken.errors import RunOpen, StoreUnavailable, ThreadOwned
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FunctionModel
+from awaken.testing.conformance.making import pending, waiting_threads
 
 pytestmark = pytest.mark.anyio
 
@@ -32,7 +33,7 @@ STOPPED, FINISHED, UNKNOWN = CancelOutcome
 
 async def told_to_end(store: MemoryStore) -> list[str | None]:
     """The runs that a command tells to end."""
-    commands = await store.load_commands()
+    commands = await pending(store, *await waiting_threads(store))
     return [command.run_id for command in commands if command.kind is CommandKind.CANCEL]
 
 
@@ -112,7 +113,7 @@ async def test_a_run_whose_agent_never_comes_back_is_deleted_by_force(
         assert refused.value.run_id == child
         assert (await desk.delete_thread(T, children=tree, force=True)).threads == 2
         assert await desk.recover() == []
-        assert not await desk.store.load_commands()
+        assert not await waiting_threads(desk.store)
     async with place.runtime(agents, backends=[Far(far)]) as second:
         assert second.recovered == []
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import pytest
 
@@ -25,13 +25,13 @@ class OddStore(MemoryStore):
         self._error: BaseException | None = error
 
     async def load_commands(
-        self, thread_id: str | None = None, *, after: int = 0
+        self, thread_id: str, *, skip: Collection[int] = ()
     ) -> Sequence[ThreadCommand]:
         error, caller = self._error, inspect.stack()[1].function
         if error is not None and caller == "_is_called":
             self._error = None
             raise error
-        return await super().load_commands(thread_id, after=after)
+        return await super().load_commands(thread_id, skip=skip)
 
 
 @tool(needs_approval=True)

@@ -6,7 +6,7 @@ import asyncio
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ from receipt_kit import Site, T, caller, outcomes
 from run_kit import Piece
 
 from awaken import Agent, Command, PhaseContext, Runtime
-from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import Fence
 from awaken.contract.threads import RunQuery
 from awaken.domain.lifecycle import CANCELLED, NATURAL_END, RunStatus
@@ -455,9 +454,10 @@ class HardOfHearing(MemoryStore):
         self.watched.set()
         return await super().changed(thread_id, since)
 
-    async def next_commands(self, after: int) -> Sequence[ThreadCommand]:
+    async def told(self) -> AsyncGenerator[set[str], None]:
         await self.heard.wait()
-        return await super().next_commands(after)
+        async for threads in super().told():
+            yield threads
 
 
 async def test_what_a_run_starts_before_it_hears_of_the_cancel_is_in_the_receipt() -> None:

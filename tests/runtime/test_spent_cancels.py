@@ -8,6 +8,7 @@ import pytest
 from delegation_kit import Place, T, World, only_child, to
 
 from awaken.domain.lifecycle import RunStatus
+from awaken.testing.conformance.making import waiting_threads
 
 pytestmark = pytest.mark.anyio
 
@@ -32,5 +33,5 @@ async def test_nothing_waits_for_a_delegate_that_had_ended_when_its_call_was_sup
         assert ended.status is RunStatus.DONE
 
         await runtime.run("boss", "never mind", thread=T)
-        waiting = await runtime.store.load_commands()
+        waiting = await waiting_threads(runtime.store)
     assert not waiting

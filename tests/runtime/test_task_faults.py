@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 
 import msgspec
 import pytest
@@ -204,10 +204,10 @@ class Late(MemoryStore):
         self.happens: Callable[[], Awaitable[None]] | None = None
 
     async def load_commands(
-        self, thread_id: str | None = None, *, after: int = 0
+        self, thread_id: str, *, skip: Collection[int] = ()
     ) -> Sequence[ThreadCommand]:
-        found = await super().load_commands(thread_id, after=after)
-        run = await self.latest_run(thread_id) if thread_id is not None else None
+        found = await super().load_commands(thread_id, skip=skip)
+        run = await self.latest_run(thread_id)
         if self.happens is not None and run is not None and run.status is RunStatus.WAITING:
             happens, self.happens = self.happens, None
             await happens()
@@ -241,10 +241,10 @@ class JustInTime(Late):
     """The same, and what has happened is read."""
 
     async def load_commands(
-        self, thread_id: str | None = None, *, after: int = 0
+        self, thread_id: str, *, skip: Collection[int] = ()
     ) -> Sequence[ThreadCommand]:
-        await super().load_commands(thread_id, after=after)
-        return await MemoryStore.load_commands(self, thread_id, after=after)
+        await super().load_commands(thread_id, skip=skip)
+        return await MemoryStore.load_commands(self, thread_id, skip=skip)
 
 
 @pytest.mark.parametrize("is_over", [False, True])

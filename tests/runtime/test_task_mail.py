@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import pytest
@@ -129,9 +129,9 @@ class Counting(MemoryStore):
         return found
 
     async def load_commands(
-        self, thread_id: str | None = None, *, after: int = 0
+        self, thread_id: str, *, skip: Collection[int] = ()
     ) -> Sequence[ThreadCommand]:
-        found = await super().load_commands(thread_id, after=after)
+        found = await super().load_commands(thread_id, skip=skip)
         self.read += len(found)
         return found
 

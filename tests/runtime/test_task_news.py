@@ -34,7 +34,7 @@ async def test_a_run_that_asks_how_a_task_ended_has_the_news_in_its_inbox() -> N
         assert await engine.tasks.end(ended, terminal_event(ended))
         slot = engine.active.reserve("t1")
         slot.inbox, inbox = inbox_channel()
-        slot.begin(await runtime.store.claim("t1", at_ms=0), 0)
+        slot.begin(await runtime.store.claim("t1", at_ms=0), ())
 
         known = await engine.tasks.find([TASK.uid])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
@@ -13,7 +13,6 @@ from task_kit import Yard, agent_in_task, boss, until_told
 
 from awaken import Agent, Runtime, tool
 from awaken.contract.background import DurableMessageRequest
-from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import Committed, Fence, ThreadCommit
 from awaken.contract.llm import InferenceRequest
 from awaken.control.tasks import OwnedTasks
@@ -40,6 +39,7 @@ class Odd(MemoryStore):
         self.error = error
         self.methods = set(methods)
         self.raised = asyncio.Event()
+        self.readers = 0
 
     def _raise(self, method: str) -> None:
         if method in self.methods:
@@ -47,16 +47,11 @@ class Odd(MemoryStore):
             self.raised.set()
             raise self.error
 
-    async def next_commands(self, after: int) -> Sequence[ThreadCommand]:
-        self._raise("next_commands")
-        return await super().next_commands(after)
-
-    async def load_commands(
-        self, thread_id: str | None = None, *, after: int = 0
-    ) -> Sequence[ThreadCommand]:
-        if thread_id is None:
-            self._raise("load_commands")
-        return await super().load_commands(thread_id, after=after)
+    async def told(self) -> AsyncGenerator[set[str], None]:
+        self.readers += 1
+        self._raise("told" if self.readers == 1 else "told again")
+        async for threads in super().told():
+            yield threads
 
     async def claim(self, thread_id: str, *, at_ms: int) -> Fence:
         self._raise("claim")
@@ -81,7 +76,7 @@ async def test_a_cancel_from_another_process_is_heard_after_an_odd_error(
     error: BaseException, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(listen, "RETRY_LISTENING", 0)
-    store, begun = Odd(error, "next_commands"), asyncio.Event()
+    store, begun = Odd(error, "told"), asyncio.Event()
 
     @tool
     async def wait() -> str:
@@ -106,8 +101,8 @@ async def test_a_cancel_from_another_process_is_heard_after_an_odd_error(
 @pytest.mark.parametrize(
     ("method", "logged"),
     [
-        ("next_commands", "ERROR commands from other processes cannot be read"),
-        ("load_commands", "ERROR cannot look for runs to resume"),
+        ("told", "ERROR cannot look for runs to resume"),
+        ("told again", "ERROR commands from other processes cannot be read"),
     ],
 )
 @pytest.mark.parametrize("error", ODD, ids=odd)

@@ -22,7 +22,16 @@ from awaken.errors import InvalidRecord, Serialization, StoreError, StoreUnavail
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sql.queries import TABLES
 from awaken.stores.sqlite import SqliteStore
-from awaken.testing.conformance.making import event, raw, record, refused, says, ticket, write
+from awaken.testing.conformance.making import (
+    event,
+    raw,
+    record,
+    refused,
+    says,
+    ticket,
+    waiting_threads,
+    write,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -95,7 +104,7 @@ def everything_asked(store: SqliteStore) -> list[Callable[[], Awaitable[object]]
         lambda: store.load_calls("r"),
         lambda: store.list_tickets(TicketQuery()),
         lambda: store.load_commands("t"),
-        lambda: store.load_commands(),
+        lambda: waiting_threads(store),
         lambda: store.list_outboxes(),
         lambda: store.profiles.list(ProfileOwner()),
         lambda: write(store, messages=says("k"), run=record("r", revision=1)),

@@ -9,13 +9,13 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import closing, contextmanager
+from contextlib import aclosing, closing, contextmanager
 from pathlib import Path
 
 import pytest
 
 from awaken.stores.sqlite import SqliteStore
-from awaken.testing.conformance.making import says, texts, write
+from awaken.testing.conformance.making import says, texts, until_told, write
 
 pytestmark = pytest.mark.anyio
 
@@ -105,19 +105,19 @@ await store.close()
 
     with child(path, program) as other:
         async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
-            commands = tasks.create_task(store.next_commands(0))
+            commands = tasks.create_task(until_told(store, "t"))
             follower = tasks.create_task(followed())
             await asyncio.sleep(0)
             tell(other)
             assert await follower == ["a", "b"]
             assert not commands.done()
             tell(other)
-            (first,) = await commands
-            commands = tasks.create_task(store.next_commands(first.id))
-            await asyncio.sleep(0)
-            tell(other)
-            (second,) = await commands
-    assert (first.thread_id, second.thread_id) == ("t", "t")
+            await commands
+            async with aclosing(store.told()) as told:
+                assert await anext(told) == {"t"}
+                tell(other)
+                assert await anext(told) == {"t"}
+    assert len(await store.load_commands("t")) == 2
 
 
 async def test_another_process_is_heard_though_this_one_writes_all_the_time(
@@ -132,11 +132,11 @@ await store.close()
 """
     with child(path, program) as other:
         async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
-            commands = tasks.create_task(store.next_commands(0))
+            commands = tasks.create_task(until_told(store, "t"))
             tell(other)
             while not commands.done():
                 await write(store, "busy")
-    assert len(commands.result()) == 1
+    assert len(await store.load_commands("t")) == 1
 
 
 async def test_a_process_that_is_killed_while_it_writes_loses_nothing(

@@ -24,7 +24,15 @@ from awaken.errors import (
     VersionConflict,
 )
 from awaken.stores.sqlite import SqliteStore
-from awaken.testing.conformance.making import all_threads, raw, record, says, texts, write
+from awaken.testing.conformance.making import (
+    all_threads,
+    raw,
+    record,
+    says,
+    texts,
+    until_told,
+    write,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -308,7 +316,7 @@ async def test_a_closed_store_says_so_until_it_is_opened(path: Path) -> None:
     store = SqliteStore(path)
     fence = await store.claim("t", at_ms=1)
     await write(store, messages=says("a"), fence=fence)
-    waiting = asyncio.ensure_future(store.next_commands(0))
+    waiting = asyncio.ensure_future(until_told(store, "t"))
     await asyncio.sleep(0)
     before = store.owner
     await store.close()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from enum import StrEnum
 from typing import Protocol, Self
 
 import msgspec
 
+from awaken.contract.submissions import Submission, Submitted
 from awaken.domain.message import Message
 from awaken.domain.suspension import Decision
 from awaken.domain.thread import Thread
@@ -18,19 +19,20 @@ OUTBOX_KEY = "background_message_outbox"
 
 
 class CommandKind(StrEnum):
-    """Cancel a run, give it messages, or give it answers to its questions."""
+    """Cancel a run, give it messages, give it answers to its questions, or start a new one."""
 
     CANCEL = "cancel"
     MESSAGES = "messages"
     DECISIONS = "decisions"
+    RUN = "run"
 
 
 class ThreadCommand(Value, frozen=True, kw_only=True):
-    """A command for the owner of a thread. Ids grow in the order of sending.
+    """A command for the owner of a thread. The ids of one sender grow in the order of sending.
 
     It is stored until a commit acknowledges it; a cancel is also dropped when its run ends. `by` is
     the id of the principal that sent it. A thread accepts a `key` once: a later command with the
-    same key is dropped, whatever happened to the first.
+    same key is dropped, whatever happened to the first. A command of kind `run` holds a submission.
     """
 
     id: int = msgspec.field(default_factory=int)
@@ -42,11 +44,28 @@ class ThreadCommand(Value, frozen=True, kw_only=True):
     at_ms: int = msgspec.field(default_factory=int)
     key: str | None = None
     by: str | None = None
+    submission: Submission | None = None
 
     @classmethod
     def cancel(cls, thread_id: str, run_id: str, *, at_ms: int, by: str | None = None) -> Self:
         """A command to cancel a run."""
         return cls(thread_id=thread_id, kind=CommandKind.CANCEL, run_id=run_id, at_ms=at_ms, by=by)
+
+    def is_due(self, now_ms: int) -> bool:
+        """Whether the command may be carried out: false for a submission before its time."""
+        asked = self.submission
+        return asked is None or asked.not_before_ms is None or asked.not_before_ms <= now_ms
+
+    @classmethod
+    def run(cls, submission: Submission) -> Self:
+        """A command to start the run that was submitted."""
+        return cls(
+            thread_id=submission.thread_id,
+            kind=CommandKind.RUN,
+            run_id=submission.run_id,
+            at_ms=submission.at_ms,
+            submission=submission,
+        )
 
 
 class Commands(Protocol):
@@ -57,11 +76,31 @@ class Commands(Protocol):
 
         If the thread has seen the command's key, nothing is stored: returns the id of the first
         command if that is still pending, else 0. A cancel for a run that has ended is not stored
-        either: returns 0. The cost does not depend on how many other commands there are.
+        either: returns 0. A cancel for a submitted run that has not started ends it. The cost does
+        not depend on how many other commands there are.
 
         Raises:
             NotFound: no such thread.
-            InvalidRecord: the command is of kind `DECISIONS`; use `decide`.
+            InvalidRecord: the command is of kind `DECISIONS` or `RUN`; use `decide` or `submit`.
+        """
+        ...
+
+    async def submit(self, submission: Submission) -> Submitted:
+        """Store a submission: its thread if that is new, the record of its run with status
+        `created`, the command that starts the run, and its key, all or none.
+
+        The thread exists for readers from then on; its open run stays what it was. Whichever node
+        owns the thread, or claims it, carries its submissions out one after the other in the order
+        of their ids; the run's first commit acknowledges the command. A submission with the key of
+        an earlier one is not stored again: the first answer is returned.
+
+        Raises:
+            KeyReused: the thread has taken another submission with this key.
+            ThreadDeleted: the thread was deleted, and not created again since.
+            ThreadBusy: the mode is `refuse`, and a run of the thread is open or waits to start.
+            AlreadyExists: a run has the submission's run id.
+            DecisionRefused: an answer cannot be taken; see `decide`.
+            Serialization: a value in it cannot be encoded.
         """
         ...
 
@@ -97,10 +136,13 @@ class Commands(Protocol):
         ...
 
     async def load_commands(
-        self, thread_id: str | None = None, *, after: int = 0
+        self, thread_id: str, *, skip: Collection[int] = ()
     ) -> Sequence[ThreadCommand]:
-        """The pending commands of a thread, or of all threads, with ids above `after`, oldest
-        first."""
+        """The pending commands of a thread in the order of their ids, without those in `skip`.
+
+        A command may become visible after one with a higher id, so a reader remembers the ids it
+        has taken, not the highest of them.
+        """
         ...
 
     async def is_pending(self, id: int) -> bool:
@@ -114,6 +156,13 @@ class Commands(Protocol):
         """
         ...
 
-    async def next_commands(self, after: int) -> Sequence[ThreadCommand]:
-        """Wait until there are commands with ids above `after`, of any thread; return them."""
+    def told(self) -> AsyncGenerator[set[str], None]:
+        """Yields the threads in which commands wait, of those that this store owns or that have no
+        live owner, for as long as the caller iterates.
+
+        The first set holds every such thread, and may be empty. A later one names the thread of a
+        command that became visible, at once if the store is told of it and within a second
+        otherwise; threads whose commands still wait are named again every few seconds. A thread
+        may be named twice, or without a reason: the caller reads its commands.
+        """
         ...

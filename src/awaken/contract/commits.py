@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from enum import StrEnum
 from typing import Protocol
 
@@ -132,7 +132,7 @@ class Commits(Protocol):
             StaleFence: another owner has claimed the thread.
             InvalidRecord: the commit breaks a rule: its run belongs to another thread, a message
                 has no id or the id of another one in the commit, the parent thread does not exist,
-                or `sends` contains decisions.
+                or `sends` contains decisions or a submission.
             Serialization: a value in it cannot be encoded.
             CommitUnknown: the answer was lost; call `find_commit`.
         """
@@ -164,6 +164,30 @@ class Commits(Protocol):
         """
         ...
 
+    async def claim_next(
+        self,
+        agents: Collection[str],
+        *,
+        limit: int,
+        at_ms: int,
+        overdue_ms: int,
+        skip: Collection[str] = (),
+    ) -> Sequence[tuple[Fence, RunRecord]]:
+        """Claim the threads of up to `limit` runs of these agents that can go on, oldest first.
+
+        A run can go on if its thread has no live owner and the run is running; or waits, and was
+        answered or cancelled, or one of its tickets expired before `overdue_ms`; or was submitted,
+        is due, and is the first of its thread's submissions while no run of the thread is open.
+        Left out are the runs in `skip`, delegates, background tasks, and runs that were taken over
+        before without progress: the caller finds those with `list_interrupted`. Two nodes never
+        claim the same thread.
+        """
+        ...
+
     async def release(self, fence: Fence) -> None:
         """Give up a thread; does nothing if another owner has claimed it."""
+        ...
+
+    async def released(self, thread_id: str) -> None:
+        """Return when the thread has no live owner. It may have one again by then."""
         ...

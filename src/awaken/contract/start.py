@@ -16,6 +16,7 @@ from awaken.contract.backend import BackendControl, DurableDelegates
 from awaken.contract.bus import NO_TOPIC, Topic
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import CallEntry, Fence, ThreadCommit
+from awaken.contract.lease import NEVER_LOST, Lease
 from awaken.contract.profile import ProfileStore
 from awaken.contract.registry import AgentResolver
 from awaken.contract.stream_log import StreamLogEntry
@@ -38,6 +39,10 @@ class RunServices(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ids: Ids = UUID7
 
 
+def _nothing() -> None:
+    """Do nothing."""
+
+
 class RunControls(BackendControl, kw_only=True, gc=False):
     """How a run is controlled and limited, beyond what every backend gets.
 
@@ -45,6 +50,9 @@ class RunControls(BackendControl, kw_only=True, gc=False):
     on. `look` reads the commands that wait in the store and delivers them to the run. `owner_inbox`
     is the writing end of the run's inbox. `budget` is the run's account, `depth` the number of
     agents above it.
+
+    `lease` says whether this process may start an effect now. `give_up` leaves the run without a
+    commit; `is_lost` says that this was done.
 
     The last two are for remote runs. A run that `asks_itself` opens the tickets of its own
     questions; for any other, the run it works for opens them. `denied` is the approver's reason if
@@ -56,6 +64,9 @@ class RunControls(BackendControl, kw_only=True, gc=False):
     owner_inbox: InboxSender | None = None
     budget: Account | None = None
     depth: int = 0
+    lease: Lease = NEVER_LOST
+    give_up: Callable[[], None] = _nothing
+    is_lost: bool = False
     asks_itself: bool = False
     denied: str | None = None
 

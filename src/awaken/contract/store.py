@@ -7,6 +7,7 @@ from typing import Protocol
 
 from awaken.contract.commands import Commands
 from awaken.contract.commits import Commits
+from awaken.contract.lease import Lease
 from awaken.contract.profile import ProfileStore
 from awaken.contract.threads import Threads
 from awaken.domain.value import Value
@@ -28,6 +29,11 @@ class Store(Commits, Threads, Commands, Protocol):
     @property
     def owner(self) -> str:
         """The name under which this store claims threads."""
+        ...
+
+    @property
+    def lease(self) -> Lease:
+        """Whether this store's owner may start effects on the threads it has claimed."""
         ...
 
     @property

@@ -249,9 +249,10 @@ class Threads(Protocol):
         ...
 
     async def list_interrupted(
-        self, *, now_ms: int, thread_id: str | None = None
+        self, *, now_ms: int, thread_id: str | None = None, limit: int | None = None
     ) -> Sequence[RunRecord]:
-        """The runs that a worker should take over, of one thread or of all, oldest first.
+        """The first `limit` runs that a worker should take over, of one thread or of all, oldest
+        first. Submitted runs that have not started are not among them.
 
         Either the run is running and its owner is gone; or it waits, its thread has no owner, and
         a command has arrived for it or one of its tickets has expired. A run that cannot be read
@@ -318,7 +319,7 @@ class Threads(Protocol):
     async def prune(self, *, before_ms: int) -> Freed:
         """Delete the threads that were last changed before `before_ms`.
 
-        Kept are threads with an open run, a live owner or children that are kept, and threads
-        beneath an open run, which may read them again.
+        Kept are threads with an open run, a submitted run, a live owner or children that are kept,
+        and threads beneath an open run, which may read them again.
         """
         ...

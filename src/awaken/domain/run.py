@@ -265,6 +265,8 @@ class RunRecord(Value, frozen=True, kw_only=True):
     @property
     def next_cause(self) -> StartCause:
         """Why the run will start to work once more."""
+        if self.status is RunStatus.CREATED:
+            return StartCause.NEW
         if self.status is _RUNNING:
             return StartCause.RECOVERED
         tickets = self.waiting.tickets if self.waiting is not None else ()

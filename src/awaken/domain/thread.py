@@ -10,6 +10,7 @@ from awaken.domain.value import Value
 # Bound once: on Python 3.11 reaching a member through its enum costs as much as a call.
 _RUNNING = RunStatus.RUNNING
 _DONE = RunStatus.DONE
+_CREATED = RunStatus.CREATED
 
 
 class Thread(Value, frozen=True, kw_only=True):
@@ -51,4 +52,6 @@ def project_run(
             None if open_run_id == mine else open_run_id,
             None if active_run_id == mine else active_run_id,
         )
+    if status is _CREATED:
+        return open_run_id, active_run_id
     return mine, None

@@ -16,6 +16,7 @@ from awaken.contract.events import EventSink, NullEventSink
 from awaken.contract.llm import LlmExecutor
 from awaken.contract.profile import ProfileStore
 from awaken.contract.store import Store
+from awaken.contract.submissions import SubmitMode, Submitted
 from awaken.contract.tool import Tool
 from awaken.domain.budget import Budget, Price
 from awaken.domain.inference import InferenceOverride
@@ -36,6 +37,7 @@ from awaken.front.loading import checked_store, open_store
 from awaken.front.remote import RemoteAgent, find_agent
 from awaken.front.result import RecoveredRun, RunResult
 from awaken.front.stream import RunStream
+from awaken.front.submit import Asked, submit
 from awaken.front.sync import SyncDoor, call_in
 from awaken.front.tasks import at_rest, over_or_asking, tree_at_rest
 from awaken.ids import UUID7, Ids
@@ -50,6 +52,7 @@ from awaken.runtime import (
 from awaken.runtime.closing import close_plugins
 from awaken.runtime.receipts import cancel_with_receipt
 from awaken.runtime.recovery import Recovery, ResumedRun
+from awaken.runtime.runtime import MAX_RUNS
 from awaken.tool.threads import DEFAULT_LIMIT
 
 log = logging.getLogger("awaken.runtime")
@@ -85,6 +88,8 @@ class Runtime(Archive):
         tool_threads: how many calls of plain (not async) tools run at once, each in a thread;
             further calls wait. A call that has timed out no longer counts, even if its thread still
             works.
+        max_runs: how many runs are live here before no further submitted or abandoned run is
+            claimed. What a program starts itself is not limited.
     """
 
     def __init__(
@@ -103,6 +108,7 @@ class Runtime(Archive):
         sources: Mapping[str, str | RemoteEndpoint] | None = None,
         profiles: ProfileStore | None = None,
         tool_threads: int = DEFAULT_LIMIT,
+        max_runs: int = MAX_RUNS,
         clock: Clock = SYSTEM_CLOCK,
         ids: Ids = UUID7,
     ) -> None:
@@ -133,6 +139,7 @@ class Runtime(Archive):
         self._closers = builder.closers()
         builder.with_thread_run_store(self._store).with_live_bus(self._bus)
         builder.with_tool_threads(tool_threads)
+        builder.with_max_runs(max_runs)
         self._engine = builder.build(self._sources)
         self._shapes = shapes_of(self._agents)
         self._recovery = Recovery(self._engine)
@@ -177,6 +184,16 @@ class Runtime(Archive):
             await self._store.close()
         if failed is not None:
             raise failed
+
+    async def drain(self, grace: float = CANCEL_GRACE) -> None:
+        """Claim and start no runs any more, and leave every live run at the end of its step, so
+        that other processes go on with them. The runtime stays open for reading and submitting.
+
+        A run whose step takes longer than `grace` seconds is left at its last commit. Callers of
+        `run` and `stream` get `RunLeft`.
+        """
+        self._recovery.stop()
+        await self._engine.drain(grace)
 
     @property
     def engine(self) -> AgentRuntime:
@@ -297,6 +314,51 @@ class Runtime(Archive):
             detached=detached,
             shapes=self._shapes,
         )
+
+    async def submit(
+        self,
+        agent: str | Agent | RemoteAgent | None = None,
+        input: Input = None,
+        *,
+        thread: str | None = None,
+        answers: AnswersByTicket | None = None,
+        overrides: InferenceOverride | None = None,
+        budget: Budget | None = None,
+        frontend_tools: Sequence[ToolDescriptor] = (),
+        mode: SubmitMode | Literal["queue", "steer", "interrupt", "refuse"] = SubmitMode.QUEUE,
+        key: str | None = None,
+        not_before_ms: int | None = None,
+        user: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        principal: Principal | None = None,
+    ) -> Submitted:
+        """Ask for a run durably: once this returns, the run is carried out even if this process
+        dies. It returns without waiting for the run; `wait(submitted.run_id)` waits for its end.
+
+        The run starts in whichever process recovers runs of the agent (a runtime does while it is
+        open), when the thread's earlier runs have ended. `mode` says what happens if one is open.
+        A submission with the same `key` and content is taken once within seven days. The run does
+        not start before `not_before_ms`, in milliseconds since 1970. `answers` go to the run that
+        asked, which goes on with them. The end `user` and the `labels` are kept with a new run, and
+        with the thread if it is new.
+
+        Raises:
+            ConfigError: it was asked for wrongly.
+            InvalidId: there is no such thread, and no new one may have this id.
+            AgentNotFound: no such agent; nothing was stored, as with the other errors.
+            KeyReused: the key belongs to another submission of the thread.
+            ThreadDeleted: the thread was deleted.
+            ThreadBusy: the mode is `refuse`, and a run of the thread is open or waits to start.
+            InvalidResume: an answer fits no open ticket.
+        """
+        request = self._request(
+            agent, input, thread, answers, overrides, budget, frontend_tools, WhenBusy.QUEUE
+        )
+        request = msgspec.structs.replace(request, user=user, labels=dict(labels or {}))
+        await self._check_thread(request.thread_id)
+        self._engine.one_loop.bind()
+        asked = Asked(mode=mode, key=key, not_before_ms=not_before_ms, principal=principal)
+        return await submit(self._engine, request, asked)
 
     def run_sync(self, *args: Any, **kwargs: Any) -> RunResult:
         """`run`, for programs without an event loop, from any thread, also from several at once.

@@ -159,7 +159,8 @@ async def _asks(store: Store, run: RunRecord) -> bool:
     if waiting is None or waiting.reason is WaitingReason.BACKGROUND_TASKS:
         return False
     if not waiting.tickets:
-        return not await store.load_commands(run.thread_id)
+        commands = await store.load_commands(run.thread_id)
+        return not any(command.run_id in (None, run.run_id) for command in commands)
     query = TicketQuery(run_id=run.run_id, status=TicketStatus.OPEN, limit=1)
     return bool(len(await store.list_tickets(query)))
 

@@ -46,6 +46,7 @@ from awaken.loop.complete import (
     tool_fields,
     unknown_outcome,
 )
+from awaken.loop.lease import wait_for_lease
 from awaken.loop.live import LiveRun
 from awaken.loop.save import persist_checkpoint
 from awaken.plugin.registrar import HookEntry
@@ -270,6 +271,8 @@ async def _intend(run: LiveRun, turn: Turn, batch: Sequence[int]) -> None:
             await persist_checkpoint(run)
         for index in batch:
             await run.phase(_BEFORE, **tool_fields(run, turn, index))
+    if not run.lease.held:
+        await wait_for_lease(run)  # before the intent: a call that did not start has none
     turn.writers.clear()
     waits = False
     starts_now = False
@@ -415,6 +418,8 @@ async def invoke(run: LiveRun, turn: Turn, index: int, snapshot: Snapshot) -> To
         if resumed.suspension_reason == OUTCOME_UNKNOWN and decision.result is None:
             return ToolOutput(confirmed(call.name))
         return ToolOutput(ToolResult.success(call.name, decision.result))
+    if not run.lease.held:
+        await wait_for_lease(run)
     turn.started.add(index)
     turn.started_at[index] = run.clock.now_ms()
     ctx = tool_context(run, turn, index, snapshot)

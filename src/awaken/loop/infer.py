@@ -17,6 +17,7 @@ from awaken.domain.tool import ToolDescriptor
 from awaken.errors import BudgetExhausted, Cancelled, HookFailed, InferenceFailed, StorageError
 from awaken.loop.answer_listener import AnswerListener
 from awaken.loop.context import Context, context_of
+from awaken.loop.lease import wait_for_lease
 from awaken.loop.live import LiveRun
 from awaken.loop.spending import at_most, set_aside
 from awaken.state.step_keys import (
@@ -221,6 +222,8 @@ def _offered_tools(run: LiveRun) -> tuple[ToolDescriptor, ...]:
 
 async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
     heard = run.reading = AnswerListener(run)
+    if not run.lease.held:
+        await wait_for_lease(run)
     try:
         if run.stream or run.journal.keeps_streams:
             await heard.take_up(_question(run, request))

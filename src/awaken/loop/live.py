@@ -82,6 +82,7 @@ class LiveRun:
         "input_tokens",
         "journal",
         "last_turn",
+        "lease",
         "ledger",
         "message_id",
         "metadata",
@@ -130,6 +131,7 @@ class LiveRun:
         identity = self.identity = request.run_identity
         self.routing_key = RoutingKey(thread_id=identity.thread_id, run_id=identity.run_id)
         self.token = controls.cancellation_token
+        self.lease = controls.lease
         self.task: asyncio.Task[Any] | None = None
         self.inbox = request.inbox
         self.overrides = request.overrides
@@ -279,7 +281,7 @@ class LiveRun:
     def is_left(self) -> bool:
         """Whether this process is to leave the run, for another one to continue it."""
         leave = self.controls.leave
-        return leave is not None and leave.is_cancelled()
+        return self.controls.is_lost or (leave is not None and leave.is_cancelled())
 
     def is_cancelled(self) -> bool:
         return self.token is not None and self.token.is_cancelled()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from awaken.contract.bus import NO_TOPIC, Topic
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import Fence
+from awaken.contract.start import RunControls
 from awaken.control.cancel import CancellationToken
 from awaken.control.inbox import DecisionQueue, InboxSender
 from awaken.control.subscribers import Subscribers
@@ -22,16 +23,22 @@ class ActiveRun:
 
     The slot is reserved first; its fields are filled in as the run starts. It takes commands only
     while it has a `fence`: before that, another process may own the thread and handle them.
-    `told_early` says that a command came before the fence, so the store must be read again.
+    `told_early` says that a command came before the fence, so the store must be read again. `seen`
+    are the ids of the commands it has taken: ids may become visible in any order, so the highest of
+    them would not do. `has_next` says that another run was submitted to the thread, `is_lost` that
+    another process has the thread.
     """
 
     __slots__ = (
         "_ended",
         "_release",
+        "controls",
         "decisions",
         "fence",
         "has_ended",
+        "has_next",
         "inbox",
+        "is_lost",
         "left_on_close",
         "missed",
         "run_id",
@@ -52,9 +59,10 @@ class ActiveRun:
         self.inbox: InboxSender | None = None
         self.state: StateStore | None = None
         self.task: asyncio.Task[AgentRunResult] | None = None
-        self.seen = 0
+        self.seen: set[int] = set()
         self.left_on_close = False
-        self.missed = False
+        self.missed = self.has_next = self.is_lost = False
+        self.controls: RunControls | None = None
         self.fence: Fence | None = None
         self.told_early = False
         self.topic: Topic = NO_TOPIC
@@ -84,11 +92,22 @@ class ActiveRun:
             return False
         return True
 
-    def begin(self, fence: Fence, seen: int) -> None:
-        """Let commands reach the run: it owns the thread, and has read those up to `seen`."""
+    def begin(self, fence: Fence, read: Iterable[ThreadCommand]) -> None:
+        """Let commands reach the run: it owns the thread, and has read the commands `read`."""
         self.fence = fence
-        self.seen = max(self.seen, seen)
-        self.missed = False
+        self.missed = self.has_next = False
+        for command in read:
+            self.seen.add(command.id)
+            if command.kind is CommandKind.RUN and command.run_id != self.run_id:
+                self.has_next = True
+
+    def give_up(self) -> None:
+        """Cancel the run's task and leave the run without a commit: another process goes on."""
+        self.is_lost = True
+        if self.controls is not None:
+            self.controls.is_lost = True
+        if self.task is not None:
+            self.task.cancel()
 
     def renew(self) -> None:
         """Prepare the slot for another run of the thread, or for the same one again."""
@@ -101,9 +120,12 @@ class ActiveRun:
 
         A command that the run cannot take now stays in the store, for the thread's next run.
         """
-        if command.id <= self.seen or command.run_id not in (None, self.run_id):
+        if command.kind is CommandKind.RUN:
+            self.has_next = True  # the thread's next run, when this one has ended
             return
-        self.seen = command.id
+        if command.id in self.seen or command.run_id not in (None, self.run_id):
+            return
+        self.seen.add(command.id)
         if command.kind is CommandKind.CANCEL:
             self.token.cancel()
         elif command.kind is CommandKind.MESSAGES and self.inbox is not None:

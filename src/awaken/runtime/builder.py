@@ -33,7 +33,7 @@ from awaken.loop import LoopActionHandlersPlugin, LoopStatePlugin
 from awaken.plugin.hook import Closes, Plugin
 from awaken.registry import MapRegistry, RegistryHandle, RegistryResolver, RegistrySet
 from awaken.registry.resolve import WrapExecutor
-from awaken.runtime.runtime import AgentRuntime
+from awaken.runtime.runtime import MAX_RUNS, AgentRuntime
 from awaken.tool.threads import DEFAULT_LIMIT
 
 T = TypeVar("T")
@@ -52,6 +52,7 @@ class AgentRuntimeBuilder:
         self._profiles: ProfileStore | None = None
         self._wrap_executor: WrapExecutor | None = None
         self._tool_threads = DEFAULT_LIMIT
+        self._max_runs = MAX_RUNS
         self._clock, self._ids = clock, ids
 
     def closers(self) -> list[Closes]:
@@ -127,6 +128,11 @@ class AgentRuntimeBuilder:
     def with_tool_threads(self, limit: int) -> AgentRuntimeBuilder:
         """Run at most `limit` calls of sync (not async) tools at once."""
         self._tool_threads = limit
+        return self
+
+    def with_max_runs(self, limit: int) -> AgentRuntimeBuilder:
+        """Claim no further runs while `limit` runs are live."""
+        self._max_runs = limit
         return self
 
     def with_executor_wrapper(self, wrap: WrapExecutor) -> AgentRuntimeBuilder:
@@ -234,4 +240,5 @@ class AgentRuntimeBuilder:
             ids=self._ids,
             tool_threads=self._tool_threads,
             bus=self._bus,
+            max_runs=self._max_runs,
         )

@@ -10,17 +10,18 @@ from collections.abc import Sequence
 from awaken.clock import Clock
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.store import Store
+from awaken.contract.submissions import Submission, Submitted
 from awaken.control.subscribers import Subscribers
 from awaken.domain.message import Message
 from awaken.domain.suspension import Decision, ToolCallResume
-from awaken.errors import DecisionRefused, NotFound
+from awaken.errors import DecisionRefused, InvalidResume, NotFound
 from awaken.runtime import active
 from awaken.runtime.active import ActiveRuns
 from awaken.runtime.closing import CANCEL_GRACE
 
 
 class LiveControl:
-    """Cancels live runs, answers their questions, and sends them messages.
+    """Cancels live runs, answers their questions, sends them messages, and stores submissions.
 
     Subscribers of `unattended` are called with the id of a thread that has no live run in this
     process but may have a command waiting, for example from a background task.
@@ -101,13 +102,26 @@ class LiveControl:
         await self.store.send(command)
         await self.deliver(thread_id)
 
-    async def hear(self, command: ThreadCommand) -> bool:
-        """Deliver a command to the run of its thread; false if none is live here."""
-        run = self.active.find_by_thread(command.thread_id)
-        if run is not None and (run.fence is None or command.id > run.seen):
-            await self.deliver(command.thread_id)
-            run = self.active.find_by_thread(command.thread_id)
-        return run is not None
+    async def submit(self, submission: Submission) -> Submitted:
+        """Store a submission, and tell this process's own recovery of it.
+
+        Raises:
+            KeyReused, ThreadDeleted, ThreadBusy, AlreadyExists: see `Commands.submit`.
+            InvalidResume: an answer in it fits no open ticket.
+        """
+        try:
+            submitted = await self.store.submit(submission)
+        except DecisionRefused as error:
+            raise InvalidResume(error) from error
+        await self.deliver(submission.thread_id)
+        return submitted
+
+    async def hear(self, thread_id: str) -> bool:
+        """Deliver the commands of a thread to its run; false if none is live here."""
+        if self.active.find_by_thread(thread_id) is None:
+            return False
+        await self.deliver(thread_id)
+        return self.active.find_by_thread(thread_id) is not None
 
     async def deliver(self, thread_id: str) -> None:
         """Pass the commands that wait for a thread on to its run. If no run is live here, call the
@@ -117,7 +131,7 @@ class LiveControl:
             if fence is None:
                 run.told_early = True
                 return
-            commands = await self.store.load_commands(thread_id, after=run.seen)
+            commands = await self.store.load_commands(thread_id, skip=run.seen)
             # If the fence changed during the read, another owner may have handled these commands.
             if run.fence is fence:
                 for command in commands:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 
+from awaken.contract.commits import Fence
 from awaken.contract.events import EventSink
 from awaken.contract.llm import InferenceRequest, LlmStreamEvent
 from awaken.contract.registry import ExecutionResolver
@@ -46,9 +47,10 @@ async def carry_on(
     sink: EventSink | None = None,
     *,
     agent_id: str | None = None,
+    fence: Fence | None = None,
 ) -> AgentRunResult:
     """Continue a run from its last commit, with the thread's last active agent unless `agent_id`
-    names one.
+    names one. `fence` is the claim on the thread, if the caller has made one.
 
     Raises:
         ThreadAlreadyRunning: another process owns the run, or has ended it meanwhile.
@@ -69,7 +71,7 @@ async def carry_on(
         origin=asked.origin if asked is not None else RequestOrigin.USER,
     )
     try:
-        return await runtime.run(request, sink)
+        return await runtime.run(request, sink, fence=fence)
     except InvalidResume as error:
         now = await runtime.store.load_run(run.run_id)
         if now is None or now.status is RunStatus.DONE:

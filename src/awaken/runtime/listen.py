@@ -1,13 +1,13 @@
-"""The process's one listener for commands: it reads them from the store for its subscribers."""
+"""The process's one listener for commands: it tells its subscribers which threads have some."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from typing import Never
 
-from awaken.contract.commands import ThreadCommand
 from awaken.contract.store import Store
 from awaken.control.tasks import OwnedTasks, or_log
 
@@ -17,14 +17,19 @@ RETRY_LISTENING = 1.0
 _FAILED = "commands from other processes cannot be read; the next attempt follows"
 log = logging.getLogger("awaken.runtime")
 
-Hear = Callable[[ThreadCommand], Awaitable[object]]
-"""Called with each command. Its errors are logged, except if the store is unavailable: then the
-listener starts again and reads every command that still waits."""
+Hear = Callable[[str], Awaitable[object]]
+"""Called with each thread in which commands wait. Its errors are logged, except if the store is
+unavailable: then the listener starts again, with every thread in which some still wait."""
+
+
+async def waiting_threads(store: Store) -> set[str]:
+    """The threads in which commands wait now for this process, or for any."""
+    async with aclosing(store.told()) as told:
+        return await anext(told)
 
 
 class CommandListener:
-    """Reads commands from the store while it has subscribers, and calls each subscriber with
-    them."""
+    """While it has subscribers, calls each of them with the threads that the store names."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -35,10 +40,11 @@ class CommandListener:
         self._subscribers: dict[Hear, None] = {}
 
     def subscribe(self, hear: Hear) -> None:
-        """Call `hear` with every command that is sent from now on, until `unsubscribe`.
+        """Call `hear` with the thread of every command that is sent from now on, until
+        `unsubscribe`.
 
-        It may also be called with some older commands that still wait; a subscriber that needs all
-        of those reads them from the store. Subscribing again has no effect.
+        It is also called with threads in which older commands still wait, though perhaps not at
+        once; a subscriber that cannot wait asks `waiting_threads`. Subscribing again has no effect.
         """
         loop = asyncio.get_running_loop()
         if loop is not self._loop:
@@ -62,12 +68,10 @@ class CommandListener:
         self._reading = self._tasks.start_repeating(self._pass_on, RETRY_LISTENING, _FAILED)
 
     async def _pass_on(self) -> None:
-        """Call the subscribers with every waiting command, then with each new one."""
-        after = 0
-        while True:
-            commands = await self._store.next_commands(after)
-            for command in commands:
-                failed = f"cannot notify thread {command.thread_id} of a command"
-                for hear in tuple(self._subscribers):
-                    await or_log(hear(command), failed, log)
-            after = commands[-1].id
+        """Call the subscribers with every thread in which commands wait, as the store names it."""
+        async with aclosing(self._store.told()) as told:
+            async for threads in told:
+                for thread_id in threads:
+                    failed = f"cannot notify thread {thread_id} of a command"
+                    for hear in tuple(self._subscribers):
+                        await or_log(hear(thread_id), failed, log)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection
 
 import msgspec
 
@@ -84,18 +84,21 @@ class Messages:
         while not reading.done() and await self._store.is_pending(number):
             await first_of(changed(), is_read())
 
-    async def wake(self, commands: Sequence[ThreadCommand], agents: Collection[str]) -> None:
-        """Start runs of `agents` in threads that have a message from another agent but no open run.
+    async def wake(self, thread_id: str, agents: Collection[str]) -> None:
+        """Start a run of one of `agents` in a thread that has a message from another agent but no
+        open run.
 
         The process that stored the message may have died before it started the run, or may not
         have the agent.
         """
-        written = {c.thread_id: c.id for c in commands if any(map(_is_from_agent, c.messages))}
-        for thread_id, number in written.items():
-            context = await self._store.load_context(thread_id, tail=0)
-            last = context.open_run if context is not None else None
-            if last is not None and last.agent_id in agents:
-                await self._wake(thread_id, None, number)
+        commands = await self._store.load_commands(thread_id)
+        number = max((c.id for c in commands if any(map(_is_from_agent, c.messages))), default=None)
+        if number is None:
+            return
+        context = await self._store.load_context(thread_id, tail=0)
+        last = context.open_run if context is not None else None
+        if last is not None and last.agent_id in agents:
+            await self._wake(thread_id, None, number)
 
     async def _wake(
         self, thread_id: str, agent_id: str | None, number: int

@@ -101,6 +101,8 @@ async def tell_to_end(runtime: AgentRuntime, id: str, by: str | None = None) -> 
     place = await find(runtime, live.thread_id if live is not None else id)
     run = place.run if place is not None else None
     threads: Sequence[Thread] = ()
+    if run is not None and run.status is RunStatus.CREATED:
+        return Reached(run, live, ())  # a submission; its thread's open run is another one
     if place is not None and not await _has_gone_on(runtime, id, run):
         now = runtime.clock.now_ms()
         threads = await runtime.store.cancel_tree(place.thread_id, at_ms=now, by=by)
@@ -329,7 +331,7 @@ async def _is_only_told(runtime: AgentRuntime, run: RunRecord, now_ms: int) -> b
     if not tickets or any(t.expires_at is not None and t.expires_at <= now_ms for t in tickets):
         return False
     commands = await runtime.store.load_commands(run.thread_id)
-    return all(command.kind is CommandKind.MESSAGES for command in commands)
+    return all(command.kind in (CommandKind.MESSAGES, CommandKind.RUN) for command in commands)
 
 
 async def take_up_task(runtime: AgentRuntime, record: RunRecord) -> None:

@@ -221,7 +221,11 @@ def take_commands(commands: Sequence[ThreadCommand], choice: RunChoice) -> Sent:
     acks: list[int] = []
     cancelled = False
     for command in commands:
-        mine = choice.is_continuation and command.run_id in (None, choice.run_id)
+        if command.kind is CommandKind.RUN and command.run_id != choice.run_id:
+            continue  # it starts a run when this one has ended
+        mine = command.run_id == choice.run_id or (
+            choice.is_continuation and command.run_id is None
+        )
         if command.kind is CommandKind.CANCEL and mine:
             cancelled = True
             continue  # the commit that ends the run drops the command

@@ -15,6 +15,7 @@ from awaken.domain.run import RunRecord
 from awaken.runtime.ending import has_agent, is_elsewhere, levels
 from awaken.runtime.operations import Reached, end_told, tell_to_end
 from awaken.runtime.runtime import AgentRuntime
+from awaken.runtime.submissions import withdraw
 from awaken.runtime.task_records import KeptTask
 
 _STOPPED, _FINISHED, _UNKNOWN = (
@@ -37,6 +38,9 @@ async def cancel_with_receipt(
     cancelled, it goes on in a task of the runtime.
     """
     since = runtime.clock.now_ms() // 1000
+    withdrawn = await withdraw(runtime, id)
+    if withdrawn is not None:
+        return CancelReceipt(accepted=True, items=(_run(runtime, withdrawn),))
     told = await tell_to_end(runtime, id, by)
     if not told:
         return CancelReceipt(accepted=False)

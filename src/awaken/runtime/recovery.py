@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from awaken.contract.commands import ThreadCommand
+from awaken.contract.commits import Fence
 from awaken.control.cancel import first_of
 from awaken.control.tasks import OwnedTasks, log_error, or_log
 from awaken.domain.lifecycle import RunStatus
@@ -27,13 +27,14 @@ from awaken.errors import (
     ThreadAlreadyRunning,
     ThreadOwned,
 )
-from awaken.runtime import operations
+from awaken.runtime import operations, submissions
+from awaken.runtime.active import ActiveRun
 from awaken.runtime.closing import CANCEL_GRACE
+from awaken.runtime.ending import carry_on
+from awaken.runtime.listen import waiting_threads
 from awaken.runtime.runtime import AgentRuntime
 from awaken.runtime.suspects import PROBATION, Suspects, is_suspect, most_suspect_first
 
-AT_ONCE = 100
-"""How many resumed runs may be live at the same time; further ones wait."""
 A_FEW = 10
 """Up to this many threads with news are searched one by one; for more, the whole store is."""
 ATTEMPTS = 3
@@ -76,7 +77,7 @@ class Recovery:
 
     def __init__(self, engine: AgentRuntime) -> None:
         self._engine = engine
-        self._room = asyncio.Semaphore(AT_ONCE)
+        self._room = asyncio.Semaphore(engine.max_runs)
         self._suspects = Suspects(engine.store, engine.owned)
         self._threads: dict[str, str] = {}
         self.at_work: dict[asyncio.Task[Any], str] = {}
@@ -85,11 +86,17 @@ class Recovery:
         self._watching = OwnedTasks(log)
         self._look_again_at = 0.0
         self._sending: asyncio.Task[None] | None = None
-        self._commands: list[ThreadCommand] = []
+        self._told: set[str] = set()
         self._unattended: set[str] = set()
         self._news = asyncio.Event()
         self._callers_own: set[str] = set()
+        self._is_full = False
+        self._claimed: dict[str, Fence] = {}
+        """The claims for runs whose task has not got to them yet, by run."""
+        self._again: set[str] = set()
+        """Threads that could not be taken because a run of them was not over here."""
         self._unsubscribe = engine.unattended.subscribe(self._look_at)
+        self._unsubscribe_changes: Callable[[], None] = lambda: None
 
     async def recover(self) -> list[ResumedRun]:
         """Resume every abandoned run, including those that failed before. Start runs for messages
@@ -101,7 +108,7 @@ class Recovery:
         self._failures.clear()
         self._send_left()
         runs = await self.resume()
-        await self._wake(await self._engine.store.load_commands())
+        await self._wake(await waiting_threads(self._engine.store))
         return runs
 
     async def resume(self, thread: str | None = None) -> list[ResumedRun]:
@@ -110,7 +117,8 @@ class Recovery:
         Raises:
             StoreUnavailable: the store does not answer.
         """
-        engine, runs = self._engine, list[ResumedRun]()
+        engine = self._engine
+        runs = await self._claim_next() if thread is None else []
         await engine.unkept.try_again(thread)
         if thread is None:
             await engine.tasks.settle()
@@ -118,9 +126,39 @@ class Recovery:
         found = await engine.store.list_interrupted(now_ms=now_ms, thread_id=thread)
         for record in sorted(found, key=most_suspect_first):
             # A single thread is searched because it has news, after which an attempt may succeed.
-            if thread is not None or not self._is_put_off(record):
+            if thread is not None or not self._is_put_off(record.run_id):
                 runs.extend(await self._try(record))
         return runs
+
+    async def _claim_next(self) -> list[ResumedRun]:
+        """Claim, and carry on, as many runs as this runtime has room for."""
+        engine = self._engine
+        busy = self._busy()
+        self._is_full = len(busy) >= engine.max_runs
+        if self._is_full or engine.is_stopping:
+            return []
+        claimed = await engine.store.claim_next(
+            engine.registry.snapshot().agent_ids(),
+            limit=engine.max_runs - len(busy),
+            at_ms=engine.clock.now_ms(),
+            overdue_ms=operations.overdue_at(engine),
+            skip=[run_id for run_id in self._failures if self._is_put_off(run_id)],
+        )
+        runs, busy = list[ResumedRun](), self._busy()
+        for fence, record in claimed:
+            if record.thread_id not in busy:
+                self._claimed[record.run_id] = fence
+                runs.append(self._carry_on(record))
+                continue
+            # A request of this process waits for the thread, or its last run is just ending.
+            if record.thread_id in self._threads.values():
+                self._again.add(record.thread_id)
+            await engine.store.release(fence)
+        return runs
+
+    def _busy(self) -> set[str]:
+        """The threads that have a run here, or are about to."""
+        return {live.thread_id for live in self._engine.active.all()} | {*self._threads.values()}
 
     async def goes_on(self, thread: str) -> bool:
         """Resume the run of a thread. Returns whether it is being resumed, by this or an earlier
@@ -166,8 +204,8 @@ class Recovery:
         unforeseen = None if isinstance(error, AwakenError) else error
         log.error("run %s could not be resumed: %s", record.run_id, error, exc_info=unforeseen)
 
-    def _is_put_off(self, record: RunRecord) -> bool:
-        failure = self._failures.get(record.run_id)
+    def _is_put_off(self, run_id: str) -> bool:
+        failure = self._failures.get(run_id)
         return failure is not None and asyncio.get_running_loop().time() < failure.until
 
     def why_not(self, record: RunRecord, needed: Iterable[str]) -> str | None:
@@ -197,18 +235,24 @@ class Recovery:
         """From now on, resume each run that is answered, cancelled or abandoned."""
         self._look_again_at = asyncio.get_running_loop().time() + LOOK_AROUND
         self._engine.commands.subscribe(self.hear)
+        self._unsubscribe_changes = self._engine.active.changes.subscribe(self._has_room)
         self._watching.start_repeating(self._watch, LOOK_AROUND, _CANNOT_LOOK)
         self._send_left()
 
     def stop(self) -> None:
         """Stop resuming runs. Runs that were already resumed go on."""
         self._unsubscribe()
+        self._unsubscribe_changes()
         self._engine.commands.unsubscribe(self.hear)
         self._watching.cancel()
 
     async def stopped(self) -> None:
-        """Wait, after `stop`, until the watching task has ended."""
+        """Wait, after `stop`, until the watching task has ended, and release the threads that were
+        claimed for runs that did not start."""
         await self._watching.close(CANCEL_GRACE)
+        while self._claimed:
+            _, fence = self._claimed.popitem()
+            await self._engine.store.release(fence)
 
     def leave_to_caller(self, thread: str | None) -> None:
         """Without `start`: do not resume the run of this thread (of any thread, if `None`) when its
@@ -218,9 +262,9 @@ class Recovery:
         else:
             self._callers_own.add(thread)
 
-    async def hear(self, command: ThreadCommand) -> None:
-        """Take a command for the watching task, which handles it soon."""
-        self._commands.append(command)
+    async def hear(self, thread_id: str) -> None:
+        """Take a thread in which commands wait. The watching task handles it soon."""
+        self._told.add(thread_id)
         self._news.set()
 
     def _look_at(self, thread_id: str) -> None:
@@ -232,30 +276,31 @@ class Recovery:
         elif not self._engine.closed and thread_id not in self._callers_own:
             self._work_on(thread_id, self._resume_own(thread_id))
 
+    def _has_room(self, run: ActiveRun) -> None:
+        """Look for further runs when one has ended, if there was no room for them before."""
+        if run.has_ended and self._is_full:
+            self._news.set()
+
     async def _watch(self) -> None:
-        loop, store = asyncio.get_running_loop(), self._engine.store
-        # These were sent before this task started, or taken by an attempt that failed.
-        waiting = await store.load_commands()
-        self._commands.extend(waiting)
+        loop = asyncio.get_running_loop()
+        # These were told before this task started, or taken by an attempt that failed.
+        self._told |= await waiting_threads(self._engine.store)
         self._news.set()
         while True:
             await self._wait_for_news(self._look_again_at - loop.time())
-            commands, self._commands = self._commands, []
+            told, self._told = self._told, set()
             threads, self._unattended = self._unattended, set()
             self._news.clear()
-            unheard = [command for command in commands if not await self._is_heard(command)]
-            for thread_id in threads:
-                reading = store.load_commands(thread_id)
-                unheard.extend(await or_log(reading, _unread(thread_id), log) or ())
-            threads.update(command.thread_id for command in unheard)
+            threads.update([thread_id for thread_id in told if not await self._is_heard(thread_id)])
             if loop.time() >= self._look_again_at or len(threads) > A_FEW:
                 self._send_left()
                 await self.resume()
                 self._look_again_at = loop.time() + LOOK_AROUND
             else:
+                await self._claim_next()
                 for thread_id in threads:
                     await or_log(self.resume(thread_id), _unread(thread_id), log)
-            await self._wake(unheard)
+            await self._wake(threads)
 
     async def _wait_for_news(self, timeout: float) -> None:
         try:
@@ -264,19 +309,17 @@ class Recovery:
         except TimeoutError:
             return
 
-    async def _is_heard(self, command: ThreadCommand) -> bool:
-        """Whether a run of the command's thread is live here. It gets the command."""
-        heard = await or_log(self._engine.hear(command), _unread(command.thread_id), log)
+    async def _is_heard(self, thread_id: str) -> bool:
+        """Whether a run of the thread is live here. It gets the thread's commands."""
+        heard = await or_log(self._engine.hear(thread_id), _unread(thread_id), log)
         return heard is not False
 
-    async def _wake(self, commands: Iterable[ThreadCommand]) -> None:
+    async def _wake(self, threads: Iterable[str]) -> None:
         """Start runs in threads without an open run to which other agents have sent messages."""
-        engine, waiting = self._engine, dict[str, list[ThreadCommand]]()
-        for command in commands:
-            waiting.setdefault(command.thread_id, []).append(command)
+        engine = self._engine
         agents = engine.registry.snapshot().agent_ids()
-        for thread_id, unread in waiting.items():
-            waking = engine.messages.wake(unread, agents)
+        for thread_id in threads:
+            waking = engine.messages.wake(thread_id, agents)
             await or_log(waking, f"thread {thread_id} could not be woken", log)
 
     def _send_left(self) -> None:
@@ -323,6 +366,9 @@ class Recovery:
 
         def ended(task: asyncio.Task[Any]) -> None:
             self._threads.pop(record.run_id, None)
+            if record.thread_id in self._again:
+                self._again.discard(record.thread_id)
+                self._look_at(record.thread_id)
             # The error was logged; asyncio need not report that no caller has awaited it.
             if not task.cancelled():
                 task.exception()
@@ -347,15 +393,24 @@ class Recovery:
     async def _go_on(self, record: RunRecord) -> AgentRunResult:
         async with self._suspects.turn(record), self._room:
             try:
-                result = await operations.go_on(self._engine, record)
+                result = await self._run(record)
             except (ThreadAlreadyRunning, RunLeft):
                 raise  # another process has resumed it, or will
             except Exception as error:
-                if not self._engine.closed and not await self._is_over(record):
+                if not self._engine.is_stopping and not await self._is_over(record):
                     self._note(record, error)
                 raise
         self._failures.pop(record.run_id, None)
         return result
+
+    async def _run(self, record: RunRecord) -> AgentRunResult:
+        """Resume a run, or start a submitted one, with the claim on its thread if there is one."""
+        fence = self._claimed.pop(record.run_id, None)
+        if fence is None:
+            return await operations.go_on(self._engine, record)
+        if record.status is RunStatus.CREATED:
+            return await submissions.start(self._engine, record, fence)
+        return await carry_on(self._engine, record, fence=fence)
 
     async def _is_over(self, record: RunRecord) -> bool:
         """Whether another process has ended or deleted the run meanwhile."""

@@ -24,7 +24,7 @@ from awaken.contract.registry import ExecutionResolver
 from awaken.contract.start import RunControls, RunServices
 from awaken.contract.store import Store
 from awaken.contract.tool import traits_of
-from awaken.control.cancel import CancellationToken, interruptible, is_ours
+from awaken.control.cancel import interruptible, is_ours
 from awaken.control.tasks import OwnedTasks, start_task
 from awaken.domain.identity import RunMode
 from awaken.domain.lifecycle import RunStatus, Suspended
@@ -46,8 +46,7 @@ from awaken.plugin.agent import ResolvedAgent, ResolvedBackendAgent, ResolvedExe
 from awaken.registry import RegistryHandle
 from awaken.runtime.accounts import Accounts
 from awaken.runtime.active import ActiveRun, ActiveRuns
-from awaken.runtime.closing import CANCEL_GRACE, cancel_and_wait, wait_or_tear_down
-from awaken.runtime.control import LiveControl
+from awaken.runtime.closing import cancel_and_wait
 from awaken.runtime.delegates import Delegates
 from awaken.runtime.failures import Interrupted, error_for_caller
 from awaken.runtime.listen import CommandListener
@@ -65,20 +64,21 @@ from awaken.runtime.request import (
     WhenBusy,
     continuation,
 )
+from awaken.runtime.stopping import Stopping
 from awaken.runtime.takeover import count_takeover, end_abandoned
 from awaken.runtime.tasks import Tasks
 from awaken.runtime.unkept import Unkept
 from awaken.tool.threads import DEFAULT_LIMIT, TOOL_THREADS, ToolThreads
 
-OWNER_CHECK = 0.2
-"""The seconds after which a queued request checks again whether the thread's owner has died."""
+MAX_RUNS = 1_000
+"""How many runs a runtime has live at most before it stops claiming further ones."""
 
 log = logging.getLogger("awaken.runtime")
 _TAKEN = (InvalidResume, ThreadAlreadyRunning)
 """The errors of continuing a paused run that another process has continued meanwhile."""
 
 
-class AgentRuntime(LiveControl):
+class AgentRuntime(Stopping):
     """Runs agents; each thread has at most one live run."""
 
     def __init__(
@@ -91,8 +91,10 @@ class AgentRuntime(LiveControl):
         ids: Ids = UUID7,
         tool_threads: int = DEFAULT_LIMIT,
         bus: LiveBus | None = None,
+        max_runs: int = MAX_RUNS,
     ) -> None:
         super().__init__(store, clock, ActiveRuns())
+        self.max_runs = max_runs
         self.commands = CommandListener(store)
         self.active.changes.subscribe(self._listen_while_live)
         self.owned = OwnedTasks(log)
@@ -101,7 +103,6 @@ class AgentRuntime(LiveControl):
         self.profiles = profiles
         self.ids = ids
         self.tool_threads = ToolThreads(tool_threads)
-        self.closed = False
         self.one_loop = OneLoop()
         self.left_alone: set[str] = set()
         self.delegates = Delegates(
@@ -128,8 +129,7 @@ class AgentRuntime(LiveControl):
         )
         self.messages = Messages(store, clock, self.deliver, self.run, self.owned)
         self.outboxes = Outboxes(store, clock, self.messages, self.tasks)
-        self._leaving = CancellationToken()
-        self._leaving_taken_up = CancellationToken()
+        store.lease.when_lost(self._has_lost)
 
     # -- running ------------------------------------------------------------------------------
 
@@ -138,9 +138,12 @@ class AgentRuntime(LiveControl):
         request: RunRequest,
         sink: EventSink | None = None,
         inherited: Inherited | None = None,
+        *,
+        fence: Fence | None = None,
     ) -> AgentRunResult:
         """Run an agent until the run ends or pauses. A paused run waits for an answer, for input,
-        or for a background task.
+        or for a background task. With `fence`, the caller has claimed the thread; it is released
+        when the run ends, pauses or cannot start.
 
         Raises:
             ConfigError: the runtime belongs to another event loop.
@@ -150,24 +153,25 @@ class AgentRuntime(LiveControl):
             RunLeft: the runtime was closed before the run ended; another process can recover it.
             AgentLoopError: the run failed; its record says why.
         """
-        if self.closed:
-            raise RuntimeFault("the runtime is closed")
-        self.one_loop.bind()
-        self.unkept.keep_trying()
         request = request.signed()
-        slot = await self._slot(request)
+        try:
+            slot = await self._slot(request)
+        except BaseException:
+            if fence is not None:
+                await self.store.release(fence)
+            raise
         slot.left_on_close = request.left_on_close
         self.commands.subscribe(self.hear)
         # The run has its own task: cancelling the caller must not interrupt a commit.
         task = slot.task = start_task(
-            self._drive(request, slot, sink or NullEventSink(), inherited or Inherited())
+            self._drive(request, slot, sink or NullEventSink(), inherited or Inherited(), fence)
         )
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
             if not task.done():
                 await cancel_and_wait(task, slot)
-            elif task.cancelled() and self._leave_of(request).is_cancelled():
+            elif task.cancelled() and (slot.is_lost or self.leave_of(request).is_cancelled()):
                 # The runtime cancelled the task, not the caller: another process continues the run.
                 raise RunLeft(slot.run_id or request.thread_id) from None
             raise
@@ -179,7 +183,12 @@ class AgentRuntime(LiveControl):
         return await self.run(request)
 
     async def _drive(
-        self, request: RunRequest, slot: ActiveRun, sink: EventSink, inherited: Inherited
+        self,
+        request: RunRequest,
+        slot: ActiveRun,
+        sink: EventSink,
+        inherited: Inherited,
+        claimed: Fence | None,
     ) -> AgentRunResult:
         """The body of a run's task: prepare the run and let its backend execute it.
 
@@ -192,10 +201,10 @@ class AgentRuntime(LiveControl):
         waits = False
         try:
             while True:
-                fence: Fence | None = None
+                fence, claimed = claimed, None
                 opening: Opening | None = None
                 try:
-                    fence = await self._claim(request, slot)
+                    fence = fence or await self._claim(request, slot)
                     opening = await self._open(request, slot, sink, fence, inherited)
                     if isinstance(opening.agent, ResolvedAgent) and not opening.is_abandoned:
                         prepared = await local_run(opening, opening.agent)
@@ -252,14 +261,14 @@ class AgentRuntime(LiveControl):
         start the next run at once.
         """
         slot.release()
-        if waits or slot.missed or slot.told_early:
+        if waits or slot.missed or slot.told_early or slot.has_next:
             self.unattended.tell(slot.thread_id)
 
-    def _leave_of(self, request: RunRequest) -> CancellationToken:
-        """The token that tells a run to stop and stay open for another process."""
-        return self._leaving_taken_up if request.left_on_close else self._leaving
-
     async def _slot(self, request: RunRequest) -> ActiveRun:
+        if self.is_stopping:
+            raise RuntimeFault(f"the runtime is {'closed' if self.closed else 'draining'}")
+        self.one_loop.bind()
+        self.unkept.keep_trying()
         while True:
             try:
                 return self.active.reserve(request.thread_id)
@@ -268,7 +277,7 @@ class AgentRuntime(LiveControl):
                 if request.when_busy is not WhenBusy.QUEUE or holder is None:
                     raise
                 await holder.wait_ended(None)
-                if self.closed:
+                if self.is_stopping:
                     raise RuntimeFault("the runtime was closed while the request waited") from None
 
     async def _has_ended(self, failure: BaseException, request: RunRequest) -> bool:
@@ -316,6 +325,17 @@ class AgentRuntime(LiveControl):
                 raise
             log.exception("thread %s could not be released", fence.thread_id)
 
+    def _has_lost(self, fence: Fence) -> None:
+        """Leave the run of a thread that another process has claimed."""
+        run = self.active.find_by_thread(fence.thread_id)
+        if run is not None and run.fence == fence:
+            run.give_up()
+
+    def _give_up(self, thread_id: str) -> None:
+        run = self.active.find_by_thread(thread_id)
+        if run is not None:
+            run.give_up()
+
     async def _has_left(self, thread_id: str) -> None:
         self.unattended.tell(thread_id)
 
@@ -341,6 +361,8 @@ class AgentRuntime(LiveControl):
                     raise AskAgain
                 return ended
             validate_root_execution_request(agent, request)
+        if not self.store.lease.held:
+            await self.store.lease.regained()
         await self._begin(opening)
         return await remote.execute_remote_root_lifecycle(
             agent, request, created_at, opening.slot.token, request.persisted_state, start=start
@@ -348,8 +370,8 @@ class AgentRuntime(LiveControl):
 
     async def _begin(self, opening: Opening) -> None:
         """Let commands reach the run from now on. Those already in its context were read."""
-        slot, commands = opening.slot, opening.context.commands
-        slot.begin(opening.fence, max([command.id for command in commands], default=0))
+        slot = opening.slot
+        slot.begin(opening.fence, opening.context.commands)
         if opening.sent.cancelled:
             slot.token.cancel()
         if slot.told_early:
@@ -362,7 +384,6 @@ class AgentRuntime(LiveControl):
         Raises:
             ThreadAlreadyRunning: another process owns the thread, and the request does not queue.
         """
-        seen = 0
         await self.unkept.settle(request.thread_id)
         while True:
             try:
@@ -370,13 +391,8 @@ class AgentRuntime(LiveControl):
             except ThreadOwned as owned:
                 if request.when_busy is not WhenBusy.QUEUE:
                     raise ThreadAlreadyRunning(request.thread_id, owned.owner) from owned
-            try:
-                # A killed owner writes no change, so the claim is also tried after a timeout.
-                with interruptible(slot.token):
-                    async with asyncio.timeout(OWNER_CHECK):
-                        seen = await self.store.changed(request.thread_id, seen)
-            except TimeoutError:
-                continue
+            with interruptible(slot.token):
+                await self.store.released(request.thread_id)
 
     async def _open(
         self,
@@ -425,6 +441,15 @@ class AgentRuntime(LiveControl):
         self.active.name(slot, choice.run_id)
         slot.topic = self.bus.topic(fence)
         request = as_asked_before(request, choice.previous)
+        controls = slot.controls = RunControls(
+            cancellation_token=slot.token,
+            leave=self.leave_of(request),
+            look=partial(self.deliver, request.thread_id),
+            depth=inherited.depth,
+            lease=self.store.lease,
+            # By the thread's id: the collector does not see controls that hold their slot.
+            give_up=partial(self._give_up, request.thread_id),
+        )
         opening = Opening(
             request=request,
             sink=sink,
@@ -443,12 +468,7 @@ class AgentRuntime(LiveControl):
                 clock=self.clock,
                 ids=self.ids,
             ),
-            controls=RunControls(
-                cancellation_token=slot.token,
-                leave=self._leave_of(request),
-                look=partial(self.deliver, request.thread_id),
-                depth=inherited.depth,
-            ),
+            controls=controls,
         )
         above = inherited.budget
         if opening.own_budget or above is not None or self.accounts.holds(choice.run_id):
@@ -471,39 +491,6 @@ class AgentRuntime(LiveControl):
         if task is None:
             return known
         return BackgroundControlResolver(known, task, clock=self.clock, ids=self.ids)
-
-    # -- closing ------------------------------------------------------------------------------
-
-    async def leave_all(self, grace: float = CANCEL_GRACE) -> None:
-        """Stop every live run at the end of its step and leave it open for another process.
-
-        After `grace` seconds the remaining runs are cancelled; recovery continues them from their
-        last commit.
-        """
-        self._leaving.cancel()
-        for run in self.active.all():
-            if run.decisions is not None:
-                run.decisions.close()
-        await self._close(leave=True, grace=grace)
-
-    async def cancel_all(self) -> None:
-        """Cancel every live run and wait. A run that does not end in time has its task cancelled.
-
-        Runs with `left_on_close`, such as recovered ones, stay open for another process instead.
-        """
-        for run in self.active.all():
-            if not run.left_on_close:
-                run.token.cancel()
-        await self._close(leave=False, grace=CANCEL_GRACE)
-
-    async def _close(self, *, leave: bool, grace: float) -> None:
-        """Wait for the live runs and for the runtime's own tasks, each for a limited time."""
-        self._leaving_taken_up.cancel()
-        await wait_or_tear_down(self.active.all(), grace)
-        await self.tasks.close(leave=leave, grace=grace)
-        await self.unkept.close(CANCEL_GRACE)
-        self.commands.unsubscribe(self.hear)
-        await self.owned.close(CANCEL_GRACE)
 
     def _listen_while_live(self, run: ActiveRun) -> None:
         """Stop listening for other processes' commands when the last live run has ended."""

@@ -70,9 +70,10 @@ def _was_carried_on(run: RunRecord, context: ThreadContext, at_ms: int) -> bool:
     if run.status is not RunStatus.WAITING:
         return run.status is RunStatus.RUNNING
     if run.is_background_task_waiting():
-        return bool(context.commands)
+        return any(command.kind is not CommandKind.RUN for command in context.commands)
     tickets = run.waiting.tickets if run.waiting is not None else ()
-    return any(command.kind is not CommandKind.MESSAGES for command in context.commands) or any(
+    wakes = (CommandKind.DECISIONS, CommandKind.CANCEL)
+    return any(command.kind in wakes for command in context.commands) or any(
         ticket.expires_at is not None and ticket.expires_at < at_ms for ticket in tickets
     )
 

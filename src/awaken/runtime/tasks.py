@@ -165,7 +165,7 @@ class Tasks:
             slot.inbox, letters = inbox_channel()
             bringing = self._mail.bring(letters, live.fence, agent)
             live.mail = start_logged(bringing, f"messages to task {uid} are not delivered", log)
-        slot.begin(live.fence, 0)
+        slot.begin(live.fence, ())
         self._live[uid] = live
         self._listen()
 

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 from awaken.contract.commands import CommandKind, Commands, ThreadCommand
 from awaken.contract.commits import CallEntry, CallPhase, Commits, Committed, Fence, ThreadCommit
+from awaken.contract.lease import Lease
 from awaken.contract.profile import ProfileEntry, ProfileOwner, ProfileStore
 from awaken.contract.store import Process, Store
 from awaken.contract.stream_log import StreamLogEntry
+from awaken.contract.submissions import Submission, SubmitMode, Submitted
 from awaken.contract.threads import (
     ChildStrategy,
     Freed,
@@ -54,6 +56,7 @@ __all__ = [
     "Compacted",
     "Fence",
     "Freed",
+    "Lease",
     "MemoryProfiles",
     "MemoryStore",
     "MessageRecord",
@@ -76,6 +79,9 @@ __all__ = [
     "SqliteStore",
     "Store",
     "StreamLogEntry",
+    "Submission",
+    "SubmitMode",
+    "Submitted",
     "Takeovers",
     "Thread",
     "ThreadCommand",

@@ -18,6 +18,7 @@ from awaken.errors import DecisionRefused, InvalidRecord
 _OPEN = TicketStatus.OPEN
 _ANSWERED = TicketStatus.ANSWERED
 _DECISIONS = CommandKind.DECISIONS
+_RUN = CommandKind.RUN
 _replace = msgspec.structs.replace
 
 
@@ -81,12 +82,14 @@ def check_sent(command: ThreadCommand) -> None:
     """Check that a command may be sent.
 
     Raises:
-        InvalidRecord: the command holds decisions.
+        InvalidRecord: the command holds decisions or a submission.
     """
     if command.kind is _DECISIONS:
         raise InvalidRecord(
             "decisions cannot be sent: call `decide`, which checks them against their tickets"
         )
+    if command.kind is _RUN:
+        raise InvalidRecord("a run cannot be sent: call `submit`, which also stores its record")
 
 
 def has_pending(outbox: msgspec.Raw) -> bool:

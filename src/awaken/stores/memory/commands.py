@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from itertools import takewhile
 
 from awaken.contract.commands import CommandKind, ThreadCommand
@@ -13,6 +15,7 @@ from awaken.errors import NotFound
 from awaken.stores.answers import answered, check_sent, command_of
 from awaken.stores.memory.tables import ANY
 from awaken.stores.memory.threads import MemoryReads
+from awaken.stores.telling import Telling
 
 
 class MemoryCommands(MemoryReads):
@@ -58,15 +61,11 @@ class MemoryCommands(MemoryReads):
         return [self._head(thread) for thread in tree]
 
     async def load_commands(
-        self, thread_id: str | None = None, *, after: int = 0
+        self, thread_id: str, *, skip: Collection[int] = ()
     ) -> Sequence[ThreadCommand]:
-        thread = self._threads.get(thread_id) if thread_id is not None else None
-        commands = self._commands if thread_id is None else thread.commands if thread else {}
-        if after == 0:
-            return list(commands.values())
-        # From the end, because new commands are at the end.
-        found = takewhile(lambda command: command.id > after, reversed(commands.values()))
-        return list(found)[::-1]
+        thread = self._threads.get(thread_id)
+        commands = thread.commands if thread is not None else {}
+        return [command for number, command in commands.items() if number not in skip]
 
     async def is_pending(self, id: int) -> bool:
         return id in self._commands
@@ -74,12 +73,27 @@ class MemoryCommands(MemoryReads):
     async def list_outboxes(self) -> Sequence[str]:
         return sorted(name for name in self._outboxes if name not in self._owners)
 
-    async def next_commands(self, after: int) -> Sequence[ThreadCommand]:
+    async def told(self) -> AsyncGenerator[set[str], None]:
+        telling = Telling(asyncio.get_running_loop().time)
+        yield telling.tell(self._waiting(0), 0)
         while True:
-            found = [command for number, command in self._commands.items() if number > after]
-            if found:
-                return found
-            await self._sent.wait(ANY)
+            # No other task runs between this read and the wait, so no command is missed.
+            after = telling.looks_after
+            if threads := telling.tell(self._waiting(after), after):
+                yield threads
+                continue
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(telling.rest):
+                    await self._sent.wait(ANY)
+
+    def _waiting(self, after: int) -> dict[int, str]:
+        """The threads of the pending commands that are due, with ids above `after`, by id.
+
+        They are found from the end, where new commands are.
+        """
+        found = takewhile(lambda item: item[0] > after, reversed(self._commands.items()))
+        now = self._clock.now_ms()
+        return {number: one.thread_id for number, one in found if one.is_due(now)}
 
 
 def _cancels(command: ThreadCommand, run_id: str) -> bool:

@@ -6,6 +6,7 @@ import msgspec
 
 from awaken.contract.commands import OUTBOX_KEY, CommandKind, ThreadCommand
 from awaken.contract.commits import Committed, Fence, ThreadCommit
+from awaken.contract.lease import NEVER_LOST, Lease
 from awaken.contract.stream_log import StreamLogEntry
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message
@@ -29,6 +30,7 @@ class MemoryWrites(Tables):
 
     immediate = True
     owner = "memory"
+    lease: Lease = NEVER_LOST
 
     # -- commits ------------------------------------------------------------------------------
 
@@ -217,11 +219,18 @@ class MemoryWrites(Tables):
     async def release(self, fence: Fence) -> None:
         if self._owners.get(fence.thread_id) == fence:
             del self._owners[fence.thread_id]
+            self._changes.wake(fence.thread_id)
+
+    async def released(self, thread_id: str) -> None:
+        while thread_id in self._owners:
+            await self._changes.wait(thread_id)
 
     def forsake(self) -> None:
         """Simulate the death of all owners: their runs count as interrupted and can be claimed."""
         self._forsaken.update({thread_id: held.owner for thread_id, held in self._owners.items()})
         self._owners.clear()
+        for thread_id in self._forsaken:
+            self._changes.wake(thread_id)
 
 
 def _check_ids(messages: tuple[Message, ...]) -> None:

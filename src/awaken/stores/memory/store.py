@@ -10,12 +10,11 @@ from typing import Self
 from awaken.contract.store import Process
 from awaken.domain.secret import shown_address
 from awaken.errors import ConfigError
-from awaken.stores.memory.commands import MemoryCommands
-from awaken.stores.memory.commits import MemoryWrites
+from awaken.stores.memory.submissions import MemorySubmissions
 from awaken.stores.memory.upkeep import MemoryUpkeep
 
 
-class MemoryStore(MemoryWrites, MemoryUpkeep, MemoryCommands):
+class MemoryStore(MemorySubmissions, MemoryUpkeep):
     """A store in the memory of one process. The tests compare other stores with this one.
 
     A closed store can still be read, and may be opened again.

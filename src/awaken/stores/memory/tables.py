@@ -22,6 +22,7 @@ from awaken.domain.ticket import Ticket
 from awaken.stores.changes import Waiters
 from awaken.stores.memory.order import Ordered
 from awaken.stores.memory.profile import MemoryProfiles
+from awaken.stores.submitting import KeptKey, can_withdraw, withdrawn
 
 State = dict[str, msgspec.Raw]
 _DONE = RunStatus.DONE
@@ -129,6 +130,7 @@ class Tables:
     - `_owners`: the fence of each owned thread; `_forsaken`: the dead last owner of a thread.
     - `_keys`: by thread, the keys of commands that are accepted once.
     - `_outboxes`: the threads with unsent messages.
+    - `_submitted`: by thread, the keys of submissions; `_deleted`: when a thread was deleted.
 
     Epochs, command ids and versions are never used twice, even if a thread is deleted and created
     again: the first two are counted for the whole store, versions continue at `_first_version`.
@@ -136,6 +138,7 @@ class Tables:
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
         self.profiles = MemoryProfiles(clock)
+        self._clock = clock
         self._threads: dict[str, ThreadRow] = {}
         self._activity: defaultdict[str, Ordered[tuple[int, str]]] = defaultdict(Ordered)
         self._names: Ordered[str] = Ordered()
@@ -144,6 +147,8 @@ class Tables:
         self._commands: dict[int, ThreadCommand] = {}
         self._keys: dict[str, dict[str, int]] = {}
         self._outboxes: set[str] = set()
+        self._submitted: dict[str, dict[str, KeptKey]] = {}
+        self._deleted: dict[str, int] = {}
         self._owners: dict[str, Fence] = {}
         self._forsaken: dict[str, str] = {}
         self._runs_made = self._commands_sent = self._epoch = 0
@@ -202,13 +207,16 @@ class Tables:
     def _keep(self, thread: ThreadRow, command: ThreadCommand) -> int:
         """Store a command, wake the tasks that wait for one, and return its id.
 
-        Returns 0 if the command cancels a finished run, or its key was used by a command that is
-        done; for a key that is still pending, the id of that command.
+        Returns 0 if the command cancels a run that is finished, or one that this ends because it
+        has not started, or if its key was used by a command that is done; for a key that is still
+        pending, the id of that command.
         """
         if command.kind is CommandKind.CANCEL and command.run_id is not None:
             run = self._runs.get(command.run_id)
             record = run.record if run is not None else None
             if record is not None and (record.thread_id, record.status) == (thread.id, _DONE):
+                return 0
+            if self._withdraw(thread, command.run_id, command.at_ms):
                 return 0
         if command.key is not None:
             known = self._keys.setdefault(thread.id, {}).setdefault(
@@ -223,6 +231,20 @@ class Tables:
         self._touch(thread)
         self._sent.wake(ANY)
         return number
+
+    def _withdraw(self, thread: ThreadRow, run_id: str, at_ms: int) -> bool:
+        """End a submitted run that has not started. Returns false if there is no such run, or if
+        the thread's owner may be starting it."""
+        run = self._runs.get(run_id)
+        asked = [c.id for c in thread.commands.values() if c.submission and c.run_id == run_id]
+        if run is None or not asked:
+            return False
+        if not can_withdraw(self._owners.get(thread.id), thread.open_run_id):
+            return False
+        run.record = withdrawn(run.record, at_ms)
+        self._drop_commands(thread, asked)
+        self._touch(thread)
+        return True
 
     def _drop_commands(self, thread: ThreadRow, ids: Iterable[int]) -> None:
         for number in ids:

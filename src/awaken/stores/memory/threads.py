@@ -233,20 +233,21 @@ class MemoryReads(Tables):
         return cut_page(rows, query, _bare)
 
     async def list_interrupted(
-        self, *, now_ms: int, thread_id: str | None = None
+        self, *, now_ms: int, thread_id: str | None = None, limit: int | None = None
     ) -> Sequence[RunRecord]:
-        return [
+        found = (
             _bare(run.record)
             for run in self._runs.values()
             if thread_id in (None, run.record.thread_id)
             and run.record.thread_id not in self._owners
             and self._is_due(run.record, now_ms)
-        ]
+        )
+        return list(islice(found, limit))
 
     def _is_due(self, run: RunRecord, now_ms: int) -> bool:
         """Whether a run without an owner should be taken over."""
         if run.status is not RunStatus.WAITING:
-            return run.status is not RunStatus.DONE
+            return run.status is RunStatus.RUNNING
         thread = self._threads[run.thread_id]
         return any(c.run_id in (None, run.run_id) for c in thread.commands.values()) or any(
             ticket.run_id == run.run_id

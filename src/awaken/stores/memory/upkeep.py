@@ -88,7 +88,7 @@ class MemoryUpkeep(MemoryReads):
                 self._set_parent(child, None)
                 child.updated_at = at_ms
                 self._touch(child)
-        return self._delete(doomed)
+        return self._delete(doomed, at_ms)
 
     async def prune(self, *, before_ms: int) -> Freed:
         doomed = {
@@ -97,12 +97,13 @@ class MemoryUpkeep(MemoryReads):
             if thread.updated_at < before_ms
             and all(row.open_run_id is None for row in self._upwards(thread))
             and thread.id not in self._owners
+            and not any(command.submission for command in thread.commands.values())
         }
         while kept := [
             name for name in doomed if not self._children.get(name, {}).keys() <= doomed
         ]:
             doomed.difference_update(kept)
-        return self._delete([self._threads[name] for name in doomed])
+        return self._delete([self._threads[name] for name in doomed], self._clock.now_ms())
 
     def _existing(self, thread_id: str) -> ThreadRow:
         thread = self._threads.get(thread_id)
@@ -110,7 +111,7 @@ class MemoryUpkeep(MemoryReads):
             raise NotFound("thread", thread_id)
         return thread
 
-    def _delete(self, threads: Iterable[ThreadRow]) -> Freed:
+    def _delete(self, threads: Iterable[ThreadRow], at_ms: int) -> Freed:
         """Delete threads and everything that belongs to them; sizes in bytes are not known."""
         doomed = {thread.id: thread for thread in threads}
         runs = [name for name, run in self._runs.items() if run.record.thread_id in doomed]
@@ -121,6 +122,8 @@ class MemoryUpkeep(MemoryReads):
             self._drop_commands(thread, list(thread.commands))
             self._remove_thread(thread)
             self._keys.pop(thread.id, None)
+            self._submitted.pop(thread.id, None)
+            self._deleted[thread.id] = at_ms
             self._outboxes.discard(thread.id)
             self._first_version = max(self._first_version, thread.version + 1)
             self._changes.wake(thread.id)

@@ -19,6 +19,7 @@ TABLES = (
     "command_keys",
     "commands",
     "commits",
+    "deleted_threads",
     "epochs",
     "outboxes",
     "profiles",
@@ -26,6 +27,7 @@ TABLES = (
     "snapshots",
     "streams",
     "thread_metadata",
+    "submission_keys",
     "threads",
     "tickets",
 )
@@ -79,10 +81,12 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 # Without and with the indexed columns, which most commits do not change.
 ADVANCE_RUN = "UPDATE runs SET last_position = ?, record = ?, updated_at_ms = ? WHERE pk = ?"
+# The first commit of a submitted run, whose positions were 0, also sets its first position.
 CHANGE_RUN = """
-UPDATE runs SET last_position = ?, record = ?, updated_at_ms = ?, status = ?, agent = ?,
-       parent = ?, kind = ?
-WHERE pk = ?
+UPDATE runs SET first_position = CASE first_position WHEN 0 THEN ?1 ELSE first_position END,
+       last_position = ?1, record = ?2, updated_at_ms = ?, status = ?3, agent = ?4,
+       parent = ?5, kind = ?6
+WHERE pk = ?7
 """
 DROP_CANCELS = """
 DELETE FROM commands WHERE thread = ? AND kind = 'cancel' AND (run_id IS NULL OR run_id = ?)
@@ -181,12 +185,13 @@ RUN_BEGIN = "SELECT first_position FROM runs WHERE pk = ?"
 # The plus keeps SQLite from scanning all runs in the order of `pk` instead of using the index.
 OPEN_RUNS = """
 SELECT r.id, r.status, r.record, t.owner, t.pk
-FROM runs AS r JOIN threads AS t ON t.pk = r.thread WHERE r.status <> 'done' ORDER BY +r.pk
+FROM runs AS r JOIN threads AS t ON t.pk = r.thread
+WHERE r.status <> 'done' AND r.status <> 'created' ORDER BY +r.pk
 """
 OPEN_RUNS_OF = """
 SELECT r.id, r.status, r.record, t.owner, t.pk
 FROM runs AS r JOIN threads AS t ON t.pk = r.thread
-WHERE r.status <> 'done' AND t.id = ? ORDER BY +r.pk
+WHERE r.status <> 'done' AND r.status <> 'created' AND t.id = ? ORDER BY +r.pk
 """
 
 # The threads with open runs at or beneath a thread: from each open run up to that thread.
@@ -252,13 +257,63 @@ SELECT c.id FROM command_keys AS k LEFT JOIN commands AS c ON c.id = k.command
 WHERE k.thread = ? AND k.key = ?
 """
 ADD_KEY = "INSERT INTO command_keys (thread, key, command) VALUES (?, ?, ?)"
-COMMANDS = "SELECT id, body FROM commands WHERE thread = ? AND id > ? ORDER BY id"
+COMMANDS = "SELECT id, body FROM commands WHERE thread = ? ORDER BY id"
+COMMAND_IDS = "SELECT id FROM commands WHERE thread = ? ORDER BY id"
+COMMAND = "SELECT body FROM commands WHERE id = ?"
 IS_PENDING = "SELECT 1 FROM commands WHERE id = ?"
-COMMANDS_AFTER = "SELECT id, body FROM commands WHERE id > ? ORDER BY id"
+WAITING = """
+SELECT c.id, t.id, t.owner FROM commands AS c JOIN threads AS t ON t.pk = c.thread
+WHERE c.id > ? AND (c.not_before IS NULL OR c.not_before <= ?)
+"""
 HAS_CANCEL = """
 SELECT 1 FROM commands WHERE thread = ? AND kind = 'cancel' AND (run_id IS NULL OR run_id = ?)
 """
 HAS_COMMAND = "SELECT 1 FROM commands WHERE thread = ? AND (run_id IS NULL OR run_id = ?)"
+
+# -- submissions --------------------------------------------------------------------------------
+
+ADD_SUBMISSION = """
+INSERT INTO commands (thread, run_id, kind, body, not_before) VALUES (?, ?, 'run', ?, ?)
+"""
+SUBMITTED_RUNS = "SELECT run_id FROM commands WHERE kind = 'run' AND thread = ? ORDER BY id"
+WITHDRAW = "DELETE FROM commands WHERE kind = 'run' AND thread = ? AND run_id = ?"
+SUBMISSION_KEY = """
+SELECT asked, run, cursor, at_ms FROM submission_keys WHERE thread = ? AND key = ?
+"""
+ADD_SUBMISSION_KEY = """
+INSERT OR REPLACE INTO submission_keys (thread, key, asked, run, cursor, at_ms)
+VALUES (?, ?, ?, ?, ?, ?)
+"""
+DROP_OLD_SUBMISSION_KEYS = "DELETE FROM submission_keys WHERE at_ms < ?"
+BEGIN_THREAD = """
+UPDATE threads SET created_at = ?, updated_at = ?, active_at = ?, position = 1 WHERE pk = ?
+"""
+# The agents' runs that can go on: running; waiting and answered, cancelled or expired; submitted,
+# due, and first in a thread without an open run. Each part is found by an index.
+NEXT_RUNS = """
+SELECT r.id, r.agent, r.record, t.owner FROM runs AS r JOIN threads AS t ON t.pk = r.thread
+WHERE r.kind = 'agent' AND r.pk IN (
+    SELECT pk FROM runs WHERE status = 'running'
+    UNION ALL
+    SELECT w.pk FROM commands AS c JOIN threads AS o ON o.pk = c.thread
+    JOIN runs AS w ON w.id = o.open_run
+    WHERE c.kind IN ('cancel', 'decisions') AND w.status = 'waiting'
+      AND (c.run_id IS NULL OR c.run_id = w.id)
+    UNION ALL
+    SELECT w.pk FROM tickets AS k JOIN runs AS w ON w.id = k.run_id
+    WHERE k.status = 'open' AND k.expires_at IS NOT NULL AND k.expires_at < ?
+      AND w.status = 'waiting'
+    UNION ALL
+    SELECT n.pk FROM (
+        SELECT thread, min(id) AS id FROM commands
+        WHERE kind = 'run' AND (not_before IS NULL OR not_before <= ?) GROUP BY thread
+    ) AS q
+    JOIN commands AS c ON c.id = q.id JOIN threads AS o ON o.pk = q.thread
+    JOIN runs AS n ON n.id = c.run_id
+    WHERE o.open_run IS NULL AND n.status = 'created'
+)
+ORDER BY r.pk
+"""
 
 ADD_OUTBOX = "INSERT OR IGNORE INTO outboxes (thread) VALUES (?)"
 DROP_OUTBOX = "DELETE FROM outboxes WHERE thread = ?"
@@ -292,6 +347,10 @@ DELETE_RUNS = "DELETE FROM runs WHERE thread = ?"
 DELETE_TICKETS = "DELETE FROM tickets WHERE thread = ?"
 DELETE_COMMANDS = "DELETE FROM commands WHERE thread = ?"
 DELETE_KEYS = "DELETE FROM command_keys WHERE thread = ?"
+DELETE_SUBMISSION_KEYS = "DELETE FROM submission_keys WHERE thread = ?"
+NOTE_DELETED = "INSERT OR REPLACE INTO deleted_threads (id, at_ms) VALUES (?, ?)"
+DELETED_AT = "SELECT at_ms FROM deleted_threads WHERE id = ?"
+FORGET_DELETED = "DELETE FROM deleted_threads WHERE at_ms < ?"
 # The key of a tree's budget book ends with the id of its root run.
 DELETE_BOOKS = """
 DELETE FROM profiles WHERE owner = ? AND key IN (SELECT ? || id FROM runs WHERE thread = ?)
@@ -302,6 +361,7 @@ UPDATE epochs SET floor = t.epoch FROM threads AS t WHERE t.pk = ? AND t.epoch >
 """
 OLD_THREADS = f"""
 SELECT {THREAD_COLUMNS} FROM threads WHERE updated_at < ? AND open_run IS NULL
+AND NOT EXISTS (SELECT 1 FROM commands AS c WHERE c.kind = 'run' AND c.thread = threads.pk)
 """
 CHILD_IDS = "SELECT id FROM threads WHERE parent = ?"
 BENEATH_OPEN = """

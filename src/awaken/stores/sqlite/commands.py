@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -15,8 +15,9 @@ from awaken.stores.answers import check_sent, has_pending
 from awaken.stores.sql import queries
 from awaken.stores.sqlite.delta import writable
 from awaken.stores.sqlite.owners import Owners
-from awaken.stores.sqlite.rows import ThreadRow, find_thread
+from awaken.stores.sqlite.rows import ThreadRow, find_run, find_thread
 from awaken.stores.sqlite.unreadable import Unreadable
+from awaken.stores.submitting import can_withdraw, withdrawn
 
 _replace = msgspec.structs.replace
 
@@ -49,16 +50,32 @@ def send_if_there(db: sqlite3.Connection, command: ThreadCommand, body: bytes) -
     thread = find_thread(db, command.thread_id)
     if thread is None:
         return None
-    if command.kind is CommandKind.CANCEL and _is_over(db, thread.pk, command.run_id):
-        return 0  # that run has no later commit that would delete the cancel
+    if command.kind is CommandKind.CANCEL and command.run_id is not None:
+        if _is_over(db, thread.pk, command.run_id):
+            return 0  # that run has no later commit that would delete the cancel
+        if _withdraw(db, thread, command.run_id, command.at_ms):
+            return 0
     return add_command(db, thread.pk, command, body)
 
 
-def _is_over(db: sqlite3.Connection, thread: int, run_id: str | None) -> bool:
+def _is_over(db: sqlite3.Connection, thread: int, run_id: str) -> bool:
     """Whether a run of a thread has ended."""
-    if run_id is None:
-        return False
     return db.execute(queries.RUN_IS_OVER, (run_id, thread)).fetchone() is not None
+
+
+def _withdraw(db: sqlite3.Connection, thread: ThreadRow, run_id: str, at_ms: int) -> bool:
+    """End a submitted run that has not started. Returns false if there is no such run, or if the
+    thread's owner may be starting it."""
+    if not can_withdraw(thread.owner, thread.open_run):
+        return False
+    if not db.execute(queries.WITHDRAW, (thread.pk, run_id)).rowcount:
+        return False
+    run = find_run(db, run_id)
+    assert run is not None, "a submission has a record"
+    ended = withdrawn(run.record(), at_ms)
+    listed = (ended.status.value, ended.agent_id, ended.parent_run_id, ended.kind.value)
+    db.execute(queries.CHANGE_RUN, (0, dumps(ended), *listed, run.pk))
+    return True
 
 
 def add_command(db: sqlite3.Connection, thread: int, command: ThreadCommand, body: bytes) -> int:
@@ -91,17 +108,38 @@ def cancel_tree(
     return [row.thread(owners) for row in rows]
 
 
-def load_commands(db: sqlite3.Connection, thread: int, after: int = 0) -> Sequence[ThreadCommand]:
-    rows = db.execute(queries.COMMANDS, (thread, after))
+def all_commands(db: sqlite3.Connection, thread: int) -> Sequence[ThreadCommand]:
+    """The pending commands of a thread."""
+    rows = db.execute(queries.COMMANDS, (thread,))
     return tuple(_replace(loads(body, ThreadCommand), id=id) for id, body in rows)
 
 
-def commands_after(
-    db: sqlite3.Connection, unreadable: Unreadable, after: int
+def load_commands(
+    db: sqlite3.Connection, unreadable: Unreadable, thread_id: str, skip: Collection[int]
 ) -> Sequence[ThreadCommand]:
-    rows = db.execute(queries.COMMANDS_AFTER, (after,)).fetchall()
-    found = [(id, unreadable.read(f"command {id}", body, ThreadCommand)) for id, body in rows]
-    return tuple(_replace(command, id=id) for id, command in found if command is not None)
+    """The readable pending commands of a thread but for `skip`, whose bodies are not read."""
+    thread = find_thread(db, thread_id)
+    found: list[ThreadCommand] = []
+    for (id,) in db.execute(queries.COMMAND_IDS, (thread.pk,)).fetchall() if thread else ():
+        if id not in skip:
+            (body,) = db.execute(queries.COMMAND, (id,)).fetchone()
+            command = unreadable.read(f"command {id}", body, ThreadCommand)
+            if command is not None:
+                found.append(_replace(command, id=id))
+    return found
+
+
+def waiting(db: sqlite3.Connection, owners: Owners, after: int, now_ms: int) -> dict[int, str]:
+    """The threads of the pending commands that are due, with ids above `after`, by id: those that
+    `owners.me` owns, and those without a live owner."""
+    alive: dict[str, bool] = {owners.me: False}
+    found: dict[int, str] = {}
+    for id, thread_id, owner in db.execute(queries.WAITING, (after, now_ms)).fetchall():
+        if owner is not None and owner not in alive:
+            alive[owner] = owners.is_alive(owner)
+        if owner is None or not alive[owner]:
+            found[id] = thread_id
+    return found
 
 
 # -- outboxes ---------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.presence import Presence
 from awaken.stores.sqlite.reader import Reader
 from awaken.stores.sqlite.unreadable import Unreadable
-from awaken.stores.sqlite.watch import Watch
+from awaken.stores.sqlite.watch import Watch, thread_channel
 from awaken.stores.sqlite.writer import Writer
 
 T = TypeVar("T")
@@ -78,7 +78,11 @@ class Engine:
     async def release(self, fence: Fence) -> None:
         """Release a thread. A release that fails is tried again later: while this store is alive,
         no other owner could claim the thread."""
-        await self.write(partial(_release, [fence]), ended=partial(self._ended, [fence]))
+        await self.write(
+            partial(_release, [fence]),
+            channels=(thread_channel(fence.thread_id),),
+            ended=partial(self._ended, [fence]),
+        )
 
     def release_later(self, fences: Sequence[Fence]) -> None:
         """Release threads without waiting. `fences` is read when the job runs."""

@@ -11,7 +11,7 @@ from awaken.domain.event import RunEvent
 from awaken.domain.message import Message
 from awaken.domain.run import PersistedState
 from awaken.stores.sql import queries
-from awaken.stores.sqlite.commands import load_commands
+from awaken.stores.sqlite.commands import all_commands
 from awaken.stores.sqlite.delta import events_in, messages_in, run_in
 from awaken.stores.sqlite.owners import Owners
 from awaken.stores.sqlite.rows import (
@@ -47,7 +47,7 @@ def load_context(
         thread_state=persisted(fold.thread),
         run_state=state,
         calls=fold.calls,
-        commands=load_commands(db, thread.pk),
+        commands=all_commands(db, thread.pk),
         stream_log=load_stream_log(db, thread.pk) if thread.open_run else (),
     )
 

@@ -63,8 +63,9 @@ def list_interrupted(
     unreadable: Unreadable,
     now_ms: int,
     thread_id: str | None,
+    limit: int | None,
 ) -> Sequence[RunRecord]:
-    """The open runs without a live owner that a worker should take over."""
+    """The first `limit` open runs without a live owner that a worker should take over."""
     alive: dict[str, bool] = {}
     found: list[RunRecord] = []
     rows = (
@@ -73,6 +74,8 @@ def list_interrupted(
         else db.execute(queries.OPEN_RUNS_OF, (thread_id,))
     )
     for run_id, status, body, owner, thread in rows.fetchall():
+        if len(found) == limit:
+            break
         if owner is not None:
             if owner not in alive:
                 alive[owner] = owners.is_alive(owner)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from functools import partial
 from typing import Self
 
@@ -15,8 +16,10 @@ from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.codec import dumps
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import CallEntry, Committed, Fence, ThreadCommit
+from awaken.contract.lease import NEVER_LOST, Lease
 from awaken.contract.store import Process
 from awaken.contract.stream_log import StreamLogEntry
+from awaken.contract.submissions import Submission, SubmitMode, Submitted
 from awaken.contract.threads import (
     ChildStrategy,
     CommitView,
@@ -37,7 +40,16 @@ from awaken.domain.ticket import Ticket
 from awaken.errors import StoreUnavailable
 from awaken.ids import UUID7, Ids
 from awaken.stores.sql import queries
-from awaken.stores.sqlite import commands, listing, metadata, read, runs, tickets, upkeep
+from awaken.stores.sqlite import (
+    commands,
+    listing,
+    metadata,
+    read,
+    runs,
+    submissions,
+    tickets,
+    upkeep,
+)
 from awaken.stores.sqlite.address import MEMORY, address_of, parse_address
 from awaken.stores.sqlite.commit import find_committed, write_claim, write_commit
 from awaken.stores.sqlite.delta import pack, writable
@@ -48,6 +60,7 @@ from awaken.stores.sqlite.rows import find_thread
 from awaken.stores.sqlite.stream_log import append_stream
 from awaken.stores.sqlite.watch import COMMANDS, Watch, thread_channel
 from awaken.stores.sqlite.writer import ALL
+from awaken.stores.telling import LOOK_EVERY, Telling
 
 
 class SqliteStore:
@@ -59,6 +72,7 @@ class SqliteStore:
     """
 
     immediate = False
+    lease: Lease = NEVER_LOST
 
     def __init__(
         self,
@@ -74,6 +88,7 @@ class SqliteStore:
             name = os.path.abspath(name)
         self._address = address_of(name, synchronous, busy_timeout)
         self._ids = ids
+        self._clock = clock
         self._owner, self._pid = new_owner(ids), os.getpid()
         self._watch = Watch()
         self._lock = threading.Lock()
@@ -192,8 +207,54 @@ class SqliteStore:
             engine.release_later(claimed)
             raise
 
+    async def claim_next(
+        self,
+        agents: Collection[str],
+        *,
+        limit: int,
+        at_ms: int,
+        overdue_ms: int,
+        skip: Collection[str] = (),
+    ) -> Sequence[tuple[Fence, RunRecord]]:
+        engine = self._ready()
+        owners, unreadable = engine.owners, engine.unreadable
+        wanted = submissions.Wanted(frozenset(agents), limit, at_ms, overdue_ms, frozenset(skip))
+        # Most of the time there is nothing to claim, and reading is cheaper than a transaction.
+        if not await engine.read(lambda db: submissions.find_next(db, owners, unreadable, wanted)):
+            return ()
+        claimed: list[Fence] = []
+
+        def write(db: sqlite3.Connection) -> Sequence[tuple[Fence, RunRecord]]:
+            claimed.clear()
+
+            def claim(thread_id: str) -> Fence:
+                fence = write_claim(db, owners, thread_id, at_ms)
+                engine.held.add(fence)
+                claimed.append(fence)
+                return fence
+
+            return submissions.claim_next(db, owners, unreadable, wanted, claim)
+
+        try:
+            return await engine.write(write)
+        except asyncio.CancelledError:
+            engine.release_later(claimed)
+            raise
+
     async def release(self, fence: Fence) -> None:
         await self._ready().release(fence)
+
+    async def released(self, thread_id: str) -> None:
+        channel = thread_channel(thread_id)
+        while True:
+            engine = self._ready()
+            number = engine.watch.number(channel)
+            if not await engine.read(partial(_has_owner, engine, thread_id)):
+                return
+            # The death of an owner is no change of the thread; its lock file tells of it.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(LOOK_EVERY):
+                    await engine.wait(channel, number)
 
     # -- threads ------------------------------------------------------------------------------
 
@@ -291,7 +352,10 @@ class SqliteStore:
     async def prune(self, *, before_ms: int) -> Freed:
         engine = self._ready()
         is_alive = engine.owners.is_alive
-        return await engine.write(lambda db: upkeep.prune(db, is_alive, before_ms), channels=(ALL,))
+        now = self._clock.now_ms()
+        return await engine.write(
+            lambda db: upkeep.prune(db, is_alive, before_ms, now), channels=(ALL,)
+        )
 
     async def compact(self) -> upkeep.Compacted:
         """Free the disk space of deleted threads, and remove the lock files of dead owners."""
@@ -311,12 +375,12 @@ class SqliteStore:
         return await self._ready().read(lambda db: listing.list_runs(db, query))
 
     async def list_interrupted(
-        self, *, now_ms: int, thread_id: str | None = None
+        self, *, now_ms: int, thread_id: str | None = None, limit: int | None = None
     ) -> Sequence[RunRecord]:
         engine = self._ready()
         owners, unreadable = engine.owners, engine.unreadable
         return await engine.read(
-            lambda db: runs.list_interrupted(db, owners, unreadable, now_ms, thread_id)
+            lambda db: runs.list_interrupted(db, owners, unreadable, now_ms, thread_id, limit)
         )
 
     async def load_run_state(self, run_id: str) -> PersistedState:
@@ -335,6 +399,15 @@ class SqliteStore:
         return await self._ready().write(
             lambda db: commands.send(db, command, body),
             channels=(COMMANDS, thread_channel(command.thread_id)),
+        )
+
+    async def submit(self, submission: Submission) -> Submitted:
+        packed = submissions.pack_submission(submission)
+        engine = self._ready()
+        is_one = submission.mode is not SubmitMode.INTERRUPT
+        channels = (COMMANDS, thread_channel(submission.thread_id)) if is_one else (ALL,)
+        return await engine.write(
+            lambda db: submissions.submit(db, engine.owners, packed), channels=channels
         )
 
     async def decide(
@@ -357,19 +430,12 @@ class SqliteStore:
         )
 
     async def load_commands(
-        self, thread_id: str | None = None, *, after: int = 0
+        self, thread_id: str, *, skip: Collection[int] = ()
     ) -> Sequence[ThreadCommand]:
         engine = self._ready()
-        if thread_id is None:
-            return await engine.read(
-                lambda db: commands.commands_after(db, engine.unreadable, after)
-            )
-
-        def load(db: sqlite3.Connection) -> Sequence[ThreadCommand]:
-            thread = find_thread(db, thread_id)
-            return commands.load_commands(db, thread.pk, after) if thread else ()
-
-        return await engine.read(load)
+        return await engine.read(
+            lambda db: commands.load_commands(db, engine.unreadable, thread_id, skip)
+        )
 
     async def is_pending(self, id: int) -> bool:
         return await self._ready().read(
@@ -380,13 +446,27 @@ class SqliteStore:
         engine = self._ready()
         return await engine.read(lambda db: commands.list_outboxes(db, engine.owners))
 
-    async def next_commands(self, after: int) -> Sequence[ThreadCommand]:
-        engine = self._ready()
+    async def told(self) -> AsyncGenerator[set[str], None]:
+        telling = Telling(asyncio.get_running_loop().time)
+        is_first = True
         while True:
+            engine, after = self._ready(), telling.looks_after
             number = engine.watch.number(COMMANDS)
-            found = await engine.read(
-                lambda db: commands.commands_after(db, engine.unreadable, after)
-            )
-            if found:
-                return found
-            await engine.wait(COMMANDS, number)
+            now = self._clock.now_ms()
+            threads = telling.tell(await engine.read(partial(_waiting, engine, after, now)), after)
+            if threads or is_first:
+                is_first = False
+                yield threads
+                continue
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(telling.rest):
+                    await engine.wait(COMMANDS, number)
+
+
+def _waiting(engine: Engine, after: int, now_ms: int, db: sqlite3.Connection) -> dict[int, str]:
+    return commands.waiting(db, engine.owners, after, now_ms)
+
+
+def _has_owner(engine: Engine, thread_id: str, db: sqlite3.Connection) -> bool:
+    row = db.execute(queries.OWNER, (thread_id,)).fetchone()
+    return row is not None and row[1] is not None and engine.owners.is_alive(row[1])

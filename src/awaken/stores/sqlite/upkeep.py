@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from awaken.budget.account import book_key
 from awaken.codec import dumps
 from awaken.contract.profile import ProfileOwner
+from awaken.contract.submissions import KEY_KEPT_MS
 from awaken.contract.threads import ChildStrategy, Freed
 from awaken.domain.metadata import NO_METADATA, forked
 from awaken.domain.names import place_of
@@ -127,14 +128,14 @@ def delete_thread(
         raise RunOpen(thread_id, open_above[1], of=open_above[0])
     if children is ChildStrategy.DETACH:
         db.execute(queries.DETACH, (at_ms, thread_id))
-    return _delete(db, family)
+    return _delete(db, family, at_ms)
 
 
 def _children(db: sqlite3.Connection, thread: ThreadRow) -> list[ThreadRow]:
     return [ThreadRow._make(row) for row in db.execute(queries.CHILDREN, (thread.id,))]
 
 
-def prune(db: sqlite3.Connection, is_alive: IsAlive, before_ms: int) -> Freed:
+def prune(db: sqlite3.Connection, is_alive: IsAlive, before_ms: int, at_ms: int) -> Freed:
     rows = [ThreadRow._make(row) for row in db.execute(queries.OLD_THREADS, (before_ms,))]
     alive = {owner: is_alive(owner) for owner in {row.owner for row in rows} if owner is not None}
     needed = {id for (id,) in db.execute(queries.BENEATH_OPEN)}
@@ -147,7 +148,7 @@ def prune(db: sqlite3.Connection, is_alive: IsAlive, before_ms: int) -> Freed:
     while staying := [row for row in going.values() if _has_child_outside(db, row, going)]:
         for row in staying:
             del going[row.id]
-    return _delete(db, going.values())
+    return _delete(db, going.values(), at_ms)
 
 
 def _has_child_outside(
@@ -157,8 +158,9 @@ def _has_child_outside(
     return any(child not in going for (child,) in rows)
 
 
-def _delete(db: sqlite3.Connection, threads: Iterable[ThreadRow]) -> Freed:
+def _delete(db: sqlite3.Connection, threads: Iterable[ThreadRow], at_ms: int) -> Freed:
     freed = Freed()
+    db.execute(queries.FORGET_DELETED, (at_ms - KEY_KEPT_MS,))
     for thread in threads:
         between = (commit_id(thread.pk, 0), commit_id(thread.pk + 1, 0) - 1)
         commits, size = db.execute(queries.SIZE_OF_COMMITS, between).fetchone()
@@ -169,6 +171,8 @@ def _delete(db: sqlite3.Connection, threads: Iterable[ThreadRow]) -> Freed:
         db.execute(queries.DELETE_TICKETS, (thread.pk,))
         db.execute(queries.DELETE_COMMANDS, (thread.pk,))
         db.execute(queries.DELETE_KEYS, (thread.pk,))
+        db.execute(queries.DELETE_SUBMISSION_KEYS, (thread.pk,))
+        db.execute(queries.NOTE_DELETED, (thread.id, at_ms))
         db.execute(queries.DROP_OUTBOX, (thread.pk,))
         db.execute(queries.DELETE_STREAM_LOG, (thread.pk,))
         db.execute(queries.DELETE_METADATA, (thread.pk,))

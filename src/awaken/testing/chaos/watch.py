@@ -6,7 +6,7 @@ Each wraps another object and passes everything on that is not watched.
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from typing import Any, cast
 
 from awaken.codec import digest
@@ -14,7 +14,9 @@ from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import Committed, Fence, ThreadCommit
 from awaken.contract.llm import InferenceRequest, LlmExecutor, LlmStreamEvent
 from awaken.contract.store import Store
+from awaken.contract.submissions import Submission, Submitted
 from awaken.contract.tool import Tool, ToolCallContext, ToolOutput
+from awaken.domain.run import RunRecord
 from awaken.domain.suspension import Decision
 from awaken.domain.thread import Thread
 from awaken.domain.tool import ToolResult, ToolStatus
@@ -79,6 +81,21 @@ class _WatchedStore(_Watched):
         fence: Fence = await self._inner.claim(thread_id, at_ms=at_ms)
         self._switch.reach("after a claim")
         return fence
+
+    async def claim_next(
+        self, agents: Collection[str], **options: Any
+    ) -> Sequence[tuple[Fence, RunRecord]]:
+        # Nothing is durable before the first claim, and how often a node looks is up to it.
+        claimed: Sequence[tuple[Fence, RunRecord]] = await self._inner.claim_next(agents, **options)
+        if claimed:
+            self._switch.reach("after a claim")
+        return claimed
+
+    async def submit(self, submission: Submission) -> Submitted:
+        self._switch.reach("before a submission")
+        submitted: Submitted = await self._inner.submit(submission)
+        self._switch.reach("after a submission")
+        return submitted
 
     async def send(self, command: ThreadCommand) -> int:
         self._switch.reach("before a command")

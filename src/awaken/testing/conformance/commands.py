@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
 
 from msgspec import Raw
 
@@ -23,6 +24,8 @@ from awaken.testing.conformance.making import (
     refused_without_change,
     says,
     ticket,
+    until_told,
+    waiting_threads,
     write,
 )
 
@@ -236,16 +239,15 @@ async def a_command_is_pending_until_it_is_done(store: Store) -> None:
 
 
 @check
-async def the_commands_of_a_thread_are_read_from_a_number_on(store: Store) -> None:
+async def commands_that_the_reader_has_are_left_out(store: Store) -> None:
     for name in ("t", "u"):
         await write(store, name)
     numbers = [await store.send(message_command(str(n), thread_id="tu"[n % 2])) for n in range(6)]
 
     mine = numbers[::2]
-    for after, left in ((0, mine), (mine[0], mine[1:]), (numbers[3], mine[2:]), (numbers[5], [])):
-        found = await store.load_commands("t", after=after)
+    for had, left in (([], mine), (mine[:1], mine[1:]), (mine[1:], mine[:1]), (numbers, [])):
+        found = await store.load_commands("t", skip=set(had))
         assert [command.id for command in found] == left
-    assert [c.id for c in await store.load_commands(after=numbers[2])] == numbers[3:]
 
 
 # -- outboxes ---------------------------------------------------------------------------------
@@ -278,56 +280,47 @@ async def threads_with_an_outbox_are_listed_while_they_have_no_owner(store: Stor
 
 
 @check
-async def next_commands_are_those_above_a_number(store: Store) -> None:
-    await write(store, "t")
-    await write(store, "u")
-    numbers = [await store.send(cancel(name)) for name in ("t", "u", "t")]
+async def the_first_threads_told_are_all_in_which_commands_wait(store: Store) -> None:
+    for name in ("t", "u", "quiet"):
+        await write(store, name)
+    assert await waiting_threads(store) == set()
 
-    for after, expected in ((0, numbers), (numbers[0], numbers[1:]), (numbers[1], numbers[2:])):
-        found = await store.next_commands(after)
-        assert [command.id for command in found] == expected
-    assert [command.thread_id for command in await store.next_commands(0)] == ["t", "u", "t"]
-    assert list(await store.load_commands()) == list(await store.next_commands(0))
+    for name in ("t", "u", "t"):
+        await store.send(cancel(name))
 
-
-@check
-async def all_commands_are_read_without_waiting_for_one(store: Store) -> None:
-    assert list(await store.load_commands()) == []
+    for _ in range(2):
+        assert await waiting_threads(store) == {"t", "u"}
 
 
 @check
-async def commands_that_are_done_are_not_returned_again(store: Store) -> None:
-    """Nor a command that was dropped with its run or its thread."""
+async def a_thread_whose_commands_are_done_is_not_told(store: Store) -> None:
+    """Nor one whose commands were dropped with its run or with itself."""
     for name in ("t", "u"):
         await write(store, name, run=record(f"run {name}", name))
     await write(store, "gone")
     done = await store.send(message_command("a"))
     await store.send(cancel("u"))
     await store.send(cancel("gone"))
-    left = await store.send(message_command("b"))
+    assert await waiting_threads(store) == {"t", "u", "gone"}
 
     await write(store, acks=(done,))
     await write(store, "u", run=record("run u", "u", status=DONE))
     await store.delete_thread("gone", at_ms=1)
 
-    assert [command.id for command in await store.next_commands(0)] == [left]
+    assert await waiting_threads(store) == set()
 
 
 @check
-async def tasks_that_wait_for_commands_are_woken(store: Store) -> None:
-    """By a command, and by a decision."""
+async def a_thread_is_told_when_a_command_comes(store: Store) -> None:
+    """Or a decision, and to every caller that iterates."""
     await write(store, run=record("r", status=WAITING), tickets=(ticket(),))
+    await write(store, "u")
     async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
-        waiting = [tasks.create_task(store.next_commands(0)) for _ in range(3)]
+        for _ in range(3):
+            tasks.create_task(until_told(store, "t", "u"))
         await asyncio.sleep(0)
-        first = await store.send(cancel())
-        found = [await task for task in waiting]
-        assert [[command.id for command in each] for each in found] == [[first]] * 3
-
-        later = tasks.create_task(store.next_commands(first))
-        await asyncio.sleep(0)
-        second = await store.decide("t", [("m:0", ToolCallResume.approve())], at_ms=1)
-        assert [command.id for command in await later] == [second]
+        await store.send(cancel("u"))
+        await store.decide("t", [("m:0", ToolCallResume.approve())], at_ms=1)
 
 
 @check
@@ -335,19 +328,21 @@ async def a_reader_of_commands_misses_none(store: Store) -> None:
     """However sending and reading are interleaved."""
     for name in ("t", "u"):
         await write(store, name)
-    seen: list[int] = []
+    seen: set[int] = set()
 
     async def read(count: int) -> None:
-        while len(seen) < count:
-            found = await store.next_commands(seen[-1] if seen else 0)
-            assert found
-            seen.extend(command.id for command in found)
+        async with aclosing(store.told()) as told:
+            async for threads in told:
+                for name in threads:
+                    seen.update(c.id for c in await store.load_commands(name, skip=seen))
+                if len(seen) == count:
+                    return
 
     async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
         tasks.create_task(read(20))
         sent = [tasks.create_task(store.send(cancel("tu"[n % 2]))) for n in range(20)]
 
-    assert sorted(task.result() for task in sent) == seen
+    assert {task.result() for task in sent} == seen
 
 
 @check
@@ -355,13 +350,13 @@ async def a_task_that_stops_waiting_does_not_disturb_others(store: Store) -> Non
     await write(store)
     async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
         gone = [
-            tasks.create_task(store.next_commands(0)),
+            tasks.create_task(until_told(store, "t")),
             tasks.create_task(store.changed("ghost", 0)),
         ]
-        stays = tasks.create_task(store.next_commands(0))
+        stays = tasks.create_task(until_told(store, "t"))
         await asyncio.sleep(0)
         for task in gone:
             task.cancel()
         await asyncio.wait(gone)
-        number = await store.send(cancel())
-        assert [command.id for command in await stays] == [number]
+        await store.send(cancel())
+        await stays

@@ -205,7 +205,7 @@ async def a_threads_head_follows_its_runs(store: Store) -> None:
     active, and a done one is neither."""
     created, running, waiting, done = RunStatus
     cases: list[tuple[list[tuple[str, RunStatus]], tuple[str, str | None, str | None]]] = [
-        ([("a", created)], ("a", "a", None)),
+        ([("a", created)], ("a", None, None)),
         ([("a", running)], ("a", "a", "a")),
         ([("a", waiting)], ("a", "a", None)),
         ([("a", done)], ("a", None, None)),

@@ -19,6 +19,7 @@ from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import CallPhase, Fence, ThreadCommit
 from awaken.contract.profile import ProfileOwner
 from awaken.contract.store import Store
+from awaken.contract.submissions import Submission, SubmitMode
 from awaken.contract.threads import ChildStrategy
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.suspension import Decision, ToolCallResume
@@ -44,6 +45,7 @@ FLAWS = (
 )
 OPEN = TicketStatus.OPEN
 UNANSWERED = (OPEN, OPEN, OPEN, OPEN, TicketStatus.CLOSED, TicketStatus.EXPIRED)
+SUBMITTED = ("s1", "s2", "s3")
 KINDS = (CommandKind.CANCEL, CommandKind.CANCEL, CommandKind.MESSAGES, CommandKind.DECISIONS)
 
 threads = st.sampled_from(THREADS)
@@ -219,6 +221,53 @@ class StoreMachine(RuleBasedStateMachine):
     def send(self, place: int, kind: CommandKind, run: str | None) -> None:
         command = _command(self.existing(place), kind, run, self.author.tick())
         self.pair.send(lambda store, _: store.send(command))
+
+    @rule(
+        thread=threads,
+        run=st.sampled_from(SUBMITTED),
+        mode=st.sampled_from(SubmitMode),
+        key=st.none() | st.sampled_from(("k1", "k2")),
+        later=st.booleans(),
+        answers_to=st.none() | targets,
+    )
+    def submit(
+        self,
+        thread: str,
+        run: str,
+        mode: SubmitMode,
+        key: str | None,
+        later: bool,
+        answers_to: str | None,
+    ) -> None:
+        """Submit a run, or an answer to a ticket."""
+        now = self.author.tick()
+        answer = answers_to and (answers_to.format(KEYS[0]), ToolCallResume.approve(id="d1"))
+        answered = self.pair.submit(
+            Submission(
+                thread_id=thread,
+                run_id=f"{thread} {run}",
+                agent_id="agent",
+                messages=says("go"),
+                decisions=(answer,) if answer else (),
+                mode=mode,
+                key=key,
+                not_before_ms=now + 2 if later else None,
+                at_ms=now,
+            )
+        )
+        if answered is not None:
+            self.author.lengths.setdefault(thread, 0)
+            self.author.events.setdefault(thread, 0)
+
+    @rule(place=places)
+    def cancel_submitted(self, place: int) -> None:
+        thread = self.existing(place)
+        run_id, now = f"{thread} {pick(SUBMITTED, place)}", self.author.tick()
+        self.pair.send(lambda store, _: store.send(ThreadCommand.cancel(thread, run_id, at_ms=now)))
+
+    @rule(limit=few)
+    def claim_next(self, limit: int) -> None:
+        self.pair.claim_next(["agent"], limit, self.author.tick())
 
     @rule(place=places)
     def cancel_tree(self, place: int) -> None:

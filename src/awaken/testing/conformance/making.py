@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import aclosing
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from awaken.codec import Json, dumps
+from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import CallEntry, CallPhase, Committed, ThreadCommit, call_key
 from awaken.contract.store import Store
 from awaken.contract.threads import Page, RunQuery, ThreadQuery, TicketQuery
@@ -103,6 +105,28 @@ def ticket(key: str = "m:0", **changes: Any) -> Ticket:
 
 
 # -- operations -------------------------------------------------------------------------------
+
+
+async def waiting_threads(store: Store) -> set[str]:
+    """The threads in which commands wait now."""
+    async with aclosing(store.told()) as told:
+        return await anext(told)
+
+
+async def until_told(store: Store, *thread_ids: str) -> None:
+    """Wait until the store has named each of these threads."""
+    missing = set(thread_ids)
+    async with aclosing(store.told()) as told:
+        async for threads in told:
+            missing -= threads
+            if not missing:
+                return
+
+
+async def pending(store: Store, *thread_ids: str) -> list[ThreadCommand]:
+    """The pending commands of some threads, in the order of their ids."""
+    found = [command for name in thread_ids for command in await store.load_commands(name)]
+    return sorted(found, key=lambda command: command.id)
 
 
 async def write(store: Store, thread_id: str = "t", /, **delta: Any) -> Committed:

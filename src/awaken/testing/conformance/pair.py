@@ -7,7 +7,7 @@ so that they can be compared.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -15,10 +15,11 @@ from msgspec.structs import replace
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import Fence, ThreadCommit
 from awaken.contract.store import Store
-from awaken.contract.threads import Freed
+from awaken.contract.submissions import Submission, Submitted
+from awaken.contract.threads import Freed, ThreadQuery
 from awaken.domain.thread import Thread
 from awaken.errors import StoreError
-from awaken.testing.conformance.making import all_runs, everything, names
+from awaken.testing.conformance.making import all_runs, everything, names, waiting_threads
 
 Sides = tuple[Any, Any]
 Operation = Callable[[Store, int], Awaitable[Any]]
@@ -117,6 +118,22 @@ class StorePair:
         assert left == right
         self._number_sends([head.id for head in left])
 
+    def submit(self, submission: Submission) -> Submitted | None:
+        answer: Submitted | None = self.agree(lambda store, _: store.submit(submission))
+        threads = self._run(self.stores[1].list_threads(ThreadQuery(limit=1000)))
+        self._number_sends(sorted(thread.id for thread in threads))
+        return answer
+
+    def claim_next(self, agents: Collection[str], limit: int, at_ms: int) -> None:
+        claimed = self.do(
+            lambda store, _: store.claim_next(agents, limit=limit, at_ms=at_ms, overdue_ms=at_ms)
+        )
+        assert claimed is not None
+        assert [run for _, run in claimed[0]] == [run for _, run in claimed[1]]
+        for (left, _), (right, _) in zip(*claimed, strict=True):
+            assert left.thread_id not in self.fences
+            self.fences[left.thread_id] = left, right
+
     def _number(self, numbers: Sides) -> None:
         for side in (0, 1):
             assert all(numbers[side] > sent[side] for sent in self.commands)
@@ -168,9 +185,7 @@ class StorePair:
                 part["head"] = self._plain(part["head"], side)
                 part["commands"] = [self._plain(sent, side) for sent in part["commands"]]
             assert await store.changed(name, 0) > 0
-        if any(found[f"thread {name}"]["commands"] for name in found["threads"]):
-            sent = await store.next_commands(0)
-            found["next commands"] = [self._plain(command, side) for command in sent]
+        found["told"] = await waiting_threads(store)
         return found
 
     def _plain(self, value: Any, side: int) -> Any:

@@ -18,10 +18,13 @@ from awaken.testing.conformance.making import (
     StoreCheck,
     Suite,
     names,
+    pending,
     record,
     refused_without_change,
     says,
     texts,
+    until_told,
+    waiting_threads,
     write,
 )
 
@@ -70,7 +73,7 @@ async def sent_either_way_ids_grow(store: Store) -> None:
     await write(store, sends=tuple(words))
     last = await store.send(message_command("4", thread_id="v"))
 
-    found = await store.next_commands(0)
+    found = await pending(store, "u", "v")
 
     assert [command.messages[0].text() for command in found] == ["0", "1", "2", "3", "4"]
     numbers = [command.id for command in found]
@@ -171,7 +174,7 @@ async def a_cancel_goes_with_the_run_that_ends_beside_it(store: Store) -> None:
 
     assert await _left(store, "t") == list(kept[:2])
     assert await _left(store, "u") == list(kept[2:])
-    assert len(await store.next_commands(0)) == 4
+    assert await waiting_threads(store) == {"t", "u"}
 
 
 @check
@@ -199,10 +202,8 @@ async def waiting_tasks_are_woken_by_what_a_commit_sends(store: Store) -> None:
             number = await store.changed("u", number)
 
     async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
-        waiting = [tasks.create_task(store.next_commands(0)) for _ in range(2)]
+        for _ in range(2):
+            tasks.create_task(until_told(store, "u"))
         tasks.create_task(see())
         await asyncio.sleep(0)
         await write(store, sends=(cancel("u"),))
-        found = [await task for task in waiting]
-
-    assert [[command.thread_id for command in each] for each in found] == [["u"]] * 2

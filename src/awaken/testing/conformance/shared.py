@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
+from contextlib import aclosing, asynccontextmanager
 
 from msgspec.structs import replace
 
@@ -17,6 +16,7 @@ from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import CallPhase, ThreadCommit
 from awaken.contract.profile import ProfileOwner
 from awaken.contract.store import Store
+from awaken.domain.run import RunRecord
 from awaken.domain.suspension import ToolCallResume
 from awaken.errors import DecisionRefused, StaleFence, ThreadOwned, VersionConflict
 from awaken.testing.conformance.crowds import CROWD, race
@@ -37,8 +37,11 @@ from awaken.testing.conformance.making import (
     says,
     texts,
     ticket,
+    until_told,
+    waiting_threads,
     write,
 )
+from awaken.testing.conformance.submissions import submission
 
 check = Suite[SharedStoreCheck]()
 
@@ -251,17 +254,28 @@ async def one_handle_sees_the_others_changes(open_store: OpenStore) -> None:
 async def one_handle_sees_the_others_commands(open_store: OpenStore) -> None:
     async with _handles(open_store) as (one, two):
         await write(one, run=record("r", status=WAITING), tickets=(ticket(),))
-        seen: list[Any] = []
-        async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
-            waiting = tasks.create_task(two.next_commands(0))
-            await asyncio.sleep(0)
-            seen.append(await one.send(CANCEL))
-            assert [command.id for command in await waiting] == seen
+        async with asyncio.timeout(PATIENCE), aclosing(two.told()) as told:
+            assert await anext(told) == set()
+            first = await one.send(CANCEL)
+            assert await anext(told) == {"t"}
+            second = await one.decide("t", [("m:0", ToolCallResume.approve())], at_ms=1)
+            assert await anext(told) == {"t"}
+        assert [command.id for command in await two.load_commands("t")] == [first, second]
 
-            waiting = tasks.create_task(two.next_commands(seen[0]))
-            await asyncio.sleep(0)
-            seen.append(await one.decide("t", [("m:0", ToolCallResume.approve())], at_ms=1))
-            assert [command.id for command in await waiting] == seen[1:]
+
+@check
+async def a_store_is_told_of_threads_without_a_live_owner_and_of_its_own(
+    open_store: OpenStore,
+) -> None:
+    async with _handles(open_store) as (one, two):
+        fence = await one.claim("t", at_ms=1)
+        await write(one, fence=fence)
+        await two.send(CANCEL)
+        assert await waiting_threads(one) == {"t"}
+        assert await waiting_threads(two) == set(), "its owner is alive"
+        await one.release(fence)
+        async with asyncio.timeout(PATIENCE):
+            await until_told(two, "t")
 
 
 @check
@@ -274,11 +288,10 @@ async def one_handle_sees_what_the_other_sends_with_a_commit(open_store: OpenSto
     async with _handles(open_store) as (one, two):
         await write(one)
         async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
-            waiting = tasks.create_task(two.next_commands(0))
+            tasks.create_task(until_told(two, "t"))
             tasks.create_task(see(two))
             await asyncio.sleep(0)
             await write(one, "u", sends=(CANCEL,))
-            assert [command.thread_id for command in await waiting] == ["t"]
 
 
 @check
@@ -291,3 +304,31 @@ async def processes_are_listed_while_they_have_the_store_open(open_store: OpenSt
     await second.close()
     assert [process.owner for process in await first.processes()] == [first.owner]
     await first.close()
+
+
+# -- claims -----------------------------------------------------------------------------------
+
+
+@check
+async def two_nodes_never_claim_the_same_thread(open_store: OpenStore) -> None:
+    """06/SV-12, and no node claims a run of an agent that it does not have."""
+    async with _handles(open_store) as (one, two):
+        for number in range(20):
+            agent = ("common", "rare")[number % 2]
+            await one.submit(submission(f"s{number}", f"t{number}", agent_id=agent))
+        sides: list[tuple[Store, tuple[str, ...], list[RunRecord]]] = [
+            (one, ("common",), []),
+            (two, ("common", "rare"), []),
+        ]
+
+        async def take(store: Store, agents: tuple[str, ...], runs: list[RunRecord]) -> None:
+            while found := await store.claim_next(agents, limit=3, at_ms=1000, overdue_ms=0):
+                assert all(fence.owner == store.owner for fence, _ in found)
+                runs.extend(run for _, run in found)
+
+        async with asyncio.TaskGroup() as tasks:
+            for side in sides:
+                tasks.create_task(take(*side))
+        (_, _, mine), (_, _, theirs) = sides
+        assert sorted(names([*mine, *theirs])) == sorted(f"s{number}" for number in range(20))
+        assert {run.agent_id for run in mine} <= {"common"}

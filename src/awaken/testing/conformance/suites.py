@@ -11,6 +11,7 @@ from awaken.testing.conformance import (
     crowds,
     deleting,
     forks,
+    leases,
     lists,
     metadata,
     owners,
@@ -21,6 +22,7 @@ from awaken.testing.conformance import (
     sends,
     shared,
     streams,
+    submissions,
     tickets,
     trees,
     unusual_values,
@@ -47,6 +49,8 @@ _PARTS = (
     unusual_values,
     scopes,
     metadata,
+    submissions,
+    leases,
 )
 
 

@@ -20,8 +20,10 @@ from awaken.testing.conformance.making import (
     all_tickets,
     everything,
     names,
+    pending,
     record,
     ticket,
+    waiting_threads,
     write,
 )
 
@@ -114,7 +116,7 @@ async def runs_are_listed_by_their_kind(store: Store) -> None:
 
 async def _cancelled(store: Store) -> list[tuple[str, str | None]]:
     """The threads and runs that have a pending cancel."""
-    commands = await store.load_commands()
+    commands = await pending(store, *await waiting_threads(store))
     assert all(command.kind is CommandKind.CANCEL for command in commands)
     return [(command.thread_id, command.run_id) for command in commands]
 
@@ -129,7 +131,7 @@ async def all_open_runs_of_a_tree_are_cancelled_at_once(store: Store) -> None:
     assert names(told) == ["r", "a", "c", "d"]
     assert list(told) == [await store.load_thread(name) for name in "racd"]
     assert sorted(await _cancelled(store)) == [(name, f"run {name}") for name in "acdr"]
-    assert {command.at_ms for command in await store.load_commands()} == {7}
+    assert {command.at_ms for command in await pending(store, *"racd")} == {7}
     await write(store, "c", run=record("run c", "c", status=DONE))
     assert sorted(await _cancelled(store)) == [(name, f"run {name}") for name in "adr"]
 
@@ -153,7 +155,8 @@ async def a_run_with_a_pending_cancel_gets_no_second_one(store: Store) -> None:
     for _ in range(2):
         assert names(await store.cancel_tree("r", at_ms=7)) == ["r", "a", "c", "d"]
 
-    assert [(c.thread_id, c.run_id) for c in await store.load_commands() if c.at_ms == 7] == [
+    commands = await pending(store, *"racd")
+    assert [(c.thread_id, c.run_id) for c in commands if c.at_ms == 7] == [
         ("r", "run r"),
         ("d", "run d"),
     ]

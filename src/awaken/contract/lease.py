@@ -1,0 +1,53 @@
+"""The lease: whether a node may start effects now, as its store sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from awaken.contract.commits import Fence
+
+
+class Lease(Protocol):
+    """A node's right to act on the threads it owns. It may run out, and be regained.
+
+    A node whose lease has run out may have lost its threads to other nodes. It starts no tool and
+    asks no model until it holds the lease again; its commits are refused in any case where another
+    node has claimed the thread.
+    """
+
+    @property
+    def held(self) -> bool:
+        """Whether the node may start an effect now. Reading it does no I/O."""
+        ...
+
+    async def regained(self) -> None:
+        """Wait until the node holds the lease.
+
+        Raises:
+            LeaseLost: it takes too long; the runs of this node are to be left.
+        """
+        ...
+
+    def when_lost(self, told: Callable[[Fence], None]) -> None:
+        """Call `told` with each claim of this node that another node has taken, from now on."""
+        ...
+
+
+class NeverLost:
+    """The lease of a store whose owners are alive exactly while their process is."""
+
+    # A slot of the instance is read faster than an attribute of the class, several times a step.
+    __slots__ = ("held",)
+
+    def __init__(self) -> None:
+        self.held = True
+
+    async def regained(self) -> None:
+        return
+
+    def when_lost(self, told: Callable[[Fence], None]) -> None:
+        return
+
+
+NEVER_LOST = NeverLost()

@@ -1,0 +1,136 @@
+"""Submissions: runs that are asked for durably, and carried out by whichever node can."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from awaken.codec import digest
+from awaken.domain.budget import Budget
+from awaken.domain.identity import Adapter, RequestOrigin
+from awaken.domain.inference import InferenceOverride
+from awaken.domain.lifecycle import RunStatus
+from awaken.domain.message import Message
+from awaken.domain.principal import Principal
+from awaken.domain.run import RunRecord, RunRequestSnapshot
+from awaken.domain.suspension import Decision
+from awaken.domain.tool import ToolDescriptor
+from awaken.domain.value import Value
+
+KEY_KEPT_MS = 7 * 24 * 3600 * 1000
+"""How long the key of a submission, and the id of a deleted thread, are remembered."""
+
+_replace = msgspec.structs.replace
+
+
+class SubmitMode(StrEnum):
+    """What a submission does if its thread has an open run.
+
+    `queue` waits until that run has ended. `steer` gives the messages to that run. `interrupt`
+    cancels that run, everything it started and the runs that wait behind it, and is carried out
+    next. `refuse` raises. In a thread without an open run, all four start a run.
+    """
+
+    QUEUE = "queue"
+    STEER = "steer"
+    INTERRUPT = "interrupt"
+    REFUSE = "refuse"
+
+
+class Submission(Value, frozen=True, kw_only=True):
+    """A request for a run that survives the process that accepted it.
+
+    - `run_id` is the id that the new run gets.
+    - `decisions` answer open tickets of the thread. A submission with decisions starts no run: the
+      run that asked goes on with them and with the messages.
+    - `key` makes it idempotent: a thread takes a submission with the same key once.
+    - `not_before_ms` is the time before which the run does not start.
+    - `principal` is the person or program on whose behalf it was submitted; its decisions are
+      theirs. `user` is the end user that the run is for, `labels` are for filters. A new thread
+      keeps all three.
+    """
+
+    thread_id: str
+    run_id: str
+    agent_id: str
+    messages: tuple[Message, ...] = ()
+    decisions: tuple[Decision, ...] = ()
+    overrides: InferenceOverride | None = None
+    budget: Budget | None = None
+    frontend_tools: tuple[ToolDescriptor, ...] = ()
+    mode: SubmitMode = SubmitMode.QUEUE
+    key: str | None = None
+    not_before_ms: int | None = None
+    origin: RequestOrigin = RequestOrigin.USER
+    adapter: Adapter = Adapter.INTERNAL
+    dispatch_id: str | None = None
+    session_id: str | None = None
+    transport_request_id: str | None = None
+    principal: Principal | None = None
+    user: str | None = None
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    at_ms: int = 0
+
+    @property
+    def asked(self) -> str:
+        """A digest of what was asked, without the ids and times that differ at each attempt."""
+        return digest(
+            (
+                self.agent_id,
+                [_replace(message, id=None) for message in self.messages],
+                [
+                    (target, _replace(answer, decision_id="", updated_at=0))
+                    for target, answer in self.decisions
+                ],
+                self.overrides,
+                self.budget,
+                self.frontend_tools,
+                self.mode,
+                self.not_before_ms,
+                self.user,
+                self.labels,
+            )
+        )
+
+    def record(self) -> RunRecord:
+        """The record of the run until it starts."""
+        at = self.at_ms // 1000
+        return RunRecord(
+            run_id=self.run_id,
+            thread_id=self.thread_id,
+            agent_id=self.agent_id,
+            request=RunRequestSnapshot(
+                origin=self.origin,
+                sender_id=self.principal.id if self.principal is not None else None,
+                input_message_ids=tuple([message.id for message in self.messages if message.id]),
+                input_message_count=len(self.messages),
+                frontend_tools=self.frontend_tools,
+                transport_request_id=self.transport_request_id,
+                principal=self.principal,
+                user=self.user,
+                labels=self.labels,
+            ),
+            status=RunStatus.CREATED,
+            dispatch_id=self.dispatch_id,
+            session_id=self.session_id,
+            transport_request_id=self.transport_request_id,
+            created_at=at,
+            updated_at=at,
+            created_at_ms=self.at_ms,
+            updated_at_ms=self.at_ms,
+        )
+
+
+class Submitted(Value, frozen=True, kw_only=True):
+    """The answer to a submission.
+
+    `run_id` is the run that carries it out: a new one, or the open run that got its messages or
+    answers. `cursor` is the number of the thread's last event: a client follows the thread from
+    there. `is_new` is false if the thread had taken the same submission before.
+    """
+
+    thread_id: str
+    run_id: str
+    cursor: int = 0
+    is_new: bool = True

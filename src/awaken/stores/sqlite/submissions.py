@@ -1,0 +1,200 @@
+"""Submissions, and claiming the next runs, in the SQLite store."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from awaken.codec import dumps
+from awaken.contract.commands import ThreadCommand
+from awaken.contract.commits import Fence, ThreadCommit
+from awaken.contract.submissions import KEY_KEPT_MS, Submission, SubmitMode, Submitted
+from awaken.domain.metadata import NO_METADATA, metadata_of
+from awaken.domain.names import place_of
+from awaken.domain.principal import id_of
+from awaken.domain.run import RunRecord
+from awaken.errors import AlreadyExists, ThreadBusy, ThreadDeleted, ThreadOwned
+from awaken.stores.sql import queries
+from awaken.stores.sqlite.commands import add_command, cancel_tree, send_if_there
+from awaken.stores.sqlite.delta import pack, writable
+from awaken.stores.sqlite.metadata import write_metadata
+from awaken.stores.sqlite.owners import Owners
+from awaken.stores.sqlite.rows import ThreadRow, commit_id, find_run, find_thread
+from awaken.stores.sqlite.tickets import decide
+from awaken.stores.sqlite.unreadable import Unreadable
+from awaken.stores.submitting import KeptKey, steering
+
+
+class PackedSubmission(NamedTuple):
+    """A submission with its rows encoded."""
+
+    submission: Submission
+    record: bytes
+    command: bytes
+    steering: bytes
+
+
+def pack_submission(submission: Submission) -> PackedSubmission:
+    """
+    Raises:
+        Serialization: a value in it cannot be encoded.
+    """
+    with writable(f"submission to thread {submission.thread_id!r}"):
+        return PackedSubmission(
+            submission,
+            dumps(submission.record()),
+            dumps(ThreadCommand.run(submission)),
+            dumps(steering(submission)),
+        )
+
+
+def submit(db: sqlite3.Connection, owners: Owners, packed: PackedSubmission) -> Submitted:
+    """Store a submission; see `Commands.submit`."""
+    submission = packed.submission
+    thread = find_thread(db, submission.thread_id)
+    oldest = submission.at_ms - KEY_KEPT_MS
+    if thread is None:
+        deleted = db.execute(queries.DELETED_AT, (submission.thread_id,)).fetchone()
+        if deleted is not None and deleted[0] >= oldest:
+            raise ThreadDeleted(submission.thread_id)
+    elif submission.key is not None:
+        row = db.execute(queries.SUBMISSION_KEY, (thread.pk, submission.key)).fetchone()
+        answer = KeptKey(*row).answer(submission) if row is not None else None
+        if answer is not None:
+            return answer
+    if find_run(db, submission.run_id) is not None:
+        raise AlreadyExists("run", submission.run_id)
+    run_id = _take(db, owners, packed, thread)
+    thread = thread or find_thread(db, submission.thread_id)
+    assert thread is not None, "a submission creates its thread"
+    if submission.key is not None:
+        db.execute(queries.DROP_OLD_SUBMISSION_KEYS, (oldest,))
+        db.execute(
+            queries.ADD_SUBMISSION_KEY,
+            (
+                thread.pk,
+                submission.key,
+                submission.asked,
+                run_id,
+                thread.events,
+                submission.at_ms,
+            ),
+        )
+    return Submitted(thread_id=submission.thread_id, run_id=run_id, cursor=thread.events)
+
+
+def _take(
+    db: sqlite3.Connection, owners: Owners, packed: PackedSubmission, thread: ThreadRow | None
+) -> str:
+    """Carry a submission out in the store; returns the id of the run that it leads to."""
+    submission, at_ms = packed.submission, packed.submission.at_ms
+    if submission.decisions:
+        decide(db, submission.thread_id, submission.decisions, at_ms)
+        assert thread is not None, "only the tickets of a thread can be answered"
+        if submission.messages:
+            add_command(db, thread.pk, steering(submission), packed.steering)
+        return thread.open_run or thread.latest_run or ""
+    if submission.mode is SubmitMode.REFUSE:
+        _refuse_busy(db, owners, submission.thread_id, thread)
+    open_run = thread.open_run if thread is not None else None
+    if submission.mode is SubmitMode.STEER and thread is not None and open_run is not None:
+        add_command(db, thread.pk, steering(submission), packed.steering)
+        return open_run
+    if submission.mode is SubmitMode.INTERRUPT and thread is not None:
+        by = id_of(submission.principal)
+        cancel_tree(db, owners, thread.id, at_ms, by)
+        for (run_id,) in db.execute(queries.SUBMITTED_RUNS, (thread.pk,)).fetchall():
+            cancel = ThreadCommand.cancel(thread.id, run_id, at_ms=at_ms, by=by)
+            send_if_there(db, cancel, dumps(cancel))
+    pk = thread.pk if thread is not None else _create_thread(db, submission)
+    scope = thread.scope if thread is not None else place_of(submission.thread_id).scope
+    listed = ("created", submission.agent_id, None, "agent")
+    db.execute(
+        queries.ADD_RUN,
+        (submission.run_id, pk, scope, 0, 0, packed.record, submission.at_ms, *listed),
+    )
+    db.execute(
+        queries.ADD_SUBMISSION,
+        (pk, submission.run_id, packed.command, submission.not_before_ms),
+    )
+    return submission.run_id
+
+
+def _refuse_busy(
+    db: sqlite3.Connection, owners: Owners, thread_id: str, thread: ThreadRow | None
+) -> None:
+    if thread is not None:
+        queued = db.execute(queries.SUBMITTED_RUNS, (thread.pk,)).fetchone()
+        if thread.open_run is not None or queued is not None:
+            raise ThreadBusy(thread_id, thread.open_run or queued[0])
+    row = db.execute(queries.OWNER, (thread_id,)).fetchone()
+    if row is not None and row[1] is not None and owners.is_alive(row[1]):
+        raise ThreadOwned(thread_id, row[1])
+
+
+def _create_thread(db: sqlite3.Connection, submission: Submission) -> int:
+    """Make the thread exist for readers, with an empty commit. A claim may have made its row."""
+    thread_id, at_ms = submission.thread_id, submission.at_ms
+    row = db.execute(queries.OWNER, (thread_id,)).fetchone()
+    if row is None:
+        pk = db.execute(queries.ADD_THREAD, (thread_id, at_ms, at_ms)).lastrowid or 0
+    else:
+        pk = row[0]
+    empty = pack(ThreadCommit(thread_id=thread_id, expected_length=0, at_ms=at_ms))
+    db.execute(queries.ADD_COMMIT, (commit_id(pk, 1), 1, 1, at_ms, None, empty.delta))
+    db.execute(queries.BEGIN_THREAD, (at_ms, at_ms, at_ms, pk))
+    db.execute(queries.PLACE_THREAD, (None, *place_of(thread_id), pk))
+    if (said := metadata_of(submission.record())) is not NO_METADATA:
+        write_metadata(db, pk, said, dumps(said))
+    return pk
+
+
+# -- claims -----------------------------------------------------------------------------------
+
+
+class Wanted(NamedTuple):
+    """Which runs a node would claim next; see `Commits.claim_next`."""
+
+    agents: frozenset[str]
+    limit: int
+    at_ms: int
+    overdue_ms: int
+    skip: frozenset[str]
+
+
+def find_next(
+    db: sqlite3.Connection, owners: Owners, unreadable: Unreadable, wanted: Wanted
+) -> Sequence[RunRecord]:
+    """The runs that can go on, of those that are wanted, oldest first."""
+    alive: dict[str, bool] = {}
+    found: list[RunRecord] = []
+    for run_id, agent, body, owner in db.execute(
+        queries.NEXT_RUNS, (wanted.overdue_ms, wanted.at_ms)
+    ).fetchall():
+        if len(found) == wanted.limit:
+            break
+        if agent not in wanted.agents or run_id in wanted.skip:
+            continue
+        if owner is not None and owner not in alive:
+            alive[owner] = owners.is_alive(owner)
+        if owner is not None and alive[owner]:
+            continue
+        record = unreadable.read(f"run {run_id}", body, RunRecord)
+        if record is None or record.is_delegated or record.takeovers is not None:
+            continue
+        if all(other.thread_id != record.thread_id for other in found):
+            found.append(record)
+    return found
+
+
+def claim_next(
+    db: sqlite3.Connection,
+    owners: Owners,
+    unreadable: Unreadable,
+    wanted: Wanted,
+    claim: Callable[[str], Fence],
+) -> Sequence[tuple[Fence, RunRecord]]:
+    """Claim the threads of the runs that can go on."""
+    found = find_next(db, owners, unreadable, wanted)
+    return [(claim(record.thread_id), record) for record in found]

@@ -1,0 +1,47 @@
+"""Which threads a caller of `Commands.told` is told of. No I/O: the stores read what waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+LOOK_EVERY = 1.0
+"""Seconds after which all pending commands are read, since a hint of a new one may be lost and a
+lower id may become visible after a higher one."""
+TELL_AGAIN = 5.0
+"""Seconds after which threads whose commands still wait are named again."""
+
+
+class Telling:
+    """The commands that one caller was told of.
+
+    `looks_after` is 0 when all pending commands have to be read, else the highest id told: between
+    two such looks only newer commands are read.
+    """
+
+    def __init__(self, time: Callable[[], float]) -> None:
+        self._time = time
+        self._told: set[int] = set()
+        self._highest = 0
+        self._look_at = self._again_at = time()
+
+    @property
+    def looks_after(self) -> int:
+        return 0 if self.rest <= 0 else self._highest
+
+    @property
+    def rest(self) -> float:
+        """Seconds until all pending commands have to be read."""
+        return self._look_at - self._time()
+
+    def tell(self, waiting: Mapping[int, str], after: int) -> set[str]:
+        """The threads to name now. `waiting` are the threads of the pending commands with ids
+        above `after`, by id."""
+        now, known = self._time(), self._told
+        if after == 0:
+            self._look_at, self._told = now + LOOK_EVERY, set(waiting)
+            if now >= self._again_at:
+                self._again_at, known = now + TELL_AGAIN, set()
+        else:
+            self._told = known | waiting.keys()
+        self._highest = max(self._highest, *waiting) if waiting else self._highest
+        return {thread for number, thread in waiting.items() if number not in known}

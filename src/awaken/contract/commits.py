@@ -91,6 +91,8 @@ class ThreadCommit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
       which this commit may create. A command to a thread that does not exist is dropped.
     - `release` gives up the ownership of the thread.
     - `ends_stream` deletes the thread's stream log.
+    - `blobs` are the ids of the blobs that its messages, events and state refer to. They are kept
+      as long as the thread, or a fork of it that has this commit.
 
     A commit whose run is done also drops that run's pending cancels and closes its open tickets.
     """
@@ -111,6 +113,7 @@ class ThreadCommit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     fence: Fence | None = None
     release: bool = False
     ends_stream: bool = False
+    blobs: tuple[str, ...] = ()
 
 
 class Committed(msgspec.Struct, frozen=True, gc=False):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from awaken.contract.blobs import BlobUses
 from awaken.contract.commands import Commands
 from awaken.contract.commits import Commits
 from awaken.contract.profile import ProfileStore
 from awaken.contract.threads import Threads
 
 
-class Store(Commits, Threads, Commands, Protocol):
+class Store(Commits, Threads, Commands, BlobUses, Protocol):
     """A store of threads, runs, tickets, commands and profiles."""
 
     @property

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Self
 
 from awaken.domain.secret import shown_address
 from awaken.errors import ConfigError
+from awaken.stores.memory.blobs import MemoryBlobs
 from awaken.stores.memory.commands import MemoryCommands
 from awaken.stores.memory.commits import MemoryWrites
 from awaken.stores.memory.upkeep import MemoryUpkeep
@@ -14,8 +16,12 @@ from awaken.stores.memory.upkeep import MemoryUpkeep
 class MemoryStore(MemoryWrites, MemoryUpkeep, MemoryCommands):
     """A store in the memory of one process. The tests compare other stores with this one.
 
-    A closed store can still be read, and may be opened again.
+    A closed store can still be read, and may be opened again. Its blobs are in memory, too.
     """
+
+    @cached_property
+    def blobs(self) -> MemoryBlobs:
+        return MemoryBlobs(self, clock=self._clock)
 
     @classmethod
     def from_address(cls, address: str) -> Self:

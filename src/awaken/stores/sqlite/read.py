@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from awaken.contract.threads import ThreadContext
 from awaken.domain.event import RunEvent
@@ -94,3 +94,14 @@ def load_events(
 def load_thread_state(db: sqlite3.Connection, thread_id: str) -> PersistedState:
     thread = find_thread(db, thread_id)
     return persisted(fold_at(db, thread.pk, thread.position).thread if thread else {})
+
+
+def used_blobs(
+    db: sqlite3.Connection, ids: Collection[str], thread_id: str | None
+) -> frozenset[str]:
+    """Those of the blobs that a thread uses, or any thread if none is given."""
+    if thread_id is None:
+        return frozenset(id for id in ids if db.execute(queries.IS_BLOB_USED, (id,)).fetchone())
+    return frozenset(
+        id for id in ids if db.execute(queries.IS_BLOB_USED_BY, (id, thread_id)).fetchone()
+    )

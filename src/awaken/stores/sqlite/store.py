@@ -7,7 +7,7 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Self
 
@@ -255,6 +255,11 @@ class SqliteStore:
         engine = self._ready()
         is_alive = engine.owners.is_alive
         return await engine.write(lambda db: upkeep.prune(db, is_alive, before_ms), channels=(ALL,))
+
+    async def used_blobs(
+        self, ids: Collection[str], *, thread_id: str | None = None
+    ) -> frozenset[str]:
+        return await self._ready().read(lambda db: read.used_blobs(db, ids, thread_id))
 
     async def compact(self) -> upkeep.Compacted:
         """Free the disk space of deleted threads, and remove the lock files of dead owners."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from awaken.testing.conformance import (
+    blob_uses,
+    blobs,
     changes,
     commands,
     commits,
@@ -23,6 +25,7 @@ from awaken.testing.conformance import (
     trees,
     unusual_values,
 )
+from awaken.testing.conformance.blobs import BlobCheck
 from awaken.testing.conformance.making import SharedStoreCheck, StoreCheck
 
 _PARTS = (
@@ -43,6 +46,7 @@ _PARTS = (
     profiles,
     crowds,
     unusual_values,
+    blob_uses,
 )
 
 
@@ -57,6 +61,11 @@ def shared_store_checks() -> list[SharedStoreCheck]:
     Each check takes a function that opens another handle on the same, initially empty, data.
     """
     return list(shared.check.checks)
+
+
+def blob_checks() -> list[BlobCheck]:
+    """The checks for every blob store; each takes an empty one, and the store it asks for uses."""
+    return list(blobs.check.checks)
 
 
 def crash_checks() -> list[StoreCheck]:

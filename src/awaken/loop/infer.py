@@ -18,6 +18,7 @@ from awaken.errors import BudgetExhausted, Cancelled, HookFailed, InferenceFaile
 from awaken.loop.answer_listener import AnswerListener
 from awaken.loop.context import Context, context_of
 from awaken.loop.live import LiveRun
+from awaken.loop.media import with_media
 from awaken.loop.spending import at_most, set_aside
 from awaken.state.step_keys import (
     CONTEXT_MESSAGES,
@@ -222,6 +223,8 @@ def _offered_tools(run: LiveRun) -> tuple[ToolDescriptor, ...]:
 async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
     heard = AnswerListener(run)
     try:
+        if run.has_blobs:
+            request = await with_media(run, request)
         if run.stream or run.journal.keeps_streams:
             await heard.take_up(_question(run, request))
         with run.until_cancelled:

@@ -34,6 +34,7 @@ from awaken.domain.suspension import ToolCallStatus
 from awaken.errors import KeyEncode
 from awaken.loop.commit_state import SETTLED
 from awaken.loop.live import LiveRun
+from awaken.loop.media import keep_media
 from awaken.loop.spending import count_time
 from awaken.state.call_keys import TOOL_CALL_STATES
 from awaken.state.runtime_keys import RUN_LIFECYCLE, RunLifecycleState, StepCompleted
@@ -82,7 +83,8 @@ async def persist_checkpoint(
     still be under way on return: `run.journal.settled()` waits for it.
 
     Raises:
-        StorageError: the store refused the commit, or could not be reached.
+        StorageError: the store refused the commit or could not be reached, or a large medium could
+            not be kept.
         KeyEncode: a state value cannot be written.
     """
     if run.journal.state is not SETTLED:
@@ -91,6 +93,8 @@ async def persist_checkpoint(
         count_time(run)
         if release:
             await run.reservation.tell(leaves=True)
+    if run.transcript.has_media:
+        await keep_media(run)
     run_state, thread_state = run.state.take_unsaved()
     lifecycle = run.state.read(RUN_LIFECYCLE) or RunLifecycleState()
     messages, source, output = _own_messages(run, lifecycle)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
-from awaken.domain.message import CompactionInterval, Message, MessageMetadata, Role
+from awaken.domain.message import (
+    CompactionInterval,
+    Message,
+    MessageMetadata,
+    Role,
+    Text,
+    Thinking,
+)
 from awaken.domain.transcript import MessageView, is_summary
 from awaken.plugin.compactor import Folded
 
@@ -19,10 +26,11 @@ class Transcript:
 
     `log` holds the last messages of the raw log, which has `length` messages; `uncommitted` follow
     them. `last` is the last assistant message of this run. A view does not change after it was
-    taken.
+    taken. `has_media` says that a message from outside, which is not committed yet, may hold media:
+    neither a model's answer nor a tool's result does.
     """
 
-    __slots__ = ("_items", "_length", "_log", "_new", "_saved", "last")
+    __slots__ = ("_items", "_length", "_log", "_new", "_saved", "has_media", "last")
 
     def __init__(
         self,
@@ -36,6 +44,7 @@ class Transcript:
         self._new = list(uncommitted)
         self._saved = 0
         self._log, self._length = log, length
+        self.has_media = _hold_media(uncommitted)
         self.last: Message | None = None
 
     @property
@@ -57,9 +66,11 @@ class Transcript:
         if message.role is _ASSISTANT:
             self.last = message
 
-    def extend(self, messages: Iterable[Message]) -> None:
+    def extend(self, messages: Sequence[Message]) -> None:
         for message in messages:
             self.append(message)
+        if messages and _hold_media(messages):
+            self.has_media = True
 
     def answer(self, call_id: str, message: Message) -> None:
         """Log the result of an earlier call; the model sees it beside that call."""
@@ -98,6 +109,15 @@ class Transcript:
         pending = tuple(self._new[self._saved :])
         self._saved = len(self._new)
         return pending
+
+    def pending(self) -> Sequence[Message]:
+        """The messages that the next commit appends; they stay uncommitted."""
+        return self._new[self._saved :]
+
+    def replace_pending(self, messages: Sequence[Message]) -> None:
+        """Commit these messages instead of the pending ones; the model is shown those as before."""
+        self._new[self._saved :] = messages
+        self.has_media = False
 
     # -- summaries ----------------------------------------------------------------------------
 
@@ -143,3 +163,9 @@ class Transcript:
                 if known.id == message.id:
                     return length - index
         return None
+
+
+def _hold_media(messages: Sequence[Message]) -> bool:
+    return any(
+        not isinstance(block, Text | Thinking) for message in messages for block in message.content
+    )

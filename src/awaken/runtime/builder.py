@@ -10,6 +10,7 @@ from awaken.backend.delegate import DelegateTool
 from awaken.backend.local import LocalBackend
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.backend import ExecutionBackendFactory
+from awaken.contract.blobs import INLINE_LIMIT, BlobStore, RunBlobs
 from awaken.contract.llm import LlmExecutor
 from awaken.contract.profile import ProfileStore
 from awaken.contract.registry import ExecutionResolver
@@ -50,6 +51,8 @@ class AgentRuntimeBuilder:
         self._profiles: ProfileStore | None = None
         self._wrap_executor: WrapExecutor | None = None
         self._tool_threads = DEFAULT_LIMIT
+        self._blobs: BlobStore | None = None
+        self._max_inline_result = INLINE_LIMIT
         self._clock, self._ids = clock, ids
 
     def closers(self) -> list[Closes]:
@@ -120,6 +123,13 @@ class AgentRuntimeBuilder:
     def with_tool_threads(self, limit: int) -> AgentRuntimeBuilder:
         """Run at most `limit` calls of sync (not async) tools at once."""
         self._tool_threads = limit
+        return self
+
+    def with_blobs(
+        self, blobs: BlobStore | None, *, max_inline_result: int = INLINE_LIMIT
+    ) -> AgentRuntimeBuilder:
+        """Keep large media, and tool results with more bytes than that, in a blob store."""
+        self._blobs, self._max_inline_result = blobs, max_inline_result
         return self
 
     def with_executor_wrapper(self, wrap: WrapExecutor) -> AgentRuntimeBuilder:
@@ -219,6 +229,11 @@ class AgentRuntimeBuilder:
     def _build(self, resolver: RegistryResolver) -> AgentRuntime:
         if self._store is None:
             raise BuildError("a runtime needs a store: call with_thread_run_store")
+        blobs = None
+        if self._blobs is not None:
+            blobs = RunBlobs(
+                blobs=self._blobs, uses=self._store, max_inline_result=self._max_inline_result
+            )
         return AgentRuntime(
             RegistryHandle(resolver),
             self._store,
@@ -226,4 +241,5 @@ class AgentRuntimeBuilder:
             clock=self._clock,
             ids=self._ids,
             tool_threads=self._tool_threads,
+            blobs=blobs,
         )

@@ -15,6 +15,7 @@ from awaken.backend.dispatch import validate_root_execution_request
 from awaken.backend.local import LocalBackend
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.background import AMBIENT_MESSAGE_SINK, AMBIENT_TASK_JOURNAL
+from awaken.contract.blobs import RunBlobs
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import Fence, ThreadCommit
 from awaken.contract.events import EventSink, NullEventSink
@@ -88,6 +89,7 @@ class AgentRuntime(LiveControl):
         clock: Clock = SYSTEM_CLOCK,
         ids: Ids = UUID7,
         tool_threads: int = DEFAULT_LIMIT,
+        blobs: RunBlobs | None = None,
     ) -> None:
         super().__init__(store, clock, ActiveRuns())
         self.commands = CommandListener(store)
@@ -95,6 +97,7 @@ class AgentRuntime(LiveControl):
         self.owned = OwnedTasks(log)
         self.registry = registry
         self.profiles = profiles
+        self.blobs = blobs
         self.ids = ids
         self.tool_threads = ToolThreads(tool_threads)
         self.closed = False
@@ -434,6 +437,7 @@ class AgentRuntime(LiveControl):
                 resolver=resolver,
                 profiles=self.profiles,
                 delegates=self.delegates,
+                blobs=self.blobs,
                 clock=self.clock,
                 ids=self.ids,
             ),

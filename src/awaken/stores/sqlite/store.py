@@ -93,6 +93,11 @@ class SqliteStore:
         return self._address.path
 
     @property
+    def blobs_folder(self) -> str | None:
+        """The folder for the blobs of this store's threads; `None` for a database in memory."""
+        return None if self.path == MEMORY else f"{self.path}-blobs"
+
+    @property
     def owner(self) -> str:
         return self._owner
 

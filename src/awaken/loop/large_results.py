@@ -1,0 +1,105 @@
+"""Tool results that are too large for the log: kept as blobs, shown by their beginning."""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+
+from awaken.codec import Json, clean_text, dumps, dumps_text, to_json
+from awaken.contract.blobs import put_bytes
+from awaken.domain.message import BlobSource, Text
+from awaken.domain.tool import ToolResult
+from awaken.errors import StoreError
+from awaken.loop.live import LiveRun
+from awaken.loop.media import source_of
+from awaken.state.large_keys import HAS_BLOB_MEDIA, HAS_LARGE_RESULTS
+from awaken.tool.read_result import READ_RESULT, ReadResult
+
+SHOWN = 4096
+"""How many bytes of a large result its message holds, as they are written."""
+TOLD = 1024
+"""How many of them its event holds."""
+_TEXT, _JSON = "text/plain; charset=utf-8", "application/json"
+
+log = logging.getLogger("awaken.loop")
+_replace = msgspec.structs.replace
+
+
+async def shortened(
+    run: LiveRun, tool_name: str, result: ToolResult, text: str
+) -> tuple[ToolResult, Text]:
+    """The result as its event tells it, and the text for its message; `text` is the whole one.
+
+    What exceeds the run's limit is moved to blobs, which the next commit names: the text, and the
+    data if it is another one. If that fails, the rest is lost and the model is told: the tool has
+    done its work, and that goes on record.
+    """
+    if run.blobs is None:
+        return result, Text(text=text)
+    limit, data = run.blobs.max_inline_result, result.data
+    is_own_text = result.message is None or data == result.message
+    shown, whole = Text(text=text), None
+    if _size(text) > limit:
+        kind = _JSON if result.message is None else _TEXT
+        whole, note = await _kept(run, tool_name, clean_text(text).encode(), kind)
+        shown = Text(text=_beginning(text, SHOWN, note), whole=whole)
+        result = _replace(result, message=_beginning(text, TOLD, note))
+        if whole is not None:
+            offer_read_result(run)
+        if is_own_text:
+            return _replace(result, data=_reference(whole)), shown
+    if not is_own_text and data is not None and len(written := dumps(data)) > limit:
+        kept, _ = await _kept(run, tool_name, written, _JSON)
+        result = _replace(result, data=_reference(kept))
+    return result, shown
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+async def _kept(
+    run: LiveRun, tool_name: str, content: bytes, media_type: str
+) -> tuple[BlobSource | None, str]:
+    """The blob with the content, or `None` if it could not be written; and a note for the model."""
+    assert run.blobs is not None, "the caller has asked"
+    keep, size = run.blobs, len(content)
+    try:
+        blob = await put_bytes(keep.blobs, keep.scope, content, media_type, tool_name[:255])
+    except StoreError as error:
+        log.error("run %s: a result of %r is lost: %s", run.identity.run_id, tool_name, error)
+        return None, f"of {size} bytes; the rest could not be kept and is lost"
+    run.journal.blobs.append(blob.id)
+    return source_of(blob), f"of {size} bytes; read on with {READ_RESULT}, id {blob.id!r}"
+
+
+def _reference(blob: BlobSource | None) -> Json:
+    return None if blob is None else to_json(blob)
+
+
+def _beginning(text: str, size: int, note: str) -> str:
+    """The beginning of a text, `size` bytes as JSON writes it, and the note."""
+    head = text[:size]
+    while (written := len(dumps_text(clean_text(head)).encode()) - 2) > size:
+        head = head[: len(head) * size // written]
+    return f"{head}\n[the first {len(head.encode())} {note}]"
+
+
+# -- the tool ---------------------------------------------------------------------------------
+
+
+def offer_read_result(run: LiveRun) -> None:
+    """Offer `read_result` from the next step on, in this run and in later ones of the thread."""
+    if run.blobs is None or run.read_result is not None:
+        return
+    run.offer_read_result(ReadResult(run.blobs))
+    if not run.state.read(HAS_LARGE_RESULTS):
+        run.state.update(HAS_LARGE_RESULTS, True)
+
+
+def take_up_blobs(run: LiveRun) -> None:
+    """Look at what earlier runs of the thread have kept in blobs."""
+    run.has_blobs = bool(run.state.read(HAS_BLOB_MEDIA))
+    if run.state.read(HAS_LARGE_RESULTS):
+        offer_read_result(run)

@@ -625,6 +625,21 @@ class Serialization(StoreError):
     """A value cannot be encoded, or stored data cannot be decoded."""
 
 
+class CommitTooLarge(InvalidRecord):
+    """The row of a commit would be too large; `parts` are the largest parts and their sizes."""
+
+    def __init__(
+        self, thread_id: str, *, size: int, limit: int, parts: tuple[tuple[str, int], ...]
+    ) -> None:
+        named = ", ".join(f"{name} has {length}" for name, length in parts)
+        super().__init__(
+            f"a commit to thread {thread_id!r} has {size} bytes, more than {limit}: {named}. "
+            "Send less at a time; keep files and other large values in blobs, and only their ids "
+            "in messages and state"
+        )
+        self.thread_id, self.size, self.limit, self.parts = thread_id, size, limit, parts
+
+
 # -- blobs ------------------------------------------------------------------------------------
 
 

@@ -7,12 +7,14 @@ from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from awaken import Agent, Runtime
+from awaken import Agent, Runtime, tool
 from awaken.codec import dumps
 from awaken.contract.blobs import BlobStore, put_bytes, read_bytes
 from awaken.contract.commits import Committed, ThreadCommit
+from awaken.contract.llm import InferenceRequest
 from awaken.domain.event import ToolCallDone
 from awaken.domain.message import BlobSource, Message, Role, Text
 from awaken.domain.phase import Phase
@@ -391,6 +393,43 @@ async def test_parallel_results_are_each_kept(store: Watched) -> None:
         contents = [(await read_bytes(blobs_of(runtime), "", blob.id))[1] for blob in kept]
 
     assert contents == [letter.encode() * 100_000 for letter in "abc"]
+
+
+# -- results that come later ------------------------------------------------------------------
+
+
+async def test_a_background_task_may_have_a_large_result(store: Watched) -> None:
+    """Its news is shortened like a tool's result, and no commit gets large."""
+    text = text_of(3 * MIB)
+
+    @tool(effect="idempotent")
+    async def bake() -> str:
+        """Bake something."""
+        return text
+
+    def answer(request: InferenceRequest) -> Any:
+        news = [m for m in request.messages if "background-task-event" in m.text()]
+        if not any(message.tool_calls for message in request.messages):
+            return tool_call_response("", "bake", "c1", {})
+        if not news:
+            return text_response("it is in the oven")
+        assert "read_result" in [each.id for each in request.tools]
+        return text_response(f"ready: {len(news[0].text())}")
+
+    baker = Agent("a", model=FunctionModel(answer), background=[bake])
+    async with Runtime([baker], store=store) as runtime:
+        await runtime.run("a", "bake", thread="t")
+        ended = await runtime.wait("t", timeout=60)
+        (news,) = [m for m in await runtime.messages("t") if "background-task-event" in m.text()]
+        _, content = await read_bytes(blobs_of(runtime), "", whole_of(news).id)
+        (task,) = await runtime.tasks("t")
+
+    assert ended.response == f"ready: {len(news.text())}"
+    assert len(news.text()) < 5_000
+    assert dumps(text) in content
+    assert task.result == text
+    rows = [msgspec.structs.replace(c, run=None, sends=()) for c in store.commits]
+    assert max(len(dumps(row)) for row in rows) < 32 * 1024
 
 
 # -- how long ---------------------------------------------------------------------------------

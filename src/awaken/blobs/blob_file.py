@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +18,7 @@ import msgspec
 from awaken.codec import dumps, loads
 from awaken.contract.blobs import PIECE, Blob, ByteRange, blob_id
 from awaken.errors import BlobDamaged, BlobNotFound
+from awaken.ids import UUID7
 
 HEAD = 4096
 """The length of a file's head: the `Blob` as JSON, filled up with spaces."""
@@ -35,9 +35,10 @@ class NewBlobFile:
     def __init__(self, folder: Path) -> None:
         for each in (folder.parent, folder):
             each.mkdir(exist_ok=True, mode=0o700)
-        descriptor, name = tempfile.mkstemp(prefix=PART, dir=folder)
+        self._path = folder / f"{PART}{UUID7.new()}"
+        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | _NO_FOLLOW | _BINARY
+        descriptor = os.open(self._path, flags, 0o600)
         self._file: BinaryIO | None = os.fdopen(descriptor, "wb", buffering=0)
-        self._path = name
         self._lock = threading.Lock()
         self._sha256 = hashlib.sha256()
         self._size = 0

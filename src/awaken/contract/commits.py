@@ -17,6 +17,9 @@ from awaken.domain.run import RunRecord
 from awaken.domain.ticket import Ticket
 from awaken.domain.value import Value
 
+MAX_COMMIT = 1024 * 1024
+"""The most bytes that the row of a commit may have."""
+
 
 class CallPhase(StrEnum):
     """The state of a tool call in the call ledger.
@@ -140,6 +143,8 @@ class Commits(Protocol):
             InvalidRecord: the commit breaks a rule: its run belongs to another thread, a message
                 has no id or the id of another one in the commit, the parent thread does not exist,
                 or `sends` contains decisions.
+            CommitTooLarge: its row would exceed `MAX_COMMIT`; the error names what is large. The
+                memory store writes no rows, and does not raise it.
             Serialization: a value in it cannot be encoded.
             CommitUnknown: the answer was lost; call `find_commit`.
         """

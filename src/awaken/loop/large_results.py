@@ -1,4 +1,4 @@
-"""Tool results that are too large for the log: kept as blobs, shown by their beginning."""
+"""Results that are too large for the log: kept as blobs, shown by their beginning."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import msgspec
 
 from awaken.codec import Json, clean_text, dumps, dumps_text, to_json
 from awaken.contract.blobs import put_bytes
-from awaken.domain.message import BlobSource, Text
+from awaken.domain.message import BlobSource, ContentBlock, Message, Text, Visibility
 from awaken.domain.tool import ToolResult
 from awaken.errors import StoreError
 from awaken.loop.live import LiveRun
-from awaken.loop.media import source_of
+from awaken.loop.media import moved_to_blobs, source_of
 from awaken.state.large_keys import HAS_BLOB_MEDIA, HAS_LARGE_RESULTS
 from awaken.tool.read_result import READ_RESULT, ReadResult
 
@@ -53,6 +53,52 @@ async def shortened(
         kept, _ = await _kept(run, tool_name, written, _JSON)
         result = _replace(result, data=_reference(kept))
     return result, shown
+
+
+async def keep_large(run: LiveRun) -> None:
+    """Move what is large in the messages from outside that the next commit appends into blobs.
+
+    Media go there as they are. The text of an internal message, such as news of a background task,
+    is shortened like a tool's result; what users say stays whole.
+
+    Raises:
+        StorageError: a medium could not be written, or a message refers to one that does not exist.
+    """
+    run.transcript.has_large = False
+    if run.blobs is None:
+        return
+    pending: list[Message] = []
+    for message in run.transcript.pending():
+        short = message
+        if message.visibility is Visibility.INTERNAL:
+            short = await _shortened_message(run, message)
+            if short is not message:
+                run.transcript.show_instead(message, short)
+        pending.append(short)
+    kept, used = await moved_to_blobs(run.blobs, pending)
+    run.transcript.replace_pending(kept)
+    if used:
+        run.journal.blobs.extend(used)
+        run.has_blobs = True
+        if not run.state.read(HAS_BLOB_MEDIA):
+            run.state.update(HAS_BLOB_MEDIA, True)
+
+
+async def _shortened_message(run: LiveRun, message: Message) -> Message:
+    """The message with each text over the run's limit cut to its beginning."""
+    assert run.blobs is not None, "the caller has asked"
+    content: list[ContentBlock] = []
+    for block in message.content:
+        if isinstance(block, Text) and _size(block.text) > run.blobs.max_inline_result:
+            whole, note = await _kept(run, "message", clean_text(block.text).encode(), _TEXT)
+            content.append(Text(text=_beginning(block.text, SHOWN, note), whole=whole))
+            if whole is not None:
+                offer_read_result(run)
+        else:
+            content.append(block)
+    if all(new is old for new, old in zip(content, message.content, strict=True)):
+        return message
+    return _replace(message, content=tuple(content))
 
 
 def _size(text: str) -> int:

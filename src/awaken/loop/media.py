@@ -29,7 +29,6 @@ from awaken.domain.message import (
 )
 from awaken.errors import BlobError, StorageError, StoreError
 from awaken.loop.live import LiveRun
-from awaken.state.large_keys import HAS_BLOB_MEDIA
 
 _MEDIA = (Image, Audio, Video, Document)
 Media = Image | Audio | Video | Document
@@ -47,31 +46,13 @@ def source_of(blob: Blob) -> BlobSource:
 # -- before a commit --------------------------------------------------------------------------
 
 
-async def keep_media(run: LiveRun) -> None:
-    """Move the large media of the messages that the next commit appends into blobs.
-
-    Raises:
-        StorageError: a blob could not be written, or a message refers to one that does not exist.
-    """
-    pending = run.transcript.pending()
-    if run.blobs is None:
-        return
-    kept, used = await moved_to_blobs(run.blobs, pending)
-    run.transcript.replace_pending(kept)
-    if used:
-        run.journal.blobs.extend(used)
-        run.has_blobs = True
-        if not run.state.read(HAS_BLOB_MEDIA):
-            run.state.update(HAS_BLOB_MEDIA, True)
-
-
 async def moved_to_blobs(
     keep: RunBlobs, messages: Sequence[Message]
 ) -> tuple[tuple[Message, ...], list[str]]:
     """The messages with large media in blobs, and the ids of all blobs they refer to.
 
     Raises:
-        StorageError: as `keep_media`.
+        StorageError: a blob could not be written, or a message refers to one that does not exist.
     """
     used: list[str] = []
 

@@ -33,8 +33,8 @@ from awaken.domain.run import (
 from awaken.domain.suspension import ToolCallStatus
 from awaken.errors import KeyEncode
 from awaken.loop.commit_state import SETTLED
+from awaken.loop.large_results import keep_large
 from awaken.loop.live import LiveRun
-from awaken.loop.media import keep_media
 from awaken.loop.spending import count_time
 from awaken.state.call_keys import TOOL_CALL_STATES
 from awaken.state.runtime_keys import RUN_LIFECYCLE, RunLifecycleState, StepCompleted
@@ -93,8 +93,8 @@ async def persist_checkpoint(
         count_time(run)
         if release:
             await run.reservation.tell(leaves=True)
-    if run.transcript.has_media:
-        await keep_media(run)
+    if run.transcript.has_large:
+        await keep_large(run)
     run_state, thread_state = run.state.take_unsaved()
     lifecycle = run.state.read(RUN_LIFECYCLE) or RunLifecycleState()
     messages, source, output = _own_messages(run, lifecycle)

@@ -19,6 +19,8 @@ from awaken.plugin.compactor import Folded
 
 # Module constants, because on Python 3.11 reading an enum member costs as much as a function call.
 _ASSISTANT = Role.ASSISTANT
+_MUCH = 4096
+"""A text with more characters than this is looked at again before it is committed."""
 
 
 class Transcript:
@@ -26,11 +28,11 @@ class Transcript:
 
     `log` holds the last messages of the raw log, which has `length` messages; `uncommitted` follow
     them. `last` is the last assistant message of this run. A view does not change after it was
-    taken. `has_media` says that a message from outside, which is not committed yet, may hold media:
-    neither a model's answer nor a tool's result does.
+    taken. `has_large` says that a message from outside, which is not committed yet, may hold media
+    or much text; an answer holds no media, and a tool's result neither.
     """
 
-    __slots__ = ("_items", "_length", "_log", "_new", "_saved", "has_media", "last")
+    __slots__ = ("_items", "_length", "_log", "_new", "_saved", "has_large", "last")
 
     def __init__(
         self,
@@ -44,7 +46,7 @@ class Transcript:
         self._new = list(uncommitted)
         self._saved = 0
         self._log, self._length = log, length
-        self.has_media = _hold_media(uncommitted)
+        self.has_large = _may_be_large(uncommitted)
         self.last: Message | None = None
 
     @property
@@ -69,8 +71,8 @@ class Transcript:
     def extend(self, messages: Sequence[Message]) -> None:
         for message in messages:
             self.append(message)
-        if messages and _hold_media(messages):
-            self.has_media = True
+        if messages and _may_be_large(messages):
+            self.has_large = True
 
     def answer(self, call_id: str, message: Message) -> None:
         """Log the result of an earlier call; the model sees it beside that call."""
@@ -117,7 +119,11 @@ class Transcript:
     def replace_pending(self, messages: Sequence[Message]) -> None:
         """Commit these messages instead of the pending ones; the model is shown those as before."""
         self._new[self._saved :] = messages
-        self.has_media = False
+
+    def show_instead(self, old: Message, new: Message) -> None:
+        """Show the model another message in place of one."""
+        # A new list, because views of the old one must not change.
+        self._items = [new if message is old else message for message in self._items]
 
     # -- summaries ----------------------------------------------------------------------------
 
@@ -165,7 +171,9 @@ class Transcript:
         return None
 
 
-def _hold_media(messages: Sequence[Message]) -> bool:
+def _may_be_large(messages: Sequence[Message]) -> bool:
     return any(
-        not isinstance(block, Text | Thinking) for message in messages for block in message.content
+        len(block.text) > _MUCH if isinstance(block, Text) else not isinstance(block, Thinking)
+        for message in messages
+        for block in message.content
     )

@@ -22,6 +22,7 @@ from awaken.testing.conformance import (
     shared,
     streams,
     tickets,
+    too_large,
     trees,
     unusual_values,
 )
@@ -60,7 +61,7 @@ def shared_store_checks() -> list[SharedStoreCheck]:
 
     Each check takes a function that opens another handle on the same, initially empty, data.
     """
-    return list(shared.check.checks)
+    return [*shared.check.checks, *too_large.check.checks]
 
 
 def blob_checks() -> list[BlobCheck]:

@@ -20,6 +20,7 @@ from awaken.domain.message import BlobSource, Message, Role, Text
 from awaken.domain.phase import Phase
 from awaken.domain.tool import ToolResult
 from awaken.errors import BlobNotFound, ConfigError, StoreUnavailable
+from awaken.front.replay import first_difference, read_recording, replay
 from awaken.stores import MemoryStore, SqliteStore, Store
 from awaken.testing import (
     FakeClock,
@@ -494,3 +495,32 @@ async def test_a_result_that_cannot_be_kept_is_cut_and_the_model_is_told(store: 
     )
     assert message.content == (Text(text=message.text()),)
     assert [tool.id for tool in model.requests[1].tools] == ["fetch"]
+
+
+# -- replays ----------------------------------------------------------------------------------
+
+
+async def test_a_run_that_read_a_large_result_can_be_replayed(tmp_path: Path) -> None:
+    """With what is known of its calls, and with the agent itself."""
+
+    def fetch() -> str:
+        """Fetch it."""
+        return "x" * 100_000
+
+    def answer(request: InferenceRequest) -> Any:
+        last = request.messages[-1]
+        if last.role is Role.USER:
+            return tool_call_response("", "fetch", "c1", {})
+        if last.tool_call_id == "c1":
+            id = last.text().rpartition("id '")[2].partition("'")[0]
+            return tool_call_response("", "read_result", "c2", {"id": id, "offset": 99_998})
+        return text_response(last.text())
+
+    model = FunctionModel(answer)
+    reader = Agent("a", model=model, tools=[fetch])
+    async with Runtime([reader], store=f"sqlite:///{tmp_path}/a.db") as runtime:
+        result = await runtime.run("a", "go")
+        recording = await read_recording(runtime.store, result.run_id)
+
+    assert first_difference(recording, await replay(recording.scene(), model)) is None
+    assert first_difference(recording, await replay(recording.scene(), model, reader)) is None

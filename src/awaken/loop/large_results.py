@@ -6,7 +6,7 @@ import logging
 
 import msgspec
 
-from awaken.codec import Json, clean_text, dumps, dumps_text, to_json
+from awaken.codec import Json, clean_text, dumps, to_json
 from awaken.contract.blobs import put_bytes
 from awaken.domain.message import BlobSource, ContentBlock, Message, Text, Visibility
 from awaken.domain.tool import ToolResult
@@ -49,7 +49,7 @@ async def shortened(
             offer_read_result(run)
         if is_own_text:
             return _replace(result, data=_reference(whole)), shown
-    if not is_own_text and data is not None and len(written := dumps(data)) > limit:
+    if not is_own_text and (written := _large_data(data, limit)) is not None:
         kept, _ = await _kept(run, tool_name, written, _JSON)
         result = _replace(result, data=_reference(kept))
     return result, shown
@@ -120,14 +120,23 @@ async def _kept(
     return source_of(blob), f"of {size} bytes; read on with {READ_RESULT}, id {blob.id!r}"
 
 
+def _large_data(data: Json, limit: int) -> bytes | None:
+    """The data as JSON if it has more bytes than that; the commit refuses what is no JSON."""
+    try:
+        written = dumps(data)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        return None
+    return written if len(written) > limit else None
+
+
 def _reference(blob: BlobSource | None) -> Json:
     return None if blob is None else to_json(blob)
 
 
 def _beginning(text: str, size: int, note: str) -> str:
     """The beginning of a text, `size` bytes as JSON writes it, and the note."""
-    head = text[:size]
-    while (written := len(dumps_text(clean_text(head)).encode()) - 2) > size:
+    head = clean_text(text[:size])
+    while (written := len(dumps(head)) - 2) > size:
         head = head[: len(head) * size // written]
     return f"{head}\n[the first {len(head.encode())} {note}]"
 

@@ -95,7 +95,7 @@ class SqliteStore:
     @property
     def blobs_folder(self) -> str | None:
         """The folder for the blobs of this store's threads; `None` for a database in memory."""
-        return None if self.path == MEMORY else f"{self.path}-blobs"
+        return None if self.path == MEMORY else f"{os.path.realpath(self.path)}-blobs"
 
     @property
     def owner(self) -> str:

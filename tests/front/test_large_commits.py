@@ -19,11 +19,12 @@ from awaken import (
     ToolDescriptor,
     ToolOutput,
 )
+from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.domain.lifecycle import Failed, RunStatus
 from awaken.domain.tool import ToolResult
 from awaken.errors import CommitTooLarge, StorageError
 from awaken.stores import SqliteStore
-from awaken.testing import ScriptedModel, text_response, tool_call_response
+from awaken.testing import ScriptedModel, text_response, tool_call_response, tool_calls_response
 
 pytestmark = pytest.mark.anyio
 
@@ -138,3 +139,29 @@ async def test_much_at_once_is_fine_if_no_row_is_too_large(store: SqliteStore) -
     many = [Message.user("x" * 1_000) for _ in range(900)]
     async with Runtime([Agent("a", model=model)], store=store) as runtime:
         assert (await runtime.run("a", many, thread="t")).response == "fine"
+
+
+async def test_many_results_at_once_are_committed_apart(store: SqliteStore) -> None:
+    """Each stays in the log, as it is within the limit; in one row they would be too much."""
+
+    async def fetch(of: str) -> str:
+        """Fetch it."""
+        return of * 60_000
+
+    calls = [("fetch", f"c{number}", {"of": str(number)}) for number in range(10)]
+    model = ScriptedModel([tool_calls_response("", *calls), "fine"])
+    async with Runtime([Agent("a", model=model, tools=[fetch])], store=store) as runtime:
+        assert (await runtime.run("a", "go", thread="t")).response == "fine"
+        results = [m.text() for m in await runtime.messages("t") if m.tool_call_id]
+
+    assert results == [str(number) * 60_000 for number in range(10)]
+
+
+async def test_a_queued_message_that_is_too_large_is_refused_once(store: SqliteStore) -> None:
+    model = ScriptedModel(["hello", "fine", "fine"])
+    async with Runtime([Agent("a", model=model)], store=store, recover=False) as runtime:
+        await runtime.run("a", "hi", thread="t")
+        large = (Message.user(LARGE),)
+        await store.send(ThreadCommand(thread_id="t", kind=CommandKind.MESSAGES, messages=large))
+        await refusal_of(runtime, "and?")
+        assert (await runtime.run("a", "again", thread="t")).response == "fine"

@@ -433,6 +433,27 @@ async def test_a_background_task_may_have_a_large_result(store: Watched) -> None
     assert max(len(dumps(row)) for row in rows) < 32 * 1024
 
 
+async def test_much_news_at_once_is_shortened_though_each_is_short(store: Watched) -> None:
+    @tool(effect="idempotent")
+    async def bake(n: int) -> str:
+        """Bake something."""
+        return f"{n}" * 60_000
+
+    def answer(request: InferenceRequest) -> Any:
+        news = [m for m in request.messages if "background-task-event" in m.text()]
+        if not any(message.tool_calls for message in request.messages):
+            calls = [("bake", f"c{n}", {"n": n}) for n in range(20)]
+            return tool_calls_response("", *calls)
+        return text_response("ready" if len(news) == 20 else "wait")
+
+    baker = Agent("a", model=FunctionModel(answer), background=[bake])
+    async with Runtime([baker], store=store) as runtime:
+        await runtime.run("a", "bake", thread="t")
+        ended = await runtime.wait("t", timeout=60)
+
+    assert ended.response == "ready"
+
+
 # -- how long ---------------------------------------------------------------------------------
 
 

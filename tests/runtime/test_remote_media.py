@@ -35,8 +35,8 @@ async def test_a_picture_for_an_agent_elsewhere_is_kept_as_a_blob_and_sent_whole
     whole = can(transcript=BackendTranscriptCapability.FULL_TRANSCRIPT)
     backend = FarBackend(says("a cat"), says("still"), can=whole)
     model = ScriptedModel(["so it is"])
-    agents = [far_agent(), Agent("near", model=model)]
-    async with Runtime(agents, store=store, backends=[Far(backend)]) as runtime:
+    near = Agent("near", model=model)
+    async with Runtime([far_agent(), near], store=store, backends=[Far(backend)]) as runtime:
         await runtime.run("far", shown, thread="t")
         kept = (await runtime.messages("t"))[0].content[1]
         await runtime.run("near", "is it?", thread="t")

@@ -182,6 +182,7 @@ async def complete(
     shown: Text | None = None
     if result.status is not _PENDING:
         text = result.model_text()
+        run.unsaved += len(text)
         if len(text) > run.inline_limit or _has_other_data(result):
             logged, shown = await shortened(run, call.name, result, text)
         else:

@@ -40,7 +40,7 @@ async def shortened(
     limit, data = run.blobs.max_inline_result, result.data
     is_own_text = result.message is None or data == result.message
     shown, whole = Text(text=text), None
-    if _size(text) > limit:
+    if _is_large(text, limit):
         kind = _JSON if result.message is None else _TEXT
         whole, note = await _kept(run, tool_name, clean_text(text).encode(), kind)
         shown = Text(text=_beginning(text, SHOWN, note), whole=whole)
@@ -67,14 +67,15 @@ async def keep_large(run: LiveRun) -> None:
     run.transcript.has_large = False
     if run.blobs is None:
         return
-    pending: list[Message] = []
-    for message in run.transcript.pending():
-        short = message
-        if message.visibility is Visibility.INTERNAL:
-            short = await _shortened_message(run, message)
-            if short is not message:
-                run.transcript.show_instead(message, short)
-        pending.append(short)
+    pending, limit = list(run.transcript.pending()), run.blobs.max_inline_result
+    internal = [i for i, m in enumerate(pending) if m.visibility is Visibility.INTERNAL]
+    if sum(len(pending[i].text()) for i in internal) > 4 * limit:
+        limit = SHOWN  # much news at once: what is short alone may be too much for one commit
+    for index in internal:
+        message = pending[index]
+        pending[index] = await _shortened_message(run, message, limit)
+        if pending[index] is not message:
+            run.transcript.show_instead(message, pending[index])
     kept, used = await moved_to_blobs(run.blobs, pending)
     run.transcript.replace_pending(kept)
     if used:
@@ -84,12 +85,11 @@ async def keep_large(run: LiveRun) -> None:
             run.state.update(HAS_BLOB_MEDIA, True)
 
 
-async def _shortened_message(run: LiveRun, message: Message) -> Message:
-    """The message with each text over the run's limit cut to its beginning."""
-    assert run.blobs is not None, "the caller has asked"
+async def _shortened_message(run: LiveRun, message: Message, limit: int) -> Message:
+    """The message with each text over the limit cut to its beginning."""
     content: list[ContentBlock] = []
     for block in message.content:
-        if isinstance(block, Text) and _size(block.text) > run.blobs.max_inline_result:
+        if isinstance(block, Text) and _is_large(block.text, limit):
             whole, note = await _kept(run, "message", clean_text(block.text).encode(), _TEXT)
             content.append(Text(text=_beginning(block.text, SHOWN, note), whole=whole))
             if whole is not None:
@@ -101,8 +101,10 @@ async def _shortened_message(run: LiveRun, message: Message) -> Message:
     return _replace(message, content=tuple(content))
 
 
-def _size(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+def _is_large(text: str, limit: int) -> bool:
+    """Whether a text has more bytes than that, or more than twice as many as JSON writes it."""
+    size = len(text) if text.isascii() else len(clean_text(text).encode())
+    return size > limit or len(dumps(clean_text(text))) > 2 * limit
 
 
 async def _kept(

@@ -104,6 +104,7 @@ class LiveRun:
         "token",
         "took",
         "transcript",
+        "unsaved",
         "until_cancelled",
         "window",
     )
@@ -171,6 +172,8 @@ class LiveRun:
         # A text with no more characters than this has at most `max_inline_result` bytes.
         self.inline_limit = self.blobs.max_inline_result // 4 if self.blobs else sys.maxsize
         self.has_blobs = False
+        # The characters of results since the last commit.
+        self.unsaved = 0
         self.read_result: Tool | None = None
         self.window: object | None = None
         self.in_step = self.ending = False

@@ -59,8 +59,8 @@ async def moved_to_blobs(
     async def moved(block: Media) -> Media:
         source = block.source
         if isinstance(source, BlobSource):
-            async with keep.blobs.open(keep.scope, source.id):
-                pass  # it is there
+            async with keep.blobs.open(keep.scope, source.id) as opened:
+                source = source_of(opened.blob)  # what the store says, not the client
         elif (content := _large_content(source)) is not None:
             title = block.title if isinstance(block, Document) else None
             name = title[:255] if title else None

@@ -93,6 +93,7 @@ async def persist_checkpoint(
         count_time(run)
         if release:
             await run.reservation.tell(leaves=True)
+    run.unsaved = 0
     if run.transcript.has_large:
         await keep_large(run)
     run_state, thread_state = run.state.take_unsaved()

@@ -183,7 +183,9 @@ async def complete(
     if result.status is not _PENDING:
         text = result.model_text()
         run.unsaved += len(text)
-        if len(text) > run.inline_limit or _has_other_data(result):
+        data, message = result.data, result.message
+        has_other_data = data is not message and data is not None and message is not None
+        if has_other_data or len(text) > run.inline_limit:
             logged, shown = await shortened(run, call.name, result, text)
         else:
             shown = Text(text=text)
@@ -217,12 +219,6 @@ async def complete(
     else:
         run.state.commit(command.batch)
     _record(run, turn, index, logged, shown)
-
-
-def _has_other_data(result: ToolResult) -> bool:
-    """Whether the result has data besides the text that the model reads."""
-    data = result.data
-    return data is not None and result.message is not None and data is not result.message
 
 
 def _checked(run: LiveRun, turn: Turn, index: int, output: ToolOutput) -> ToolOutput:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -261,8 +261,9 @@ async def test_the_model_reads_on_with_read_result(store: Watched) -> None:
                 return text_response("done")
             place = {"offset": int(note.rpartition("offset=")[2].rstrip("]"))}
         id = whole_of(next(m for m in request.messages if m.tool_call_id == "c1")).id
+        length = 50_001 if parts else 1
         return tool_call_response(
-            "", "read_result", f"c{len(parts) + 2}", {"id": id, "length": 50_001, **place}
+            "", "read_result", f"c{len(parts) + 2}", {"id": id, "length": length, **place}
         )
 
     offered: list[list[str]] = []
@@ -278,7 +279,7 @@ async def test_the_model_reads_on_with_read_result(store: Watched) -> None:
     assert result.response == "done"
     assert offered[0] == ["fetch"]
     assert "".join(parts) == text
-    assert len(parts) == 5
+    assert [len(part.encode()) for part in parts][:2] == [4, 49_999], "characters stay whole"
 
 
 async def test_a_later_run_of_the_thread_is_offered_the_tool_at_once(store: Watched) -> None:
@@ -330,6 +331,37 @@ async def test_what_the_model_asks_for_wrongly_is_told_to_it(
     reader = Agent("a", model=FunctionModel(answer), tools=[fetch])
     async with Runtime([reader], store=store) as runtime:
         assert says in (await runtime.run("a", "go", thread="t")).response
+
+
+@pytest.mark.parametrize(
+    ("harm", "says"),
+    [
+        (lambda path: path.unlink(), "does not exist: it was deleted"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-1]), "is damaged"),
+    ],
+)
+async def test_a_result_whose_file_was_harmed_is_told_to_the_model(
+    tmp_path: Path, harm: Callable[[Path], object], says: str
+) -> None:
+    """By hand, say; the run goes on."""
+
+    def fetch() -> str:
+        """Fetch it."""
+        return "x" * 100_000
+
+    def answer(request: InferenceRequest) -> Any:
+        last = request.messages[-1]
+        if last.role is Role.USER:
+            return tool_call_response("", "fetch", "c1", {})
+        if last.tool_call_id == "c1":
+            id = whole_of(last).id
+            harm(tmp_path / "a.db-blobs" / "_" / id[:2] / id)
+            return tool_call_response("", "read_result", "c2", {"id": id})
+        return text_response(last.text())
+
+    reader = Agent("a", model=FunctionModel(answer), tools=[fetch])
+    async with Runtime([reader], store=f"sqlite:///{tmp_path}/a.db") as runtime:
+        assert says in (await runtime.run("a", "go")).response
 
 
 async def test_a_model_does_not_read_the_results_of_other_threads(store: Watched) -> None:

@@ -11,10 +11,12 @@ from awaken.contract.tool import ToolCallContext, ToolOutput, ToolTraits
 from awaken.domain.recovery import ToolEffect
 from awaken.domain.schema import as_object, check_arguments
 from awaken.domain.tool import ToolDescriptor, ToolError, ToolKind, ToolResult
-from awaken.errors import BlobError, BlobNotFound, StoreError
+from awaken.errors import BlobRangeBeyondEnd, StoreError
 
 READ_RESULT = "read_result"
 USUAL_LENGTH = 16 * 1024
+LONGEST_CHARACTER = 4
+"""How many bytes a character has at most; less is never read, so that every call gets on."""
 _NOTE = 256
 """More bytes than the note about the place in the result takes."""
 
@@ -77,13 +79,10 @@ class ReadResult:
         id, start = args["id"], args.get("offset", 0)
         # The answer itself must not become a blob.
         most = self._keep.max_inline_result - _NOTE
-        stop = start + min(args.get("length", USUAL_LENGTH), most)
+        stop = start + min(max(args.get("length", USUAL_LENGTH), LONGEST_CHARACTER), most)
         try:
             text, stop, size = await self._read(ctx.run_identity.thread_id, id, start, stop)
-        except BlobNotFound as error:
-            why = f"this conversation has no result with the id {id!r}"
-            raise ToolError.not_found(why) from error
-        except BlobError as error:
+        except BlobRangeBeyondEnd as error:
             raise ToolError.invalid_arguments(str(error)) from error
         except StoreError as error:
             raise ToolError.execution_failed(str(error)) from error
@@ -95,7 +94,7 @@ class ReadResult:
     async def _read(self, thread_id: str, id: str, start: int, stop: int) -> tuple[str, int, int]:
         """The characters that are whole within a range of bytes, where they end, and the size."""
         if not await self._keep.uses.used_blobs([id], thread_id=thread_id):
-            raise BlobNotFound(id)
+            raise ToolError.not_found(f"this conversation has no result with the id {id!r}")
         wanted = ByteRange(start=start, stop=stop)
         blob, part = await read_bytes(self._keep.blobs, self._keep.scope, id, wanted)
         text, read = _whole_characters(part)

@@ -84,8 +84,8 @@ PAGES: Mapping[str, tuple[str, str, tuple[Part, ...]]] = {
     ),
     "stores": (
         "Stores",
-        "Where threads are kept, and the records of threads, runs and tickets.",
-        (Part("awaken.stores"),),
+        "Where threads are kept, and the records of threads, runs and tickets; where blobs are.",
+        (Part("awaken.stores"), Part("awaken.blobs")),
     ),
     "events": (
         "Events",
@@ -100,6 +100,7 @@ PAGES: Mapping[str, tuple[str, str, tuple[Part, ...]]] = {
             Part("awaken.models", "LlmExecutor StreamDriver AnswerListener TokenCounter"),
             Part("awaken.tool", "Tool AsksFirst"),
             Part("awaken.stores", "Store Commits Threads Commands ProfileStore"),
+            Part("awaken.blobs", "BlobStore BlobUses OpenBlob"),
             Part("awaken.backend", "ExecutionBackend ExecutionBackendFactory"),
             Part("awaken.events", "EventSink"),
             Part("awaken", "Plugin"),

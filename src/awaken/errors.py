@@ -38,6 +38,9 @@ AwakenError
 │   ├── LeaseLost                 this node may start no effects, and has waited too long
 │   ├── NotFound · AlreadyExists · InvalidRecord · Serialization
 │   ├── InvalidCursor             a reader wants to go on from where the thread has no event
+│   ├── CommitTooLarge            an `InvalidRecord`: the row of a commit would exceed 1 MiB
+│   ├── BlobError                 a blob cannot be read
+│   │   ├── BlobNotFound · BlobDamaged · BlobRangeBeyondEnd
 │   ├── DecisionRefused           an approver's answer cannot be taken
 │   └── StoreUnavailable          the file, disk or server of a store cannot be used
 └── ConfigError                   a wrong name, address or argument: the message says what to do
@@ -693,3 +696,56 @@ class InvalidRecord(StoreError):
 
 class Serialization(StoreError):
     """A value cannot be encoded, or stored data cannot be decoded."""
+
+
+class CommitTooLarge(InvalidRecord):
+    """The row of a commit would be too large; `parts` are the largest parts and their sizes."""
+
+    def __init__(
+        self, thread_id: str, *, size: int, limit: int, parts: tuple[tuple[str, int], ...]
+    ) -> None:
+        named = ", ".join(f"{name} has {length}" for name, length in parts)
+        super().__init__(
+            f"a commit to thread {thread_id!r} has {size} bytes, more than {limit}: {named}. "
+            "Send less at a time; keep files and other large values in blobs, and only their ids "
+            "in messages and state"
+        )
+        self.thread_id, self.size, self.limit, self.parts = thread_id, size, limit, parts
+
+
+# -- blobs ------------------------------------------------------------------------------------
+
+
+class BlobError(StoreError):
+    """A blob cannot be read."""
+
+    def __init__(self, id: str, why: str) -> None:
+        super().__init__(f"blob {id[:64]!r} {why}")
+        self.id = id
+
+
+class BlobNotFound(BlobError):
+    """The scope has no blob with that id.
+
+    A deleted blob, one of another scope and one that never was give the same error: a caller
+    learns nothing about other scopes.
+    """
+
+    def __init__(self, id: str) -> None:
+        super().__init__(id, "does not exist: it was deleted, or belongs to another scope")
+
+
+class BlobDamaged(BlobError):
+    """The stored bytes of a blob are not those that were put."""
+
+    def __init__(self, id: str, why: str) -> None:
+        super().__init__(id, f"is damaged: {why}: restore it from a backup, or put it again")
+
+
+class BlobRangeBeyondEnd(BlobError):
+    """A range of a blob was asked for that begins behind its end, or ends before it begins."""
+
+    def __init__(self, id: str, *, start: int, stop: int | None, size: int) -> None:
+        span = f"{start}-{'' if stop is None else stop}"
+        super().__init__(id, f"has {size} bytes: there is no range {span} in it")
+        self.start, self.stop, self.size = start, stop, size

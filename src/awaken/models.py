@@ -49,6 +49,7 @@ from awaken.domain.inference import (
 from awaken.domain.message import (
     Audio,
     Base64Source,
+    BlobSource,
     ContentBlock,
     Document,
     Image,
@@ -98,6 +99,7 @@ __all__ = [
     "AzureChat",
     "Base64Source",
     "BedrockMessages",
+    "BlobSource",
     "ChatDialect",
     "CircuitOpen",
     "CompactionMode",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,18 @@ async def fill_beneath(runtime: Runtime) -> None:
         messages=(Message.user("Two and three?"),),
     )
     await runtime.engine.run(beneath)
+
+
+def test_gc_sweeps_blobs_that_no_thread_uses(home: Path) -> None:
+    (store,) = home.glob("*.db")
+    left = Path(f"{store}-blobs", "_", "00", "0" * 32)
+    left.parent.mkdir(parents=True)
+    left.write_bytes(b" " * 4096 + b"left")
+    assert awaken("gc", cwd=home).stdout == "nothing to delete\n"
+    os.utime(left, (1, 1))
+    done = awaken("gc", cwd=home)
+    assert done.stdout == "deleted 0 threads, 0 runs, 0 commits, 1 blob, 4 bytes\n"
+    assert not left.exists()
 
 
 def test_gc_keeps_what_belongs_to_a_run_that_is_not_over(tmp_path: Path) -> None:

@@ -11,7 +11,18 @@ from enum import Enum
 from typing import Any
 
 from crash_service import SERVICE
-from crash_world import COUNT, KILLS, ONCE, SHOP, Doorkeeper, Plan, World, planned
+from crash_world import (
+    COUNT,
+    KILLS,
+    ONCE,
+    SHOP,
+    SURVEY,
+    SURVEY_ID,
+    Doorkeeper,
+    Plan,
+    World,
+    planned,
+)
 
 from awaken import Agent, Budget, RemoteAgent, ToolCallResume
 from awaken.domain.lifecycle import NATURAL_END, Failed
@@ -198,6 +209,13 @@ def _is_abandoned(final: Picture) -> Iterable[str]:
         yield f"the runs ended as {ends}"
 
 
+def _has_read_the_end(final: Picture) -> Iterable[str]:
+    """The large result was kept in a blob, whichever process wrote it, and read from there."""
+    read = [m.text() for m in final.messages if "this is its end" in m.text()]
+    if [text.partition("\n")[0] for text in read] != ["table; "]:
+        yield f"the end of the large result was read as {read}"
+
+
 def _count_fits(final: Picture) -> Iterable[str]:
     """The count is the sum of the calls that are known to have succeeded."""
     wanted = sum(
@@ -305,6 +323,17 @@ ALONE = (
             ]
         ),
         holds=_count_fits,
+    ),
+    Scenario(
+        name="large-result",
+        main=Part(
+            [
+                [("charge", {"order": 1}), ("survey", {"order": 1})],
+                [("read_result", {"id": SURVEY_ID, "offset": len(SURVEY) - 7})],
+                [("ship", {"order": 1})],
+            ]
+        ),
+        holds=_has_read_the_end,
     ),
     Scenario(
         name="crash-loop",

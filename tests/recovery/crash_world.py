@@ -7,6 +7,7 @@ same answer. Tools take as long as the seed says.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import operator
 import os
 import random
@@ -33,6 +34,7 @@ from awaken import (
     tool,
 )
 from awaken.codec import Json
+from awaken.contract.blobs import blob_id
 from awaken.contract.llm import InferenceExecutionError, InferenceRequest
 from awaken.contract.tool import Tool
 from awaken.domain.inference import StreamResult, TokenUsage
@@ -55,6 +57,15 @@ COUNT: StateKey[int, int] = StateKey(
     apply=operator.add,
     merge=Merge.COMMUTATIVE,
     scope=Scope.THREAD,
+)
+
+SURVEY = "a chair and a table; " * 10_000
+"""What the tool `survey` sees: as the content never changes, its blob has the same id always."""
+SURVEY_ID = blob_id(
+    "",
+    hashlib.sha256(SURVEY.encode()).hexdigest(),
+    "text/plain; charset=utf-8",
+    "survey",
 )
 
 _PAUSES = (0.0, 0.0, 0.0, 0.001, 0.002, 0.005)
@@ -140,6 +151,13 @@ async def look(order: int, ctx: ToolCallContext) -> str:
     return f"order {order}: one chair"
 
 
+@tool(effect="read")
+async def survey(order: int, ctx: ToolCallContext) -> str:
+    """Look at everything: a result that is too large for the log."""
+    await World.here.act(ctx, order)
+    return SURVEY
+
+
 @tool(effect="idempotent")
 async def put(order: int, ctx: ToolCallContext) -> str:
     """Note the order's place."""
@@ -198,13 +216,13 @@ async def count_again(by: int, ctx: ToolCallContext) -> ToolOutput:
 SHOP: dict[str, Tool] = {
     item.descriptor().id: item
     for item in (
-        *(charge, ship, print_label, seal, drop, look, put, refund),
+        *(charge, ship, print_label, seal, drop, look, survey, put, refund),
         *(ship_verified, ship_asking, crash, count, count_again),
     )
 }
 """Everything an agent of these scenarios can do."""
 
-READS = frozenset({"look"})
+READS = frozenset({"look", "survey"})
 KILLS = frozenset({"crash"})
 """They are run again as often as a run is taken over, and then no more."""
 ONCE = frozenset(

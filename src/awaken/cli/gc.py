@@ -6,6 +6,7 @@ import re
 import sys
 
 import click
+import msgspec
 from rich.console import Console
 
 from awaken.cli.console import open_console
@@ -105,6 +106,10 @@ def gc(
             head = await desk.find_thread(thread)
             strategy = ChildStrategy(children)
             freed = await desk.runtime.delete_thread(head.id, children=strategy, force=force)
+            swept = await desk.runtime.sweep_blobs()
+            freed = msgspec.structs.replace(
+                freed, blobs=swept.blobs, bytes=freed.bytes + swept.bytes
+            )
         else:
             freed = await desk.runtime.prune(older_than=older_than)
         compacted = await _compact(desk) if vacuum else None
@@ -165,12 +170,14 @@ def _show(console: Console, found: tuple[Thread, ...], now_ms: int) -> Exit:
 
 
 def _words(freed: Freed) -> str:
-    if not freed.threads:
+    if not freed.threads and not freed.blobs:
         return "nothing to delete"
-    parts = (
+    parts = [
         count(freed.threads, "thread"),
         count(freed.runs, "run"),
         count(freed.commits, "commit"),
         size(freed.bytes),
-    )
+    ]
+    if freed.blobs:
+        parts.insert(3, count(freed.blobs, "blob"))
     return "deleted " + ", ".join(parts)

@@ -17,6 +17,9 @@ from awaken.domain.run import RunRecord
 from awaken.domain.ticket import Ticket
 from awaken.domain.value import Value
 
+MAX_COMMIT = 1024 * 1024
+"""The most bytes that the row of a commit may have."""
+
 
 class CallPhase(StrEnum):
     """The state of a tool call in the call ledger.
@@ -86,6 +89,8 @@ class ThreadCommit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
       which this commit may create. A command to a thread that does not exist is dropped.
     - `release` gives up the ownership of the thread.
     - `ends_stream` deletes the thread's stream log.
+    - `blobs` are the ids of the blobs that its messages, events and state refer to. They are kept
+      as long as the thread, or a fork of it that has this commit.
 
     A commit whose run is done also drops that run's pending cancels and closes its open tickets. If
     the run ended cancelled, its record keeps the id of the principal that sent the first of them.
@@ -107,6 +112,7 @@ class ThreadCommit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     fence: Fence | None = None
     release: bool = False
     ends_stream: bool = False
+    blobs: tuple[str, ...] = ()
 
 
 class Committed(msgspec.Struct, frozen=True, gc=False):
@@ -133,6 +139,8 @@ class Commits(Protocol):
             InvalidRecord: the commit breaks a rule: its run belongs to another thread, a message
                 has no id or the id of another one in the commit, the parent thread does not exist,
                 or `sends` contains decisions or a submission.
+            CommitTooLarge: its row would exceed `MAX_COMMIT`; the error names what is large. The
+                memory store writes no rows, and does not raise it.
             Serialization: a value in it cannot be encoded.
             CommitUnknown: the answer was lost; call `find_commit`.
         """

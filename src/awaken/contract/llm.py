@@ -10,7 +10,7 @@ import msgspec
 
 from awaken.domain.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.domain.inference import InferenceOverride, StopReason, TokenUsage
-from awaken.domain.message import ContentBlock, Message
+from awaken.domain.message import BlobSource, ContentBlock, InlineSource, MediaSource, Message
 from awaken.domain.output import OutputFormat
 from awaken.domain.tool import ToolDescriptor
 from awaken.domain.value import Value
@@ -325,3 +325,17 @@ class InferenceCancelled(InferenceExecutionError):
     """The run was cancelled during the model call."""
 
     prefix = "cancelled"
+
+
+def inline_source(source: MediaSource) -> InlineSource:
+    """The source, for an adapter: the run loads blobs before a model is asked.
+
+    Raises:
+        InvalidRequest: it is a blob, in a request that was not made by a run.
+    """
+    if isinstance(source, BlobSource):
+        raise InvalidRequest(
+            f"{source.media_type} is in the blob {source.id}: read its bytes from the blob store, "
+            "and put them into the request as a Base64Source"
+        )
+    return source

@@ -13,6 +13,7 @@ import msgspec
 from awaken.budget.account import Account
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.backend import BackendControl, DurableDelegates
+from awaken.contract.blobs import RunBlobs
 from awaken.contract.bus import NO_TOPIC, Topic
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import CallEntry, Fence, ThreadCommit
@@ -35,6 +36,7 @@ class RunServices(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     resolver: AgentResolver
     profiles: ProfileStore | None = None
     delegates: DurableDelegates | None = None
+    blobs: RunBlobs | None = None
     clock: Clock = SYSTEM_CLOCK
     ids: Ids = UUID7
 

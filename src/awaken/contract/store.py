@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from awaken.contract.blobs import BlobUses
 from awaken.contract.commands import Commands
 from awaken.contract.commits import Commits
 from awaken.contract.lease import Lease
@@ -23,7 +24,7 @@ class Process(Value, frozen=True, kw_only=True):
     since_ms: int | None = None
 
 
-class Store(Commits, Threads, Commands, Protocol):
+class Store(Commits, Threads, Commands, BlobUses, Protocol):
     """A store of threads, runs, tickets, commands and profiles."""
 
     @property

@@ -153,12 +153,13 @@ class ChildStrategy(StrEnum):
 
 
 class Freed(Value, frozen=True, kw_only=True):
-    """What was deleted; `bytes` is the size of the commits, if the store knows it."""
+    """What was deleted; `bytes` is the size of the commits, if the store knows it, and blobs."""
 
     threads: int = msgspec.field(default_factory=int)
     runs: int = msgspec.field(default_factory=int)
     commits: int = msgspec.field(default_factory=int)
     bytes: int = msgspec.field(default_factory=int)
+    blobs: int = 0
 
 
 class Threads(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from awaken.codec import dumps
 from awaken.domain.message import (
     Audio,
-    Base64Source,
+    BlobSource,
     ContentBlock,
     Document,
     Image,
@@ -15,6 +15,7 @@ from awaken.domain.message import (
     Thinking,
     ToolResultBlock,
     ToolUse,
+    UrlSource,
 )
 from awaken.domain.tool import ToolDescriptor
 
@@ -100,8 +101,9 @@ def _bytes(text: str) -> int:
 
 
 def _media(source: MediaSource, bytes_a_token: int) -> int:
-    if not isinstance(source, Base64Source):
+    if isinstance(source, UrlSource):
         return _UNSEEN
     if source.media_type.startswith("text/"):
         bytes_a_token = 4
-    return max(100, len(source.data) * 3 // 4 // bytes_a_token)
+    size = source.size if isinstance(source, BlobSource) else len(source.data) * 3 // 4
+    return max(100, size // bytes_a_token)

@@ -45,13 +45,31 @@ class UrlSource(Value, frozen=True, kw_only=True, tag="url", tag_field="type"):
     url: str
 
 
-MediaSource = Base64Source | UrlSource
+class BlobSource(Value, frozen=True, kw_only=True, tag="blob", tag_field="type"):
+    """Media in the blob store, of the scope that the message's thread is in.
+
+    A model adapter never sees it: the bytes are loaded just before a model is asked.
+    """
+
+    id: str
+    media_type: str
+    size: int
+    name: str | None = None
+
+
+InlineSource = Base64Source | UrlSource
+MediaSource = Base64Source | UrlSource | BlobSource
 
 
 class Text(Value, frozen=True, kw_only=True, tag="text", tag_field="type"):
-    """Plain text."""
+    """Plain text.
+
+    If it is the beginning of a tool result that was too large for the log, `whole` is the blob with
+    all of it.
+    """
 
     text: str
+    whole: BlobSource | None = None
 
 
 class Image(Value, frozen=True, kw_only=True, tag="image", tag_field="type"):

@@ -7,8 +7,11 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from datetime import timedelta
 from typing import Any, Literal, TypeVar
 
+import msgspec
+
 from awaken.clock import Clock
 from awaken.contract.background import TaskStatus
+from awaken.contract.blobs import BlobStore, FreedBlobs
 from awaken.contract.bus import LiveBus
 from awaken.contract.store import Store
 from awaken.contract.threads import (
@@ -39,14 +42,18 @@ V = TypeVar("V")
 log = logging.getLogger("awaken.runtime")
 
 _PAGE = 500
+_DAY_MS = 86_400_000
 
 
 class Archive:
     """The part of a runtime that needs no agents."""
 
-    def __init__(self, store: Store, clock: Clock, ids: Ids) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, ids: Ids, blobs: BlobStore | None = None
+    ) -> None:
         self._store = store
         self._bus: LiveBus = LocalBus()
+        self._blobs = blobs
         self._clock = clock
         self._ids = ids
 
@@ -64,6 +71,11 @@ class Archive:
     def store(self) -> Store:
         """The store that holds the threads."""
         return self._store
+
+    @property
+    def blobs(self) -> BlobStore | None:
+        """Where large media and tool results are kept; `None` if everything stays in the log."""
+        return self._blobs
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -217,11 +229,20 @@ class Archive:
 
     async def prune(self, *, older_than: float | timedelta) -> Freed:
         """Delete threads that were last written more than `older_than` (seconds) ago, unless they
-        have, or belong to, an open run."""
+        have, or belong to, an open run. Then delete blobs, as `sweep_blobs` does."""
         seconds = older_than.total_seconds() if isinstance(older_than, timedelta) else older_than
         if not seconds >= 0:
             raise ConfigError(f"older_than is a length of time, not {older_than!r}")
-        return await self._store.prune(before_ms=self._clock.now_ms() - round(seconds * 1000))
+        freed = await self._store.prune(before_ms=self._clock.now_ms() - round(seconds * 1000))
+        swept = await self.sweep_blobs()
+        return msgspec.structs.replace(freed, blobs=swept.blobs, bytes=freed.bytes + swept.bytes)
+
+    async def sweep_blobs(self) -> FreedBlobs:
+        """Delete the blobs that no thread uses, if they were put a day ago or earlier: a younger
+        one may be waiting for the commit that uses it."""
+        if self._blobs is None:
+            return FreedBlobs()
+        return await self._blobs.delete_unreferenced(self._clock.now_ms() - _DAY_MS)
 
 
 def _task_status(word: str | None) -> TaskStatus | None:

@@ -11,7 +11,9 @@ from os import PathLike, fspath
 from types import ModuleType
 from typing import Any
 
+from awaken.clock import Clock
 from awaken.contract.backend import ExecutionBackendFactory
+from awaken.contract.blobs import BlobStore
 from awaken.contract.llm import LlmExecutor
 from awaken.contract.store import Store
 from awaken.domain.pool import ModelPoolSpec, PoolHome, PoolMemberSpec, PoolRouting
@@ -158,6 +160,16 @@ def open_store(address: str) -> Store:
         )
     store: Store = load(*_STORES[scheme]).from_address(address)
     return store
+
+
+def blobs_beside(store: Store, clock: Clock) -> BlobStore | None:
+    """The blob store that belongs to a store: its own, or the folder it names; else `None`."""
+    own: BlobStore | None = getattr(store, "blobs", None)
+    folder: str | None = getattr(store, "blobs_folder", None)
+    if own is not None or folder is None:
+        return own
+    beside: BlobStore = load("awaken.blobs", "FolderBlobs")(folder, store, clock=clock)
+    return beside
 
 
 def checked_store(given: Store) -> Store:

@@ -12,6 +12,7 @@ import msgspec
 
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.backend import ExecutionBackendFactory
+from awaken.contract.blobs import INLINE_LIMIT, BlobStore
 from awaken.contract.events import EventSink, NullEventSink
 from awaken.contract.llm import LlmExecutor
 from awaken.contract.profile import ProfileStore
@@ -33,7 +34,7 @@ from awaken.front.archive import Archive
 from awaken.front.asked import checked_agent, checked_when_busy
 from awaken.front.budgets import checked_budget, checked_overrides
 from awaken.front.build import AnyAgent, Assembly, shapes_of
-from awaken.front.loading import checked_store, open_store
+from awaken.front.loading import blobs_beside, checked_store, open_store
 from awaken.front.remote import RemoteAgent, find_agent
 from awaken.front.result import RecoveredRun, RunResult
 from awaken.front.stream import RunStream
@@ -57,6 +58,7 @@ from awaken.tool.threads import DEFAULT_LIMIT
 
 log = logging.getLogger("awaken.runtime")
 
+LEAST_INLINE = 8 * 1024
 Input = str | Message | Iterable[Message | str] | None
 
 
@@ -85,6 +87,10 @@ class Runtime(Archive):
             no agent here has that id.
         backends: factories of your own backends, for agents whose endpoint names them.
         profiles: where state that is kept across threads is stored; by default in `store`.
+        blobs: where large media and tool results are kept. If not given: beside the file of a
+            SQLite store, in memory for a memory store, and nowhere for others, so that everything
+            stays in the log.
+        max_inline_result: the bytes of text up to which a tool result stays in the log.
         tool_threads: how many calls of plain (not async) tools run at once, each in a thread;
             further calls wait. A call that has timed out no longer counts, even if its thread still
             works.
@@ -107,6 +113,8 @@ class Runtime(Archive):
         backends: Iterable[ExecutionBackendFactory] = (),
         sources: Mapping[str, str | RemoteEndpoint] | None = None,
         profiles: ProfileStore | None = None,
+        blobs: BlobStore | None = None,
+        max_inline_result: int = INLINE_LIMIT,
         tool_threads: int = DEFAULT_LIMIT,
         max_runs: int = MAX_RUNS,
         clock: Clock = SYSTEM_CLOCK,
@@ -114,7 +122,12 @@ class Runtime(Archive):
     ) -> None:
         self._owns_store = isinstance(store, str)
         kept = open_store(store) if isinstance(store, str) else checked_store(store)
-        super().__init__(kept, clock, ids)
+        super().__init__(kept, clock, ids, blobs or blobs_beside(kept, clock))
+        if max_inline_result < LEAST_INLINE:
+            raise ConfigError(
+                f"max_inline_result is {max_inline_result}: give at least {LEAST_INLINE} bytes, "
+                "since the beginning of a larger result stays in the log"
+            )
         self._closed = False
         self._recover = recover
         if on_close not in ("cancel", "leave"):
@@ -140,6 +153,7 @@ class Runtime(Archive):
         builder.with_thread_run_store(self._store).with_live_bus(self._bus)
         builder.with_tool_threads(tool_threads)
         builder.with_max_runs(max_runs)
+        builder.with_blobs(self.blobs, max_inline_result=max_inline_result)
         self._engine = builder.build(self._sources)
         self._shapes = shapes_of(self._agents)
         self._recovery = Recovery(self._engine)

@@ -8,6 +8,7 @@ from awaken.contract.llm import AnswerListener, InferenceRequest, InvalidRequest
 from awaken.domain.message import (
     Audio,
     Base64Source,
+    BlobSource,
     ContentBlock,
     Document,
     Image,
@@ -68,7 +69,7 @@ def _kinds(content: Sequence[ContentBlock]) -> Iterator[tuple[int, str]]:
 
 def _is_pdf(source: MediaSource) -> bool:
     match source:
-        case Base64Source(media_type=kind):
+        case Base64Source(media_type=kind) | BlobSource(media_type=kind):
             return kind.partition(";")[0].strip().lower() == "application/pdf"
         case UrlSource(url=url):
             path = url.partition("?")[0].partition("#")[0]

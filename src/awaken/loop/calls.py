@@ -14,6 +14,7 @@ from contextlib import suppress
 
 import msgspec
 
+from awaken.contract.blobs import INLINE_LIMIT
 from awaken.contract.commits import CallEntry, CallPhase
 from awaken.contract.tool import (
     CURRENT_CALL,
@@ -368,8 +369,7 @@ async def _run_together(run: LiveRun, turn: Turn, batch: Sequence[int]) -> None:
 
     async def keep() -> None:
         some_ended.clear()
-        while ended:
-            await complete(run, turn, *ended.pop(0))
+        await _complete_ended(run, turn, ended)
 
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(one(index)) for index in batch]
@@ -396,6 +396,14 @@ async def _run_together(run: LiveRun, turn: Turn, batch: Sequence[int]) -> None:
     await keep()
     await _leave_some(run, turn)
     run.check_token()
+
+
+async def _complete_ended(run: LiveRun, turn: Turn, ended: list[tuple[int, ToolOutput]]) -> None:
+    """End calls, and commit now and then: all their results may be too much for one commit."""
+    while ended:
+        await complete(run, turn, *ended.pop(0))
+        if ended and run.unsaved > INLINE_LIMIT:
+            await persist_checkpoint(run)
 
 
 async def _leave_some(run: LiveRun, turn: Turn) -> None:

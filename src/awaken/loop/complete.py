@@ -27,6 +27,7 @@ from awaken.domain.tool import ToolError, ToolKind, ToolResult, ToolStatus
 from awaken.domain.transcript import INTERRUPTED
 from awaken.errors import StateError
 from awaken.loop.beneath import done_beneath, with_done
+from awaken.loop.large_results import shortened
 from awaken.loop.live import LiveRun
 from awaken.state.call_keys import TOOL_CALL_STATES, PutCall, ToolCallState
 from awaken.state.command import Command
@@ -180,12 +181,22 @@ async def complete(
     call = turn.calls[index]
     if output.command:
         output = _checked(run, turn, index, output)
-    result = output.result
+    result = logged = output.result
+    shown: Text | None = None
+    if result.status is not _PENDING:
+        text = result.model_text()
+        run.unsaved += len(text)
+        data, message = result.data, result.message
+        has_other_data = data is not message and data is not None and message is not None
+        if has_other_data or len(text) > run.inline_limit:
+            logged, shown = await shortened(run, call.name, result, text)
+        else:
+            shown = Text(text=text)
     hooked = hooks and run.is_busy(_AFTER)
     put = _put(run, turn, index, result)
     if not hooked and not output.command:
         run.state.update(TOOL_CALL_STATES, put)
-        _record(run, turn, index, result, at_ms=put.call.updated_at)
+        _record(run, turn, index, logged, shown, at_ms=put.call.updated_at)
         return
     command = Command().update(TOOL_CALL_STATES, put)
     if output.command:
@@ -204,13 +215,13 @@ async def complete(
             states = run.state.read(TOOL_CALL_STATES)
             if states is None or states.calls.get(call.id) is not put.call:
                 run.state.commit(command.batch)
-            _record(run, turn, index, result)
+            _record(run, turn, index, logged, shown)
             raise
     elif command.actions or command.effects:
         await run.phases.submit_command(run.agent.env, command)
     else:
         run.state.commit(command.batch)
-    _record(run, turn, index, result)
+    _record(run, turn, index, logged, shown)
 
 
 def _checked(run: LiveRun, turn: Turn, index: int, output: ToolOutput) -> ToolOutput:
@@ -333,23 +344,26 @@ def _record(
     turn: Turn,
     index: int,
     result: ToolResult,
+    shown: Text | None,
     *,
     stopped: bool | None = None,
     at_ms: int | None = None,
 ) -> None:
     """Write the message, the ledger entry and the event of a call that ended or is suspended.
 
+    `shown` is what the model reads, `None` if the call is suspended.
+
     `stopped` is given only for a cancelled call: whether its work has really stopped. `at_ms` is
     the current time, if the caller has read it already.
     """
     call, message_id = turn.calls[index], ""
     message: Message | None = None
-    if result.status is not _PENDING:
+    if shown is not None:
         message_id = run.ids.new()
         message = Message(
             id=message_id,
             role=_TOOL,
-            content=(Text(text=result.model_text()),),
+            content=(shown,),
             tool_call_id=call.id,
             metadata=run.metadata,
         )
@@ -471,7 +485,8 @@ def close_call(
 ) -> None:
     """End a call with `result`, without running hooks."""
     run.state.update(TOOL_CALL_STATES, _put(run, turn, index, result))
-    _record(run, turn, index, result, stopped=stopped)
+    shown = None if result.status is _PENDING else Text(text=result.model_text())
+    _record(run, turn, index, result, shown, stopped=stopped)
 
 
 def is_stoppable(run: LiveRun, tool_name: str) -> bool:

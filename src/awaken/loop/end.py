@@ -197,7 +197,13 @@ async def _attempt(work: Awaitable[None], what: str) -> None:
 
 def _make_up_for(run: LiveRun, refused: ThreadCommit) -> None:
     """Replace a commit that cannot be written: the calls it ended get the result that their outcome
-    is unknown, and a step it ended gets its `StepEnd` again."""
+    is unknown, and a step it ended gets its `StepEnd` again. An answer in it is not the run's. The
+    commands that it acknowledged are acknowledged all the same: the next run would fail like this
+    one."""
+    run.journal.acks.extend(refused.acks)
+    last = run.transcript.last
+    if last is not None and any(message.id == last.id for message in refused.messages):
+        run.transcript.last = None
     ended = {entry.key: entry for entry in refused.calls}.values()
     for entry in ended:
         if entry.phase not in (CallPhase.INTENT, CallPhase.SUSPENDED):

@@ -19,6 +19,7 @@ from awaken.loop.answer_listener import AnswerListener
 from awaken.loop.context import Context, context_of
 from awaken.loop.lease import wait_for_lease
 from awaken.loop.live import LiveRun
+from awaken.loop.media import with_media
 from awaken.loop.spending import at_most, set_aside
 from awaken.state.step_keys import (
     CONTEXT_MESSAGES,
@@ -225,6 +226,8 @@ async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
     if not run.lease.held:
         await wait_for_lease(run)
     try:
+        if run.has_blobs:
+            request = await with_media(run, request)
         if run.stream or run.journal.keeps_streams:
             await heard.take_up(_question(run, request))
         with run.until_cancelled:

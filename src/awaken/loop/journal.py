@@ -102,6 +102,7 @@ class Journal:
         "_run",
         "_thread",
         "acks",
+        "blobs",
         "calls",
         "ends_stream",
         "fence",
@@ -141,6 +142,7 @@ class Journal:
         self.acks: list[int] = []
         self.sends: list[ThreadCommand] = []
         self.ends_stream = False
+        self.blobs: list[str] = []
         self._commits = commits
         self._clock = clock
         self._now = 0
@@ -350,6 +352,7 @@ class Journal:
             or self.acks
             or self.sends
             or self.ends_stream
+            or self.blobs
             or self._parent_thread is not None
         ):
             commit = self._with_the_rest(commit)
@@ -371,6 +374,7 @@ class Journal:
             sends=tuple(self.sends),
             parent_thread_id=self._parent_thread,
             ends_stream=self.ends_stream,
+            blobs=tuple(self.blobs),
         )
         self.ends_stream = False
         # A thread gets its parent with its first commit; by the next one the parent may be deleted.
@@ -378,6 +382,7 @@ class Journal:
         self.tickets.clear()
         self.acks.clear()
         self.sends.clear()
+        self.blobs.clear()
         return commit
 
     async def _make(self, commits: Commits, commit: ThreadCommit, later: Later) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from awaken.contract.backend import BackendRootRunRequest
 from awaken.contract.bus import Progress
 from awaken.contract.llm import RoutingKey
 from awaken.contract.start import PreparedRun
-from awaken.contract.tool import ToolCallContext
+from awaken.contract.tool import Tool, ToolCallContext
 from awaken.control.cancel import interruptible
 from awaken.domain.event import StepSnapshot
 from awaken.domain.message import MessageMetadata
@@ -67,6 +68,7 @@ class LiveRun:
         "_around",
         "agent",
         "agents",
+        "blobs",
         "budget",
         "clock",
         "controls",
@@ -74,10 +76,12 @@ class LiveRun:
         "cut_off",
         "ending",
         "frontend_tools",
+        "has_blobs",
         "identity",
         "ids",
         "in_step",
         "inbox",
+        "inline_limit",
         "input_count",
         "input_tokens",
         "journal",
@@ -90,6 +94,7 @@ class LiveRun:
         "overrides",
         "phases",
         "profile",
+        "read_result",
         "reading",
         "record",
         "request",
@@ -106,6 +111,7 @@ class LiveRun:
         "told",
         "took",
         "transcript",
+        "unsaved",
         "until_cancelled",
         "window",
     )
@@ -171,6 +177,14 @@ class LiveRun:
         self.transcript = Transcript(
             request.messages, first.messages, thread.log, thread.log_length
         )
+        # Without a store a run is never read again, so nothing of it is kept elsewhere.
+        self.blobs = services.blobs if request.checkpoint_store is not None else None
+        # A text with no more characters than this has at most `max_inline_result` bytes.
+        self.inline_limit = self.blobs.max_inline_result // 4 if self.blobs else sys.maxsize
+        self.has_blobs = False
+        # The characters of results since the last commit.
+        self.unsaved = 0
+        self.read_result: Tool | None = None
         self.window: object | None = None
         self.in_step = self.ending = False
         self.message_id = ""
@@ -218,9 +232,17 @@ class LiveRun:
         if agent.spec.id not in self.agents:
             for descriptor in self.frontend_tools:
                 agent = agent.with_tool(FrontEndTool(descriptor))
+            if self.read_result is not None:
+                agent = _with_spare_tool(agent, self.read_result)
         self.agents[agent.spec.id] = agent
         self.agent = agent
         self.profile = agent.env.profile_access(self.services.profiles)
+
+    def offer_read_result(self, tool: Tool) -> None:
+        """Offer the tool that reads large results, from the next step on, to every agent."""
+        self.read_result = tool
+        self.agents = {id: _with_spare_tool(agent, tool) for id, agent in self.agents.items()}
+        self.agent = _with_spare_tool(self.agent, tool)
 
     def around_calls(self) -> ToolCallContext:
         """The context that all tool calls share. The caller copies it and adds the fields of one
@@ -328,6 +350,11 @@ class LiveRun:
         ctx = self.context(phase, cancellation_token=token, **extra)
         with interruptible(token, self.task):
             await self.phases.run_phase(self.agent.env, ctx, seed=seed)
+
+
+def _with_spare_tool(agent: ResolvedAgent, tool: Tool) -> ResolvedAgent:
+    """The agent with one more tool, unless it has one with that id, which goes before."""
+    return agent if tool.descriptor().id in agent.tools else agent.with_tool(tool)
 
 
 def _is_object(text: str) -> bool:

@@ -14,6 +14,7 @@ from awaken.plugin.hook import Plugin
 from awaken.plugin.registrar import Registrar
 from awaken.state.command import Command
 from awaken.state.context_keys import CONTEXT_WINDOW
+from awaken.state.large_keys import HAS_BLOB_MEDIA, HAS_LARGE_RESULTS
 from awaken.state.runtime_actions import (
     ADD_CONTEXT_MESSAGE,
     EXCLUDE_TOOL,
@@ -42,6 +43,8 @@ class LoopStatePlugin:
         for key in LOOP_STATE_KEYS:
             registrar.key(key)
         registrar.key(CONTEXT_WINDOW)
+        registrar.key(HAS_LARGE_RESULTS)
+        registrar.key(HAS_BLOB_MEDIA)
 
 
 class LoopActionHandlersPlugin:

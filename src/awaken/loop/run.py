@@ -37,6 +37,7 @@ from awaken.errors import (
 from awaken.loop.answer import check_answer
 from awaken.loop.end import break_off, finish, finish_event, tear_down
 from awaken.loop.inbox import read_inbox
+from awaken.loop.large_results import take_up_blobs
 from awaken.loop.live import LiveRun
 from awaken.loop.recover import abandon, count_unanswered, take_up
 from awaken.loop.resume import (
@@ -147,6 +148,8 @@ def _open_state(run: LiveRun, start: PreparedRun, is_continuation: bool) -> None
     else:
         run.state.update(RUN_LIFECYCLE, Start(run_id=run.identity.run_id, updated_at=now))
     _note_start(run, start.first.events)
+    if run.blobs is not None:
+        take_up_blobs(run)
     env.activate(run.state, run.agent.spec)
     if start.first.state_seed is not None:
         run.state.apply_seed(start.first.state_seed, UnknownKeyPolicy.ERROR)

@@ -33,6 +33,7 @@ from awaken.domain.run import (
 from awaken.domain.suspension import ToolCallStatus
 from awaken.errors import KeyEncode
 from awaken.loop.commit_state import SETTLED
+from awaken.loop.large_results import keep_large
 from awaken.loop.live import LiveRun
 from awaken.loop.spending import count_time
 from awaken.state.call_keys import TOOL_CALL_STATES
@@ -82,7 +83,8 @@ async def persist_checkpoint(
     still be under way on return: `run.journal.settled()` waits for it.
 
     Raises:
-        StorageError: the store refused the commit, or could not be reached.
+        StorageError: the store refused the commit or could not be reached, or a large medium could
+            not be kept.
         KeyEncode: a state value cannot be written.
     """
     if run.journal.state is not SETTLED:
@@ -91,6 +93,9 @@ async def persist_checkpoint(
         count_time(run)
         if release:
             await run.reservation.tell(leaves=True)
+    run.unsaved = 0
+    if run.transcript.has_large:
+        await keep_large(run)
     run_state, thread_state = run.state.take_unsaved()
     lifecycle = run.state.read(RUN_LIFECYCLE) or RunLifecycleState()
     messages, source, output = _own_messages(run, lifecycle)

@@ -15,6 +15,7 @@ from awaken.domain.inference import StreamResult, TokenUsage
 from awaken.domain.message import Message, Role
 from awaken.errors import BudgetExhausted, ModelPriceUnknown, ResolveFailed
 from awaken.loop.live import LiveRun
+from awaken.loop.media import with_media
 from awaken.loop.reservation import MOST_OUTPUT, estimate
 from awaken.loop.spending import add_costs, note
 from awaken.plugin.agent import ResolvedAgent
@@ -37,6 +38,8 @@ async def make_side_request(
     """
     model = _model(run, agent, model_id)
     asked = msgspec.structs.replace(request, upstream_model=model.upstream_model)
+    if run.has_blobs:
+        asked = await with_media(run, asked)
     heard = _SideListener(run, agent, model)
     try:
         await drive_of(model.executor)(await heard.afford(asked, ()), heard)

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
-from awaken.domain.message import CompactionInterval, Message, MessageMetadata, Role
+from awaken.domain.message import (
+    CompactionInterval,
+    Message,
+    MessageMetadata,
+    Role,
+    Text,
+    Thinking,
+)
 from awaken.domain.transcript import MessageView, is_summary
 from awaken.plugin.compactor import Folded
 
 # Module constants, because on Python 3.11 reading an enum member costs as much as a function call.
 _ASSISTANT = Role.ASSISTANT
+_MUCH = 4096
+"""A text with more characters than this is looked at again before it is committed."""
 
 
 class Transcript:
@@ -19,10 +28,11 @@ class Transcript:
 
     `log` holds the last messages of the raw log, which has `length` messages; `uncommitted` follow
     them. `last` is the last assistant message of this run. A view does not change after it was
-    taken.
+    taken. `has_large` says that a message from outside, which is not committed yet, may hold media
+    or much text; an answer holds no media, and a tool's result neither.
     """
 
-    __slots__ = ("_items", "_length", "_log", "_new", "_saved", "last")
+    __slots__ = ("_items", "_length", "_log", "_new", "_saved", "has_large", "last")
 
     def __init__(
         self,
@@ -36,6 +46,7 @@ class Transcript:
         self._new = list(uncommitted)
         self._saved = 0
         self._log, self._length = log, length
+        self.has_large = _may_be_large(uncommitted)
         self.last: Message | None = None
 
     @property
@@ -57,9 +68,11 @@ class Transcript:
         if message.role is _ASSISTANT:
             self.last = message
 
-    def extend(self, messages: Iterable[Message]) -> None:
+    def extend(self, messages: Sequence[Message]) -> None:
         for message in messages:
             self.append(message)
+        if messages and _may_be_large(messages):
+            self.has_large = True
 
     def answer(self, call_id: str, message: Message) -> None:
         """Log the result of an earlier call; the model sees it beside that call."""
@@ -98,6 +111,19 @@ class Transcript:
         pending = tuple(self._new[self._saved :])
         self._saved = len(self._new)
         return pending
+
+    def pending(self) -> Sequence[Message]:
+        """The messages that the next commit appends; they stay uncommitted."""
+        return self._new[self._saved :]
+
+    def replace_pending(self, messages: Sequence[Message]) -> None:
+        """Commit these messages instead of the pending ones; the model is shown those as before."""
+        self._new[self._saved :] = messages
+
+    def show_instead(self, old: Message, new: Message) -> None:
+        """Show the model another message in place of one."""
+        # A new list, because views of the old one must not change.
+        self._items = [new if message is old else message for message in self._items]
 
     # -- summaries ----------------------------------------------------------------------------
 
@@ -143,3 +169,11 @@ class Transcript:
                 if known.id == message.id:
                     return length - index
         return None
+
+
+def _may_be_large(messages: Sequence[Message]) -> bool:
+    return any(
+        len(block.text) > _MUCH if isinstance(block, Text) else not isinstance(block, Thinking)
+        for message in messages
+        for block in message.content
+    )

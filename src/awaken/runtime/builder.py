@@ -10,6 +10,7 @@ from awaken.backend.delegate import DelegateTool
 from awaken.backend.local import LocalBackend
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.backend import ExecutionBackendFactory
+from awaken.contract.blobs import INLINE_LIMIT, BlobStore, RunBlobs
 from awaken.contract.bus import LiveBus
 from awaken.contract.llm import LlmExecutor
 from awaken.contract.profile import ProfileStore
@@ -53,6 +54,8 @@ class AgentRuntimeBuilder:
         self._wrap_executor: WrapExecutor | None = None
         self._tool_threads = DEFAULT_LIMIT
         self._max_runs = MAX_RUNS
+        self._blobs: BlobStore | None = None
+        self._max_inline_result = INLINE_LIMIT
         self._clock, self._ids = clock, ids
 
     def closers(self) -> list[Closes]:
@@ -133,6 +136,13 @@ class AgentRuntimeBuilder:
     def with_max_runs(self, limit: int) -> AgentRuntimeBuilder:
         """Claim no further runs while `limit` runs are live."""
         self._max_runs = limit
+        return self
+
+    def with_blobs(
+        self, blobs: BlobStore | None, *, max_inline_result: int = INLINE_LIMIT
+    ) -> AgentRuntimeBuilder:
+        """Keep large media, and tool results with more bytes than that, in a blob store."""
+        self._blobs, self._max_inline_result = blobs, max_inline_result
         return self
 
     def with_executor_wrapper(self, wrap: WrapExecutor) -> AgentRuntimeBuilder:
@@ -232,6 +242,11 @@ class AgentRuntimeBuilder:
     def _build(self, resolver: RegistryResolver) -> AgentRuntime:
         if self._store is None:
             raise BuildError("a runtime needs a store: call with_thread_run_store")
+        blobs = None
+        if self._blobs is not None:
+            blobs = RunBlobs(
+                blobs=self._blobs, uses=self._store, max_inline_result=self._max_inline_result
+            )
         return AgentRuntime(
             RegistryHandle(resolver),
             self._store,
@@ -241,4 +256,5 @@ class AgentRuntimeBuilder:
             tool_threads=self._tool_threads,
             bus=self._bus,
             max_runs=self._max_runs,
+            blobs=blobs,
         )

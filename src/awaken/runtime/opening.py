@@ -40,6 +40,7 @@ from awaken.domain.message import Message, Role
 from awaken.domain.run import PersistedState
 from awaken.domain.transcript import effective_view
 from awaken.errors import ModelPriceUnknown, PhaseError, ResolveFailed, StateError
+from awaken.loop.media import loaded
 from awaken.plugin.agent import ResolvedAgent, ResolvedBackendAgent, ResolvedExecution
 from awaken.runtime.accounts import Accounts
 from awaken.runtime.active import ActiveRun
@@ -277,6 +278,10 @@ async def remote_run(
         known = {message.id for message in new}
         untold = [m for m in log if m.id in opening.untold and m.id not in known]
         new = (*untold, *new)
+    shown = [*effective_view([*log, *marks], set(), skipped=skipped), *opening.fresh]
+    if services.blobs is not None:
+        new = tuple(await loaded(services.blobs, new))
+        shown = await loaded(services.blobs, shown)
     slot.state = None
     # Only a backend that takes decisions gets them; a caller that sends some is refused otherwise.
     slot.decisions = controls.decision_rx = (
@@ -287,7 +292,7 @@ async def remote_run(
     cooperative = abilities.cancellation.supports_cooperative_token
     backend_request = BackendRootRunRequest(
         agent_id=agent.spec.id,
-        messages=[*effective_view([*log, *marks], set(), skipped=skipped), *opening.fresh],
+        messages=shown,
         new_messages=new,
         sink=opening.sink,
         resolver=opening.resolver,

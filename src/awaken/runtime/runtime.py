@@ -15,6 +15,7 @@ from awaken.backend.dispatch import validate_root_execution_request
 from awaken.backend.local import LocalBackend
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.background import AMBIENT_MESSAGE_SINK, AMBIENT_TASK_JOURNAL
+from awaken.contract.blobs import RunBlobs
 from awaken.contract.bus import LiveBus
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import Fence, ThreadCommit
@@ -92,6 +93,7 @@ class AgentRuntime(Stopping):
         tool_threads: int = DEFAULT_LIMIT,
         bus: LiveBus | None = None,
         max_runs: int = MAX_RUNS,
+        blobs: RunBlobs | None = None,
     ) -> None:
         super().__init__(store, clock, ActiveRuns())
         self.max_runs = max_runs
@@ -101,6 +103,7 @@ class AgentRuntime(Stopping):
         self.bus = bus or LocalBus()
         self.registry = registry
         self.profiles = profiles
+        self.blobs = blobs
         self.ids = ids
         self.tool_threads = ToolThreads(tool_threads)
         self.one_loop = OneLoop()
@@ -465,6 +468,7 @@ class AgentRuntime(Stopping):
                 resolver=resolver,
                 profiles=profiles_of(self.profiles, context.thread.scope),
                 delegates=self.delegates,
+                blobs=self.blobs,
                 clock=self.clock,
                 ids=self.ids,
             ),

@@ -6,6 +6,7 @@ import msgspec
 
 from awaken.codec import Json, dumps_text, from_json, to_json
 from awaken.contract.background import PersistedTaskMeta, TaskStatus
+from awaken.contract.blobs import INLINE_LIMIT
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import Fence, ThreadCommit
 from awaken.domain.event import RunEvent, RunFinish, RunStart
@@ -16,6 +17,8 @@ from awaken.domain.run import RunKind, RunRecord, RunRequestSnapshot
 TASK_AGENT = "task:"
 """The prefix of the `agent_id` of a task's record, before the task's name. For display only."""
 INTERRUPTED = "interrupted: the process ended while the task ran"
+_TOLD = 4096
+"""How many characters of a large result the event of a task's end holds."""
 
 
 class KeptTask(msgspec.Struct, frozen=True):
@@ -78,6 +81,9 @@ class KeptTask(msgspec.Struct, frozen=True):
         """The event that says how the task ended."""
         task = self.task
         final = "" if task.result is None else _text(task.result)
+        if len(final) > INLINE_LIMIT:
+            # The record has all of it, and is no part of the commit's row.
+            final = f"{final[:_TOLD]}\n[the first {_TOLD} of {len(final)} characters]"
         return RunFinish(
             thread_id=task.uid,
             run_id=task.uid,

@@ -17,10 +17,11 @@ from awaken.codec import Json, clean_text, dumps_text
 from awaken.contract.backend import BackendOutputArtifact, ExecutionFailed
 from awaken.domain.message import (
     Audio,
-    Base64Source,
+    BlobSource,
     ContentBlock,
     Document,
     Image,
+    MediaSource,
     Message,
     Role,
     Text,
@@ -83,8 +84,10 @@ def _part(block: ContentBlock) -> Part | None:
             assert_never(block)
 
 
-def _media(source: Base64Source | UrlSource, title: str | None) -> Part:
+def _media(source: MediaSource, title: str | None) -> Part:
     filename = clean_text(title) if title else None
+    if isinstance(source, BlobSource):
+        raise ExecutionFailed(f"{source.media_type} in a message is in a blob that was not loaded")
     if isinstance(source, UrlSource):
         path = source.url.partition("?")[0].partition("#")[0]
         guessed, _ = _TYPES.guess_type(path, strict=False)

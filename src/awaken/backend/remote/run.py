@@ -18,7 +18,7 @@ from awaken.backend.remote.keep import (
 )
 from awaken.backend.remote.log import input_of, materialize_remote_message_log
 from awaken.backend.remote.question import agents_question, asking, budget_question
-from awaken.codec import Json, clean_text, to_json
+from awaken.codec import Json, clean_text, dumps, to_json
 from awaken.contract.backend import (
     BackendRootRunRequest,
     BackendRunOutput,
@@ -60,8 +60,10 @@ from awaken.errors import (
     StorageError,
 )
 from awaken.loop.journal import Journal
+from awaken.loop.media import moved_to_blobs
 from awaken.loop.reservation import StepReservation
 from awaken.plugin.agent import ResolvedBackendAgent
+from awaken.state.large_keys import HAS_BLOB_MEDIA
 from awaken.state.runtime_keys import SPENDING
 
 log = logging.getLogger("awaken.backend")
@@ -91,6 +93,7 @@ class RemoteRun:
         self.controls, self._previous, self._first = start.controls, thread.previous, first
         self.previous_state = previous_state
         self.clock, self.ids = start.services.clock, start.services.ids
+        self._blobs = start.services.blobs
         self.identity = request.run_identity
         self.store = request.checkpoint_store
         self.created_at_ms = created_at_ms
@@ -420,7 +423,13 @@ class RemoteRun:
         self.record = record
         if record.takeovers is not None and messages:
             self.record = record = _replace(record, takeovers=None)
-        await self.journal.commit(messages, record, state, {}, release=release)
+        thread_state: dict[str, msgspec.Raw] = {}
+        if self._blobs is not None and messages:
+            messages, used = await moved_to_blobs(self._blobs, messages)
+            if used:
+                self.journal.blobs.extend(used)
+                thread_state[HAS_BLOB_MEDIA.name] = msgspec.Raw(dumps(True))
+        await self.journal.commit(messages, record, state, thread_state, release=release)
 
 
 def _told_result(

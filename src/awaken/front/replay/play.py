@@ -12,6 +12,7 @@ from awaken.clock import SYSTEM_CLOCK
 from awaken.contract.commits import ThreadCommit
 from awaken.contract.llm import LlmExecutor
 from awaken.contract.registry import ExecutionResolver, ModelResolver, ResolvedModel
+from awaken.contract.tool import Tool
 from awaken.domain.event import RunEvent, StepEnd, StepStart
 from awaken.domain.lifecycle import TerminationReason, to_run_status
 from awaken.domain.message import Message, as_messages
@@ -31,6 +32,7 @@ from awaken.plugin.context import PhaseContext
 from awaken.plugin.registrar import Registrar
 from awaken.state.command import Command
 from awaken.state.runtime_keys import RUN_LIFECYCLE, Done
+from awaken.tool.read_result import READ_RESULT
 
 THREAD = "replay"
 MODEL = "replayed"
@@ -75,7 +77,8 @@ async def replay(
     runtime = Runtime(played, recover=False, models=_models_of(played, model))
     if agents is not None:
         registry = runtime.engine.registry
-        registry.replace(PlayedAgents(registry.snapshot(), tape))
+        read = [made for made in scene.calls if made.tool == READ_RESULT]
+        registry.replace(PlayedAgents(registry.snapshot(), tape, read))
     async with runtime:
         return await _play(runtime, scene, tape)
 
@@ -189,11 +192,16 @@ def _models_of(
 
 
 class PlayedAgents:
-    """Agents whose tools return recorded results, except the tool that hands over."""
+    """Agents whose tools return recorded results, except the tool that hands over.
 
-    def __init__(self, agents: ExecutionResolver, tape: Tape) -> None:
+    `read` are the calls of the built-in tool that reads large results: in a replay no result is
+    large, so the runtime would not offer it.
+    """
+
+    def __init__(self, agents: ExecutionResolver, tape: Tape, read: Sequence[RecordedCall]) -> None:
         self._agents = agents
         self._tape = tape
+        self._read = read
 
     def agent_ids(self) -> Sequence[str]:
         return self._agents.agent_ids()
@@ -204,10 +212,12 @@ class PlayedAgents:
             ResolveError: the agent cannot be resolved.
         """
         agent: ResolvedAgent = self._agents.resolve(agent_id)
-        tools = {
+        tools: dict[str, Tool] = {
             id: tool if id == HANDOFF_TOOL else PlayedTool(tool, self._tape)
             for id, tool in agent.tools.items()
         }
+        if self._read and READ_RESULT not in tools:
+            tools[READ_RESULT] = RecordedTool(READ_RESULT, self._read, self._tape)
         return agent.with_tools(tools)
 
     def resolve_execution(self, agent_id: str) -> Any:

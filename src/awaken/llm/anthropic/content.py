@@ -9,13 +9,14 @@ from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from awaken.codec import Json, digest
-from awaken.contract.llm import InvalidRequest
+from awaken.contract.llm import InvalidRequest, inline_source
 from awaken.domain.message import (
     Audio,
     Base64Source,
     ContentBlock,
     Document,
     Image,
+    InlineSource,
     MediaSource,
     Text,
     Thinking,
@@ -101,15 +102,15 @@ def call_input(arguments: Json) -> dict[str, Any]:
     return {} if arguments is None else {"arguments": arguments}
 
 
-def _image_source(source: MediaSource) -> BlockParam:
-    source = _inlined(source)
+def _image_source(given: MediaSource) -> BlockParam:
+    source = _inlined(given)
     if isinstance(source, UrlSource):
         return {"type": "url", "url": source.url}
     return {"type": "base64", "media_type": source.media_type, "data": source.data}
 
 
-def _document_source(source: MediaSource, model: str, where: str) -> BlockParam:
-    source = _inlined(source)
+def _document_source(given: MediaSource, model: str, where: str) -> BlockParam:
+    source = _inlined(given)
     if isinstance(source, UrlSource):
         return {"type": "url", "url": source.url}
     kind = source.media_type.partition(";")[0].strip().lower()
@@ -124,8 +125,9 @@ def _document_source(source: MediaSource, model: str, where: str) -> BlockParam:
     return {"type": "text", "media_type": "text/plain", "data": text}
 
 
-def _inlined(source: MediaSource) -> MediaSource:
+def _inlined(given: MediaSource) -> InlineSource:
     """A `data:` URL as inline content; other sources as they are."""
+    source = inline_source(given)
     found = _DATA_URL.fullmatch(source.url) if isinstance(source, UrlSource) else None
     if found is None:
         return source

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from awaken.codec import digest
-from awaken.contract.llm import InvalidRequest
+from awaken.contract.llm import InvalidRequest, inline_source
 from awaken.domain.message import Audio, Document, Image, MediaSource, Text, UrlSource, Video
 from awaken.domain.tool import ToolDescriptor
 
@@ -71,6 +71,7 @@ def only_text(block: object, where: str, model: str) -> str:
 
 
 def _media(source: MediaSource, where: str) -> Part:
+    source = inline_source(source)
     if not isinstance(source, UrlSource):
         return _inline(source.media_type, _bytes(source.data, where))
     scheme, _, rest = source.url.partition(":")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from awaken.codec import digest, dumps_text
-from awaken.contract.llm import InferenceRequest, InvalidRequest
+from awaken.contract.llm import InferenceRequest, InvalidRequest, inline_source
 from awaken.domain.inference import ReasoningBudget, ReasoningEffort
 from awaken.domain.message import (
     Base64Source,
@@ -102,9 +102,10 @@ def flat(blocks: Iterable[ContentBlock]) -> Iterator[ContentBlock]:
 
 def media_url(source: MediaSource) -> str:
     """The URL of a medium; inline content gets a `data:` URL."""
-    if isinstance(source, Base64Source):
-        return f"data:{source.media_type};base64,{source.data}"
-    return source.url
+    inline = inline_source(source)
+    if isinstance(inline, Base64Source):
+        return f"data:{inline.media_type};base64,{inline.data}"
+    return inline.url
 
 
 def file_name(title: str | None, source: Base64Source) -> str:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from awaken.contract.llm import InferenceRequest
+from awaken.contract.llm import InferenceRequest, inline_source
 from awaken.domain.message import (
     Base64Source,
     ContentBlock,
@@ -247,7 +247,7 @@ def _image(block: Image) -> dict[str, Any]:
 
 
 def _document(block: Document) -> dict[str, Any]:
-    source = block.source
+    source = inline_source(block.source)
     if isinstance(source, Base64Source):
         data = {"filename": file_name(block.title, source), "file_data": media_url(source)}
     else:

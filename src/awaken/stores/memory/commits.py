@@ -48,9 +48,8 @@ class MemoryWrites(Tables):
         if commit.thread_state:
             self._change_state(thread, commit.thread_state)
         thread.updated_at = commit.at_ms
-        if commit.tickets:
+        if commit.tickets or commit.acks:
             self._write_tickets(thread, commit.tickets)
-        if commit.acks:
             self._drop_commands(thread, commit.acks)
         if record is not None:
             run_id = thread.latest_run_id = record.run_id
@@ -71,6 +70,8 @@ class MemoryWrites(Tables):
             self._owners.pop(thread.id, None)
         if commit.ends_stream:
             thread.stream_log = ()
+        if commit.blobs:
+            thread.use_blobs(commit.blobs)
         if self._changes.waiting:
             self._changes.wake(thread.id)
         return Committed(length, first_seq)

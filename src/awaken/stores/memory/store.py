@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Self
 
 from awaken.contract.store import Process
 from awaken.domain.secret import shown_address
 from awaken.errors import ConfigError
+from awaken.stores.memory.blobs import MemoryBlobs
 from awaken.stores.memory.submissions import MemorySubmissions
 from awaken.stores.memory.upkeep import MemoryUpkeep
 
@@ -17,8 +19,12 @@ from awaken.stores.memory.upkeep import MemoryUpkeep
 class MemoryStore(MemorySubmissions, MemoryUpkeep):
     """A store in the memory of one process. The tests compare other stores with this one.
 
-    A closed store can still be read, and may be opened again.
+    A closed store can still be read, and may be opened again. Its blobs are in memory, too.
     """
+
+    @cached_property
+    def blobs(self) -> MemoryBlobs:
+        return MemoryBlobs(self, clock=self._clock)
 
     @classmethod
     def from_address(cls, address: str) -> Self:

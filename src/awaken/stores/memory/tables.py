@@ -38,12 +38,14 @@ class ThreadRow:
     `state_changes` hold the number of a commit, from 1, and what it brought. `call_lines` are the
     lines of the call ledger, and `call_commits` the commit each of them came with. `turn` is the
     last message with tool calls, and its commit, among the first `scanned` messages. `touches`
-    counts writes other than commits.
+    counts writes other than commits. `blobs` are those in use, each with the first commit that
+    uses it.
     """
 
     __slots__ = (
         "active_at",
         "active_run_id",
+        "blobs",
         "call_commits",
         "call_lines",
         "commands",
@@ -99,11 +101,17 @@ class ThreadRow:
         self.tickets: dict[str, Ticket] = {}
         self.commands: dict[int, ThreadCommand] = {}
         self.touches = touches
+        self.blobs: dict[str, int] = {}
 
     @property
     def version(self) -> int:
         """A number that grows with every write."""
         return len(self.event_ends) + self.touches
+
+    def use_blobs(self, ids: Iterable[str]) -> None:
+        """Note that the latest commit uses blobs."""
+        for id in ids:
+            self.blobs.setdefault(id, len(self.event_ends))
 
 
 class RunRow:
@@ -137,6 +145,7 @@ class Tables:
     """
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._clock = clock
         self.profiles = MemoryProfiles(clock)
         self._clock = clock
         self._threads: dict[str, ThreadRow] = {}

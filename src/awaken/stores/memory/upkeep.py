@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from itertools import chain
 
 from awaken.contract.threads import ChildStrategy, Freed
 from awaken.domain.metadata import ThreadPatch, forked
@@ -40,6 +41,7 @@ class MemoryUpkeep(MemoryReads):
         lines = bisect_right(origin.call_commits, commits)
         copy.call_lines = origin.call_lines[:lines]
         copy.call_commits = origin.call_commits[:lines]
+        copy.blobs = {blob: first for blob, first in origin.blobs.items() if first <= commits}
         copy.events = origin.events[: copy.event_ends[-1]]
         copy.messages = origin.messages[: copy.message_ends[-1]]
         for _, changed in copy.state_changes:
@@ -104,6 +106,15 @@ class MemoryUpkeep(MemoryReads):
         ]:
             doomed.difference_update(kept)
         return self._delete([self._threads[name] for name in doomed], self._clock.now_ms())
+
+    async def used_blobs(
+        self, ids: Collection[str], *, thread_id: str | None = None
+    ) -> frozenset[str]:
+        if thread_id is not None:
+            thread = self._threads.get(thread_id)
+            return frozenset(ids) & thread.blobs.keys() if thread else frozenset()
+        used = (thread.blobs.keys() for thread in self._threads.values() if thread.blobs)
+        return frozenset(ids).intersection(chain.from_iterable(used))
 
     def _existing(self, thread_id: str) -> ThreadRow:
         thread = self._threads.get(thread_id)

@@ -16,6 +16,7 @@ FROM pragma_application_id, pragma_user_version
 CHECK = "SELECT floor FROM epochs"
 
 TABLES = (
+    "blob_uses",
     "command_keys",
     "commands",
     "commits",
@@ -378,6 +379,21 @@ WITH RECURSIVE above(id, parent, open_run) AS (
 )
 SELECT id, open_run FROM above WHERE open_run IS NOT NULL AND id <> ? LIMIT 1
 """
+
+# -- blobs --------------------------------------------------------------------------------------
+
+# The first commit that uses a blob is the one that counts: a fork from there on needs the blob.
+ADD_BLOB_USE = "INSERT OR IGNORE INTO blob_uses (thread, blob, position) VALUES (?, ?, ?)"
+COPY_BLOB_USES = """
+INSERT INTO blob_uses (thread, blob, position)
+SELECT ?, blob, position FROM blob_uses WHERE thread = ? AND position <= ?
+"""
+IS_BLOB_USED = "SELECT 1 FROM blob_uses WHERE blob = ? LIMIT 1"
+IS_BLOB_USED_BY = """
+SELECT 1 FROM blob_uses JOIN threads ON threads.pk = blob_uses.thread
+WHERE blob_uses.blob = ? AND threads.id = ?
+"""
+DELETE_BLOB_USES = "DELETE FROM blob_uses WHERE thread = ?"
 
 # -- profiles -----------------------------------------------------------------------------------
 

@@ -96,6 +96,8 @@ def write_commit(db: sqlite3.Connection, packed: Packed) -> Committed:
     _settle_questions(db, packed, thread, scope)
     if commit.ends_stream:
         delete_stream_log(db, thread)
+    for blob in commit.blobs:
+        db.execute(queries.ADD_BLOB_USE, (thread, blob, position))
     if OUTBOX_KEY in commit.thread_state:
         note_outbox(db, thread, commit.thread_state[OUTBOX_KEY])
     return Committed(length + len(commit.messages), events + 1)

@@ -11,13 +11,14 @@ from contextlib import contextmanager
 import msgspec
 
 from awaken.codec import dumps, loads
-from awaken.contract.commits import CallEntry, ThreadCommit
+from awaken.contract.commits import MAX_COMMIT, CallEntry, ThreadCommit
 from awaken.domain.event import AgentEvent, RunEvent
 from awaken.domain.message import Message, Role
 from awaken.domain.run import RunMessageOutput, RunRecord
 from awaken.domain.value import Value
 from awaken.errors import InvalidRecord, Serialization, describe
 from awaken.stores.answers import check_sent
+from awaken.stores.too_large import too_large
 
 _replace = msgspec.structs.replace
 
@@ -58,6 +59,7 @@ def pack(commit: ThreadCommit) -> Packed:
 
     Raises:
         InvalidRecord: the commit breaks a rule that needs no database to check.
+        CommitTooLarge: the delta would exceed `MAX_COMMIT`.
         Serialization: a value in it cannot be encoded.
     """
     run = commit.run
@@ -72,9 +74,12 @@ def pack(commit: ThreadCommit) -> Packed:
         events=tuple([_stored(event, run) for event in commit.events]),
     )
     with writable(f"commit to thread {commit.thread_id!r}"):
+        row = dumps(delta)
+        if len(row) > MAX_COMMIT:
+            raise too_large(commit, len(row))
         return Packed(
             commit,
-            dumps(delta),
+            row,
             dumps(scalars(run)) if run else None,
             tuple([dumps(ticket) for ticket in commit.tickets]),
             tuple([dumps(command) for command in commit.sends]),

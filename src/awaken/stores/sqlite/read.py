@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from awaken.contract.stream_log import StreamLogEntry
 from awaken.contract.threads import CommitView, ThreadContext
@@ -133,3 +133,14 @@ def load_open_stream(db: sqlite3.Connection, thread_id: str) -> Sequence[StreamL
 def load_thread_state(db: sqlite3.Connection, thread_id: str) -> PersistedState:
     thread = find_thread(db, thread_id)
     return persisted(fold_at(db, thread.pk, thread.position).thread if thread else {})
+
+
+def used_blobs(
+    db: sqlite3.Connection, ids: Collection[str], thread_id: str | None
+) -> frozenset[str]:
+    """Those of the blobs that a thread uses, or any thread if none is given."""
+    if thread_id is None:
+        return frozenset(id for id in ids if db.execute(queries.IS_BLOB_USED, (id,)).fetchone())
+    return frozenset(
+        id for id in ids if db.execute(queries.IS_BLOB_USED_BY, (id, thread_id)).fetchone()
+    )

@@ -111,6 +111,11 @@ class SqliteStore:
         return self._address.path
 
     @property
+    def blobs_folder(self) -> str | None:
+        """The folder for the blobs of this store's threads; `None` for a database in memory."""
+        return None if self.path == MEMORY else f"{os.path.realpath(self.path)}-blobs"
+
+    @property
     def owner(self) -> str:
         return self._owner
 
@@ -356,6 +361,11 @@ class SqliteStore:
         return await engine.write(
             lambda db: upkeep.prune(db, is_alive, before_ms, now), channels=(ALL,)
         )
+
+    async def used_blobs(
+        self, ids: Collection[str], *, thread_id: str | None = None
+    ) -> frozenset[str]:
+        return await self._ready().read(lambda db: read.used_blobs(db, ids, thread_id))
 
     async def compact(self) -> upkeep.Compacted:
         """Free the disk space of deleted threads, and remove the lock files of dead owners."""

@@ -51,6 +51,7 @@ def fork(
     shift = (commit_id(source.pk, 0), commit_id(pk, 0))
     db.execute(queries.COPY_COMMITS, (*shift, first, last))
     db.execute(queries.COPY_SNAPSHOTS, (*shift, first, last))
+    db.execute(queries.COPY_BLOB_USES, (pk, source.pk, position))
     newest = db.execute(queries.SNAPSHOTS, (first, last)).fetchone()
     snapshot = newest[0] - shift[0] if newest else 0
     db.execute(
@@ -176,6 +177,7 @@ def _delete(db: sqlite3.Connection, threads: Iterable[ThreadRow], at_ms: int) ->
         db.execute(queries.DROP_OUTBOX, (thread.pk,))
         db.execute(queries.DELETE_STREAM_LOG, (thread.pk,))
         db.execute(queries.DELETE_METADATA, (thread.pk,))
+        db.execute(queries.DELETE_BLOB_USES, (thread.pk,))
         db.execute(queries.RAISE_EPOCHS, (thread.pk,))
         db.execute(queries.DELETE_THREAD, (thread.pk,))
         freed = Freed(

@@ -9,6 +9,9 @@
 `awaken.testing.conformance.machine`, which needs Hypothesis, compares a store with another one
 under random operations.
 
+Blob stores have to pass `blob_checks`: `await check(blobs, store)`, where `store` is open and empty
+and is the one that `blobs` asks which blobs are in use.
+
 Backends have to pass `backend_checks`, each of which takes a `BackendSubject`.
 
 With `pytest.register_assert_rewrite("awaken.testing.conformance")` in a `conftest.py`, failures
@@ -21,18 +24,26 @@ from awaken.testing.conformance.backends import (
     BackendSubject,
     backend_checks,
 )
+from awaken.testing.conformance.blobs import BlobCheck
 from awaken.testing.conformance.crashes import leave_behind
 from awaken.testing.conformance.making import OpenStore, SharedStoreCheck, StoreCheck
-from awaken.testing.conformance.suites import crash_checks, shared_store_checks, store_checks
+from awaken.testing.conformance.suites import (
+    blob_checks,
+    crash_checks,
+    shared_store_checks,
+    store_checks,
+)
 
 __all__ = [
     "BackendCheck",
     "BackendPart",
     "BackendSubject",
+    "BlobCheck",
     "OpenStore",
     "SharedStoreCheck",
     "StoreCheck",
     "backend_checks",
+    "blob_checks",
     "crash_checks",
     "leave_behind",
     "shared_store_checks",

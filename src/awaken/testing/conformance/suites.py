@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from awaken.testing.conformance import (
+    blob_uses,
+    blobs,
     changes,
     commands,
     commits,
@@ -24,9 +26,11 @@ from awaken.testing.conformance import (
     streams,
     submissions,
     tickets,
+    too_large,
     trees,
     unusual_values,
 )
+from awaken.testing.conformance.blobs import BlobCheck
 from awaken.testing.conformance.making import SharedStoreCheck, StoreCheck
 
 _PARTS = (
@@ -51,6 +55,7 @@ _PARTS = (
     metadata,
     submissions,
     leases,
+    blob_uses,
 )
 
 
@@ -64,7 +69,12 @@ def shared_store_checks() -> list[SharedStoreCheck]:
 
     Each check takes a function that opens another handle on the same, initially empty, data.
     """
-    return list(shared.check.checks)
+    return [*shared.check.checks, *too_large.check.checks]
+
+
+def blob_checks() -> list[BlobCheck]:
+    """The checks for every blob store; each takes an empty one, and the store it asks for uses."""
+    return list(blobs.check.checks)
 
 
 def crash_checks() -> list[StoreCheck]:

@@ -98,9 +98,9 @@ async def any_text_can_be_claimed_decided_sent_and_forked(store: Store) -> None:
 
 @check
 async def a_large_message_comes_back_whole(store: Store) -> None:
-    """A megabyte of text, and a megabyte of image data."""
-    text = "".join(chr(33 + number % 900) for number in range(1_000_000))
-    picture = Image(source=Base64Source(media_type="image/png", data="QUJD" * 250_000))
+    """Nearly a mebibyte, which is the most: text, and image data."""
+    text = "".join(chr(33 + number % 900) for number in range(200_000))
+    picture = Image(source=Base64Source(media_type="image/png", data="QUJD" * 140_000))
     large = Message.user_with_content((Text(text=text), picture), id="large")
     await write(store, messages=(*says("before"), large, *says("after")))
 
@@ -113,7 +113,7 @@ async def a_large_message_comes_back_whole(store: Store) -> None:
 @check
 async def a_commit_may_hold_much(store: Store) -> None:
     words = [str(number) for number in range(1000)]
-    arguments = {"deep": [{"x": 1.5, "y": None}] * 100}
+    arguments = {"deep": [{"x": 1.5, "y": None}] * 35}
     ready = event(ToolCallReady(id="c", name="tool", arguments=arguments))
     await write(
         store,

@@ -85,9 +85,9 @@ ADVANCE_RUN = "UPDATE runs SET last_position = ?, record = ?, updated_at_ms = ? 
 # The first commit of a submitted run, whose positions were 0, also sets its first position.
 CHANGE_RUN = """
 UPDATE runs SET first_position = CASE first_position WHEN 0 THEN ?1 ELSE first_position END,
-       last_position = ?1, record = ?2, updated_at_ms = ?, status = ?3, agent = ?4,
-       parent = ?5, kind = ?6
-WHERE pk = ?7
+       last_position = ?1, record = ?2, updated_at_ms = ?3, status = ?4, agent = ?5,
+       parent = ?6, kind = ?7
+WHERE pk = ?8
 """
 DROP_CANCELS = """
 DELETE FROM commands WHERE thread = ? AND kind = 'cancel' AND (run_id IS NULL OR run_id = ?)

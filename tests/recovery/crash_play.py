@@ -17,6 +17,7 @@ from crash_world import KILLS, READS, SHOP
 from awaken.codec import dumps, dumps_text
 from awaken.contract.commits import CallPhase
 from awaken.domain.lifecycle import CANCELLED, NATURAL_END, RunStatus, TerminationReason
+from awaken.domain.names import task_key
 from awaken.domain.run import RunRecord
 from awaken.testing.chaos import (
     Damage,
@@ -208,5 +209,6 @@ def _unfounded(stage: Stage, final: Picture, open_calls: set[str]) -> Iterator[s
     for run in (run for thread in final.threads() for run in thread.runs):
         task = task_of(run)
         is_tool = task is not None and task["task"]["description"] in SHOP
-        if is_tool and run.termination_reason == NATURAL_END and run.run_id not in effects:
+        has_acted = is_tool and run.termination_reason == NATURAL_END
+        if has_acted and task_key(run.run_id) not in effects:
             yield f"task {run.run_id} has succeeded and never took effect"

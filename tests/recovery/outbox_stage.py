@@ -18,7 +18,7 @@ from awaken.ext.background import BackgroundTaskPlugin
 from awaken.stores.sqlite import SqliteStore
 from awaken.testing import FunctionModel, text_response, tool_call_response
 
-SENDER, READER = "sender's", "reader's"
+SENDER, READER = "sender-thread", "reader-thread"
 HELLO = {"to": {"relation": "agent", "thread_id": READER}, "message": "hello"}
 
 

@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from awaken.domain.names import task_key
+
 PROGRAM = Path(__file__).with_name("task_yard.py")
 KITS = PROGRAM.parent.with_name("runtime")
 MOMENTS = [
@@ -90,7 +92,7 @@ def test_a_task_that_may_run_again_is_taken_up_and_ends_once(
     assert status == "completed"
     assert found["told"] == ["bg_0 completed dug"]
     assert found["answer"] == "boss: bg_0 completed dug"
-    assert set(deeds(found)) == {f"dug for {task}"}
+    assert set(deeds(found)) == {f"dug for {task_key(task)}"}
     assert len(deeds(found)) <= 2
     assert found["commands"] == 0
 

@@ -92,7 +92,12 @@ def task_uid(owner_thread_id: str, key: str) -> str:
     return child_id(owner_thread_id, f"{_TASK}{key}")
 
 
-def agent_ids(task: str) -> tuple[str, str]:
+def task_key(uid: str) -> str:
+    """The key of the call that started a background task, from the task's id."""
+    _, is_ours, key = uid.partition(f"~{_TASK}")
+    return key if is_ours else uid
+
+
+def agent_ids(uid: str) -> tuple[str, str]:
     """The ids under which the run of the agent in a background task may be found."""
-    _, is_ours, key = task.partition(f"~{_TASK}")
-    return child_ids(task, key if is_ours else task)
+    return child_ids(uid, task_key(uid))

@@ -15,6 +15,7 @@ from awaken.cli.text import count, terminal_line
 from awaken.contract.commits import CallEntry, CallPhase
 from awaken.contract.tool import Tool, traits_of
 from awaken.domain.lifecycle import Failed
+from awaken.domain.names import task_key
 from awaken.domain.recovery import OUTCOME_UNKNOWN, Recover, ToolEffect
 from awaken.domain.value import Value
 from awaken.testing.chaos import Damage, NoteKind, task_of
@@ -138,7 +139,7 @@ def _lost_tasks(trial: Trial, name: str, interrupted: Collection[str]) -> int:
     """How many background tasks of a tool were cut short with an unknown outcome."""
     runs = [run for thread in trial.final.threads() for run in thread.runs]
     return sum(
-        run.run_id in interrupted and isinstance(run.termination_reason, Failed)
+        task_key(run.run_id) in interrupted and isinstance(run.termination_reason, Failed)
         for run in runs
         if (task := task_of(run)) is not None and task["task"]["description"] == name
     )

@@ -9,6 +9,7 @@ import msgspec
 from awaken.codec import Json, dumps, dumps_text
 from awaken.contract.commits import call_key
 from awaken.domain.message import Message, Role
+from awaken.domain.names import task_key
 from awaken.domain.run import RunRecord
 from awaken.domain.transcript import effective_view
 from awaken.testing.chaos.picture import Picture
@@ -146,8 +147,16 @@ def _other_events(
 
 
 def _task(message: Message) -> str:
+<<<<<<< HEAD
     """The id of the task whose end a message reports."""
     return (message.id or "").removesuffix(_TASK_END)
+||||||| 8ea89fa
+    """The task whose end a message tells."""
+    return (message.id or "").removesuffix(_TASK_END)
+=======
+    """The key of the call that started the task whose end a message tells."""
+    return task_key((message.id or "").removesuffix(_TASK_END))
+>>>>>>> wa
 
 
 # -- runs -------------------------------------------------------------------------------------
@@ -170,7 +179,7 @@ def _run_differences(
 def _fields(run: RunRecord, open_calls: Collection[str], *, told: bool) -> Iterator[str]:
     """The fields of a run that must be the same."""
     yield from ("agent_id", "status")
-    if run.run_id not in open_calls:
+    if task_key(run.run_id) not in open_calls:
         yield from ("termination_reason", "final_output")
     if not told:
         yield "steps"

@@ -15,6 +15,7 @@ from awaken.contract.threads import RunQuery, ThreadQuery, TicketQuery
 from awaken.domain.event import RunEvent
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message
+from awaken.domain.names import task_key
 from awaken.domain.run import PersistedState, RunRecord
 from awaken.domain.thread import Thread
 from awaken.domain.ticket import Ticket
@@ -66,7 +67,7 @@ class Picture(Value, frozen=True, kw_only=True):
             for call in thread.calls
             if call.phase is CallPhase.INTENT
         } | {
-            run.run_id
+            task_key(run.run_id)
             for thread in self.threads()
             for run in thread.runs
             if run.status is not RunStatus.DONE and _cannot_be_resumed(run)

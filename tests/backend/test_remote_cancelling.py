@@ -335,7 +335,7 @@ async def test_a_run_that_is_left_stays_open_with_its_handle(store: Store) -> No
     with pytest.raises(ExceptionGroup) as raised:
         await stopped(far, backend, far.leave)
 
-    assert raised.group_contains(RunLeft, match="run 'run-1' did not end")
+    assert raised.group_contains(RunLeft, match="run 'run-1' was left")
     assert backend.steps == ["started", "torn down"]
     assert far.sink.events() == told(*beginning())
     assert await far.record() == expected(

@@ -720,7 +720,7 @@ async def test_a_caller_that_goes_away_does_not_wait_for_ever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """01/A-1: a hook that never ends is cut off after a grace, and the run is closed."""
-    monkeypatch.setattr("awaken.runtime.runtime.CANCEL_GRACE", 0.0)
+    monkeypatch.setattr("awaken.runtime.closing.CANCEL_GRACE", 0.0)
     reached = asyncio.Event()
 
     async def hang(_: PhaseContext) -> None:

@@ -19,8 +19,7 @@ from awaken.domain.lifecycle import CANCELLED, RunStatus
 from awaken.domain.message import Role
 from awaken.errors import RunLeft, StorageError, StoreUnavailable
 from awaken.ext.background import ATTEMPTS, find_live_task
-from awaken.runtime import closing, recovery, unkept
-from awaken.runtime import runtime as engine
+from awaken.runtime import closing, recovery, stopping, unkept
 from awaken.stores.memory import MemoryStore
 from awaken.testing import FakeClock, FunctionModel, text_response, tool_call_response
 
@@ -353,7 +352,7 @@ async def close(runtime: Runtime, on_close: str) -> None:
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is given time to end."""
     monkeypatch.setattr(closing, "CANCEL_GRACE", 0.05)
-    monkeypatch.setattr(engine, "CANCEL_GRACE", 0.05)
+    monkeypatch.setattr(stopping, "CANCEL_GRACE", 0.05)
 
 
 @pytest.mark.usefixtures("hurry")

@@ -117,11 +117,11 @@ class Recovery:
         Raises:
             StoreUnavailable: the store does not answer.
         """
-        engine = self._engine
-        runs = await self._claim_next() if thread is None else []
+        engine, runs = self._engine, list[ResumedRun]()
         await engine.unkept.try_again(thread)
         if thread is None:
             await engine.tasks.settle()
+            runs = await self._claim_next()
         now_ms = operations.overdue_at(engine)
         found = await engine.store.list_interrupted(now_ms=now_ms, thread_id=thread)
         for record in sorted(found, key=most_suspect_first):

@@ -201,7 +201,7 @@ async def a_page_that_was_read_does_not_grow(store: Store) -> None:
 
 @check
 async def a_threads_head_follows_its_runs(store: Store) -> None:
-    """02 §3.2: any run becomes the latest; a created or waiting one is open, a running one also
+    """02 §3.2: any run becomes the latest; a waiting one is open, a running one also
     active, and a done one is neither."""
     created, running, waiting, done = RunStatus
     cases: list[tuple[list[tuple[str, RunStatus]], tuple[str, str | None, str | None]]] = [

@@ -319,13 +319,6 @@ async def test_threads_of_the_fourth_version_are_listed_by_their_last_change(pat
 
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-<<<<<<< HEAD
         assert db.execute("PRAGMA user_version").fetchone() == (len(load_migrations("sqlite")),)
-||||||| 3afb99b
-        assert db.execute("PRAGMA user_version").fetchone() == (6,)
-=======
-        newest = len(load_migrations("sqlite"))
-        assert db.execute("PRAGMA user_version").fetchone() == (newest,)
->>>>>>> wb
     with closing(sqlite3.connect(f"{path}.v4.bak")) as db:
         assert db.execute("PRAGMA user_version").fetchone() == (4,)

@@ -45,7 +45,7 @@ def can_withdraw(owner: object | None, open_run_id: str | None) -> bool:
 
 def withdrawn(record: RunRecord, at_ms: int) -> RunRecord:
     """The record of a submitted run that was cancelled before it started."""
-    return record.finish(at_ms // 1000, CANCELLED)
+    return record.finish(at_ms, CANCELLED)
 
 
 def steering(submission: Submission) -> ThreadCommand:

@@ -147,16 +147,8 @@ def _other_events(
 
 
 def _task(message: Message) -> str:
-<<<<<<< HEAD
-    """The id of the task whose end a message reports."""
-    return (message.id or "").removesuffix(_TASK_END)
-||||||| 8ea89fa
-    """The task whose end a message tells."""
-    return (message.id or "").removesuffix(_TASK_END)
-=======
-    """The key of the call that started the task whose end a message tells."""
+    """The key of the call that started the task whose end a message reports."""
     return task_key((message.id or "").removesuffix(_TASK_END))
->>>>>>> wa
 
 
 # -- runs -------------------------------------------------------------------------------------

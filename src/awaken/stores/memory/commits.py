@@ -63,7 +63,9 @@ class MemoryWrites(Tables):
         if commit.sends:
             self._send(commit.sends)
         if record is not None and (
-            record.status is not _RUNNING or thread.active_run_id != record.run_id
+            record.status is not _RUNNING
+            or thread.active_run_id != record.run_id
+            or self._runs[record.run_id].status is not _RUNNING
         ):
             self._turn_head(thread, self._runs[record.run_id], commit.at_ms)
         if commit.release:

@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable
 from itertools import chain
 
+from awaken.contract.submissions import KEY_KEPT_MS
 from awaken.contract.threads import ChildStrategy, Freed
 from awaken.domain.metadata import ThreadPatch, forked
 from awaken.domain.names import place_of
@@ -125,6 +126,8 @@ class MemoryUpkeep(MemoryReads):
     def _delete(self, threads: Iterable[ThreadRow], at_ms: int) -> Freed:
         """Delete threads and everything that belongs to them; sizes in bytes are not known."""
         doomed = {thread.id: thread for thread in threads}
+        oldest = at_ms - KEY_KEPT_MS
+        self._deleted = {name: at for name, at in self._deleted.items() if at >= oldest}
         runs = [name for name, run in self._runs.items() if run.record.thread_id in doomed]
         for name in runs:
             del self._runs[name]

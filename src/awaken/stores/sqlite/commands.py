@@ -74,7 +74,8 @@ def _withdraw(db: sqlite3.Connection, thread: ThreadRow, run_id: str, at_ms: int
     assert run is not None, "a submission has a record"
     ended = withdrawn(run.record(), at_ms)
     listed = (ended.status.value, ended.agent_id, ended.parent_run_id, ended.kind.value)
-    db.execute(queries.CHANGE_RUN, (0, dumps(ended), *listed, run.pk))
+    values = (0, dumps(ended), ended.updated_at_ms, *listed, run.pk)
+    db.execute(queries.CHANGE_RUN, values)
     return True
 
 

@@ -173,7 +173,8 @@ def _delete(db: sqlite3.Connection, threads: Iterable[ThreadRow], at_ms: int) ->
         db.execute(queries.DELETE_COMMANDS, (thread.pk,))
         db.execute(queries.DELETE_KEYS, (thread.pk,))
         db.execute(queries.DELETE_SUBMISSION_KEYS, (thread.pk,))
-        db.execute(queries.NOTE_DELETED, (thread.id, at_ms))
+        if thread.position > 0:
+            db.execute(queries.NOTE_DELETED, (thread.id, at_ms))
         db.execute(queries.DROP_OUTBOX, (thread.pk,))
         db.execute(queries.DELETE_STREAM_LOG, (thread.pk,))
         db.execute(queries.DELETE_METADATA, (thread.pk,))

@@ -29,7 +29,7 @@ from awaken.contract.store import Store
 from awaken.control.cancel import CancellationToken
 from awaken.domain.event import AgentEvent, RunEvent, RunFinish, RunStart, StepStart
 from awaken.domain.identity import RequestOrigin, RunIdentity
-from awaken.domain.lifecycle import NATURAL_END, Failed, RunStatus, TerminationReason
+from awaken.domain.lifecycle import NATURAL_END, Failed, RunStatus, StartCause, TerminationReason
 from awaken.domain.message import Message
 from awaken.domain.result import AgentRunResult
 from awaken.domain.run import (
@@ -297,18 +297,21 @@ def told(*events: AgentEvent, first_seq: int = 1, transient: tuple[type, ...] = 
     return envelopes
 
 
-def beginning(number: int = 1) -> tuple[AgentEvent, AgentEvent]:
-    start = RunStart(thread_id=THREAD, run_id=RUN, parent_run_id="parent-1", identity=identity())
-    return start, StepStart(message_id=message_id(number))
+def beginning(number: int = 1, cause: StartCause = StartCause.NEW) -> tuple[AgentEvent, AgentEvent]:
+    start = RunStart(
+        thread_id=THREAD, run_id=RUN, parent_run_id="parent-1", identity=identity(), cause=cause
+    )
+    return start, StepStart(message_id=message_id(number), agent_id=identity().agent_id)
 
 
-def finish(termination: TerminationReason, **result: Json) -> RunFinish:
+def finish(termination: TerminationReason, steps: int = 0, **result: Json) -> RunFinish:
     return RunFinish(
         thread_id=THREAD,
         run_id=RUN,
         identity=identity(),
         result=result,
         termination=termination,
+        steps=steps,
     )
 
 

@@ -99,6 +99,7 @@ async def test_a_completed_run_is_told_and_kept_in_full(store: Store) -> None:
         StepEnd(),
         finish(
             NATURAL_END,
+            steps=3,
             response="all is well",
             status="done",
             output=output,
@@ -158,7 +159,9 @@ async def test_a_run_that_waits_says_for_what_and_keeps_its_termination(
         *beginning(),
         TextDelta(delta="which one?"),
         StepEnd(),
-        finish(end, response="which one?", status=label, output=output, status_reason=reason),
+        finish(
+            end, steps=1, response="which one?", status=label, output=output, status_reason=reason
+        ),
         transient=(TextDelta,),
     )
     assert await far.record() == expected(

@@ -184,8 +184,8 @@ def test_runs_of_other_agents_are_left_where_they_are(home: Path, here: Here) ->
 
 
 def test_a_run_left_suspended_says_how_to_come_back(home: Path, here: Here) -> None:
-    done = here("run", "app:painter", "Paint!", "--thread", "a wall")
+    done = here("run", "app:painter", "Paint!", "--thread", "a-wall")
     assert done.code == 3
-    key = only_key(here("show", "a wall", "--json").out)
-    assert f"to answer:  awaken decide 'a wall' {key} --value JSON\n" in done.out
-    assert "to go on:   awaken resume app:painter 'a wall'\n" in done.out
+    key = only_key(here("show", "a-wall", "--json").out)
+    assert f"to answer:  awaken decide a-wall {key} --value JSON\n" in done.out
+    assert "to go on:   awaken resume app:painter a-wall\n" in done.out

@@ -44,7 +44,7 @@ def reader(tries: Path) -> Agent:
             return tool_call_response("", "fetch", "c1", {})
         if last.tool_call_id == "c1":
             id = last.text().rpartition("id '")[2].partition("'")[0]
-            return tool_call_response("", "read_result", "c2", {"id": id, "length": 3})
+            return tool_call_response("", "read_result", "c2", {"id": id, "length": 4})
         return text_response(last.text().partition("\n")[0])
 
     return Agent("a", model=FunctionModel(answer), tools=[fetch])

@@ -41,6 +41,6 @@ async def test_a_kill_before_the_commit_leaves_a_file_that_a_sweep_removes(tmp_p
         _, content = await read_bytes(blobs, "", block.whole.id)
     await store.close()
 
-    assert result.response == "2:y"
+    assert result.response == "2:yy"
     assert freed.blobs == 1
     assert content == b"2:" + b"y" * 200_000

@@ -176,7 +176,7 @@ async def test_a_blocked_run_says_so_everywhere() -> None:
 
     assert results(await runtime.messages("t")) == {"c1": "not allowed", "c2": INTERRUPTED}
     outcomes = [done.outcome for done in of_kind(sink.events(), ToolCallDone)]
-    assert outcomes == [ToolCallOutcome.FAILED] * 2
+    assert outcomes == [ToolCallOutcome.DENIED, ToolCallOutcome.FAILED]
     record = await record_of(runtime, result.run_id)
     assert record.status.value == "done"
     assert record.state is not None

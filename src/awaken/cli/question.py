@@ -139,7 +139,11 @@ def line_to_answer(id: str, ticket: AskedCall, *, is_cut: bool = False) -> str:
     return f"{words} yes"
 
 
+_PLAIN = re.compile(r"[A-Za-z0-9._:@=+-][A-Za-z0-9._:@=+~-]*")
+
+
 def shell_word(text: str) -> str:
     """An id quoted for the shell; an id with a line break stays on one line."""
-    word = shlex.quote(text)
+    # A shell expands `~` only at the beginning of a word, and ids of delegates have one inside.
+    word = text if _PLAIN.fullmatch(text) else shlex.quote(text)
     return word if word.isprintable() else terminal_line(word)

@@ -23,6 +23,7 @@ from awaken.contract.bus import Standing
 from awaken.contract.threads import CommitView
 from awaken.domain.event import (
     AgentEvent,
+    InferenceComplete,
     ReasoningDelta,
     RunEvent,
     StepEnd,
@@ -277,6 +278,8 @@ class Place:
             self._confirm(event.seq)
             if isinstance(event.event, StepEnd):
                 self._given = None
+            elif isinstance(event.event, InferenceComplete) and self._given is not None:
+                self._given.stored = True  # the answer is in the same commit
         return list(self._give(event))
 
     def _confirm(self, seq: int) -> None:

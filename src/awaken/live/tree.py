@@ -43,12 +43,13 @@ async def follow_tree(
     await check_cursor(store, thread_id, after)
     tree = _Tree(store, bus, thread_id, after)
     try:
-        async for event in tree.past():
+        async for event in tree.stored():
             yield event
         if caught_up is not None:
             caught_up.set()
-        while live:
-            yield await tree.next()
+        if live:
+            async for event in tree.live():
+                yield event
     finally:
         await tree.close()
 
@@ -84,25 +85,30 @@ class _Tree:
     def __init__(self, store: Store, bus: LiveBus, root: str, after: int) -> None:
         self._store, self._bus, self._root, self._after = store, bus, root, after
         self._branches = {root: _Branch(Place(root, after), 0)}
-        self._events: asyncio.Queue[RunEvent | BaseException] = asyncio.Queue(MOST_UNREAD)
-        self._looking: asyncio.Task[None] | None = None
+        self._since: int | None = None
+        self._events: asyncio.Queue[RunEvent | BaseException | None] = asyncio.Queue(MOST_UNREAD)
+        self._watching: asyncio.Task[None] | None = None
 
-    async def past(self) -> AsyncIterator[RunEvent]:
-        """What there is, of all threads together, in the order of time."""
-        since = await self._since()
+    async def stored(self) -> AsyncIterator[RunEvent]:
+        """What there is of all threads that are not heard live, in the order of time."""
+        if self._since is None:
+            self._since = await self._time_of_cursor()
         for thread in await self._beneath():
             self._branch(thread)
+        for branch in self._branches.values():
+            branch.is_read = False
         while True:
-            for branch in self._branches.values():
+            quiet = [b for b in self._branches.values() if b.following is None]
+            for branch in quiet:
                 await branch.look_ahead(self._store)
-            full = [branch for branch in self._branches.values() if branch.read_ahead]
+            full = [branch for branch in quiet if branch.read_ahead]
             if not full:
                 return
             event = min(full, key=_Branch.key).read_ahead.popleft()
-            if event.thread_id == self._root or event.at_ms >= since:
+            if event.thread_id == self._root or event.at_ms >= self._since:
                 yield event
 
-    async def _since(self) -> int:
+    async def _time_of_cursor(self) -> int:
         """The time of the last event that the reader has."""
         if self._after == 0:
             return 0
@@ -129,51 +135,56 @@ class _Tree:
 
     # -- live ---------------------------------------------------------------------------------
 
-    async def next(self) -> RunEvent:
-        """The next event of any thread."""
-        if self._looking is None:
-            self._start(self._branches[self._root])
-            self._looking = start_task(self._look_around())
-        event = await self._events.get()
-        if isinstance(event, BaseException):
-            raise event
-        return event
+    async def live(self) -> AsyncIterator[RunEvent]:
+        """What comes: from the bus of threads whose owner answers, else from the store."""
+        self._watching = start_task(self._watch())
+        while True:
+            async for event in self.stored():
+                yield event
+            await self._listen()
+            try:
+                async with asyncio.timeout(LOOK_AROUND):
+                    told = await self._events.get()
+            except TimeoutError:
+                continue
+            while told is not None:
+                if isinstance(told, BaseException):
+                    raise told
+                yield told
+                told = None if self._events.empty() else self._events.get_nowait()
 
-    def _start(self, branch: _Branch) -> None:
-        if branch.following is None:
-            branch.following = start_task(self._follow(branch))
+    async def _listen(self) -> None:
+        """Start to follow the threads whose owner can be asked."""
+        for thread_id, branch in self._branches.items():
+            if branch.following is None and await self._bus.snapshot(thread_id) is not None:
+                branch.following = start_task(self._follow(branch))
 
     async def _follow(self, branch: _Branch) -> None:
+        """Pass on what a thread tells, until its run has ended."""
         try:
             async with aclosing(go_on(self._store, self._bus, branch.place)) as events:
                 async for event in events:
                     await self._events.put(event)
-                    if branch.level and is_terminal(event.event) and not event.ahead:
-                        break  # a later run of the thread is found by `_look_around`
+                    if is_terminal(event.event) and not event.ahead:
+                        break
         except Exception as error:
             await self._events.put(error)
-        branch.following = None
+        finally:
+            branch.following = None
 
-    async def _look_around(self) -> None:
-        """Start to follow threads beneath that have events the reader has not got."""
+    async def _watch(self) -> None:
+        """Wake the reader when any process has written to the thread at the top."""
         seen = 0
         try:
             while True:
-                for thread in await self._beneath():
-                    branch = self._branch(thread)
-                    if thread.event_count > branch.place.cursor or thread.owner is not None:
-                        self._start(branch)
-                try:
-                    async with asyncio.timeout(LOOK_AROUND):
-                        seen = await self._store.changed(self._root, seen)
-                except TimeoutError:
-                    pass
+                seen = await self._store.changed(self._root, seen)
+                await self._events.put(None)
         except Exception as error:
             await self._events.put(error)
 
     async def close(self) -> None:
         tasks = [branch.following for branch in self._branches.values()]
-        ending = [task for task in (*tasks, self._looking) if task is not None]
+        ending = [task for task in (*tasks, self._watching) if task is not None]
         for task in ending:
             task.cancel()
         if ending:

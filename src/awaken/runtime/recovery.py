@@ -142,7 +142,7 @@ class Recovery:
             limit=engine.max_runs - len(busy),
             at_ms=engine.clock.now_ms(),
             overdue_ms=operations.overdue_at(engine),
-            skip=[run_id for run_id in self._failures if self._is_put_off(run_id)],
+            skip=self._not_to_claim(),
         )
         runs, busy = list[ResumedRun](), self._busy()
         for fence, record in claimed:
@@ -155,6 +155,12 @@ class Recovery:
                 self._again.add(record.thread_id)
             await engine.store.release(fence)
         return runs
+
+    def _not_to_claim(self) -> set[str]:
+        """The runs that are live here or about to be, and those whose next attempt is put off."""
+        live = {run.run_id for run in self._engine.active.all() if run.run_id is not None}
+        put_off = {run_id for run_id in self._failures if self._is_put_off(run_id)}
+        return live | put_off | self._threads.keys()
 
     def _busy(self) -> set[str]:
         """The threads that have a run here, or are about to."""

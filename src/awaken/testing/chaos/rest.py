@@ -58,13 +58,18 @@ async def at_rest(store: Store, *, clock: Clock = SYSTEM_CLOCK) -> bool:
     waiting = await open_runs(store)
     if any(run.status is not RunStatus.WAITING for run in waiting):
         return False
-    if await store.list_interrupted(now_ms=clock.now_ms()):
-        return False
-    for run in waiting:
-        thread = await store.load_thread(run.thread_id)
-        if thread is not None and thread.owner is not None:
-            return False
-    return True
+    # Looked at twice, because a thread may be claimed or released between the two reads.
+    return (
+        not await _are_owned(store, waiting)
+        and not await store.list_interrupted(now_ms=clock.now_ms())
+        and not await _are_owned(store, waiting)
+    )
+
+
+async def _are_owned(store: Store, runs: Iterable[RunRecord]) -> bool:
+    """Whether the thread of one of the runs has an owner."""
+    threads = [await store.load_thread(run.thread_id) for run in runs]
+    return any(thread is not None and thread.owner is not None for thread in threads)
 
 
 class ThreadChanges:

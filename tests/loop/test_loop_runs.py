@@ -77,7 +77,7 @@ from awaken.domain.suspension import (
 from awaken.errors import InferenceFailed
 from awaken.loop import LoopStatePlugin, prepare_resume
 from awaken.loop.calls import groups
-from awaken.loop.complete import Turn
+from awaken.loop.complete import StepCalls
 from awaken.loop.live import LiveRun
 from awaken.phase.engine import PhaseRuntime
 from awaken.plugin.agent import ResolvedAgent
@@ -398,7 +398,7 @@ def test_a_resuming_call_runs_between_its_neighbours() -> None:
         call_id="c3", tool_name="echo", arguments={}, status=ToolCallStatus.RESUMING
     )
 
-    made = groups(run, Turn("m-1", calls, {2: state}), range(5))
+    made = groups(run, StepCalls("m-1", calls, {2: state}), range(5))
 
     assert made == [[0, 1], [2], [3, 4]]
 

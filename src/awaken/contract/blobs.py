@@ -130,6 +130,13 @@ class RunBlobs(msgspec.Struct, frozen=True, kw_only=True):
     max_inline_result: int = INLINE_LIMIT
 
 
+def blobs_of(blobs: RunBlobs | None, scope: str) -> RunBlobs | None:
+    """The same place, for a run of that tenant."""
+    if blobs is None or blobs.scope == scope:
+        return blobs
+    return msgspec.structs.replace(blobs, scope=scope)
+
+
 def blob_id(scope: str, sha256: str, media_type: str, name: str | None) -> str:
     """The id of a blob: 32 hexadecimal digits, made of its scope, content, type and name."""
     return digest([scope, sha256, media_type, name])

@@ -78,7 +78,7 @@ class ThreadContextSnapshot(msgspec.Struct, kw_only=True, gc=False):
 
     `log` is the end of the thread's log, which has `log_length` messages; `event_count` is the
     number of the thread's durable events. The next five are for a run that goes on: `previous` is
-    its record, `last_turn` its last message with tool calls, `calls` are the ledger's entries of
+    its record, `last_step` its last message with tool calls, `calls` are the ledger's entries of
     these calls, `stream` is the stream log of an unfinished answer, and `told` are the last durable
     events, if the run was cut short. `fence` is the claim on the thread.
     """
@@ -87,7 +87,7 @@ class ThreadContextSnapshot(msgspec.Struct, kw_only=True, gc=False):
     log_length: int = 0
     event_count: int = 0
     previous: RunRecord | None = None
-    last_turn: Message | None = None
+    last_step: Message | None = None
     calls: Sequence[CallEntry] = ()
     stream: Sequence[StreamLogEntry] = ()
     told: Sequence[RunEvent] = ()

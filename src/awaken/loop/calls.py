@@ -39,7 +39,7 @@ from awaken.loop.beneath import done_beneath, with_done
 from awaken.loop.commit_state import SETTLED
 from awaken.loop.complete import (
     REJECTED,
-    Turn,
+    StepCalls,
     complete,
     confirmed,
     interrupt,
@@ -69,7 +69,7 @@ log = logging.getLogger("awaken.loop")
 _replace = msgspec.structs.replace
 
 
-async def carry_out(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> None:
+async def carry_out(run: LiveRun, step: StepCalls, indexes: Sequence[int]) -> None:
     """Carry out the calls at `indexes`.
 
     First the model's answer is committed, with the intents of the calls that start at once.
@@ -82,52 +82,52 @@ async def carry_out(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> None:
     """
     try:
         if len(indexes) == 1 and not run.agent.env.gates:
-            await _run_alone(run, turn, indexes[0])  # the most frequent case
+            await _run_alone(run, step, indexes[0])  # the most frequent case
         else:
-            await gate_and_execute(run, turn, indexes)
-        if turn.suspended or turn.blocked is not None:
-            await interrupt(run, turn, turn.open_calls())
+            await gate_and_execute(run, step, indexes)
+        if step.suspended or step.blocked is not None:
+            await interrupt(run, step, step.open_calls())
     except RunLeft:
         raise  # the process that continues the run settles the open calls
     except BaseException:
-        await interrupt(run, turn, turn.open_calls())
+        await interrupt(run, step, step.open_calls())
         raise
 
 
-async def gate_and_execute(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> None:
+async def gate_and_execute(run: LiveRun, step: StepCalls, indexes: Sequence[int]) -> None:
     """Ask the gates about calls, and execute those that are allowed. Raises as `carry_out` does.
 
     Unlike `carry_out`, this may leave calls without a result.
     """
     if run.agent.env.gates and indexes:
         await persist_checkpoint(run)
-        indexes = await _allowed(run, turn, indexes)
+        indexes = await _allowed(run, step, indexes)
     if indexes:
-        await _execute(run, turn, indexes)
+        await _execute(run, step, indexes)
 
 
-async def _allowed(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> list[int]:
+async def _allowed(run: LiveRun, step: StepCalls, indexes: Sequence[int]) -> list[int]:
     """Ask the gates about each call in order. Returns the calls that are still to be executed.
 
     The list is empty if a call was blocked, or if a new call that had to run first was suspended.
     """
     allowed: list[int] = []
     for index in indexes:
-        verdict, objectors = await gate(run, turn, index, run.agent.env.gates)
+        verdict, objectors = await gate(run, step, index, run.agent.env.gates)
         if verdict is not None and allowed:
             # The calls before this one run first: what they change may satisfy the gates that
             # object. The other gates have allowed the call and are not asked again.
-            waiting = turn.suspended
-            await _execute(run, turn, allowed)
+            waiting = step.suspended
+            await _execute(run, step, allowed)
             allowed = []
-            if turn.suspended > waiting and not turn.resumed:
+            if step.suspended > waiting and not step.resumed:
                 return []
-            verdict, _ = await gate(run, turn, index, objectors)
+            verdict, _ = await gate(run, step, index, objectors)
         if verdict is None:
             allowed.append(index)
             continue
-        await intercept(run, turn, index, verdict)
-        if turn.blocked is not None:
+        await intercept(run, step, index, verdict)
+        if step.blocked is not None:
             return []
     return allowed
 
@@ -136,7 +136,7 @@ async def _allowed(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> list[int
 
 
 async def gate(
-    run: LiveRun, turn: Turn, index: int, gates: Sequence[HookEntry]
+    run: LiveRun, step: StepCalls, index: int, gates: Sequence[HookEntry]
 ) -> tuple[ToolInterceptPayload | None, Sequence[HookEntry]]:
     """Ask gates about a call, one after another.
 
@@ -151,7 +151,7 @@ async def gate(
     chosen: ToolInterceptPayload | None = None
     objectors: list[HookEntry] = []
     ctx = run.context(
-        Phase.TOOL_GATE, cancellation_token=run.token, **tool_fields(run, turn, index)
+        Phase.TOOL_GATE, cancellation_token=run.token, **tool_fields(run, step, index)
     )
     for hook in gates:
         try:
@@ -170,7 +170,7 @@ async def gate(
             chosen = verdict
         elif priority(verdict) == priority(chosen):
             log.error("gates disagree about %r: the first word counts", ctx.tool_name)
-    answered = _was_answered(chosen, turn.resumed.get(index))
+    answered = _was_answered(chosen, step.resumed.get(index))
     return None if answered else chosen, objectors
 
 
@@ -189,27 +189,29 @@ def _was_answered(verdict: ToolInterceptPayload | None, resumed: ToolCallState |
     return asked == (resumed.suspension_id or resumed.call_id)
 
 
-async def intercept(run: LiveRun, turn: Turn, index: int, verdict: ToolInterceptPayload) -> None:
+async def intercept(
+    run: LiveRun, step: StepCalls, index: int, verdict: ToolInterceptPayload
+) -> None:
     """Carry out a gate's verdict: block the call, suspend it, or take the gate's result."""
-    call = turn.calls[index]
+    call = step.calls[index]
     match verdict:
         case Block(reason=reason):
-            turn.blocked = reason
-            resumed = turn.resumed.get(index)
+            step.blocked = reason
+            resumed = step.resumed.get(index)
             if resumed is not None and resumed.asker is not None:
                 thread_id = run.identity.thread_id
                 done = await done_beneath(run.services.delegates, thread_id, resumed.key)
                 reason = with_done(reason, done)
             result = ToolResult.error(call.name, reason)
             result = msgspec.structs.replace(result, metadata={REJECTED: True})
-            await complete(run, turn, index, ToolOutput(result))
+            await complete(run, step, index, ToolOutput(result))
         case Suspend(ticket=ticket):
             result = ToolResult.suspended_with(
                 call.name, f"Tool '{call.name}' suspended: awaiting approval", ticket
             )
-            await complete(run, turn, index, ToolOutput(result), hooks=False)
+            await complete(run, step, index, ToolOutput(result), hooks=False)
         case SetResult(result=result):
-            await complete(run, turn, index, ToolOutput(result))
+            await complete(run, step, index, ToolOutput(result))
 
 
 # -- execution --------------------------------------------------------------------------------
@@ -228,14 +230,14 @@ def must_wait(tool: Tool | None) -> bool:
     return traits.effect is not _READ or traits.recovery is not _RETRY
 
 
-def groups(run: LiveRun, turn: Turn, indexes: Iterable[int]) -> list[list[int]]:
+def groups(run: LiveRun, step: StepCalls, indexes: Iterable[int]) -> list[list[int]]:
     """Split calls into batches; the calls of a batch run in parallel. A call of a sequential tool
     is a batch of its own, and resumed calls are never in one batch with new ones."""
     together: list[list[int]] = []
     joins: bool | None = None
     for index in indexes:
-        tool = run.agent.tools.get(turn.calls[index].name)
-        alone, resumed = tool is not None and traits_of(tool).sequential, index in turn.resumed
+        tool = run.agent.tools.get(step.calls[index].name)
+        alone, resumed = tool is not None and traits_of(tool).sequential, index in step.resumed
         if joins is resumed and not alone:
             together[-1].append(index)
         else:
@@ -244,24 +246,24 @@ def groups(run: LiveRun, turn: Turn, indexes: Iterable[int]) -> list[list[int]]:
     return together
 
 
-async def _execute(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> None:
+async def _execute(run: LiveRun, step: StepCalls, indexes: Sequence[int]) -> None:
     if run.agent.tool_executor is _SEQUENTIAL:
-        waiting = turn.suspended
+        waiting = step.suspended
         for index in indexes:
-            await _run_alone(run, turn, index)
-            if turn.suspended > waiting and not turn.resumed:
+            await _run_alone(run, step, index)
+            if step.suspended > waiting and not step.resumed:
                 return
         return
     if len(indexes) == 1:
-        return await _run_alone(run, turn, indexes[0])
-    for batch in groups(run, turn, indexes):
+        return await _run_alone(run, step, indexes[0])
+    for batch in groups(run, step, indexes):
         if len(batch) == 1:
-            await _run_alone(run, turn, batch[0])
+            await _run_alone(run, step, batch[0])
         else:
-            await _run_together(run, turn, batch)
+            await _run_together(run, step, batch)
 
 
-async def _intend(run: LiveRun, turn: Turn, batch: Sequence[int]) -> None:
+async def _intend(run: LiveRun, step: StepCalls, batch: Sequence[int]) -> None:
     """Run the hooks before calls, and commit the intent to run the calls.
 
     If some of the calls may start before the commit is made, it may still be under way on return.
@@ -271,16 +273,16 @@ async def _intend(run: LiveRun, turn: Turn, batch: Sequence[int]) -> None:
         if run.has_news():
             await persist_checkpoint(run)
         for index in batch:
-            await run.phase(_BEFORE, **tool_fields(run, turn, index))
+            await run.phase(_BEFORE, **tool_fields(run, step, index))
     if not run.lease.held:
         await wait_for_lease(run)  # before the intent: a call that did not start has none
-    turn.writers.clear()
+    step.writers.clear()
     waits = False
     starts_now = False
     for index in batch:
-        call = turn.calls[index]
+        call = step.calls[index]
         tool = run.agent.tools.get(call.name)
-        if not _will_act(tool, call, turn.resumed.get(index)):
+        if not _will_act(tool, call, step.resumed.get(index)):
             starts_now = True
             continue
         if must_wait(tool):
@@ -289,7 +291,7 @@ async def _intend(run: LiveRun, turn: Turn, batch: Sequence[int]) -> None:
             starts_now = True
         run.journal.calls.append(
             CallEntry(
-                key=turn.keys[index],
+                key=step.keys[index],
                 run_id=run.identity.run_id,
                 call_id=call.id,
                 tool_name=call.name,
@@ -322,18 +324,18 @@ async def _may_start(run: LiveRun, tool_name: str) -> bool:
     return True
 
 
-async def _run_alone(run: LiveRun, turn: Turn, index: int) -> None:
+async def _run_alone(run: LiveRun, step: StepCalls, index: int) -> None:
     """Run one call. If it ends, its result is kept even if the run was cancelled meanwhile.
 
     Raises:
         Cancelled: the run was cancelled before the call ended.
         RunLeft: another process will continue the call.
     """
-    await _intend(run, turn, (index,))
+    await _intend(run, step, (index,))
     output: ToolOutput | None = None
     try:
         with run.until_cancelled:
-            output = await invoke(run, turn, index, run.state.snapshot())
+            output = await invoke(run, step, index, run.state.snapshot())
     except Cancelled:
         if output is None:
             raise
@@ -341,10 +343,10 @@ async def _run_alone(run: LiveRun, turn: Turn, index: int) -> None:
         await persist_checkpoint(run, release=True)
         raise
     assert output is not None, "a call that was not interrupted has an output"
-    await complete(run, turn, index, output)
+    await complete(run, step, index, output)
 
 
-async def _run_together(run: LiveRun, turn: Turn, batch: Sequence[int]) -> None:
+async def _run_together(run: LiveRun, step: StepCalls, batch: Sequence[int]) -> None:
     """Run calls in parallel on one snapshot of the state. Each result is committed soon after its
     call ends, while the others still run.
 
@@ -353,30 +355,30 @@ async def _run_together(run: LiveRun, turn: Turn, batch: Sequence[int]) -> None:
         RunLeft: another process will continue some of the calls; the results of the others are
             kept.
     """
-    await _intend(run, turn, batch)
+    await _intend(run, step, batch)
     snapshot = run.state.snapshot()
     ended: list[tuple[int, ToolOutput]] = []
     some_ended = asyncio.Event()
     failure: Exception | None = None
 
     async def one(index: int) -> None:
-        if run.journal.state is SETTLED or await _may_start(run, turn.calls[index].name):
+        if run.journal.state is SETTLED or await _may_start(run, step.calls[index].name):
             try:
-                ended.append((index, await invoke(run, turn, index, snapshot)))
+                ended.append((index, await invoke(run, step, index, snapshot)))
             except RunLeft:
-                turn.left |= {index}
+                step.left |= {index}
             some_ended.set()
 
     async def keep() -> None:
         some_ended.clear()
-        await _complete_ended(run, turn, ended)
+        await _complete_ended(run, step, ended)
 
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(one(index)) for index in batch]
         try:
             await run.journal.settled()
-            while turn.awaits(batch):
-                if len(turn.open_calls()) < len(turn.calls) and not ended:
+            while step.awaits(batch):
+                if len(step.open_calls()) < len(step.calls) and not ended:
                     await persist_checkpoint(run)
                 # Cancelling the run interrupts only this wait, never a commit.
                 with interruptible(run.token, run.task):
@@ -394,33 +396,35 @@ async def _run_together(run: LiveRun, turn: Turn, batch: Sequence[int]) -> None:
                 await keep()
         raise failure
     await keep()
-    await _leave_some(run, turn)
+    await _leave_some(run, step)
     run.check_token()
 
 
-async def _complete_ended(run: LiveRun, turn: Turn, ended: list[tuple[int, ToolOutput]]) -> None:
+async def _complete_ended(
+    run: LiveRun, step: StepCalls, ended: list[tuple[int, ToolOutput]]
+) -> None:
     """End calls, and commit now and then: all their results may be too much for one commit."""
     while ended:
-        await complete(run, turn, *ended.pop(0))
+        await complete(run, step, *ended.pop(0))
         if ended and run.unsaved > INLINE_LIMIT:
             await persist_checkpoint(run)
 
 
-async def _leave_some(run: LiveRun, turn: Turn) -> None:
+async def _leave_some(run: LiveRun, step: StepCalls) -> None:
     """If another process will continue some of the calls, commit what has ended and release the
     thread.
 
     Raises:
         RunLeft: another process will continue some of the calls.
     """
-    if turn.left:
+    if step.left:
         await persist_checkpoint(run, release=True)
         raise RunLeft(run.identity.run_id)
 
 
-async def invoke(run: LiveRun, turn: Turn, index: int, snapshot: Snapshot) -> ToolOutput:
+async def invoke(run: LiveRun, step: StepCalls, index: int, snapshot: Snapshot) -> ToolOutput:
     """Run one tool. A resumed call may take the approver's decision as its result instead."""
-    call, resumed = turn.calls[index], turn.resumed.get(index)
+    call, resumed = step.calls[index], step.resumed.get(index)
     decision = resumed.resume_input if resumed else None
     if decision is not None and resumed is not None and resumed.resume_mode is _TAKES_DECISION:
         if resumed.suspension_reason == OUTCOME_UNKNOWN and decision.result is None:
@@ -428,9 +432,9 @@ async def invoke(run: LiveRun, turn: Turn, index: int, snapshot: Snapshot) -> To
         return ToolOutput(ToolResult.success(call.name, decision.result))
     if not run.lease.held:
         await wait_for_lease(run)
-    turn.started.add(index)
-    turn.started_at[index] = run.clock.now_ms()
-    ctx = tool_context(run, turn, index, snapshot)
+    step.started.add(index)
+    step.started_at[index] = run.clock.now_ms()
+    ctx = tool_context(run, step, index, snapshot)
     # Only services of plugins read the current call, and setting it takes time.
     mark = CURRENT_CALL.set(ctx) if ctx.services else None
     try:
@@ -440,23 +444,23 @@ async def invoke(run: LiveRun, turn: Turn, index: int, snapshot: Snapshot) -> To
             return ToolOutput(unknown_outcome(call.name, result.message or ""))
         return output
     except NotStarted:
-        turn.started.discard(index)
+        step.started.discard(index)
         raise
     finally:
         if mark is not None:
             CURRENT_CALL.reset(mark)
 
 
-def tool_context(run: LiveRun, turn: Turn, index: int, snapshot: Snapshot) -> ToolCallContext:
+def tool_context(run: LiveRun, step: StepCalls, index: int, snapshot: Snapshot) -> ToolCallContext:
     """The context that a tool gets for one call."""
-    call, resumed = turn.calls[index], turn.resumed.get(index)
+    call, resumed = step.calls[index], step.resumed.get(index)
     # Most fields are the same for every call of a run: copying is quicker than building anew.
     ctx = _replace(
         run.around_calls(),
         call_id=call.id,
         tool_name=call.name,
         arguments=call.arguments,
-        idempotency_key=turn.keys[index],
+        idempotency_key=step.keys[index],
         snapshot=snapshot,
     )
     if resumed is not None:

@@ -62,7 +62,7 @@ REJECTED = "rejected"
 _LOGGED: Any = object()
 
 
-class Turn:
+class StepCalls:
     """The calls of one assistant message, and which of them have ended or are suspended.
 
     It is `late` if it is finished after a crash. Later messages may follow it in the log, so the
@@ -158,9 +158,9 @@ class Turn:
         return [index for index in range(len(self.calls)) if index not in self._ended]
 
 
-def tool_fields(run: LiveRun, turn: Turn, index: int) -> dict[str, Any]:
+def tool_fields(run: LiveRun, step: StepCalls, index: int) -> dict[str, Any]:
     """The fields of `PhaseContext` that describe a call to hooks and gates."""
-    call, resumed = turn.calls[index], turn.resumed.get(index)
+    call, resumed = step.calls[index], step.resumed.get(index)
     tool = run.agent.tools.get(call.name)
     return {
         "tool_name": call.name,
@@ -174,13 +174,13 @@ def tool_fields(run: LiveRun, turn: Turn, index: int) -> dict[str, Any]:
 
 
 async def complete(
-    run: LiveRun, turn: Turn, index: int, output: ToolOutput, *, hooks: bool = True
+    run: LiveRun, step: StepCalls, index: int, output: ToolOutput, *, hooks: bool = True
 ) -> None:
     """End a call: write its state and its tool's state changes, run the hooks after it, and add
     its result to the log, the ledger and the events."""
-    call = turn.calls[index]
+    call = step.calls[index]
     if output.command:
-        output = _checked(run, turn, index, output)
+        output = _checked(run, step, index, output)
     result = logged = output.result
     shown: Text | None = None
     if result.status is not _PENDING:
@@ -193,10 +193,10 @@ async def complete(
         else:
             shown = Text(text=text)
     hooked = hooks and run.is_busy(_AFTER)
-    put = _put(run, turn, index, result)
+    put = _put(run, step, index, result)
     if not hooked and not output.command:
         run.state.update(TOOL_CALL_STATES, put)
-        _record(run, turn, index, logged, shown, at_ms=put.call.updated_at)
+        _record(run, step, index, logged, shown, at_ms=put.call.updated_at)
         return
     command = Command().update(TOOL_CALL_STATES, put)
     if output.command:
@@ -208,42 +208,42 @@ async def complete(
                 seed=command,
                 final=True,
                 tool_result=result,
-                **tool_fields(run, turn, index),
+                **tool_fields(run, step, index),
             )
         except BaseException:
             # A hook failed, but the tool did not: keep the call's outcome and the tool's changes.
             states = run.state.read(TOOL_CALL_STATES)
             if states is None or states.calls.get(call.id) is not put.call:
                 run.state.commit(command.batch)
-            _record(run, turn, index, logged, shown)
+            _record(run, step, index, logged, shown)
             raise
     elif command.actions or command.effects:
         await run.phases.submit_command(run.agent.env, command)
     else:
         run.state.commit(command.batch)
-    _record(run, turn, index, logged, shown)
+    _record(run, step, index, logged, shown)
 
 
-def _checked(run: LiveRun, turn: Turn, index: int, output: ToolOutput) -> ToolOutput:
+def _checked(run: LiveRun, step: StepCalls, index: int, output: ToolOutput) -> ToolOutput:
     """The output, if its state changes can be applied. Otherwise the output without them, with a
     message that tells the model why they were refused."""
     assert output.command is not None, "only changes are checked"
-    call = turn.calls[index]
+    call = step.calls[index]
     exclusive = [
         name
         for name in dict.fromkeys(output.command.batch.touched_keys)
         if run.state.merge_strategy(name) is Merge.EXCLUSIVE
     ]
-    taken = next((name for name in exclusive if name in turn.writers), None)
+    taken = next((name for name in exclusive if name in step.writers), None)
     try:
         if taken is None:
             run.phases.check_command(run.agent.env, output.command)
-            turn.writers.update(dict.fromkeys(exclusive, call.id))
+            step.writers.update(dict.fromkeys(exclusive, call.id))
             output.command.batch.base_revision = None
             return output
         refusal = (
             f'conflicting parallel state modification on exclusive key "{taken}" '
-            f"by tool calls [{turn.writers[taken]}] and [{call.id}]"
+            f"by tool calls [{step.writers[taken]}] and [{call.id}]"
         )
     except StateError as error:
         refusal = str(error)
@@ -258,19 +258,19 @@ def _checked(run: LiveRun, turn: Turn, index: int, output: ToolOutput) -> ToolOu
     )
 
 
-def _put(run: LiveRun, turn: Turn, index: int, result: ToolResult) -> PutCall:
-    call = turn.calls[index]
+def _put(run: LiveRun, step: StepCalls, index: int, result: ToolResult) -> PutCall:
+    call = step.calls[index]
     state = ToolCallState(
         call_id=call.id,
         tool_name=call.name,
         arguments=call.arguments,
         status=_STATUS[result.status],
         updated_at=run.clock.now_ms(),
-        key=turn.keys[index],
+        key=step.keys[index],
     )
     if result.status is _PENDING:
         state = ask(run, state, result.suspension or SuspendTicket())
-    return PutCall(call=state, turn=None if turn.resumed else turn.message_id)
+    return PutCall(call=state, turn=None if step.resumed else step.message_id)
 
 
 def ask(run: LiveRun, state: ToolCallState, ticket: SuspendTicket) -> ToolCallState:
@@ -341,7 +341,7 @@ def ticket_of(
 
 def _record(
     run: LiveRun,
-    turn: Turn,
+    step: StepCalls,
     index: int,
     result: ToolResult,
     shown: Text | None,
@@ -356,7 +356,7 @@ def _record(
     `stopped` is given only for a cancelled call: whether its work has really stopped. `at_ms` is
     the current time, if the caller has read it already.
     """
-    call, message_id = turn.calls[index], ""
+    call, message_id = step.calls[index], ""
     message: Message | None = None
     if shown is not None:
         message_id = run.ids.new()
@@ -367,10 +367,10 @@ def _record(
             tool_call_id=call.id,
             metadata=run.metadata,
         )
-    held = turn.end(run, index, message)
+    held = step.end(run, index, message)
     run.journal.calls.append(
         CallEntry(
-            key=turn.keys[index],
+            key=step.keys[index],
             run_id=run.identity.run_id,
             call_id=call.id,
             tool_name=call.name,
@@ -382,18 +382,18 @@ def _record(
         )
     )
     outcome = _OUTCOME[result.status]
-    if index in turn.resumed and outcome is not _SUSPENDED:
-        event = _resumed(turn, index, result, is_cancelled=stopped is not None)
+    if index in step.resumed and outcome is not _SUSPENDED:
+        event = _resumed(step, index, result, is_cancelled=stopped is not None)
         run.journal.note(msgspec.structs.replace(event, message_id=message_id), at_ms)
     else:
-        run.journal.note(_done(run, turn, index, result, message_id), at_ms)
+        run.journal.note(_done(run, step, index, result, message_id), at_ms)
 
 
 def _done(
-    run: LiveRun, turn: Turn, index: int, result: ToolResult, message_id: str
+    run: LiveRun, step: StepCalls, index: int, result: ToolResult, message_id: str
 ) -> ToolCallDone:
     """The event of a call that has ended, or waits for an answer."""
-    call = turn.calls[index]
+    call = step.calls[index]
     known = run.agent.described(call.name)
     done = ToolCallDone(
         id=call.id,
@@ -402,7 +402,7 @@ def _done(
         outcome=_OUTCOME[result.status] if REJECTED not in result.metadata else _DENIED,
         kind=_OTHER if known is None else known.tool_kind,
         title="" if known is None or known.name == call.name else known.name,
-        started_at_ms=turn.started_at.get(index),
+        started_at_ms=step.started_at.get(index),
     )
     if result.status is not _PENDING:
         return done
@@ -414,9 +414,11 @@ def _done(
     )
 
 
-def _resumed(turn: Turn, index: int, result: ToolResult, *, is_cancelled: bool) -> ToolCallResumed:
+def _resumed(
+    step: StepCalls, index: int, result: ToolResult, *, is_cancelled: bool
+) -> ToolCallResumed:
     """The event of a call that was suspended and has ended now."""
-    decision = turn.resumed[index].resume_input
+    decision = step.resumed[index].resume_input
     reason = decision.reason if decision is not None else None
     if is_cancelled:
         outcome, reason = ResumedOutcome.CANCELLED, result.message
@@ -427,8 +429,8 @@ def _resumed(turn: Turn, index: int, result: ToolResult, *, is_cancelled: bool) 
     else:
         outcome = ResumedOutcome.FAILED
     return ToolCallResumed(
-        target_id=turn.calls[index].id,
-        name=turn.calls[index].name,
+        target_id=step.calls[index].id,
+        name=step.calls[index].name,
         result=result.resume_payload(),
         outcome=outcome,
         reason=reason,
@@ -442,7 +444,7 @@ def _phase(result: ToolResult, stopped: bool | None) -> CallPhase:
     return _UNKNOWN if unknown else CallPhase.CANCELLED
 
 
-async def interrupt(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> None:
+async def interrupt(run: LiveRun, step: StepCalls, indexes: Sequence[int]) -> None:
     """Give a result to calls that will not run, or not to their end, without running hooks.
 
     The result also says what the delegate of a started call has done.
@@ -450,27 +452,27 @@ async def interrupt(run: LiveRun, turn: Turn, indexes: Sequence[int]) -> None:
     done: dict[int, str | None] = {}
     try:
         for index in indexes:
-            if index in turn.started and may_delegate(run, turn.calls[index].name):
+            if index in step.started and may_delegate(run, step.calls[index].name):
                 done[index] = await done_beneath(
-                    run.services.delegates, run.identity.thread_id, turn.keys[index]
+                    run.services.delegates, run.identity.thread_id, step.keys[index]
                 )
     finally:
         # In `finally`, as `done_beneath` may be cancelled: no call may stay without a result.
         for index in indexes:
-            _interrupt_one(run, turn, index, done.get(index))
+            _interrupt_one(run, step, index, done.get(index))
 
 
-def _interrupt_one(run: LiveRun, turn: Turn, index: int, done: str | None) -> None:
+def _interrupt_one(run: LiveRun, step: StepCalls, index: int, done: str | None) -> None:
     cancelled = run.token is not None and run.token.is_cancelled()
-    call = turn.calls[index]
+    call = step.calls[index]
     text = str(ToolError.cancelled("the run was cancelled")) if cancelled else INTERRUPTED
-    begun = index in turn.started
+    begun = index in step.started
     stopped = (not begun or is_stoppable(run, call.name)) if cancelled else None
     if begun and must_run_once(run, call.name):
         result = unknown_outcome(call.name, text)
     else:
         result = ToolResult.error(call.name, with_done(text, done))
-    close_call(run, turn, index, result, stopped=stopped)
+    close_call(run, step, index, result, stopped=stopped)
 
 
 def may_delegate(run: LiveRun, tool_name: str) -> bool:
@@ -481,12 +483,12 @@ def may_delegate(run: LiveRun, tool_name: str) -> bool:
 
 
 def close_call(
-    run: LiveRun, turn: Turn, index: int, result: ToolResult, *, stopped: bool | None = None
+    run: LiveRun, step: StepCalls, index: int, result: ToolResult, *, stopped: bool | None = None
 ) -> None:
     """End a call with `result`, without running hooks."""
-    run.state.update(TOOL_CALL_STATES, _put(run, turn, index, result))
+    run.state.update(TOOL_CALL_STATES, _put(run, step, index, result))
     shown = None if result.status is _PENDING else Text(text=result.model_text())
-    _record(run, turn, index, result, shown, stopped=stopped)
+    _record(run, step, index, result, shown, stopped=stopped)
 
 
 def is_stoppable(run: LiveRun, tool_name: str) -> bool:

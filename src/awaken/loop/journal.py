@@ -283,12 +283,12 @@ class Journal:
         if self._outputs:
             self._outputs = {}
 
-    def progress(self, turn: StepSnapshot | None) -> Progress:
-        """Where the run stands, for the topic; `turn` is what has come of its open step."""
-        if turn is not None and self._outputs:
-            turn = _replace(turn, outputs=dict(self._outputs))
+    def progress(self, step: StepSnapshot | None) -> Progress:
+        """Where the run stands, for the topic; `step` is what has come of its open step."""
+        if step is not None and self._outputs:
+            step = _replace(step, outputs=dict(self._outputs))
         ahead = [event for event in self._begun if (event.seq or 0) > self.seq]
-        return Progress(self._run, self.seq, tuple(ahead), turn)
+        return Progress(self._run, self.seq, tuple(ahead), step)
 
     def has_noted(self, kind: type[AgentEvent]) -> bool:
         """Whether the next commit will store an event of that kind."""

@@ -85,7 +85,7 @@ class LiveRun:
         "input_count",
         "input_tokens",
         "journal",
-        "last_turn",
+        "last_step",
         "lease",
         "ledger",
         "message_id",
@@ -170,7 +170,7 @@ class LiveRun:
         self.journal.acks.extend(first.acks)
         self.journal.tickets.extend(first.tickets)
         self.journal.sends.extend(first.sends)
-        self.last_turn = thread.last_turn
+        self.last_step = thread.last_step
         self.ledger = {entry.key: entry for entry in thread.calls}
         self.stream, self.told = thread.stream, thread.told
         self.input_count = len(first.messages)
@@ -291,7 +291,7 @@ class LiveRun:
             return None
         if self.reading is not None:
             return self.reading.so_far(self.message_id)
-        answer = self.last_turn
+        answer = self.last_step
         if answer is not None and answer.id == self.message_id:
             return StepSnapshot.of(answer)  # the step of a process that died: it has its answer
         return StepSnapshot(message_id=self.message_id)

@@ -32,7 +32,7 @@ from awaken.errors import Cancelled, RunLeft
 from awaken.loop import calls
 from awaken.loop.beneath import done_beneath, with_done
 from awaken.loop.complete import (
-    Turn,
+    StepCalls,
     close_call,
     complete,
     confirmed,
@@ -53,7 +53,7 @@ _ENDED = (CallPhase.SUCCEEDED, CallPhase.FAILED, CallPhase.CANCELLED, CallPhase.
 _WHY = "the process ended while the call was under way"
 
 
-async def take_up(run: LiveRun) -> Turn | None:
+async def take_up(run: LiveRun) -> StepCalls | None:
     """Finish the step that a crash cut short, except for calls that wait for an approver.
 
     Returns its calls, or `None` if no step was cut short.
@@ -64,30 +64,30 @@ async def take_up(run: LiveRun) -> Turn | None:
         StateError: a hook or gate failed; the calls without a result got one that says that they
             were interrupted.
     """
-    turn = interrupted_turn(run)
-    if turn is None:
+    step = interrupted_step(run)
+    if step is None:
         return None
-    run.enter_step(turn.message_id)
-    await _tell_again(run, StepStart(message_id=turn.message_id, agent_id=run.agent.spec.id))
-    for index in turn.open_calls():
-        await _announce(run, turn, index)
-    turn.log(run)
-    turn.started.update(i for i in turn.open_calls() if was_begun(run, turn, i))
+    run.enter_step(step.message_id)
+    await _tell_again(run, StepStart(message_id=step.message_id, agent_id=run.agent.spec.id))
+    for index in step.open_calls():
+        await _announce(run, step, index)
+    step.log(run)
+    step.started.update(i for i in step.open_calls() if was_begun(run, step, i))
     try:
         fresh = [
             index
-            for index in turn.open_calls()
-            if not was_begun(run, turn, index) or not await settle(run, turn, index)
+            for index in step.open_calls()
+            if not was_begun(run, step, index) or not await settle(run, step, index)
         ]
-        if turn.suspended and run.agent.tool_executor is ToolExecutorKind.SEQUENTIAL:
+        if step.suspended and run.agent.tool_executor is ToolExecutorKind.SEQUENTIAL:
             fresh = []  # in a sequential agent they must not run before the call that waits
-        await calls.carry_out(run, turn, fresh)
+        await calls.carry_out(run, step, fresh)
     except RunLeft:
         raise  # the process that continues the run settles the open calls
     except BaseException:
-        await interrupt(run, turn, turn.open_calls())
+        await interrupt(run, step, step.open_calls())
         raise
-    return turn
+    return step
 
 
 def count_unanswered(run: LiveRun, last: Message | None) -> None:
@@ -117,7 +117,7 @@ def _was_asking(run: LiveRun, last: Message | None) -> bool:
         for call in (states.calls.values() if states else ())
     ):
         return False
-    if check_termination(run.state) is not None or interrupted_turn(run) is not None:
+    if check_termination(run.state) is not None or interrupted_step(run) is not None:
         return False
     # A running run whose last message is a final answer of the model waits for background work.
     return last is None or last.role is not Role.ASSISTANT
@@ -131,34 +131,34 @@ async def abandon(run: LiveRun) -> TerminationReason:
     one abandons the run again.
     """
     log.error("run %s is %s", run.identity.run_id, ABANDONED)
-    turn = interrupted_turn(run)
-    if turn is not None:
-        run.enter_step(turn.message_id)
-        turn.log(run)
-        for index in turn.open_calls():
-            await _announce(run, turn, index)
-            await _give_up(run, turn, index)
+    step = interrupted_step(run)
+    if step is not None:
+        run.enter_step(step.message_id)
+        step.log(run)
+        for index in step.open_calls():
+            await _announce(run, step, index)
+            await _give_up(run, step, index)
         await complete_step(run)
     return Failed(value=ABANDONED)
 
 
-async def _give_up(run: LiveRun, turn: Turn, index: int) -> None:
+async def _give_up(run: LiveRun, step: StepCalls, index: int) -> None:
     """Give an open call a result without running its tool or asking an approver."""
-    done = await done_beneath(run.services.delegates, run.identity.thread_id, turn.keys[index])
+    done = await done_beneath(run.services.delegates, run.identity.thread_id, step.keys[index])
     why = with_done("one process after another ended while the call was under way", done)
-    call = turn.calls[index]
+    call = step.calls[index]
     tool = run.agent.tools.get(call.name)
-    if not was_begun(run, turn, index):
+    if not was_begun(run, step, index):
         result = ToolResult.error(call.name, "the run was given up before the call began")
     elif tool is not None and traits_of(tool).effect is ToolEffect.READ:
         result = ToolResult.error(call.name, f"{why}; it is not run again")
     else:
         result = unknown_outcome(call.name, why)
-    close_call(run, turn, index, result)
+    close_call(run, step, index, result)
 
 
-async def _announce(run: LiveRun, turn: Turn, index: int) -> None:
-    call = turn.calls[index]
+async def _announce(run: LiveRun, step: StepCalls, index: int) -> None:
+    call = step.calls[index]
     await _tell_again(run, ToolCallReady(id=call.id, name=call.name, arguments=call.arguments))
 
 
@@ -179,102 +179,102 @@ def _is_same(known: AgentEvent, event: AgentEvent) -> bool:
     return known == event
 
 
-def _end_delegate(run: LiveRun, turn: Turn, index: int) -> None:
+def _end_delegate(run: LiveRun, step: StepCalls, index: int) -> None:
     """Cancel the delegate's run that the call may have started: its answer is not read any more."""
     # A command to a thread that does not exist is dropped.
-    for child in child_ids(run.identity.thread_id, turn.keys[index]):
+    for child in child_ids(run.identity.thread_id, step.keys[index]):
         run.journal.sends.append(ThreadCommand.cancel(child, child, at_ms=run.clock.now_ms()))
 
 
-def interrupted_turn(run: LiveRun) -> Turn | None:
+def interrupted_step(run: LiveRun) -> StepCalls | None:
     """The calls of the run's last step, restored from the log and the ledger. Returns `None` if
     that step was completed, or if the run has no message with calls."""
-    message = run.last_turn
+    message = run.last_step
     if message is None or message.produced_by_run_id() != run.identity.run_id:
         return None
     shown, results = _as_shown(run, message)
-    assert message.tool_calls, "a turn has calls"
+    assert message.tool_calls, "a step has calls"
     states = run.state.read(TOOL_CALL_STATES)
     waiting = {
         call.call_id
         for call in (states.calls.values() if states else ())
         if call.resume_input is not None
     }
-    turn = Turn(message.id or "", message.tool_calls, {})
-    turn.late = True
+    step = StepCalls(message.id or "", message.tool_calls, {})
+    step.late = True
     for index, call in enumerate(message.tool_calls):
-        entry = run.ledger.get(turn.keys[index])
+        entry = run.ledger.get(step.keys[index])
         if call.id in results or call.id not in shown:
-            turn.restore(index, message, logged=True)
+            step.restore(index, message, logged=True)
         elif call.id in waiting or (entry is not None and entry.phase is CallPhase.SUSPENDED):
-            turn.restore(index, None)
+            step.restore(index, None)
         elif entry is not None and entry.phase in _ENDED and entry.held is not None:
-            turn.restore(index, entry.held)
+            step.restore(index, entry.held)
     # Step indexes begin at 0, so a step is incomplete as long as its index equals the number of
     # completed steps.
-    step = message.metadata.step_index if message.metadata is not None else None
-    return turn if turn.open_calls() or turn.has_held or step == run.steps else None
+    number = message.metadata.step_index if message.metadata is not None else None
+    return step if step.open_calls() or step.has_held or number == run.steps else None
 
 
-def _as_shown(run: LiveRun, turn: Message) -> tuple[set[str], set[str]]:
+def _as_shown(run: LiveRun, step: Message) -> tuple[set[str], set[str]]:
     """The ids of the message's calls that the model is still shown, and the ids of the calls that
     have a result. A compaction may have removed the message from what the model is shown."""
     results: set[str] = set()
     for message in reversed(run.transcript.view()):
         if message.role is Role.TOOL and message.tool_call_id is not None:
             results.add(message.tool_call_id)
-        elif message.id == turn.id:
+        elif message.id == step.id:
             return {call.id for call in message.tool_calls or ()}, results
     return set(), results
 
 
-def was_begun(run: LiveRun, turn: Turn, index: int) -> bool:
+def was_begun(run: LiveRun, step: StepCalls, index: int) -> bool:
     """Whether a process that died may have started the call."""
-    entry = run.ledger.get(turn.keys[index])
+    entry = run.ledger.get(step.keys[index])
     return entry is not None and entry.phase is CallPhase.INTENT
 
 
-async def settle(run: LiveRun, turn: Turn, index: int) -> bool:
+async def settle(run: LiveRun, step: StepCalls, index: int) -> bool:
     """Settle a call that a process which died may have started, by its tool's policy. Returns false
     if the call is to be run again."""
-    call = turn.calls[index]
-    run.ledger.pop(turn.keys[index], None)
+    call = step.calls[index]
+    run.ledger.pop(step.keys[index], None)
     tool = run.agent.tools.get(call.name)
     policy = Recover.REPORT if tool is None else traits_of(tool).recovery
     if tool is None:
-        _end_delegate(run, turn, index)
-    log.info("call %s of %r was cut short: %s", turn.keys[index], call.name, policy.value)
+        _end_delegate(run, step, index)
+    log.info("call %s of %r was cut short: %s", step.keys[index], call.name, policy.value)
     if policy is Recover.RETRY:
         return False
     if policy is Recover.VERIFY and tool is not None:
-        answer = await _verified(run, turn, index, tool)
+        answer = await _verified(run, step, index, tool)
         if answer is False:
             return False
         if answer is not None:
             output = (
                 ToolOutput(confirmed(call.name)) if answer is True else to_output(call.name, answer)
             )
-            await complete(run, turn, index, output)
+            await complete(run, step, index, output)
             return True
     if policy is Recover.ASK:
-        close_call(run, turn, index, _ask(turn, index))
+        close_call(run, step, index, _ask(step, index))
         return True
     why = _WHY
     if may_delegate(run, call.name):
         thread_id = run.identity.thread_id
-        done = await done_beneath(run.services.delegates, thread_id, turn.keys[index])
+        done = await done_beneath(run.services.delegates, thread_id, step.keys[index])
         why = with_done(why, done)
-    close_call(run, turn, index, unknown_outcome(call.name, why))
+    close_call(run, step, index, unknown_outcome(call.name, why))
     return True
 
 
-async def _verified(run: LiveRun, turn: Turn, index: int, tool: Tool) -> Any:
+async def _verified(run: LiveRun, step: StepCalls, index: int, tool: Tool) -> Any:
     """What the tool's `verify` returns for the call; `None` if that method is missing or fails."""
     verify = getattr(tool, "verify", None)
     if verify is None:
-        log.error("tool %r is to verify and has no method verify(ctx)", turn.calls[index].name)
+        log.error("tool %r is to verify and has no method verify(ctx)", step.calls[index].name)
         return None
-    ctx = calls.tool_context(run, turn, index, run.state.snapshot())
+    ctx = calls.tool_context(run, step, index, run.state.snapshot())
     try:
         with interruptible(run.token, run.task):
             timeout = traits_of(tool).timeout
@@ -286,19 +286,19 @@ async def _verified(run: LiveRun, turn: Turn, index: int, tool: Tool) -> Any:
     except BaseException as error:
         if is_ours(error):
             raise
-        log.exception("tool %r could not verify call %s", turn.calls[index].name, turn.keys[index])
+        log.exception("tool %r could not verify call %s", step.calls[index].name, step.keys[index])
         return None
 
 
-def _ask(turn: Turn, index: int) -> ToolResult:
-    call = turn.calls[index]
+def _ask(step: StepCalls, index: int) -> ToolResult:
+    call = step.calls[index]
     question = (
         f"'{call.name}' was under way when the process ended. Did it take effect? Yes, or its "
         "result, if it did; no if it did not."
     )
     ticket = SuspendTicket(
         suspension=Suspension(
-            id=f"{OUTCOME_UNKNOWN}:{call_key(turn.message_id, index)}",
+            id=f"{OUTCOME_UNKNOWN}:{call_key(step.message_id, index)}",
             action=OUTCOME_UNKNOWN,
             message=question,
             parameters=call.arguments,

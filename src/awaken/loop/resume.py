@@ -32,7 +32,7 @@ from awaken.errors import InvalidResume, StateError, UnknownKey
 from awaken.loop import calls
 from awaken.loop.beneath import done_beneath, with_done
 from awaken.loop.complete import (
-    Turn,
+    StepCalls,
     close_call,
     digest_of,
     interrupt,
@@ -280,11 +280,11 @@ async def detect_and_replay_resume(run: LiveRun) -> str | None:
     for call in [call for call in decided if call.status is ToolCallStatus.CANCELLED]:
         _take_no(run, call)
         await persist_checkpoint(run)
-    for turn in _turns(run, [call for call in decided if call.status is ToolCallStatus.RESUMING]):
-        await _take_yes(run, turn)
+    for step in _steps(run, [call for call in decided if call.status is ToolCallStatus.RESUMING]):
+        await _take_yes(run, step)
         await persist_checkpoint(run)
-        if turn.blocked is not None:
-            return turn.blocked
+        if step.blocked is not None:
+            return step.blocked
     return None
 
 
@@ -303,10 +303,10 @@ def _take_no(run: LiveRun, call: ToolCallState) -> None:
     run.state.update(TOOL_CALL_STATES, PutCall(call=settled))
 
 
-def _turns(run: LiveRun, approved: Sequence[ToolCallState]) -> list[Turn]:
+def _steps(run: LiveRun, approved: Sequence[ToolCallState]) -> list[StepCalls]:
     """The approved calls, grouped by the assistant message that made them, with the arguments that
     they will run with."""
-    turns: dict[str, Turn] = {}
+    steps: dict[str, StepCalls] = {}
     for call in approved:
         arguments = call.arguments
         edited = call.resume_mode is ToolCallResumeMode.PASS_DECISION_TO_TOOL and call.asker is None
@@ -316,46 +316,46 @@ def _turns(run: LiveRun, approved: Sequence[ToolCallState]) -> list[Turn]:
         own = ToolCall(id=call.call_id, name=call.tool_name, arguments=arguments)
         message, index = run.transcript.find_call(call.call_id) or (None, 0)
         if message is None:
-            turns[call.call_id] = Turn("", (own,), {0: call})
+            steps[call.call_id] = StepCalls("", (own,), {0: call})
             continue
         id = message.id or ""
-        turn = turns.get(id)
-        made = list(turn.calls if turn is not None else message.tool_calls or ())
+        step = steps.get(id)
+        made = list(step.calls if step is not None else message.tool_calls or ())
         made[index] = own
-        resumed = turn.resumed if turn is not None else {}
-        turns[id] = Turn(id, made, {**resumed, index: call})
-    return list(turns.values())
+        resumed = step.resumed if step is not None else {}
+        steps[id] = StepCalls(id, made, {**resumed, index: call})
+    return list(steps.values())
 
 
-async def _take_yes(run: LiveRun, turn: Turn) -> None:
+async def _take_yes(run: LiveRun, step: StepCalls) -> None:
     """Carry out approved calls: they go through the gates again, and run like new calls.
 
     A delegate that asked, and was not told the answer, is cancelled if its call has ended.
     """
-    begun = [index for index in turn.resumed if was_begun(run, turn, index)]
+    begun = [index for index in step.resumed if was_begun(run, step, index)]
     try:
-        fresh = [index for index in sorted(turn.resumed) if await _is_to_run(run, turn, index)]
-        await calls.gate_and_execute(run, turn, fresh)
+        fresh = [index for index in sorted(step.resumed) if await _is_to_run(run, step, index)]
+        await calls.gate_and_execute(run, step, fresh)
     except BaseException:
-        turn.started.update(begun)
+        step.started.update(begun)
         # A call that asks on behalf of a delegate was started when the delegate was.
-        turn.started.update(i for i, call in turn.resumed.items() if call.asker is not None)
-        await interrupt(run, turn, [index for index in turn.resumed if turn.is_open(index)])
+        step.started.update(i for i, call in step.resumed.items() if call.asker is not None)
+        await interrupt(run, step, [index for index in step.resumed if step.is_open(index)])
         raise
-    for index, call in turn.resumed.items():
-        told = index in turn.started and call.tool_name in run.agent.tools
-        over = not (turn.is_open(index) or turn.is_suspended(index))
+    for index, call in step.resumed.items():
+        told = index in step.started and call.tool_name in run.agent.tools
+        over = not (step.is_open(index) or step.is_suspended(index))
         if call.asker is not None and not told and over:
             run.journal.sends.append(stop_asker(call.asker, run.clock.now_ms()))
 
 
-async def _is_to_run(run: LiveRun, turn: Turn, index: int) -> bool:
+async def _is_to_run(run: LiveRun, step: StepCalls, index: int) -> bool:
     """Whether an approved call is to run now.
 
     If not, it gets a result or a new question here: because the answer was given to another
     question, because its tool is gone, or because a process that died had started it.
     """
-    call = turn.resumed[index]
+    call = step.resumed[index]
     why = None if _fits(run, call) else _MISFIT
     if call.asker is not None and call.tool_name not in run.agent.tools:
         why = f"tool '{call.tool_name}' not found"
@@ -364,9 +364,9 @@ async def _is_to_run(run: LiveRun, turn: Turn, index: int) -> bool:
             thread_id = run.identity.thread_id
             done = await done_beneath(run.services.delegates, thread_id, call.key)
             why = with_done(why, done)
-        close_call(run, turn, index, ToolResult.error(call.tool_name, why))
+        close_call(run, step, index, ToolResult.error(call.tool_name, why))
         return False
-    return not was_begun(run, turn, index) or not await settle(run, turn, index)
+    return not was_begun(run, step, index) or not await settle(run, step, index)
 
 
 def _fits(run: LiveRun, call: ToolCallState) -> bool:

@@ -163,7 +163,7 @@ async def _settle_the_past(run: LiveRun) -> TerminationReason | None:
 
     Returns how the run ends, or `None` if it goes on.
     """
-    if end := await _finish_turn(run):
+    if end := await _finish_step(run):
         return end
     await take_expired(run)
     if blocked := await detect_and_replay_resume(run):
@@ -172,16 +172,16 @@ async def _settle_the_past(run: LiveRun) -> TerminationReason | None:
     return None
 
 
-async def _finish_turn(run: LiveRun) -> TerminationReason | None:
+async def _finish_step(run: LiveRun) -> TerminationReason | None:
     """Finish the step that a crash cut short, or give the run up if too many processes died with
     it. Returns how the run ends, or `None` if it goes on."""
     if run.record is not None and run.record.is_abandoned and not run.is_cancelled():
         return await abandon(run)
-    if turn := await take_up(run):
+    if step := await take_up(run):
         await complete_step(run)
         await _persist_or_leave(run)
-        if turn.blocked is not None:
-            return Blocked(value=turn.blocked)
+        if step.blocked is not None:
+            return Blocked(value=step.blocked)
     return _closed(run)
 
 

@@ -16,7 +16,7 @@ from awaken.domain.phase import Phase
 from awaken.domain.spec import ConsecutiveErrors
 from awaken.errors import AwakenError, BudgetExhausted, Cancelled, InferenceFailed
 from awaken.loop.calls import carry_out
-from awaken.loop.complete import Turn
+from awaken.loop.complete import StepCalls
 from awaken.loop.context import run_compactor
 from awaken.loop.infer import Answer, ask_model, drop_streamed
 from awaken.loop.live import LiveRun
@@ -175,16 +175,16 @@ async def _act(run: LiveRun, answer: Answer) -> Outcome | TerminationReason:
             return Outcome.NATURAL_END
         run.transcript.append(Message.internal_user(MALFORMED, id=run.ids.new()))
         return Outcome.CONTINUE
-    turn = Turn(run.message_id, result.tool_calls, {})
-    await carry_out(run, turn, range(len(result.tool_calls)))
+    step = StepCalls(run.message_id, result.tool_calls, {})
+    await carry_out(run, step, range(len(result.tool_calls)))
     if result.has_incomplete_tool_calls:
         run.transcript.append(Message.internal_user(MALFORMED, id=run.ids.new()))
     run.check_token()
-    if turn.blocked is not None:
-        return Blocked(value=turn.blocked)
+    if step.blocked is not None:
+        return Blocked(value=step.blocked)
     if end := check_termination(run.state):
         return end
-    return Outcome.SUSPENDED if turn.suspended else Outcome.CONTINUE
+    return Outcome.SUSPENDED if step.suspended else Outcome.CONTINUE
 
 
 def _say(run: LiveRun, answer: Answer, *, calls: bool, at_ms: int | None = None) -> None:

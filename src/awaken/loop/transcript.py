@@ -96,9 +96,9 @@ class Transcript:
         found = self.find_call(call_id)
         if found is None:
             return len(self._items)
-        turn, own = found
-        position = {call.id: index for index, call in enumerate(turn.tool_calls or ())}
-        place = self._items.index(turn) + 1
+        message, own = found
+        position = {call.id: index for index, call in enumerate(message.tool_calls or ())}
+        place = self._items.index(message) + 1
         while place < len(self._items):
             result = self._items[place]
             index = position.get(result.tool_call_id or "")

@@ -50,7 +50,7 @@ from awaken.runtime.prepare import (
     Sent,
     fitting,
     hand_to,
-    last_turn,
+    last_step,
     orphaned_results,
     overtaken_calls,
     request_snapshot,
@@ -208,8 +208,8 @@ async def local_run(opening: Opening, agent: ResolvedAgent) -> BackendRootRunReq
     if overtaken := overtaken_calls(request, store):
         marks = [*marks, *await supersede(overtaken, store, identity, services, first)]
     first.messages = [*marks, *opening.fresh]
-    turn = last_turn(context, choice)
-    history = visible_messages([*context.messages, *marks], store, turn, skipped=context.skipped)
+    step = last_step(context, choice)
+    history = visible_messages([*context.messages, *marks], store, step, skipped=context.skipped)
     slot.state = store
     slot.decisions = controls.decision_rx = DecisionQueue(waits=request.wait_for_decisions)
     start = PreparedRun(
@@ -220,10 +220,10 @@ async def local_run(opening: Opening, agent: ResolvedAgent) -> BackendRootRunReq
             log_length=context.thread.message_count,
             event_count=context.thread.event_count,
             previous=choice.previous,
-            last_turn=turn,
+            last_step=step,
             calls=context.calls,
             stream=context.stream_log,
-            told=await _told_last(opening, turn) if opening.is_cut_short else (),
+            told=await _told_last(opening, step) if opening.is_cut_short else (),
             fence=opening.fence,
         ),
         first=first,
@@ -248,9 +248,9 @@ async def local_run(opening: Opening, agent: ResolvedAgent) -> BackendRootRunReq
     )
 
 
-async def _told_last(opening: Opening, turn: Message | None) -> Sequence[RunEvent]:
+async def _told_last(opening: Opening, step: Message | None) -> Sequence[RunEvent]:
     """The last durable events of the thread, among them those of the step that was cut short."""
-    thread, calls = opening.context.thread, turn.tool_calls if turn is not None else None
+    thread, calls = opening.context.thread, step.tool_calls if step is not None else None
     after = max(0, thread.event_count - _FEW_EVENTS - 4 * len(calls or ()))
     return await opening.store.load_events(thread.id, after=after)
 

@@ -291,10 +291,10 @@ def orphaned_results(context: ThreadContext, choice: RunChoice, ids: Ids) -> lis
         return []
     ledger = {entry.key: entry for entry in context.calls}
     answered = {message.tool_call_id for message in context.messages if message.tool_call_id}
-    turn = next((m for m in reversed(context.messages) if m.tool_calls), None)
+    step = next((m for m in reversed(context.messages) if m.tool_calls), None)
     results: list[Message] = []
-    for index, call in enumerate(turn.tool_calls or () if turn else ()):
-        entry = ledger.get(call_key((turn.id or "") if turn else "", index))
+    for index, call in enumerate(step.tool_calls or () if step else ()):
+        entry = ledger.get(call_key((step.id or "") if step else "", index))
         if entry is None or call.id in answered:
             continue
         if entry.held is not None:
@@ -377,7 +377,7 @@ async def _known_of(call: ToolCallState, thread_id: str, services: RunServices) 
     return None
 
 
-def last_turn(context: ThreadContext, choice: RunChoice) -> Message | None:
+def last_step(context: ThreadContext, choice: RunChoice) -> Message | None:
     """The thread's last message with tool calls. Returns `None` if the run is new or another run
     produced that message."""
     if not choice.is_continuation:
@@ -387,7 +387,7 @@ def last_turn(context: ThreadContext, choice: RunChoice) -> Message | None:
 
 
 def visible_messages(
-    log: Sequence[Message], store: StateStore, turn: Message | None, *, skipped: int = 0
+    log: Sequence[Message], store: StateStore, step: Message | None, *, skipped: int = 0
 ) -> list[Message]:
     """The log as the model sees it, including calls that still wait or were interrupted."""
     if not log:
@@ -398,5 +398,5 @@ def visible_messages(
         for call in (states.calls.values() if states else ())
         if call.status is ToolCallStatus.SUSPENDED or call.resume_input is not None
     }
-    waiting.update(call.id for call in (turn.tool_calls or () if turn else ()))
+    waiting.update(call.id for call in (step.tool_calls or () if step else ()))
     return effective_view(log, waiting, skipped=skipped)

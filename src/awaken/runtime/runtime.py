@@ -15,7 +15,7 @@ from awaken.backend.dispatch import validate_root_execution_request
 from awaken.backend.local import LocalBackend
 from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.contract.background import AMBIENT_MESSAGE_SINK, AMBIENT_TASK_JOURNAL
-from awaken.contract.blobs import RunBlobs
+from awaken.contract.blobs import RunBlobs, blobs_of
 from awaken.contract.bus import LiveBus
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import Fence, ThreadCommit
@@ -468,7 +468,7 @@ class AgentRuntime(Stopping):
                 resolver=resolver,
                 profiles=profiles_of(self.profiles, context.thread.scope),
                 delegates=self.delegates,
-                blobs=self.blobs,
+                blobs=blobs_of(self.blobs, context.thread.scope),
                 clock=self.clock,
                 ids=self.ids,
             ),

@@ -14,6 +14,7 @@ from awaken.domain.event import (
     ToolCallCancel,
     ToolCallDelta,
     ToolCallStart,
+    is_terminal,
 )
 
 
@@ -36,6 +37,12 @@ class Reader:
             self._place(event, event.seq)
         self._take(event)
         self.news.set()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the last durable event that it has ends a run."""
+        last = max(self.durable, default=0)
+        return last > 0 and is_terminal(self.durable[last].event)
 
     @property
     def size(self) -> int:

@@ -186,3 +186,29 @@ async def test_a_listener_that_reads_nothing_is_told_of_its_loss_and_slows_no_ru
         heard = await listening.heard()
         assert heard.lost
         assert len(heard.events) <= 1_000
+
+
+async def test_a_tree_is_followed_thread_by_thread(store: Store) -> None:
+    """06 §2.4: each thread with its own numbers, the delegate's between those of its parent."""
+    boss = ScriptedModel([tool_call_response("", "agent_run_ann", "c1", {"prompt": "go"}), "done"])
+    ann = ScriptedModel([tool_call_response("", "look", "c1", {"at": "it"}), "seen"])
+    agents = [
+        Agent("boss", model=boss, delegates=["ann"]),
+        Agent("ann", model=ann, tools=[look]),
+    ]
+    readers: dict[str, Reader] = {}
+    async with Runtime(agents, store=store) as runtime:
+        async with asyncio.TaskGroup() as group:
+            run = group.create_task(runtime.run("boss", "go", thread=T))
+            async with aclosing(runtime.follow(T, tree=True)) as events:
+                async for event in events:
+                    readers.setdefault(event.thread_id, Reader()).read(event)
+                    child = [name for name in readers if name != T]
+                    ended = [r for r in readers.values() if r.has_ended]
+                    if child and len(ended) == 2:
+                        break
+        assert run.result().response == "done"
+        for thread_id, reader in readers.items():
+            stored = await store.load_events(thread_id)
+            assert [e.event for e in reader.durable.values()] == [e.event for e in stored]
+    assert len(readers) == 2

@@ -79,6 +79,11 @@ class _Branch:
         return event.at_ms, not begins, self.level if begins else -self.level
 
 
+_News = RunEvent | BaseException | _Branch | None
+"""What the reader of a tree is woken for: an event, an error, a thread that is not heard live any
+more, or a change of the thread at the top."""
+
+
 class _Tree:
     """The threads of a tree, each with its follower while it has something to tell."""
 
@@ -86,7 +91,7 @@ class _Tree:
         self._store, self._bus, self._root, self._after = store, bus, root, after
         self._branches = {root: _Branch(Place(root, after), 0)}
         self._since: int | None = None
-        self._events: asyncio.Queue[RunEvent | BaseException | None] = asyncio.Queue(MOST_UNREAD)
+        self._events: asyncio.Queue[_News] = asyncio.Queue(MOST_UNREAD)
         self._watching: asyncio.Task[None] | None = None
 
     async def stored(self) -> AsyncIterator[RunEvent]:
@@ -147,11 +152,16 @@ class _Tree:
                     told = await self._events.get()
             except TimeoutError:
                 continue
-            while told is not None:
+            while True:
                 if isinstance(told, BaseException):
                     raise told
-                yield told
-                told = None if self._events.empty() else self._events.get_nowait()
+                if isinstance(told, _Branch):
+                    told.following = None
+                elif told is not None:
+                    yield told
+                if self._events.empty():
+                    break
+                told = self._events.get_nowait()
 
     async def _listen(self) -> None:
         """Start to follow the threads whose owner can be asked."""
@@ -169,8 +179,8 @@ class _Tree:
                         break
         except Exception as error:
             await self._events.put(error)
-        finally:
-            branch.following = None
+        # From then on it is read from the store: when the reader has got what was put here.
+        await self._events.put(branch)
 
     async def _watch(self) -> None:
         """Wake the reader when any process has written to the thread at the top."""

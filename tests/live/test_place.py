@@ -29,6 +29,8 @@ from awaken.live.place import OutOfStep, Place
 from event_kit import as_stored
 
 THREAD = "t"
+AFTER = ("told", "nobody listened when it was noted", "the owner dies")
+"""What becomes of the last event of a commit that was made."""
 _replace = msgspec.structs.replace
 
 
@@ -105,8 +107,8 @@ class Following(RuleBasedStateMachine):
         self.send(self.made_event(StreamReset(reason="it broke off")))
 
     @precondition(lambda self: self.answer is not None and not self.is_said)
-    @rule(calls=st.integers(0, 2), told=st.booleans())
-    def the_answer_is_stored(self, calls: int, told: bool) -> None:
+    @rule(calls=st.integers(0, 2), told=st.sampled_from(AFTER))
+    def the_answer_is_stored(self, calls: int, told: str) -> None:
         for _ in range(calls):
             self.begin(ToolCallReady(id=f"c{self.made}", name="look", arguments={}))
         said = Message(id=self.answer, role=Role.ASSISTANT, content=(Text(text=self.text),))
@@ -115,16 +117,16 @@ class Following(RuleBasedStateMachine):
         self.publish(last, told)
 
     @precondition(lambda self: self.is_said)
-    @rule(told=st.booleans())
-    def the_step_ends(self, told: bool) -> None:
+    @rule(told=st.sampled_from(AFTER))
+    def the_step_ends(self, told: str) -> None:
         last = self.commit(StepEnd())
         self.answer, self.is_said = None, False
         self.publish(last, told)
 
-    def publish(self, last: RunEvent, told: bool) -> None:
-        if told:
+    def publish(self, last: RunEvent, told: str) -> None:
+        if told == "told":
             self.send(last)
-        else:
+        elif told == "the owner dies":
             self.another_takes_over()
 
     @rule()

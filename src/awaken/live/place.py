@@ -273,8 +273,10 @@ class Place:
         elif event.seq <= self.cursor or event.again:
             return []
         elif event.ahead:
+            self._check_order(event.seq)
             self._ahead[event.seq] = event
         else:
+            self._check_order(event.seq)
             self._confirm(event.seq)
             if isinstance(event.event, StepEnd):
                 self._given = None
@@ -282,15 +284,18 @@ class Place:
                 self._given.stored = True  # the answer is in the same commit
         return list(self._give(event))
 
-    def _confirm(self, seq: int) -> None:
-        """Move the cursor: everything up to `seq` is stored.
-
+    def _check_order(self, seq: int) -> None:
+        """
         Raises:
-            OutOfStep: the reader has not got all of it.
+            OutOfStep: the reader has not got all durable events before `seq`: one of them may have
+                been stored before anyone listened, and was not sent.
         """
         if any(number not in self._ahead for number in range(self.cursor + 1, seq)):
             self.lose()
             raise OutOfStep
+
+    def _confirm(self, seq: int) -> None:
+        """Move the cursor: everything up to `seq` is stored."""
         self.cursor = seq
         if self._ahead:
             self._ahead = {number: told for number, told in self._ahead.items() if number > seq}

@@ -185,6 +185,11 @@ class Following(RuleBasedStateMachine):
             self.is_live = True
 
     @rule()
+    def the_reader_catches_up(self) -> None:
+        self.read_the_store()
+        self.the_reader_asks_where_the_owner_stands()
+
+    @rule()
     def nobody_answers_the_reader(self) -> None:
         self.place.lose()
         self.is_live = True
@@ -238,3 +243,20 @@ class Following(RuleBasedStateMachine):
 
 TestFollowing = Following.TestCase
 TestFollowing.settings = settings(max_examples=150, stateful_step_count=60)
+
+
+def test_what_was_stored_while_no_one_listened_comes_before_what_goes_ahead() -> None:
+    """The reader joined between the two: only the second is on the bus."""
+    unheard = AFTER[1]
+    played = Following()
+    played.the_reader_catches_up()
+    played.a_step_starts()
+    played.events_arrive(1)
+    played.the_model_says("a")
+    played.the_answer_is_stored(0, unheard)
+    played.the_step_ends(unheard)
+    played.a_step_starts()
+
+    played.events_arrive(5)
+    assert not played.is_live
+    played.teardown()

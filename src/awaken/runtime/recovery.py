@@ -91,6 +91,7 @@ class Recovery:
         self._news = asyncio.Event()
         self._callers_own: set[str] = set()
         self._is_full = False
+        self._claiming = asyncio.Lock()
         self._claimed: dict[str, Fence] = {}
         """The claims for runs whose task has not got to them yet, by run."""
         self._again: set[str] = set()
@@ -132,6 +133,10 @@ class Recovery:
 
     async def _claim_next(self) -> list[ResumedRun]:
         """Claim, and carry on, as many runs as this runtime has room for."""
+        async with self._claiming:
+            return await self._claim_and_carry_on()
+
+    async def _claim_and_carry_on(self) -> list[ResumedRun]:
         engine = self._engine
         busy = self._busy()
         self._is_full = len(busy) >= engine.max_runs
@@ -169,7 +174,10 @@ class Recovery:
     async def goes_on(self, thread: str) -> bool:
         """Resume the run of a thread. Returns whether it is being resumed, by this or an earlier
         call."""
-        return bool(await self.resume(thread)) or thread in self._threads.values()
+        if await self.resume(thread) or thread in self._threads.values():
+            return True
+        async with self._claiming:  # the watching task may be claiming it at this moment
+            return thread in self._threads.values()
 
     async def _try(self, record: RunRecord) -> list[ResumedRun]:
         """Resume a run or a background task, if this runtime should. Returns the resumed run, or an

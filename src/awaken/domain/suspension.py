@@ -217,5 +217,5 @@ Decision = tuple[str, ToolCallResume]
 
 
 def signed(decisions: Iterable[Decision], by: str) -> tuple[Decision, ...]:
-    """The decisions with `by` as their approver, whoever they name themselves."""
+    """The decisions with `by` as their approver, in place of the one they name."""
     return tuple((target, msgspec.structs.replace(one, by=by)) for target, one in decisions)

@@ -1,0 +1,5 @@
+"""All routes, one module per resource."""
+
+from awaken.server.routes import runs
+
+ROUTES = (*runs.ROUTES,)

@@ -1,0 +1,58 @@
+"""The route table: what the server answers, as data.
+
+Requests are checked by the table, and the OpenAPI document is made from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+from starlette.types import ASGIApp
+
+from awaken.server.call import Call
+
+JSON_LIMIT = 2 * 1024 * 1024
+CHAT_LIMIT = 16 * 1024 * 1024
+
+Handler = Callable[[Call], Awaitable[ASGIApp]]
+"""Carries a request out; what it returns writes the answer (a starlette `Response` does)."""
+
+
+class Role(StrEnum):
+    """What a key may do.
+
+    `invoke`: submit, send, cancel its own runs, read its own threads. `read`: see everything of the
+    scope but requests and state. `decide`: answer tickets and cancel. `inspect`: see requests and
+    state. `admin`: also delete, and see to keys and upkeep.
+    """
+
+    INVOKE = "invoke"
+    READ = "read"
+    DECIDE = "decide"
+    INSPECT = "inspect"
+    ADMIN = "admin"
+
+
+class Route(msgspec.Struct, frozen=True, kw_only=True):
+    """One method of one path.
+
+    - `needs` are the roles of which the caller must have one; none: no key is needed.
+    - `query` and `body` are the types that the request is read as. A `body` of `bytes` is handed on
+      as it came, to be read by a protocol.
+    - `answers` are the types of successful answers by status; `None` has no body.
+    - `streams`: the route may answer with a stream of events.
+    """
+
+    method: str
+    path: str
+    handle: Handler
+    summary: str
+    needs: tuple[Role, ...] = ()
+    query: type[msgspec.Struct] | None = None
+    body: Any = None
+    body_limit: int = JSON_LIMIT
+    answers: dict[int, Any]
+    streams: bool = False

@@ -39,7 +39,6 @@ from awaken.loop.beneath import done_beneath, with_done
 from awaken.loop.commit_state import SETTLED
 from awaken.loop.complete import (
     REJECTED,
-    StepCalls,
     complete,
     confirmed,
     interrupt,
@@ -50,6 +49,7 @@ from awaken.loop.complete import (
 from awaken.loop.lease import wait_for_lease
 from awaken.loop.live import LiveRun
 from awaken.loop.save import persist_checkpoint
+from awaken.loop.step_calls import StepCalls
 from awaken.plugin.registrar import HookEntry
 from awaken.state.call_keys import ToolCallState
 from awaken.state.snapshot import Snapshot

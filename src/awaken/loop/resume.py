@@ -32,7 +32,6 @@ from awaken.errors import InvalidResume, StateError, UnknownKey
 from awaken.loop import calls
 from awaken.loop.beneath import done_beneath, with_done
 from awaken.loop.complete import (
-    StepCalls,
     close_call,
     digest_of,
     interrupt,
@@ -44,6 +43,7 @@ from awaken.loop.live import LiveRun
 from awaken.loop.recover import settle, was_begun
 from awaken.loop.save import persist_checkpoint
 from awaken.loop.spending import take_answer
+from awaken.loop.step_calls import StepCalls
 from awaken.state.call_keys import TOOL_CALL_STATES, PutCall, ToolCallState
 from awaken.state.command import MutationBatch
 from awaken.state.store import StateStore

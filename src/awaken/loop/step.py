@@ -16,12 +16,12 @@ from awaken.domain.phase import Phase
 from awaken.domain.spec import ConsecutiveErrors
 from awaken.errors import AwakenError, BudgetExhausted, Cancelled, InferenceFailed
 from awaken.loop.calls import carry_out
-from awaken.loop.complete import StepCalls
 from awaken.loop.context import run_compactor
 from awaken.loop.infer import Answer, ask_model, drop_streamed
 from awaken.loop.live import LiveRun
 from awaken.loop.save import check_termination
 from awaken.loop.spending import ask_for_more, check_price, set_aside, stopped
+from awaken.loop.step_calls import StepCalls
 from awaken.state.runtime_keys import ACTIVE_AGENT, AGENT_OVERLAYS, PutOverlay
 
 # Module constants, because on Python 3.11 reading an enum member costs as much as a function call.

@@ -19,11 +19,13 @@ from awaken.contract.backend import (
     BACKEND_OUTPUT_STATE_KEY,
     BackendDelegateRunRequest,
     BackendLoopError,
+    ExecutionFailed,
+)
+from awaken.contract.backend_result import (
     BackendRunOutput,
     BackendRunResult,
     BackendRunStatus,
     BackendStatusKind,
-    ExecutionFailed,
 )
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.events import EventSink

@@ -26,14 +26,16 @@ from awaken.contract.backend import (
     BackendDelegateRunRequest,
     BackendOutputCapability,
     BackendRootRunRequest,
-    BackendRunResult,
-    BackendRunStatus,
-    BackendStatusKind,
     BackendTranscriptCapability,
     BackendWaitCapability,
     ExecutionBackend,
     ExecutionBackendError,
     RemoteError,
+)
+from awaken.contract.backend_result import (
+    BackendRunResult,
+    BackendRunStatus,
+    BackendStatusKind,
 )
 from awaken.contract.events import EventSink
 from awaken.control.cancel import interruptible

@@ -9,7 +9,11 @@ from awaken.backend.a2a.artifacts import Artifacts
 from awaken.backend.a2a.parts import message_artifacts, message_text
 from awaken.backend.a2a.state import INTERRUPTED, TERMINAL
 from awaken.codec import Json, to_json
-from awaken.contract.backend import BackendOutputArtifact, BackendRunOutput, BackendRunStatus
+from awaken.contract.backend_result import (
+    BackendOutputArtifact,
+    BackendRunOutput,
+    BackendRunStatus,
+)
 from awaken.domain.event import ActivitySnapshot
 from awaken.domain.lifecycle import (
     CANCELLED,

@@ -21,10 +21,12 @@ from awaken.backend.remote.question import agents_question, asking, budget_quest
 from awaken.codec import Json, clean_text, dumps, to_json
 from awaken.contract.backend import (
     BackendRootRunRequest,
+    ExecutionFailed,
+)
+from awaken.contract.backend_result import (
     BackendRunOutput,
     BackendRunResult,
     BackendRunStatus,
-    ExecutionFailed,
 )
 from awaken.contract.start import PreparedRun
 from awaken.domain.event import (

@@ -247,7 +247,7 @@ class Journal:
                 # Only the owner writes the thread, so the number the event will have is known.
                 seq=self._promised + len(self._durable) + 1,
                 ahead=True,
-                live=self._place() if self.live else None,
+                live=self._place() if self.has_reader or self.topic.wanted else None,
                 event=event,
             )
             self._begun.append(envelope)

@@ -330,7 +330,7 @@ class LiveRun:
 
     def is_busy(self, phase: Phase) -> bool:
         """Whether the phase has hooks or scheduled actions to run."""
-        if self.phases.has_actions:
+        if phase in self.phases.queued_for:
             return True
         env = self.agent.env
         if not env.hooks[phase]:

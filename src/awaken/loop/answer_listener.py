@@ -112,8 +112,7 @@ class AnswerListener(StreamListener):
         if not isinstance(event, ToolCallCancel):
             await journal.tell(event)
             return
-        begun = journal.begin(event)
-        if journal.live:
+        if (begun := journal.begin(event)) is not None:
             await journal.send(begun)
 
     def count(self, *, whole: bool = False) -> None:

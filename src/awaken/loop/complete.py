@@ -40,8 +40,8 @@ log = logging.getLogger("awaken.loop")
 _AFTER = Phase.AFTER_TOOL_EXECUTE
 _PENDING = ToolStatus.PENDING
 _TOOL = Role.TOOL
+_NO_LABEL = (ToolKind.OTHER, "")
 _SUSPENDED, _DENIED = ToolCallOutcome.SUSPENDED, ToolCallOutcome.DENIED
-_OTHER = ToolKind.OTHER
 
 _STATUS = {
     ToolStatus.SUCCESS: ToolCallStatus.SUCCEEDED,
@@ -297,14 +297,14 @@ def _done(
 ) -> ToolCallDone:
     """The event of a call that has ended, or waits for an answer."""
     call = step.calls[index]
-    known = run.agent.described(call.name)
+    kind, title = run.agent.labels.get(call.name, _NO_LABEL)
     done = ToolCallDone(
         id=call.id,
         message_id=message_id,
         result=result,
         outcome=_OUTCOME[result.status] if REJECTED not in result.metadata else _DENIED,
-        kind=_OTHER if known is None else known.tool_kind,
-        title="" if known is None or known.name == call.name else known.name,
+        kind=kind,
+        title=title,
         started_at_ms=step.started_at.get(index),
     )
     if result.status is not _PENDING:

@@ -76,7 +76,8 @@ class Journal:
     The loop fills `calls`, `tickets`, `acks`, `sends` and `ends_stream`; the next commit stores and
     clears them. `live` says whether a listener gets events now, `has_reader` whether the caller's
     sink does. `state` says what became of the last commit, and `seq` is the last durable event that
-    was stored and sent. A run without a store has a journal that only sends.
+    was stored and sent. `outputs` is the end of what the open step's tools have streamed, by call.
+    A run without a store has a journal that only sends.
 
     Args:
         length: how many messages the thread's log has.
@@ -95,7 +96,6 @@ class Journal:
         "_durable",
         "_later",
         "_now",
-        "_outputs",
         "_parent_run",
         "_parent_thread",
         "_promised",
@@ -108,6 +108,7 @@ class Journal:
         "fence",
         "has_reader",
         "length",
+        "outputs",
         "sends",
         "seq",
         "sink",
@@ -143,6 +144,7 @@ class Journal:
         self.sends: list[ThreadCommand] = []
         self.ends_stream = False
         self.blobs: list[str] = []
+        self.outputs: dict[str, str] = {}
         self._commits = commits
         self._clock = clock
         self._now = 0
@@ -155,7 +157,6 @@ class Journal:
         # The `seq` of the last event in a commit, made or not; and the events that went ahead.
         self._promised = seq
         self._begun: list[RunEvent] = []
-        self._outputs: dict[str, str] = {}
 
     def _set_state(self, state: CommitState) -> None:
         """Change `state`; no other method does. It asserts that the new state may follow."""
@@ -231,8 +232,10 @@ class Journal:
         if self.live:
             await self.send(self.transient(event))
 
-    def begin(self, event: AgentEvent, at_ms: int | None = None) -> RunEvent:
-        """Store an event with the next commit. Returns it, for the caller to send at once."""
+    def begin(self, event: AgentEvent, at_ms: int | None = None) -> RunEvent | None:
+        """Store an event with the next commit. Returns it for the caller to send at once, or `None`
+        if there is no listener."""
+        is_heard = self.has_reader or self.topic.wanted
         if self.fence is None:
             envelope = self._envelope(event, at_ms)
         else:
@@ -247,12 +250,12 @@ class Journal:
                 # Only the owner writes the thread, so the number the event will have is known.
                 seq=self._promised + len(self._durable) + 1,
                 ahead=True,
-                live=self._place() if self.has_reader or self.topic.wanted else None,
+                live=self._place() if is_heard else None,
                 event=event,
             )
             self._begun.append(envelope)
         self._durable.append(envelope)
-        return envelope
+        return envelope if is_heard else None
 
     async def tell_again(self, event: AgentEvent, seq: int | None) -> None:
         """Send a durable event that an earlier owner has stored under `seq`, if there is a
@@ -263,7 +266,7 @@ class Journal:
     def note(self, event: AgentEvent, at_ms: int | None = None) -> int:
         """Store an event with the next commit, and send it once that commit is made. Returns the
         `seq` that it will have."""
-        if self.live:
+        if self.has_reader or self.topic.wanted:
             self._later.append(len(self._durable))
         self._durable.append(self._envelope(event, at_ms))
         return self._promised + len(self._durable)
@@ -275,18 +278,13 @@ class Journal:
 
     def _keep_output(self, event: ToolCallStreamDelta) -> None:
         """Keep the end of a running tool's output, for listeners that come later."""
-        so_far = self._outputs.get(event.id, "") + event.delta
-        self._outputs[event.id] = so_far[-MOST_OUTPUT:]
-
-    def drop_outputs(self) -> None:
-        """Forget the output of the tools of a step that is over."""
-        if self._outputs:
-            self._outputs = {}
+        so_far = self.outputs.get(event.id, "") + event.delta
+        self.outputs[event.id] = so_far[-MOST_OUTPUT:]
 
     def progress(self, step: StepSnapshot | None) -> Progress:
         """Where the run stands, for the topic; `step` is what has come of its open step."""
-        if step is not None and self._outputs:
-            step = _replace(step, outputs=dict(self._outputs))
+        if step is not None and self.outputs:
+            step = _replace(step, outputs=dict(self.outputs))
         ahead = [event for event in self._begun if (event.seq or 0) > self.seq]
         return Progress(self._run, self.seq, tuple(ahead), step)
 
@@ -399,6 +397,15 @@ class Journal:
             await self._send_noted(commit, later, committed)
         self._note_stored(commit, committed)
 
+    def _note_stored(self, commit: ThreadCommit, committed: Committed) -> None:
+        """Note that the events of a commit are stored, and those to be sent after it are sent."""
+        self.seq = seq = committed.first_event_seq + len(commit.events) - 1
+        begun = self._begun
+        if begun and (begun[-1].seq or 0) <= seq:
+            begun.clear()
+        elif begun:
+            self._begun = [event for event in begun if (event.seq or 0) > seq]
+
     async def _make_beside(self, commits: Commits, commit: ThreadCommit, later: Later) -> None:
         under_way = self.state
         assert isinstance(under_way, UnderWay), "it is set when this task is made"
@@ -419,12 +426,6 @@ class Journal:
             else:
                 event = _replace(item, live=self._place())
             await self.send(event)
-
-    def _note_stored(self, commit: ThreadCommit, committed: Committed) -> None:
-        """Note that the events of a commit are stored, and those to be sent after it are sent."""
-        self.seq = committed.first_event_seq + len(commit.events) - 1
-        if self._begun:
-            self._begun = [event for event in self._begun if (event.seq or 0) > self.seq]
 
     async def settled(self) -> None:
         """Wait until the last commit is made, and find out what became of one that was lost.

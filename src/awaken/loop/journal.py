@@ -156,7 +156,7 @@ class Journal:
         self._later: list[int | RunEvent] = []
         # The `seq` of the last event in a commit, made or not; and the events that went ahead.
         self._promised = seq
-        self._begun: list[RunEvent] = []
+        self._begun: list[tuple[int, RunEvent]] = []
 
     def _set_state(self, state: CommitState) -> None:
         """Change `state`; no other method does. It asserts that the new state may follow."""
@@ -194,12 +194,16 @@ class Journal:
 
     def transient(self, event: AgentEvent) -> RunEvent:
         """The envelope of a transient event, which the caller sends at once."""
+        topic, live = self.topic, None
+        if topic.epoch:
+            topic.n += 1
+            live = (topic.epoch, topic.n)
         return RunEvent(
             thread_id=self._thread,
             run_id=self._run,
             parent_run_id=self._parent_run,
             at_ms=self._clock.now_ms(),
-            live=self._place(),
+            live=live,
             event=event,
         )
 
@@ -233,29 +237,18 @@ class Journal:
             await self.send(self.transient(event))
 
     def begin(self, event: AgentEvent, at_ms: int | None = None) -> RunEvent | None:
-        """Store an event with the next commit. Returns it for the caller to send at once, or `None`
-        if there is no listener."""
-        is_heard = self.has_reader or self.topic.wanted
-        if self.fence is None:
-            envelope = self._envelope(event, at_ms)
-        else:
-            now = self._clock.now_ms() if at_ms is None else at_ms
-            if now != self._now:
-                self._now = now
-            envelope = RunEvent(
-                thread_id=self._thread,
-                run_id=self._run,
-                parent_run_id=self._parent_run,
-                at_ms=self._now,
-                # Only the owner writes the thread, so the number the event will have is known.
-                seq=self._promised + len(self._durable) + 1,
-                ahead=True,
-                live=self._place() if is_heard else None,
-                event=event,
-            )
-            self._begun.append(envelope)
+        """Store an event with the next commit. Returns it for the caller to send at once, ahead of
+        that commit, or `None` if there is no listener."""
+        envelope = self._envelope(event, at_ms)
         self._durable.append(envelope)
-        return envelope if is_heard else None
+        if self.fence is None:
+            return envelope if self.has_reader else None
+        # Only the owner writes the thread, so the number that the event will have is known.
+        seq = self._promised + len(self._durable)
+        self._begun.append((seq, envelope))
+        if not (self.has_reader or self.topic.wanted):
+            return None
+        return _replace(envelope, seq=seq, ahead=True, live=self._place())
 
     async def tell_again(self, event: AgentEvent, seq: int | None) -> None:
         """Send a durable event that an earlier owner has stored under `seq`, if there is a
@@ -263,12 +256,14 @@ class Journal:
         if self.live:
             await self.send(_replace(self.transient(event), seq=seq, again=True))
 
-    def note(self, event: AgentEvent, at_ms: int | None = None) -> int:
-        """Store an event with the next commit, and send it once that commit is made. Returns the
-        `seq` that it will have."""
+    def note(self, event: AgentEvent, at_ms: int | None = None) -> None:
+        """Store an event with the next commit, and send it once that commit is made."""
         if self.has_reader or self.topic.wanted:
             self._later.append(len(self._durable))
         self._durable.append(self._envelope(event, at_ms))
+
+    def last_promised(self) -> int:
+        """The `seq` that the last event stored, or to be stored by the next commit, has."""
         return self._promised + len(self._durable)
 
     def note_transient(self, event: AgentEvent) -> None:
@@ -285,7 +280,9 @@ class Journal:
         """Where the run stands, for the topic; `step` is what has come of its open step."""
         if step is not None and self.outputs:
             step = _replace(step, outputs=dict(self.outputs))
-        ahead = [event for event in self._begun if (event.seq or 0) > self.seq]
+        ahead = [
+            _replace(event, seq=seq, ahead=True) for seq, event in self._begun if seq > self.seq
+        ]
         return Progress(self._run, self.seq, tuple(ahead), step)
 
     def has_noted(self, kind: type[AgentEvent]) -> bool:
@@ -401,10 +398,10 @@ class Journal:
         """Note that the events of a commit are stored, and those to be sent after it are sent."""
         self.seq = seq = committed.first_event_seq + len(commit.events) - 1
         begun = self._begun
-        if begun and (begun[-1].seq or 0) <= seq:
+        if begun and begun[-1][0] <= seq:
             begun.clear()
         elif begun:
-            self._begun = [event for event in begun if (event.seq or 0) > seq]
+            self._begun = [entry for entry in begun if entry[0] > seq]
 
     async def _make_beside(self, commits: Commits, commit: ThreadCommit, later: Later) -> None:
         under_way = self.state

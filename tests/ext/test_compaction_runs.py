@@ -457,8 +457,8 @@ class Reading(MemoryStore):
         self.read += len(context.messages) if context is not None else 0
         return context
 
-    async def load_messages(self, thread_id: str, *, after: int = 0, limit: int | None = None):  # type: ignore[no-untyped-def]  # passed on
-        messages = await super().load_messages(thread_id, after=after, limit=limit)
+    async def load_messages(self, thread_id: str, *, after=0, limit=None, hidden=False):  # type: ignore[no-untyped-def]  # passed on
+        messages = await super().load_messages(thread_id, after=after, limit=limit, hidden=hidden)
         self.read += len(messages)
         return messages
 

@@ -109,10 +109,10 @@ class TicketQuery(Value, frozen=True, kw_only=True):
 class ThreadContext(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Everything a run of the thread starts from, read at one instant.
 
-    `messages` is the end of the log, without its first `skipped` messages and without those that are
-    out of view; `hidden` are the spans of these. `leading` holds those of the skipped ones that a
-    caller adds itself (a store leaves it empty). `open_run` is the run
-    that runs or waits, else the latest run, without `output.message_ids`. `calls` are the ledger
+    `messages` is the end of the log, without its first `skipped` messages and without those that
+    are out of view, whose spans are `hidden`; `leading` holds those of the skipped ones that a
+    caller adds itself (a store leaves it empty). `open_run` is the run that runs or waits, else the
+    latest run, without `output.message_ids`. `calls` are the ledger
     entries of the last assistant message with tool calls. `stream_log` is the log of an unfinished
     model answer that `open_run` had requested.
     """
@@ -137,7 +137,7 @@ class CommitView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     in the log, `first_event` the `seq` of its first event; for a commit without any, those of the
     next one. `run_id` is `None` if the commit has no run, or was copied by a fork. `rewinds_to` is
     the position to which it rewound the thread, if it did. `changed_keys` are the names of the
-    thread's state keys that it wrote, in order.
+    thread's state keys that it wrote, in order; a rewind may have changed others, too.
     """
 
     position: int
@@ -198,34 +198,30 @@ class Threads(Protocol):
         ...
 
     async def load_context(
-        self, thread_id: str, *, tail: int | None = None, rewinds_to: int | None = None
+        self, thread_id: str, *, tail: int | None = None
     ) -> ThreadContext | None:
         """What a run starts from, with all messages in view or with the last `tail` of them.
 
-        With `rewinds_to`, messages, state and calls are those that a commit with this `rewinds_to`
-        would leave. The cost depends on `tail` and not on the thread's length.
+        The cost depends on `tail` and not on the thread's length.
         """
         ...
 
+    async def load_rewound(
+        self, thread_id: str, to: int, *, tail: int | None = None
+    ) -> ThreadContext | None:
+        """What a run starts from whose first commit rewinds the thread: like `load_context`, with
+        the messages, the state and the calls that a commit with `rewinds_to=to` leaves."""
+        ...
+
     async def load_messages(
-        self,
-        thread_id: str,
-        *,
-        after: int = 0,
-        limit: int | None = None,
-        hidden: bool = False,
+        self, thread_id: str, *, after: int = 0, limit: int | None = None, hidden: bool = False
     ) -> Sequence[Message]:
         """The first `limit` messages in view behind position `after`, in order. With `hidden`,
         those that are out of view as well: all that the log has."""
         ...
 
     async def load_records(
-        self,
-        thread_id: str,
-        *,
-        after: int = 0,
-        limit: int | None = None,
-        hidden: bool = False,
+        self, thread_id: str, *, after: int = 0, limit: int | None = None, hidden: bool = False
     ) -> Sequence[MessageRecord]:
         """The same messages, each with its position in the log as `seq`."""
         ...

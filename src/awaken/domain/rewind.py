@@ -5,7 +5,7 @@ The log keeps every message under its position. A rewind hides a span of positio
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import count
 from typing import NamedTuple
 
@@ -21,15 +21,15 @@ Hidden = tuple[HiddenSpan, ...]
 """The spans that are out of view, in order; no two of them overlap or touch."""
 
 
-def hide(hidden: Hidden, after: int, until: int) -> Hidden:
-    """`hidden` with one more span, joined with those that it overlaps or touches."""
-    if after >= until:
-        return hidden
-    apart = [span for span in hidden if span.until < after or until < span.after]
-    joined = [span for span in hidden if after <= span.until and span.after <= until]
-    low = min([after, *(span.after for span in joined)])
-    high = max([until, *(span.until for span in joined)])
-    return tuple(sorted([*apart, HiddenSpan(low, high)]))
+def hidden_by(rewinds: Iterable[tuple[int, int]]) -> Hidden:
+    """The spans that rewinds have taken out of view, given in the order in which they were made:
+    each reaches to the end that the log had."""
+    spans: list[HiddenSpan] = []
+    for after, until in rewinds:
+        while spans and spans[-1].until >= after:
+            after = min(after, spans.pop().after)
+        spans.append(HiddenSpan(after, until))
+    return tuple(spans)
 
 
 def is_hidden(hidden: Hidden, seq: int) -> bool:

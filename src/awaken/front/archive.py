@@ -91,10 +91,11 @@ class Archive:
         return await list_tasks(self._store, thread, _task_status(status), limit)
 
     async def messages(
-        self, thread: str, *, after: int = 0, limit: int | None = None
+        self, thread: str, *, after: int = 0, limit: int | None = None, hidden: bool = False
     ) -> Sequence[Message]:
-        """A thread's log, from position `after` + 1."""
-        return await self._store.load_messages(thread, after=after, limit=limit)
+        """The first `limit` messages of a thread behind position `after` of its log. Messages that
+        are out of view, because the thread was rewound, are among them only with `hidden`."""
+        return await self._store.load_messages(thread, after=after, limit=limit, hidden=hidden)
 
     async def events(
         self, thread: str, *, after: int = 0, follow: bool = True

@@ -15,12 +15,13 @@ from awaken.contract.start import FirstCommit, RunServices
 from awaken.contract.store import Store
 from awaken.contract.threads import ThreadContext
 from awaken.domain.budget import BUDGET_LIMIT, Budget
-from awaken.domain.event import ToolCallResumed
+from awaken.domain.event import MessagesRewound, ToolCallResumed
 from awaken.domain.identity import RunIdentity, RunOrigin
 from awaken.domain.inference import InferenceOverride
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message, Visibility
 from awaken.domain.recovery import OUTCOME_UNKNOWN
+from awaken.domain.rewind import Hidden
 from awaken.domain.run import PersistedState, RunRecord, RunRequestSnapshot
 from awaken.domain.suspension import Decision, ResumedOutcome, ToolCallStatus
 from awaken.domain.ticket import Ticket, TicketStatus
@@ -306,18 +307,29 @@ def orphaned_results(context: ThreadContext, choice: RunChoice, ids: Ids) -> lis
 
 
 def overtaken_calls(request: RunRequest, store: StateStore) -> list[ToolCallState]:
-    """The suspended calls that the request's user message replaces.
+    """The suspended calls that the request's user message, or its rewind, replaces.
 
-    Returns an empty list if the request has decisions, or no visible user message.
+    Returns an empty list if the request has decisions, or neither of the two.
     """
     states = store.read(TOOL_CALL_STATES)
-    if (
-        states is None
-        or request.decisions
-        or not any(message.is_visible_user() for message in request.messages)
-    ):
+    is_new = request.rewinds_to is not None or any(
+        message.is_visible_user() for message in request.messages
+    )
+    if states is None or request.decisions or not is_new:
         return []
     return [call for call in states.calls.values() if call.status is ToolCallStatus.SUSPENDED]
+
+
+def note_rewind(first: FirstCommit, request: RunRequest, context: ThreadContext) -> None:
+    """Let the run's first commit rewind the thread, if the request says so."""
+    to = request.rewinds_to
+    if to is None:
+        return
+    first.rewinds_to = to
+    told = MessagesRewound(
+        message_id=request.rewind_to or "", from_seq=to + 1, to_seq=context.thread.message_count
+    )
+    first.events = [told, *first.events]
 
 
 async def supersede(
@@ -387,7 +399,12 @@ def last_step(context: ThreadContext, choice: RunChoice) -> Message | None:
 
 
 def visible_messages(
-    log: Sequence[Message], store: StateStore, step: Message | None, *, skipped: int = 0
+    log: Sequence[Message],
+    store: StateStore,
+    step: Message | None,
+    *,
+    skipped: int = 0,
+    hidden: Hidden = (),
 ) -> list[Message]:
     """The log as the model sees it, including calls that still wait or were interrupted."""
     if not log:
@@ -399,4 +416,4 @@ def visible_messages(
         if call.status is ToolCallStatus.SUSPENDED or call.resume_input is not None
     }
     waiting.update(call.id for call in (step.tool_calls or () if step else ()))
-    return effective_view(log, waiting, skipped=skipped)
+    return effective_view(log, waiting, skipped=skipped, hidden=hidden)

@@ -12,6 +12,7 @@ from awaken.domain.metadata import ThreadPatch, forked
 from awaken.domain.names import place_of
 from awaken.domain.thread import Thread
 from awaken.errors import AlreadyExists, InvalidRecord, NotFound, RunOpen, ThreadOwned
+from awaken.stores.memory.rewinds import hidden_after, state_after
 from awaken.stores.memory.tables import ThreadRow
 from awaken.stores.memory.threads import MemoryReads
 from awaken.stores.metadata import changed_metadata
@@ -45,8 +46,9 @@ class MemoryUpkeep(MemoryReads):
         copy.blobs = {blob: first for blob, first in origin.blobs.items() if first <= commits}
         copy.events = origin.events[: copy.event_ends[-1]]
         copy.messages = origin.messages[: copy.message_ends[-1]]
-        for _, changed in copy.state_changes:
-            copy.state.update(changed)
+        copy.rewinds = [rewind for rewind in origin.rewinds if rewind.commit <= commits]
+        copy.hidden = hidden_after(copy, commits)
+        copy.state = state_after(copy, commits)
         copy.metadata = forked(origin.metadata, by)
         copy.forked_from, copy.forked_at = thread_id, len(copy.events)
         self._add_thread(copy)

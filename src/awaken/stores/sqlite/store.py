@@ -292,19 +292,35 @@ class SqliteStore:
         engine = self._ready()
         return await engine.read(lambda db: read.load_context(db, engine.owners, thread_id, tail))
 
+    async def load_rewound(
+        self, thread_id: str, to: int, *, tail: int | None = None
+    ) -> ThreadContext | None:
+        owners = self._ready().owners
+        return await self._ready().read(
+            lambda db: read.load_context(db, owners, thread_id, tail, to)
+        )
+
     async def load_messages(
-        self, thread_id: str, *, after: int = 0, limit: int | None = None
+        self, thread_id: str, *, after: int = 0, limit: int | None = None, hidden: bool = False
     ) -> Sequence[Message]:
-        return await self._ready().read(lambda db: read.load_messages(db, thread_id, after, limit))
+        messages, _ = await self._ready().read(
+            lambda db: read.load_messages(db, thread_id, after, limit, hidden)
+        )
+        return messages
 
     async def load_records(
-        self, thread_id: str, *, after: int = 0, limit: int | None = None
+        self, thread_id: str, *, after: int = 0, limit: int | None = None, hidden: bool = False
     ) -> Sequence[MessageRecord]:
-        messages = await self.load_messages(thread_id, after=after, limit=limit)
+        messages, seqs = await self._ready().read(
+            lambda db: read.load_messages(db, thread_id, after, limit, hidden)
+        )
         return [
             MessageRecord.from_message(thread_id, seq, message)
-            for seq, message in enumerate(messages, start=max(after, 0) + 1)
+            for message, seq in zip(messages, seqs, strict=False)
         ]
+
+    async def find_rewind(self, thread_id: str, message_id: str) -> int:
+        return await self._ready().read(lambda db: read.find_rewind(db, thread_id, message_id))
 
     async def load_events(
         self, thread_id: str, *, after: int = 0, limit: int | None = None

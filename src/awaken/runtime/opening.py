@@ -49,6 +49,7 @@ from awaken.runtime.answers import Answers, answers_to, asks_itself, grant
 from awaken.runtime.prepare import (
     RunChoice,
     Sent,
+    drop_calls,
     fitting,
     hand_to,
     last_step,
@@ -197,6 +198,8 @@ async def local_run(opening: Opening, agent: ResolvedAgent) -> BackendRootRunReq
         restore_state(store, context, choice)
     except StateError as error:
         raise PhaseError(error) from error
+    if opening.request.rewinds_to is not None:
+        drop_calls(store)
     hand_to(store, opening.request, agent.spec.id)
     request, decisions = opening.request, fitting(store, sent.decisions)
     if decisions or request.decisions:

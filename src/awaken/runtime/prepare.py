@@ -307,17 +307,33 @@ def orphaned_results(context: ThreadContext, choice: RunChoice, ids: Ids) -> lis
 
 
 def overtaken_calls(request: RunRequest, store: StateStore) -> list[ToolCallState]:
-    """The suspended calls that the request's user message, or its rewind, replaces.
+    """The suspended calls that the request's user message replaces.
 
-    Returns an empty list if the request has decisions, or neither of the two.
+    Returns an empty list if the request has decisions, or no visible user message.
     """
     states = store.read(TOOL_CALL_STATES)
-    is_new = request.rewinds_to is not None or any(
-        message.is_visible_user() for message in request.messages
-    )
-    if states is None or request.decisions or not is_new:
+    if (
+        states is None
+        or request.decisions
+        or not any(message.is_visible_user() for message in request.messages)
+    ):
         return []
     return [call for call in states.calls.values() if call.status is ToolCallStatus.SUSPENDED]
+
+
+def drop_calls(store: StateStore) -> None:
+    """Drop the calls that were open when the state of a rewound thread was written. Their run has
+    ended since then, and with it their questions."""
+    states = store.read(TOOL_CALL_STATES)
+    for call in list(states.calls.values()) if states is not None else ():
+        dropped = msgspec.structs.replace(
+            call,
+            status=ToolCallStatus.CANCELLED,
+            suspension_id=None,
+            suspension_reason=None,
+            resume_input=None,
+        )
+        store.update(TOOL_CALL_STATES, PutCall(call=dropped))
 
 
 def note_rewind(first: FirstCommit, request: RunRequest, context: ThreadContext) -> None:

@@ -15,6 +15,7 @@ from awaken.domain.event import (
     ContextCompacted,
     Error,
     InferenceComplete,
+    MessagesRewound,
     MessagesSnapshot,
     ReasoningDelta,
     ReasoningEncryptedValue,
@@ -80,6 +81,7 @@ EVENTS: dict[str, AgentEvent] = {
     "stream_reset": StreamReset(reason="retry"),
     "step_snapshot": StepSnapshot(message_id="m", text="so far", calls=(("c", "look", "{"),)),
     "context_compacted": ContextCompacted(summary_message_id="s", from_seq=1, to_seq=9),
+    "messages_rewound": MessagesRewound(message_id="m", from_seq=3, to_seq=9),
     "inference_complete": InferenceComplete(
         model="m", usage=TokenUsage(prompt_tokens=3), duration_ms=12
     ),

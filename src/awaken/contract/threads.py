@@ -291,6 +291,15 @@ class Threads(Protocol):
 
     async def load_thread_state(self, thread_id: str) -> PersistedState: ...
 
+    async def state_at(self, thread_id: str, seq: int) -> PersistedState:
+        """The thread's state as it was after the commit that holds the event `seq`: the state that
+        a fork at this event has.
+
+        Raises:
+            NotFound: no such thread, or no such event in it.
+        """
+        ...
+
     async def load_run_state(self, run_id: str) -> PersistedState: ...
 
     async def load_calls(self, run_id: str) -> Sequence[CallEntry]:

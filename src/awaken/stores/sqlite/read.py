@@ -38,6 +38,12 @@ from awaken.stores.sqlite.state import fold_at, hidden_in, persisted, rewound, r
 from awaken.stores.sqlite.stream_log import load_stream_log
 
 
+def has_owner(db: sqlite3.Connection, owners: Owners, thread_id: str) -> bool:
+    """Whether a thread has a live owner."""
+    row = db.execute(queries.OWNER, (thread_id,)).fetchone()
+    return row is not None and row[1] is not None and owners.is_alive(row[1])
+
+
 def load_context(
     db: sqlite3.Connection,
     owners: Owners,

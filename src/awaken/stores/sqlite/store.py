@@ -254,7 +254,8 @@ class SqliteStore:
         while True:
             engine = self._ready()
             number = engine.watch.number(channel)
-            if not await engine.read(partial(_has_owner, engine, thread_id)):
+            owned = partial(read.has_owner, owners=engine.owners, thread_id=thread_id)
+            if not await engine.read(owned):
                 return
             # The death of an owner is no change of the thread; its lock file tells of it.
             with contextlib.suppress(TimeoutError):
@@ -340,6 +341,9 @@ class SqliteStore:
 
     async def load_thread_state(self, thread_id: str) -> PersistedState:
         return await self._ready().read(lambda db: read.load_thread_state(db, thread_id))
+
+    async def state_at(self, thread_id: str, seq: int) -> PersistedState:
+        return await self._ready().read(lambda db: upkeep.state_at(db, thread_id, seq))
 
     async def fork(
         self,
@@ -491,8 +495,3 @@ class SqliteStore:
 
 def _waiting(engine: Engine, after: int, now_ms: int, db: sqlite3.Connection) -> dict[int, str]:
     return commands.waiting(db, engine.owners, after, now_ms)
-
-
-def _has_owner(engine: Engine, thread_id: str, db: sqlite3.Connection) -> bool:
-    row = db.execute(queries.OWNER, (thread_id,)).fetchone()
-    return row is not None and row[1] is not None and engine.owners.is_alive(row[1])

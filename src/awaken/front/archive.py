@@ -35,6 +35,7 @@ from awaken.front.tasks import BackgroundTask, list_tasks
 from awaken.ids import Ids
 from awaken.live.bus import LocalBus
 from awaken.live.follow import follow
+from awaken.live.outline import StepOutline, outline
 from awaken.live.tree import follow_tree
 from awaken.state.key import StateKey
 
@@ -180,6 +181,17 @@ class Archive:
             return key.initial()
         stored = {**context.thread_state.extensions, **context.run_state.extensions}
         return key.load(stored[key.name]) if key.name in stored else key.initial()
+
+    async def outline(
+        self, run_id: str, *, after_step: int = 0, limit: int = 50
+    ) -> Sequence[StepOutline]:
+        """The steps of a run behind the step `after_step`, one row each: when, how long, which
+        calls, tokens, cost, how it ended, the first words. A page costs the same anywhere in a run.
+
+        Raises:
+            NotFound: no such run.
+        """
+        return await outline(self._store, run_id, after_step=after_step, limit=limit)
 
     async def find_run(self, run_id: str) -> RunRecord | None:
         """The record of a run, with the state it left."""

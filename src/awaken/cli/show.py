@@ -142,7 +142,9 @@ async def _messages_of(desk: Desk, run: RunRecord) -> tuple[MessageRecord, ...]:
     if wrote is None:
         return ()
     after = max(0, wrote.from_seq - 1 - len(asked))
-    records = await desk.store.load_records(run.thread_id, after=after, limit=wrote.to_seq - after)
+    records = await desk.store.load_records(
+        run.thread_id, after=after, limit=wrote.to_seq - after, hidden=True
+    )
     return tuple(
         record
         for record in records

@@ -44,6 +44,9 @@ class Submission(Value, frozen=True, kw_only=True):
     - `run_id` is the id that the new run gets.
     - `decisions` answer open tickets of the thread. A submission with decisions starts no run: the
       run that asked goes on with them and with the messages.
+    - `rewind_to` is the id of a message in view. The run begins by rewinding the thread to before
+      that message: its first commit takes that message and all behind it out of view, and adds the
+      submission's own messages.
     - `key` makes it idempotent: a thread takes a submission with the same key once.
     - `not_before_ms` is the time before which the run does not start.
     - `principal` is the person or program on whose behalf it was submitted; its decisions are
@@ -70,11 +73,13 @@ class Submission(Value, frozen=True, kw_only=True):
     principal: Principal | None = None
     user: str | None = None
     labels: dict[str, str] = msgspec.field(default_factory=dict)
+    rewind_to: str | None = None
     at_ms: int = 0
 
     @property
     def asked(self) -> str:
         """A digest of what was asked, without the ids and times that differ at each attempt."""
+        rewound = () if self.rewind_to is None else (self.rewind_to,)
         return digest(
             (
                 self.agent_id,
@@ -90,6 +95,7 @@ class Submission(Value, frozen=True, kw_only=True):
                 self.not_before_ms,
                 self.user,
                 self.labels,
+                *rewound,
             )
         )
 

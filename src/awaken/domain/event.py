@@ -219,6 +219,15 @@ class ContextCompacted(Event, frozen=True, kw_only=True):
     to_seq: int
 
 
+class MessagesRewound(Event, frozen=True, kw_only=True):
+    """The thread was rewound: the messages from position `from_seq` to `to_seq` of the log are out
+    of view from now on. `message_id` is the first of them. A client reads the messages anew."""
+
+    message_id: str
+    from_seq: int
+    to_seq: int
+
+
 class MessagesSnapshot(Event, frozen=True, kw_only=True):
     """The whole conversation."""
 
@@ -280,6 +289,7 @@ AgentEvent = (
     | StepSnapshot
     | InferenceComplete
     | ContextCompacted
+    | MessagesRewound
     | MessagesSnapshot
     | ActivitySnapshot
     | ActivityDelta
@@ -299,6 +309,7 @@ DURABLE = (
     ToolCallCancel,
     InferenceComplete,
     ContextCompacted,
+    MessagesRewound,
     Error,
 )
 """The events that are stored with a commit; the others are transient."""

@@ -35,6 +35,7 @@ from awaken.front.tasks import BackgroundTask, list_tasks
 from awaken.ids import Ids
 from awaken.live.bus import LocalBus
 from awaken.live.follow import follow
+from awaken.live.outline import StepOutline, outline
 from awaken.live.tree import follow_tree
 from awaken.state.key import StateKey
 
@@ -91,10 +92,11 @@ class Archive:
         return await list_tasks(self._store, thread, _task_status(status), limit)
 
     async def messages(
-        self, thread: str, *, after: int = 0, limit: int | None = None
+        self, thread: str, *, after: int = 0, limit: int | None = None, hidden: bool = False
     ) -> Sequence[Message]:
-        """A thread's log, from position `after` + 1."""
-        return await self._store.load_messages(thread, after=after, limit=limit)
+        """The first `limit` messages of a thread behind position `after` of its log. Messages that
+        are out of view, because the thread was rewound, are among them only with `hidden`."""
+        return await self._store.load_messages(thread, after=after, limit=limit, hidden=hidden)
 
     async def events(
         self, thread: str, *, after: int = 0, follow: bool = True
@@ -179,6 +181,17 @@ class Archive:
             return key.initial()
         stored = {**context.thread_state.extensions, **context.run_state.extensions}
         return key.load(stored[key.name]) if key.name in stored else key.initial()
+
+    async def outline(
+        self, run_id: str, *, after_step: int = 0, limit: int = 50
+    ) -> Sequence[StepOutline]:
+        """The steps of a run behind the step `after_step`, one row each: when, how long, which
+        calls, tokens, cost, how it ended, the first words. A page costs the same anywhere in a run.
+
+        Raises:
+            NotFound: no such run.
+        """
+        return await outline(self._store, run_id, after_step=after_step, limit=limit)
 
     async def find_run(self, run_id: str) -> RunRecord | None:
         """The record of a run, with the state it left."""

@@ -58,6 +58,7 @@ async def submit(engine: AgentRuntime, request: RunRequest, asked: Asked) -> Sub
             principal=asked.principal,
             user=request.user,
             labels=request.labels,
+            rewind_to=request.rewind_to,
             at_ms=engine.clock.now_ms(),
         )
     )

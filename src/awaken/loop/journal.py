@@ -73,11 +73,11 @@ _replace = msgspec.structs.replace
 class Journal:
     """Sends the events of one run and makes its commits; no other object does.
 
-    The loop fills `calls`, `tickets`, `acks`, `sends` and `ends_stream`; the next commit stores and
-    clears them. `live` says whether a listener gets events now, `has_reader` whether the caller's
-    sink does. `state` says what became of the last commit, and `seq` is the last durable event that
-    was stored and sent. `outputs` is the end of what the open step's tools have streamed, by call.
-    A run without a store has a journal that only sends.
+    The loop fills `calls`, `tickets`, `acks`, `sends`, `ends_stream` and `rewinds_to`; the next
+    commit stores and clears them. `live` says whether a listener gets events now, `has_reader`
+    whether the caller's sink does. `state` says what became of the last commit, and `seq` is the
+    last durable event that was stored and sent. `outputs` is the end of what the open step's tools
+    have streamed, by call. A run without a store has a journal that only sends.
 
     Args:
         length: how many messages the thread's log has.
@@ -109,6 +109,7 @@ class Journal:
         "has_reader",
         "length",
         "outputs",
+        "rewinds_to",
         "sends",
         "seq",
         "sink",
@@ -143,6 +144,7 @@ class Journal:
         self.acks: list[int] = []
         self.sends: list[ThreadCommand] = []
         self.ends_stream = False
+        self.rewinds_to: int | None = None
         self.blobs: list[str] = []
         self.outputs: dict[str, str] = {}
         self._commits = commits
@@ -348,6 +350,7 @@ class Journal:
             or self.sends
             or self.ends_stream
             or self.blobs
+            or self.rewinds_to is not None
             or self._parent_thread is not None
         ):
             commit = self._with_the_rest(commit)
@@ -370,8 +373,10 @@ class Journal:
             parent_thread_id=self._parent_thread,
             ends_stream=self.ends_stream,
             blobs=tuple(self.blobs),
+            rewinds_to=self.rewinds_to,
         )
         self.ends_stream = False
+        self.rewinds_to = None
         # A thread gets its parent with its first commit; by the next one the parent may be deleted.
         self._parent_thread = None
         self.tickets.clear()

@@ -170,12 +170,13 @@ class LiveRun:
         self.journal.acks.extend(first.acks)
         self.journal.tickets.extend(first.tickets)
         self.journal.sends.extend(first.sends)
+        self.journal.rewinds_to = first.rewinds_to
         self.last_step = thread.last_step
         self.ledger = {entry.key: entry for entry in thread.calls}
         self.stream, self.told = thread.stream, thread.told
         self.input_count = len(first.messages)
         self.transcript = Transcript(
-            request.messages, first.messages, thread.log, thread.log_length
+            request.messages, first.messages, thread.log, thread.log_length, thread.hidden
         )
         # Without a store a run is never read again, so nothing of it is kept elsewhere.
         self.blobs = services.blobs if request.checkpoint_store is not None else None

@@ -289,7 +289,7 @@ class Delegates:
         """The answer as a user message. Returns `None` if the run's log already has it."""
         # Each question has its own digest and is answered once, so this id is unique.
         id = f"{key}>{resume.digest}"
-        log = await self._store.load_messages(record.thread_id)
+        log = await self._store.load_messages(record.thread_id, hidden=True)
         if any(message.id == id for message in log):
             return None
         return Message.user(answer_text(resume), id=id)

@@ -15,12 +15,13 @@ from awaken.contract.start import FirstCommit, RunServices
 from awaken.contract.store import Store
 from awaken.contract.threads import ThreadContext
 from awaken.domain.budget import BUDGET_LIMIT, Budget
-from awaken.domain.event import ToolCallResumed
+from awaken.domain.event import MessagesRewound, ToolCallResumed
 from awaken.domain.identity import RunIdentity, RunOrigin
 from awaken.domain.inference import InferenceOverride
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message, Visibility
 from awaken.domain.recovery import OUTCOME_UNKNOWN
+from awaken.domain.rewind import Hidden
 from awaken.domain.run import PersistedState, RunRecord, RunRequestSnapshot
 from awaken.domain.suspension import Decision, ResumedOutcome, ToolCallStatus
 from awaken.domain.ticket import Ticket, TicketStatus
@@ -320,6 +321,33 @@ def overtaken_calls(request: RunRequest, store: StateStore) -> list[ToolCallStat
     return [call for call in states.calls.values() if call.status is ToolCallStatus.SUSPENDED]
 
 
+def drop_calls(store: StateStore) -> None:
+    """Drop the calls that were open when the state of a rewound thread was written. Their run has
+    ended since then, and with it their questions."""
+    states = store.read(TOOL_CALL_STATES)
+    for call in list(states.calls.values()) if states is not None else ():
+        dropped = msgspec.structs.replace(
+            call,
+            status=ToolCallStatus.CANCELLED,
+            suspension_id=None,
+            suspension_reason=None,
+            resume_input=None,
+        )
+        store.update(TOOL_CALL_STATES, PutCall(call=dropped))
+
+
+def note_rewind(first: FirstCommit, request: RunRequest, context: ThreadContext) -> None:
+    """Let the run's first commit rewind the thread, if the request says so."""
+    to = request.rewinds_to
+    if to is None:
+        return
+    first.rewinds_to = to
+    told = MessagesRewound(
+        message_id=request.rewind_to or "", from_seq=to + 1, to_seq=context.thread.message_count
+    )
+    first.events = [told, *first.events]
+
+
 async def supersede(
     calls: Sequence[ToolCallState],
     store: StateStore,
@@ -387,7 +415,12 @@ def last_step(context: ThreadContext, choice: RunChoice) -> Message | None:
 
 
 def visible_messages(
-    log: Sequence[Message], store: StateStore, step: Message | None, *, skipped: int = 0
+    log: Sequence[Message],
+    store: StateStore,
+    step: Message | None,
+    *,
+    skipped: int = 0,
+    hidden: Hidden = (),
 ) -> list[Message]:
     """The log as the model sees it, including calls that still wait or were interrupted."""
     if not log:
@@ -399,4 +432,4 @@ def visible_messages(
         if call.status is ToolCallStatus.SUSPENDED or call.resume_input is not None
     }
     waiting.update(call.id for call in (step.tool_calls or () if step else ()))
-    return effective_view(log, waiting, skipped=skipped)
+    return effective_view(log, waiting, skipped=skipped, hidden=hidden)

@@ -53,6 +53,8 @@ class RunRequest(Value, frozen=True, kw_only=True):
       it pauses, and a later request continues it.
     - `when_busy`: whether the request is refused or waits while the thread has a live run.
     - `left_on_close`: if the runtime closes first, the run stays open for another process.
+    - `rewind_to`: the id of a message in view; the run's first commit rewinds the thread to before
+      it. `rewinds_to` is that position in the log, if the caller knows it already.
     - `principal`, `user`, `labels`: who asks, the end user it is for, and labels for filters. A new
       run keeps them, and a thread that it creates has them too.
 
@@ -70,6 +72,8 @@ class RunRequest(Value, frozen=True, kw_only=True):
     wait_for_decisions: bool = True
     when_busy: WhenBusy = WhenBusy.REFUSE
     left_on_close: bool = False
+    rewind_to: str | None = None
+    rewinds_to: int | None = None
     principal: Principal | None = None
     user: str | None = None
     labels: dict[str, str] = msgspec.field(default_factory=dict)
@@ -127,5 +131,11 @@ def continuation(request: RunRequest, run_id: str) -> RunRequest:
     """The request changed to continue the run `run_id`, without new input."""
     # Without `agent_id`: the run may have been handed to another agent.
     return msgspec.structs.replace(
-        request, agent_id=None, messages=(), decisions=(), continue_run_id=run_id
+        request,
+        agent_id=None,
+        messages=(),
+        decisions=(),
+        rewind_to=None,
+        rewinds_to=None,
+        continue_run_id=run_id,
     )

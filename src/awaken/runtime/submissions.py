@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.commits import Fence
 from awaken.contract.submissions import Submission
@@ -22,14 +24,15 @@ async def start(engine: AgentRuntime, record: RunRecord, fence: Fence) -> AgentR
     """
     try:
         commands = await engine.store.load_commands(record.thread_id)
-        mine = (command.submission for command in commands if command.run_id == record.run_id)
-        submission = next((one for one in mine if one is not None), None)
-        if submission is None:
+        mine = (one for one in commands if one.run_id == record.run_id)
+        command = next((one for one in mine if one.submission is not None), None)
+        if command is None or command.submission is None:
             raise ThreadAlreadyRunning(record.thread_id)
     except BaseException:
         await engine.store.release(fence)
         raise
-    return await engine.run(request_of(submission), fence=fence)
+    request = replace(request_of(command.submission), rewinds_to=command.rewinds_to)
+    return await engine.run(request, fence=fence)
 
 
 def request_of(submission: Submission) -> RunRequest:
@@ -52,6 +55,7 @@ def request_of(submission: Submission) -> RunRequest:
         principal=submission.principal,
         user=submission.user,
         labels=submission.labels,
+        rewind_to=submission.rewind_to,
     )
 
 

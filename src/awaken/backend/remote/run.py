@@ -113,6 +113,7 @@ class RemoteRun:
         start.topic.attach(lambda: self.journal.progress(None))
         self.journal.acks.extend(first.acks)
         self.journal.tickets.extend(first.tickets)
+        self.journal.rewinds_to = first.rewinds_to
         self.record = marked_elsewhere(thread.previous, first.request)
         self.may_be_at_work = request.is_continuation or (
             thread.previous is not None and thread.previous.status is RunStatus.RUNNING
@@ -163,6 +164,8 @@ class RemoteRun:
                 cause=StartCause.NEW if self._previous is None else self._previous.next_cause,
             )
         )
+        for event in self._first.events:
+            self.journal.note(event)
         self.journal.note(StepStart(message_id=self.message_id, agent_id=identity.agent_id))
         if self.request.is_continuation:
             # Until the backend has saved state, a process that recovers the run sends these

@@ -24,6 +24,7 @@ TABLES = (
     "epochs",
     "outboxes",
     "profiles",
+    "rewinds",
     "runs",
     "snapshots",
     "streams",
@@ -102,6 +103,16 @@ UPDATE tickets SET status = 'closed' WHERE status = 'open' AND thread = ? AND ru
 """
 ACKNOWLEDGE = "DELETE FROM commands WHERE id = ? AND thread = ?"
 
+# -- rewinds ------------------------------------------------------------------------------------
+
+ADD_REWIND = "INSERT INTO rewinds (thread, position, low, high) VALUES (?, ?, ?, ?)"
+REWINDS = "SELECT low, high FROM rewinds WHERE thread = ? ORDER BY position"
+COPY_REWINDS = """
+INSERT INTO rewinds (thread, position, low, high)
+SELECT ?, position, low, high FROM rewinds WHERE thread = ? AND position <= ?
+"""
+DELETE_REWINDS = "DELETE FROM rewinds WHERE thread = ?"
+
 # -- the stream log -----------------------------------------------------------------------------
 
 ADD_STREAM_ENTRY = "INSERT INTO streams (thread, number, piece) VALUES (?, ?, ?)"
@@ -172,6 +183,10 @@ WHERE id BETWEEN ? AND ? ORDER BY id
 COMMITS_OF_RUN = """
 SELECT id, first_seq, first_event, at_ms, run, delta FROM commits
 WHERE id BETWEEN ? AND ? AND run = ? ORDER BY id
+"""
+COMMITS_BACK = """
+SELECT id, first_seq, first_event, at_ms, run, delta FROM commits
+WHERE id BETWEEN ? AND ? ORDER BY id DESC
 """
 ADD_SNAPSHOT = "INSERT INTO snapshots (id, state) VALUES (?, ?)"
 SNAPSHOTS = "SELECT id, state FROM snapshots WHERE id BETWEEN ? AND ? ORDER BY id DESC"

@@ -117,6 +117,7 @@ proof: .venv/.dev ## kill at every point, fight for threads, refuse the disk; ha
 	$(BIN)/python tests/recovery/thread_fight.py --scenario letters --rounds 200
 	$(BIN)/python tests/recovery/refusing_disk.py
 	$(BIN)/python tests/recovery/heard_elsewhere.py
+	$(BIN)/python tests/live/place_machine.py
 	$(BIN)/python tests/recovery/crash_matrix.py
 
 COMPILE := .venv-lock/bin/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \

@@ -257,6 +257,21 @@ async def test_the_same_key_sent_by_ten_at_once_makes_one_run(store: Store) -> N
         assert len(await runtime.list_runs()) == 1
 
 
+async def test_two_runtimes_with_one_store_run_each_submission_once(store: Store) -> None:
+    """06/SV-12, within one process."""
+    desks = (Desk(), Desk())
+    prompts = [f"hello {number}" for number in range(10)]
+    async with desks[0].runtime(store) as one, desks[1].runtime(store) as two:
+        submitted = [
+            await (one, two)[place % 2].submit("desk", prompt, thread=f"t{place}")
+            for place, prompt in enumerate(prompts)
+        ]
+        for each, prompt in zip(submitted, prompts, strict=True):
+            assert await outcome(one, each) == (NATURAL_END, f"echo: {prompt}")
+
+    assert sorted(desks[0].asked + desks[1].asked) == prompts
+
+
 async def test_a_key_is_forgotten_after_seven_days(store: Store) -> None:
     desk, clock = Desk(), FakeClock()
     runtime = desk.runtime(store, recover=False, clock=clock)

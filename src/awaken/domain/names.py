@@ -52,6 +52,14 @@ def check_given_id(id: str) -> str:
     return id
 
 
+def is_given_in(scope: str, id: str) -> bool:
+    """Whether a caller may name a new thread of a scope so; the default scope is the empty text."""
+    if not scope:
+        return is_given_id(id)
+    before, slash, name = id.partition("/")
+    return bool(slash) and before == scope and is_given_id(name)
+
+
 def scoped_id(scope: str, id: str) -> str:
     """The id of a caller's thread in a scope; the default scope is the empty text.
 

@@ -95,12 +95,15 @@ class TicketQuery(Value, frozen=True, kw_only=True):
     all.
 
     A delegate's question also opens a ticket in each run above it, up to the root, and is answered
-    there. Without `thread_id` or `run_id` only the root's ticket is listed.
+    there. Without `thread_id` or `run_id` only the root's ticket is listed. `key` selects the
+    ticket with that key; its cost grows with the number of tickets that the rest of the query
+    selects.
     """
 
     scope: str | None = None
     thread_id: str | None = None
     run_id: str | None = None
+    key: str | None = None
     status: TicketStatus | None = None
     limit: int = 50
     cursor: str | None = None

@@ -49,6 +49,7 @@ class ThreadPatch(Value, frozen=True, kw_only=True):
     custom: dict[str, Json] = msgspec.field(default_factory=dict)
     resource_id: str | UnsetType | None = UNSET
     user: str | UnsetType | None = UNSET
+    created_by: str | UnsetType | None = UNSET
 
     def __post_init__(self) -> None:
         check_labels(self.labels)
@@ -57,7 +58,7 @@ class ThreadPatch(Value, frozen=True, kw_only=True):
         """The changed metadata, one revision later."""
         fields = {
             name: value
-            for name in ("title", "resource_id", "user")
+            for name in ("title", "resource_id", "user", "created_by")
             if (value := getattr(self, name)) is not UNSET
         }
         return msgspec.structs.replace(

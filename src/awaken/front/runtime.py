@@ -22,6 +22,7 @@ from awaken.contract.tool import Tool
 from awaken.domain.budget import Budget, Price
 from awaken.domain.inference import InferenceOverride
 from awaken.domain.message import Message, as_messages
+from awaken.domain.names import scoped_id
 from awaken.domain.pool import ModelPoolSpec
 from awaken.domain.principal import Principal, id_of
 from awaken.domain.receipt import CancelReceipt
@@ -214,6 +215,12 @@ class Runtime(Archive):
         """The engine with its full contract: `RunRequest`, control by run and thread id."""
         return self._engine
 
+    @property
+    def agents(self) -> tuple[AgentSpec, ...]:
+        """The agents that can be run now, as data, those found at sources last."""
+        own = [agent if isinstance(agent, AgentSpec) else agent.spec for agent in self._agents]
+        return (*own, *self._found.values())
+
     def replace(self, agents: Iterable[AnyAgent]) -> int:
         """Use other agents from now on; live runs keep theirs. Returns the new version number.
 
@@ -370,9 +377,10 @@ class Runtime(Archive):
         A submission with the same `key` and content is taken once within seven days. The run does
         not start before `not_before_ms`, in milliseconds since 1970. `answers` go to the run that
         asked, which goes on with them. The end `user` and the `labels` are kept with a new run, and
-        with the thread if it is new. `rewind_to` is the id of a message: the run begins by
-        rewinding the thread to before it, as with `run`; an open run is in its way, unless the
-        mode is `interrupt`.
+        with the thread if it is new. A `principal` of a scope names threads with that scope, as in
+        `acme/greeting`; a thread that is made for it lies there. `rewind_to` is the id of a
+        message: the run begins by rewinding the thread to before it, as with `run`; an open run is
+        in its way, unless the mode is `interrupt`.
 
         Raises:
             ConfigError: it was asked for wrongly.
@@ -385,13 +393,15 @@ class Runtime(Archive):
             RewindRefused: no message in view has the id `rewind_to`.
             InvalidResume: an answer fits no open ticket.
         """
+        if thread is None and principal is not None and not answers:
+            thread = scoped_id(principal.scope, self._ids.new())
         request = self._request(
             *(agent, input, thread, answers, overrides, budget, frontend_tools),
             WhenBusy.QUEUE,
             rewind_to,
         )
         request = msgspec.structs.replace(request, user=user, labels=dict(labels or {}))
-        await self._check_thread(request.thread_id)
+        await self._check_thread(request.thread_id, principal)
         self._engine.one_loop.bind()
         asked = Asked(mode=mode, key=key, not_before_ms=not_before_ms, principal=principal)
         return await submit(self._engine, request, asked)

@@ -26,7 +26,7 @@ class Role(StrEnum):
 
     `invoke`: submit, send, cancel its own runs, read its own threads. `read`: see everything of the
     scope but requests and state. `decide`: answer tickets and cancel. `inspect`: see requests and
-    state. `admin`: also delete, and see to keys and upkeep.
+    state. `admin`: all of this, delete, and see to keys and upkeep.
     """
 
     INVOKE = "invoke"
@@ -43,7 +43,10 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     - `query` and `body` are the types that the request is read as. A `body` of `bytes` is handed on
       as it came, to be read by a protocol.
     - `answers` are the types of successful answers by status; `None` has no body.
+    - `errors` are the statuses of refusals beyond those that every such route has.
     - `streams`: the route may answer with a stream of events.
+    - `takes_tokens`: a stream token may be used. The handler has to find every thread that it
+      touches by `awaken.server.finding`, which holds the token to its thread.
     """
 
     method: str
@@ -55,4 +58,6 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     body: Any = None
     body_limit: int = JSON_LIMIT
     answers: dict[int, Any]
+    errors: tuple[int, ...] = ()
     streams: bool = False
+    takes_tokens: bool = False

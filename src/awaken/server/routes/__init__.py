@@ -1,5 +1,25 @@
 """All routes, one module per resource."""
 
-from awaken.server.routes import runs
+from awaken.server.routes import (
+    agents,
+    control,
+    document,
+    events,
+    messages,
+    runs,
+    threads,
+    tickets,
+    tokens,
+)
 
-ROUTES = (*runs.ROUTES,)
+ROUTES = (
+    *agents.ROUTES,
+    *threads.ROUTES,
+    *messages.ROUTES,
+    *runs.ROUTES,
+    *events.ROUTES,
+    *control.ROUTES,
+    *tickets.ROUTES,
+    *tokens.ROUTES,
+    *document.ROUTES,
+)

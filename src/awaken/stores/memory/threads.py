@@ -300,6 +300,7 @@ class MemoryReads(Tables):
             if query.thread_id in (None, thread.id) and query.scope in (None, thread.place.scope)
             for ticket in thread.tickets.values()
             if query.run_id in (None, ticket.run_id)
+            and query.key in (None, ticket.key)
             and query.status in (None, ticket.status)
             and (is_named or not self._is_asked_above(ticket.run_id))
         )

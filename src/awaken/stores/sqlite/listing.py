@@ -201,6 +201,7 @@ def list_tickets(db: sqlite3.Connection, query: TicketQuery) -> Page[Ticket]:
     if query.thread_id is not None:
         where.add("thread = (SELECT pk FROM threads WHERE id = ?)", query.thread_id)
     where.equals("run_id", query.run_id)
+    where.equals("key", query.key)
     is_wide = query.thread_id is None and query.run_id is None
     if is_wide:
         where.add(NOT_ASKED_ABOVE)

@@ -1,0 +1,214 @@
+"""What clients send to `/v1`: types that refuse fields they do not know."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from awaken.contract.submissions import SubmitMode
+from awaken.domain.budget import Budget
+from awaken.domain.inference import InferenceOverride
+from awaken.domain.message import Message, as_messages
+from awaken.domain.metadata import ThreadPatch
+from awaken.domain.tool import ToolDescriptor
+
+Id = Annotated[str, Meta(min_length=1, max_length=200)]
+Line = Annotated[str, Meta(max_length=2_000)]
+Label = Annotated[str, Meta(max_length=200)]
+Labels = dict[Annotated[str, Meta(min_length=1, max_length=200, pattern="^[^=]*$")], Label]
+Count = Annotated[int, Meta(ge=0, le=2**53)]
+PageSize = Annotated[int, Meta(ge=1, le=1_000)]
+Seconds = Annotated[float, Meta(ge=0, le=600)]
+
+
+class Given(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A part of a request."""
+
+
+class GivenBase64(Given, frozen=True, kw_only=True, tag="base64", tag_field="type"):
+    """Media in the request itself."""
+
+    media_type: Line
+    data: str
+
+
+class GivenUrl(Given, frozen=True, kw_only=True, tag="url", tag_field="type"):
+    """Media that the model's provider fetches."""
+
+    url: Annotated[str, Meta(max_length=10_000)]
+
+
+class GivenText(Given, frozen=True, kw_only=True, tag="text", tag_field="type"):
+    """Text."""
+
+    text: str
+
+
+class GivenMedia(Given, frozen=True, kw_only=True, tag_field="type"):
+    """Media, inside the request or elsewhere."""
+
+    source: GivenBase64 | GivenUrl
+
+
+class GivenImage(GivenMedia, frozen=True, kw_only=True, tag="image"):
+    """A picture."""
+
+
+class GivenAudio(GivenMedia, frozen=True, kw_only=True, tag="audio"):
+    """Sound."""
+
+
+class GivenVideo(GivenMedia, frozen=True, kw_only=True, tag="video"):
+    """Moving pictures."""
+
+
+class GivenDocument(GivenMedia, frozen=True, kw_only=True, tag="document"):
+    """A file, such as a PDF."""
+
+    title: Line | None = None
+
+
+GivenContent = GivenText | GivenImage | GivenAudio | GivenVideo | GivenDocument
+
+
+class GivenMessage(Given, frozen=True, kw_only=True):
+    """A message to an agent."""
+
+    role: Literal["user", "assistant", "system"] = "user"
+    content: (
+        Annotated[str, Meta(min_length=1)] | Annotated[tuple[GivenContent, ...], Meta(min_length=1)]
+    )
+    id: Id | None = None
+
+    def message(self) -> Message:
+        content = self.content
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        said = {"id": self.id, "role": self.role, "content": msgspec.to_builtins(blocks)}
+        return msgspec.convert(said, Message)
+
+
+GivenMessages = Annotated[
+    tuple[GivenMessage | Annotated[str, Meta(min_length=1)], ...], Meta(max_length=1_000)
+]
+
+
+def messages_of(given: tuple[GivenMessage | str, ...]) -> tuple[Message, ...]:
+    """The messages of a request, each with an id."""
+    return as_messages([one if isinstance(one, str) else one.message() for one in given])
+
+
+class GivenTool(Given, frozen=True, kw_only=True):
+    """A tool that the client carries out itself."""
+
+    id: Id
+    description: str = ""
+    parameters: dict[str, Any] = msgspec.field(
+        default_factory=lambda: {"type": "object", "properties": {}}
+    )
+
+    def descriptor(self) -> ToolDescriptor:
+        return ToolDescriptor(
+            id=self.id, name=self.id, description=self.description, parameters=self.parameters
+        )
+
+
+class RunAsked(Given, frozen=True, kw_only=True):
+    """A run that is asked for.
+
+    Without `agent_id` it is the thread's last active agent, or the only agent there is. `mode` says
+    what happens if a run of the thread is open.
+    """
+
+    agent_id: Id | None = None
+    messages: GivenMessages
+    mode: SubmitMode = SubmitMode.QUEUE
+    not_before: Annotated[datetime, Meta(tz=True)] | None = None
+    overrides: InferenceOverride | None = None
+    budget: Budget | None = None
+    frontend_tools: tuple[GivenTool, ...] = ()
+    user: Line | None = None
+    labels: Labels = {}
+
+
+class NewRunAsked(RunAsked, frozen=True, kw_only=True):
+    """A run that is asked for, in a new thread unless `thread_id` names one."""
+
+    thread_id: Id | None = None
+
+
+class MessagesGiven(Given, frozen=True, kw_only=True):
+    """Messages for a run that works."""
+
+    messages: GivenMessages
+
+
+class ThreadAsked(Given, frozen=True, kw_only=True):
+    """A new thread; without `id` it gets one."""
+
+    id: Id | None = None
+    title: Line | None = None
+    labels: Labels = {}
+    custom: dict[str, Any] = {}
+    resource_id: Line | None = None
+    user: Line | None = None
+
+    def patch(self) -> ThreadPatch:
+        return ThreadPatch(
+            title=self.title,
+            labels=dict(self.labels),
+            custom=self.custom,
+            resource_id=self.resource_id,
+            user=self.user,
+        )
+
+
+class ThreadChanges(Given, frozen=True, kw_only=True):
+    """Changes of a thread; null removes a value, what is left out stays. `labels` and `custom` are
+    changed name by name."""
+
+    title: Line | UnsetType | None = UNSET
+    labels: dict[
+        Annotated[str, Meta(min_length=1, max_length=200, pattern="^[^=]*$")], Label | None
+    ] = {}
+    custom: dict[str, Any] = {}
+    resource_id: Line | UnsetType | None = UNSET
+    user: Line | UnsetType | None = UNSET
+
+    def patch(self) -> ThreadPatch:
+        return ThreadPatch(
+            title=self.title,
+            labels=dict(self.labels),
+            custom=self.custom,
+            resource_id=self.resource_id,
+            user=self.user,
+        )
+
+
+class ForkAsked(Given, frozen=True, kw_only=True):
+    """A copy of a thread, as it was after the step that event `at` belongs to."""
+
+    at: Annotated[int, Meta(ge=1, le=2**53)] | None = None
+    id: Id | None = None
+
+
+class DecisionGiven(Given, frozen=True, kw_only=True):
+    """An answer to a ticket. `digest` is that of the question which the approver has seen. `result`
+    is the answer itself if the question wants one, and for `edit` the call's new arguments."""
+
+    ticket: Id
+    action: Literal["approve", "deny", "edit"]
+    digest: Id
+    result: Any = None
+    reason: Line | None = None
+
+
+class TokenAsked(Given, frozen=True, kw_only=True):
+    """A stream token for a thread, which need not exist yet. Without `roles` it has those of the
+    caller that concern one thread."""
+
+    thread_id: Id
+    ttl: Annotated[int, Meta(ge=1, le=600)] = 600
+    roles: tuple[Literal["invoke", "read", "decide"], ...] | None = None

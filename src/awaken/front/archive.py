@@ -118,7 +118,12 @@ class Archive:
                 return
 
     def follow(
-        self, thread: str, *, after: int = 0, tree: bool = False
+        self,
+        thread: str,
+        *,
+        after: int = 0,
+        live: tuple[int, int] | None = None,
+        tree: bool = False,
     ) -> Following:
         """Everything that happens in a thread behind `seq` `after`, in whichever process: first
         what was, then what is. It never ends.
@@ -128,12 +133,17 @@ class Archive:
         `StepSnapshot`. With `tree`, threads of delegates and background tasks are followed, too.
         Read the events with `async for`, or with its `batches`.
 
+        A reader that comes back and has got events behind `after` that were not stored (`ahead`, or
+        transient) gives the `live` of the last of them. It gets a `StreamReset` first, which voids
+        those events.
+
         Raises:
             InvalidCursor: the thread does not have that many events.
         """
         if tree:
-            return follow_tree(self._store, self._bus, thread, after)
-        return follow(self._store, self._bus, thread, after)
+            came_back = live is not None
+            return follow_tree(self._store, self._bus, thread, after, came_back=came_back)
+        return follow(self._store, self._bus, thread, after, live)
 
     async def fork(
         self,

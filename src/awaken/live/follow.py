@@ -53,23 +53,35 @@ class Following(AsyncGenerator[RunEvent, None]):
         await self._batches.aclose()
 
 
-def follow(store: Store, bus: LiveBus, thread_id: str, after: int = 0) -> Following:
+def follow(
+    store: Store,
+    bus: LiveBus,
+    thread_id: str,
+    after: int = 0,
+    live: tuple[int, int] | None = None,
+) -> Following:
     """The events of a thread behind `seq` `after`, in whichever process they happen; never ends.
 
     Gives every durable event once and in order; some come `ahead` of their commit. Transient events
     come in order, perhaps not all: after a loss a `StepSnapshot` replaces the deltas of the step.
     A `StreamReset` voids the step's deltas, and with `from_seq` what was given ahead.
 
+    Args:
+        live: the place of the last event that the reader has got, if it has got any that were not
+            stored. They are voided first.
+
     Raises:
         InvalidCursor: the thread does not have that many events.
     """
-    return Following(_follow(store, bus, Place(thread_id, after)))
+    return Following(_follow(store, bus, Place(thread_id, after), live))
 
 
 async def _follow(
-    store: Store, bus: LiveBus, place: Place
+    store: Store, bus: LiveBus, place: Place, live: tuple[int, int] | None
 ) -> AsyncGenerator[list[RunEvent], None]:
     await check_cursor(store, place.thread_id, place.cursor)
+    if live is not None:
+        yield [place.came_back()]
     async with aclosing(go_on(store, bus, place)) as batches:
         async for batch in batches:
             yield batch

@@ -30,24 +30,28 @@ def follow_tree(
     *,
     live: bool = True,
     caught_up: asyncio.Event | None = None,
+    came_back: bool = False,
 ) -> Following:
     """The events of a thread, as `follow` gives them, and of every thread beneath it.
 
     First what was, in the order of time, then what is, as it comes. Each thread has its own `seq`.
     `after` counts the events of the thread itself: of the others, those that are older than that
     event are left out. When what was is given, `caught_up` is set; without `live`, it ends there.
+    A reader that `came_back` has got events of the thread that were not stored: they are voided.
 
     Raises:
         InvalidCursor: the thread does not have that many events.
     """
-    return Following(_follow(_Tree(store, bus, thread_id, after), live, caught_up))
+    return Following(_follow(_Tree(store, bus, thread_id, after), live, caught_up, came_back))
 
 
 async def _follow(
-    tree: _Tree, live: bool, caught_up: asyncio.Event | None
+    tree: _Tree, live: bool, caught_up: asyncio.Event | None, came_back: bool
 ) -> AsyncGenerator[list[RunEvent], None]:
     await tree.check_cursor()
     try:
+        if came_back:
+            yield [tree.top.came_back()]
         async for batch in tree.stored():
             yield batch
         if caught_up is not None:
@@ -94,7 +98,8 @@ class _Tree:
 
     def __init__(self, store: Store, bus: LiveBus, root: str, after: int) -> None:
         self._store, self._bus, self._root, self._after = store, bus, root, after
-        self._branches = {root: _Branch(Place(root, after), 0)}
+        self.top = Place(root, after)
+        self._branches = {root: _Branch(self.top, 0)}
         self._since: int | None = None
         self._events: asyncio.Queue[_News] = asyncio.Queue(MOST_UNREAD)
         self._watching: asyncio.Task[None] | None = None

@@ -41,6 +41,7 @@ from awaken.domain.message import Message, Role
 _replace = msgspec.structs.replace
 _TAKEN_OVER = "another process has taken the thread over"
 _NOT_KEPT = "the answer was not kept"
+_CAME_BACK = "the reader came back"
 
 
 class OutOfStep(Exception):
@@ -157,6 +158,10 @@ class Place:
         self._given: _Given | None = None
         self._at_ms = 0
 
+    def came_back(self) -> RunEvent:
+        """The reset for a reader that has got events behind its cursor from another follower."""
+        return self._made("", StreamReset(reason=_CAME_BACK, from_seq=self.cursor + 1))
+
     def lose(self) -> None:
         """Note that live events may be missing: the next one is `OutOfStep`."""
         self._n = None
@@ -172,12 +177,27 @@ class Place:
             # The reader is ahead of the live events that it has not got yet.
             self.lose()
         answers = {m.id: m for m in view.messages if m.role is Role.ASSISTANT}
+        if self._given is None and view.first_event <= self.cursor:
+            self._given = self._open_at(view)
         for event in view.events:
             seq = event.seq or 0
             if seq <= self.cursor:
                 continue
             yield from self._durable(event, seq, answers)
         yield from self._settle(answers)
+
+    def _open_at(self, view: CommitView) -> _Given | None:
+        """The answer that is open at the cursor, if the cursor is inside a commit: the reader may
+        have left before it was given the answer."""
+        given: _Given | None = None
+        for event in view.events:
+            if (event.seq or 0) > self.cursor:
+                break
+            if isinstance(event.event, StepStart):
+                given = _Given(event.run_id, event.event.message_id)
+            elif isinstance(event.event, InferenceComplete | StepEnd):
+                given = None
+        return given
 
     def _durable(
         self, event: RunEvent, seq: int, answers: Mapping[str | None, Message]

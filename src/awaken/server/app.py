@@ -18,6 +18,7 @@ from awaken.server.endpoint import Endpoint, Resource
 from awaken.server.errors import unknown
 from awaken.server.keys import Authenticator, KeyFile
 from awaken.server.limits import Connections, Limits, Rates, Streams
+from awaken.server.observe import observed
 from awaken.server.origins import ANY, LOOPBACK, Hosts, Origins
 from awaken.server.routes import ROUTES
 from awaken.server.table import Route
@@ -74,7 +75,7 @@ def app(
     made.router.redirect_slashes = False
     made.router.default = _nothing_there
     made.state.tokens, made.state.limits, made.state.routes = tokens, limits, tuple(routes)
-    return made
+    return observed(made, runtime)
 
 
 def _by_path(routes: Sequence[Route], runtime: Runtime, streams: Streams) -> list[StarletteRoute]:

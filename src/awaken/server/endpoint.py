@@ -29,6 +29,8 @@ class Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         route = self._route
         principal = permitted(route, scope)
+        if route.submits and self._runtime.is_draining:
+            raise Refused(503, "draining", "this server is about to end: try again in a second")
         request = Request(scope, receive)
         query = read_query(request, route.query)
         body = await read_body(request, route.body, route.body_limit)

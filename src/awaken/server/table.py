@@ -47,6 +47,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     - `streams`: the route may answer with a stream of events.
     - `takes_tokens`: a stream token may be used. The handler has to find every thread that it
       touches by `awaken.server.finding`, which holds the token to its thread.
+    - `submits`: the route asks for a run; a server that is about to end answers 503.
     """
 
     method: str
@@ -61,3 +62,4 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     errors: tuple[int, ...] = ()
     streams: bool = False
     takes_tokens: bool = False
+    submits: bool = False

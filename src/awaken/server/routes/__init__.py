@@ -1,5 +1,6 @@
 """All routes, one module per resource."""
 
+from awaken.server import health, metrics
 from awaken.server.routes import (
     agents,
     control,
@@ -22,4 +23,6 @@ ROUTES = (
     *tickets.ROUTES,
     *tokens.ROUTES,
     *document.ROUTES,
+    *health.ROUTES,
+    *metrics.ROUTES,
 )

@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
-from typing import Annotated, Literal
-
-from msgspec import Meta
 from starlette.types import ASGIApp
 
-from awaken.codec import Json
-from awaken.domain.event import DURABLE, RunEvent, is_terminal
+from awaken.domain.event import RunEvent
 from awaken.domain.thread import Thread
 from awaken.errors import InvalidCursor
 from awaken.server.call import Call, JsonResponse
-from awaken.server.errors import Refused
+from awaken.server.cursor import Cursor
 from awaken.server.finding import find_run, find_thread
-from awaken.server.given import Given, PageSize
-from awaken.server.sse import EventStream, until_run_ends
+from awaken.server.given import PageSize
+from awaken.server.routes.streams import StreamAsked, stream_events
 from awaken.server.table import Role, Route
 from awaken.server.views import View
 
 _MOST_READ = 5_000
 """How many events of a thread are looked through for one page of a run's."""
-Cursor = Annotated[str, Meta(pattern=r"^[0-9]{1,15}(\.[0-9]{1,15}){0,2}$")]
 
 
-class EventsAsked(Given, frozen=True, kw_only=True):
-    """Which events: those behind the cursor `after`. The others are for streams: with `tree` those
-    of delegates and tasks, too; without `deltas` only durable ones; `until` the run has ended."""
+class EventsAsked(StreamAsked, frozen=True, kw_only=True):
+    """Which events: those behind the cursor `after`. A page has at most `limit`."""
 
-    after: Cursor = "0"
     limit: PageSize = 100
-    tree: bool = False
-    deltas: bool = True
-    until: Literal["run"] | None = None
 
 
 class EventPage(View, frozen=True, kw_only=True):
@@ -43,19 +31,6 @@ class EventPage(View, frozen=True, kw_only=True):
     items: tuple[RunEvent, ...]
     cursor: str
     has_more: bool
-
-
-class PlainEncoder:
-    """The events themselves."""
-
-    def start(self) -> list[Json]:
-        return []
-
-    def encode(self, event: RunEvent) -> list[Json]:
-        return [event]
-
-    def finish(self) -> list[Json]:
-        return []
 
 
 async def of_thread(call: Call) -> ASGIApp:
@@ -69,25 +44,18 @@ async def of_run(call: Call) -> ASGIApp:
 
 async def _answer(call: Call, thread: Thread, run_id: str | None) -> ASGIApp:
     asked: EventsAsked = call.query
-    after = _seq(call, asked)
+    if not call.wants_stream:
+        return JsonResponse(await _page(call, thread, run_id))
+    if run_id is None:
+        return await stream_events(call, thread.id, asked, run_id=thread.open_run_id)
+    return await stream_events(call, thread.id, asked, run_id=run_id, only_run=run_id, until="run")
+
+
+async def _page(call: Call, thread: Thread, run_id: str | None) -> EventPage:
+    asked: EventsAsked = call.query
+    after = Cursor.read(asked.after).seq if asked.after is not None else 0
     if after > thread.event_count:
         raise InvalidCursor(thread.id, after, thread.event_count)
-    if call.wants_stream:
-        return _stream(call, thread, run_id, after)
-    return JsonResponse(await _page(call, thread, run_id, after))
-
-
-def _seq(call: Call, asked: EventsAsked) -> int:
-    """The number of the last durable event that the client has; `Last-Event-ID` beats `after`."""
-    given = call.request.headers.get("last-event-id") or asked.after
-    seq = given.partition(".")[0]
-    if not (seq.isascii() and seq.isdecimal() and len(seq) <= 15):
-        raise Refused(400, "bad_cursor", "Last-Event-ID is the id of an event of this stream")
-    return int(seq)
-
-
-async def _page(call: Call, thread: Thread, run_id: str | None, after: int) -> EventPage:
-    asked: EventsAsked = call.query
     items: list[RunEvent] = []
     read, store = 0, call.runtime.store
     while len(items) < asked.limit and read < _MOST_READ:
@@ -104,41 +72,6 @@ async def _page(call: Call, thread: Thread, run_id: str | None, after: int) -> E
     )
 
 
-def _stream(call: Call, thread: Thread, run_id: str | None, after: int) -> EventStream:
-    asked: EventsAsked = call.query
-    events = call.follow(thread.id, after=after, tree=asked.tree)
-    own, outside = call.names.outside(thread.id), call.names.outside_if(run_id)
-    if outside is not None:
-        events = _of_run(events, own, outside)
-    if not asked.deltas:
-        events = _durable(events)
-    if outside is not None:
-        return EventStream(events, PlainEncoder(), is_last=until_run_ends(outside))
-    ends = asked.until == "run"
-    return EventStream(
-        events,
-        PlainEncoder(),
-        is_last=lambda told: ends and told.thread_id == own and is_terminal(told.event),
-    )
-
-
-async def _of_run(
-    events: AsyncGenerator[RunEvent, None], thread_id: str, run_id: str
-) -> AsyncGenerator[RunEvent, None]:
-    """The events of one run of a thread, and those of threads beneath it."""
-    async with aclosing(events):
-        async for event in events:
-            if event.run_id == run_id or event.thread_id != thread_id:
-                yield event
-
-
-async def _durable(events: AsyncGenerator[RunEvent, None]) -> AsyncGenerator[RunEvent, None]:
-    async with aclosing(events):
-        async for event in events:
-            if isinstance(event.event, DURABLE):
-                yield event
-
-
 _NEEDS = (Role.INVOKE, Role.READ)
 ROUTES = tuple(
     Route(
@@ -148,7 +81,7 @@ ROUTES = tuple(
         summary=f"Read or follow the events of a {what}",
         needs=_NEEDS,
         query=EventsAsked,
-        answers={200: EventPage},
+        answers={200: EventPage, 204: None},
         errors=(410,),
         streams=True,
         takes_tokens=True,

@@ -26,8 +26,7 @@ from awaken.server.given import (
     messages_of,
 )
 from awaken.server.intake import Extras, carry_out
-from awaken.server.routes.events import PlainEncoder
-from awaken.server.sse import EventStream, until_run_ends
+from awaken.server.routes.streams import StreamAsked, stream_events
 from awaken.server.table import Role, Route
 from awaken.server.views import PageView, ResultView, RunView, View
 
@@ -95,9 +94,8 @@ async def _submit(call: Call, thread_id: str) -> ASGIApp:
         ),
     )
     if call.wants_stream:
-        events = call.follow(thread_id, after=taken.cursor)
-        return EventStream(
-            events, PlainEncoder(), is_last=until_run_ends(call.names.outside(taken.run_id))
+        return await stream_events(
+            call, thread_id, StreamAsked(), run_id=taken.run_id, after=taken.cursor, until="run"
         )
     query: SubmitQuery = call.query
     is_async = "respond-async" in call.request.headers.get("prefer", "").lower()
@@ -196,6 +194,7 @@ ROUTES = (
         answers=_SUBMITTED,
         errors=(404, 409, 422),
         streams=True,
+        submits=True,
     ),
     Route(
         method="GET",

@@ -1,0 +1,133 @@
+"""`/v1` streams: the events of a thread or run, as server-sent events."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Annotated, Literal
+
+from msgspec import Meta
+from starlette.responses import Response
+from starlette.types import ASGIApp
+
+from awaken.domain.event import RunEvent, is_terminal
+from awaken.domain.lifecycle import RunStatus
+from awaken.domain.run import RunRecord
+from awaken.front.runtime import Runtime
+from awaken.live.follow import Following, check_cursor
+from awaken.server.call import Call
+from awaken.server.cursor import Cursor
+from awaken.server.event_frames import EventFrames, as_it_is
+from awaken.server.given import Given
+from awaken.server.sse import EventStream, until_run_ends
+
+PAGE = 500
+
+
+class StreamAsked(Given, frozen=True, kw_only=True):
+    """How a client wants to follow.
+
+    - `after` is the `id` of the last event that it has; the header `Last-Event-ID` beats it.
+    - `tree`: also events of the threads of delegates and background tasks.
+    - `deltas`: without them, only durable events are sent.
+    - `until`: the stream ends when the run ends or pauses (`run`), or when nothing works for it any
+      more (`rest`: a run that waits for its own background tasks is followed on).
+    - `on_disconnect=cancel` cancels the run if the client leaves before the stream has ended.
+    """
+
+    after: Annotated[str, Meta(pattern=r"^[0-9]{1,15}(\.[0-9]{1,15}\.[0-9]{1,15})?$")] | None = None
+    tree: bool = False
+    deltas: bool = True
+    until: Literal["run", "rest"] | None = None
+    on_disconnect: Literal["cancel", "none"] | None = None
+
+
+async def stream_events(
+    call: Call,
+    thread_id: str,
+    asked: StreamAsked,
+    *,
+    run_id: str | None = None,
+    only_run: str | None = None,
+    after: int = 0,
+    until: Literal["run", "rest"] | None = None,
+) -> ASGIApp:
+    """Follow a thread, as the query and the headers of the request say.
+
+    Args:
+        thread_id: the id inside, with the scope. The caller has checked that the client may see it.
+        run_id: the run whose end `until` means; `None` is the thread's next run to end.
+        only_run: leaves out the thread's other runs.
+        after, until: what holds if the client says nothing.
+
+    Raises:
+        Refused: 400, the cursor is none; 410, the thread does not have that many events.
+    """
+    given = call.request.headers.get("last-event-id") or asked.after
+    cursor = Cursor(after) if given is None else Cursor.read(given)
+    await check_cursor(call.runtime.store, thread_id, cursor.seq)
+    until = asked.until or until
+    is_last: Callable[[RunEvent], bool] = _never
+    if until is not None and run_id is not None:
+        if await _is_over(call.runtime, thread_id, run_id, cursor.seq, until):
+            return Response(status_code=204)  # the client need not come back: nothing follows
+        if until == "run":
+            is_last = until_run_ends(run_id)
+    elif until is not None:
+        is_last = _until_one_ends(thread_id)
+    events = call.runtime.follow(thread_id, after=cursor.seq, live=cursor.live, tree=asked.tree)
+    if until == "rest" and run_id is not None:
+        events = Following(_until_rest(call.runtime, events, run_id))
+    return EventStream(
+        events,
+        EventFrames(thread_id, cursor.seq, call.names, only_run=only_run, deltas=asked.deltas),
+        is_last=is_last,
+        frame=as_it_is,
+        on_leave=_on_leave(call, asked, run_id or thread_id),
+    )
+
+
+def _until_one_ends(thread_id: str) -> Callable[[RunEvent], bool]:
+    return lambda told: told.thread_id == thread_id and is_terminal(told.event)
+
+
+def _never(event: RunEvent) -> bool:
+    return False
+
+
+def _on_leave(call: Call, asked: StreamAsked, id: str) -> Callable[[], Awaitable[object]] | None:
+    wanted = call.request.headers.get("x-awaken-on-disconnect") or asked.on_disconnect
+    if wanted != "cancel":
+        return None
+    return lambda: call.runtime.cancel(id, deadline=0, principal=call.principal)
+
+
+async def _is_over(runtime: Runtime, thread_id: str, run_id: str, after: int, until: str) -> bool:
+    """Whether a run tells nothing more behind `after`."""
+    record = await runtime.find_run(run_id)
+    if record is None or not _is_at_rest(record, until):
+        return False
+    while page := await runtime.store.load_events(thread_id, after=after, limit=PAGE):
+        if any(is_terminal(event.event) and event.run_id == run_id for event in page):
+            return False
+        after += len(page)
+    return True
+
+
+def _is_at_rest(record: RunRecord, until: str) -> bool:
+    if record.status is RunStatus.WAITING:
+        return until == "run" or not record.is_background_task_waiting()
+    return record.status is RunStatus.DONE
+
+
+async def _until_rest(
+    runtime: Runtime, events: Following, run_id: str
+) -> AsyncGenerator[list[RunEvent], None]:
+    """The events until the run has ended, or waits for an answer."""
+    async with aclosing(events):
+        async for batch in events.batches():
+            yield batch
+            if any(is_terminal(event.event) and event.run_id == run_id for event in batch):
+                record = await runtime.find_run(run_id)
+                if record is None or _is_at_rest(record, "rest"):
+                    return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from awaken.contract.submissions import Submitted
 from awaken.contract.threads import TicketQuery
 from awaken.domain.ticket import TicketStatus
@@ -30,6 +32,12 @@ async def carry_out(call: Call, intake: Intake) -> Submitted:
         answers=dict(intake.decisions) or None,
         overrides=intake.overrides,
         frontend_tools=intake.frontend_tools,
+        mode=intake.mode,
         key=intake.key,
         principal=call.principal,
+        **_rewinding(intake),
     )
+
+
+def _rewinding(intake: Intake) -> dict[str, Any]:
+    return {} if intake.rewind_to is None else {"rewind_to": intake.rewind_to}

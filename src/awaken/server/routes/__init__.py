@@ -1,5 +1,8 @@
 """All routes, one module per resource."""
 
-from awaken.server.routes import runs
+from awaken.server.routes import ai_sdk, runs
 
-ROUTES = (*runs.ROUTES,)
+ROUTES = (
+    *runs.ROUTES,
+    *ai_sdk.ROUTES,
+)

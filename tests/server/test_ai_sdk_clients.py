@@ -20,10 +20,14 @@ class Stage(NamedTuple):
     address: str
 
     async def play(self, play: str, version: str, *, agent: str = "desk", **asked: Any) -> Any:
-        """Play a scene in a chat of its own."""
+        """Play a scene in a chat of its own. A page that is loaded afterwards shows the same."""
         api = f"{self.address}/v1/ai-sdk/agents/{agent}/chat"
-        chat = asked.pop("chat", f"{play}-{version}")
-        return await self.client.play(play, version=version, api=api, chat=chat, **asked)
+        where = {"version": version, "api": api, "chat": asked.pop("chat", f"{play}-{version}")}
+        told = await self.client.play(play, **where, **asked)
+        if told["status"] == "ready":
+            loaded = await self.client.play("load", **where)
+            assert loaded["messages"] == [plain(message) for message in told["messages"]]
+        return told
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +44,15 @@ async def stage() -> AsyncIterator[Stage]:
 @pytest.fixture(scope="module")
 def anyio_backend() -> str:
     return "asyncio"
+
+
+def plain(message: Any) -> Any:
+    """A message without the ids of blocks of reasoning, which only later clients keep."""
+    parts = [
+        {name: value for name, value in part.items() if name != "id" or part["type"] != "reasoning"}
+        for part in message["parts"]
+    ]
+    return {**message, "parts": parts}
 
 
 def parts_of(message: Any) -> list[Any]:
@@ -186,3 +199,17 @@ async def test_errors_before_the_stream_are_sentences(stage: Stage, version: str
     told = await stage.play("send", version, chat=f"empty-{version}", text="")
     assert told["status"] == "error"
     assert told["error"] == "The message is empty: write a text, or add a file."
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_a_page_that_was_reloaded_goes_on_with_the_run(stage: Stage, version: str) -> None:
+    """06/SV-20"""
+    stage.desk.released.clear()
+    release = f"{stage.address}/release"
+    told = await stage.play("reconnect", version, text="wait", release=release)
+    user, answer = told["messages"]
+    said, call, text = parts_of(answer)
+    assert told["loaded"] == [user]
+    assert (said["text"], call["output"]) == ("One moment.", "waited")
+    assert text["text"] == "So: waited"
+    assert told["status_afterwards"] == 204

@@ -6,14 +6,20 @@ from typing import Any
 
 from awaken.contract.submissions import Submitted
 from awaken.contract.threads import TicketQuery
+from awaken.domain.thread import Thread
 from awaken.domain.ticket import TicketStatus
 from awaken.protocol.intake import LOOKED_AT, Intake, Known
 from awaken.server.call import Call
 
 
+async def existing(call: Call, thread_id: str) -> Thread | None:
+    """The thread with this id inside, or `None` if there is none yet."""
+    return await call.runtime.store.load_thread(thread_id)
+
+
 async def known(call: Call, thread_id: str) -> Known:
     """What the store has of a thread, by its id inside."""
-    thread = await call.runtime.store.load_thread(thread_id)
+    thread = await existing(call, thread_id)
     if thread is None:
         return Known()
     after = max(0, thread.message_count - LOOKED_AT)

@@ -6,19 +6,26 @@ text, because the client shows the text of such an answer to people.
 
 from __future__ import annotations
 
+from contextlib import aclosing
+from typing import Any
+
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp
 
 from awaken.codec import loads
+from awaken.contract.threads import RunQuery
 from awaken.domain.event import RunEvent, is_terminal
 from awaken.domain.run import RunRecord
+from awaken.live.bus import LocalBus
+from awaken.live.tree import follow_tree
 from awaken.protocol.ai_sdk.encode import AiSdkEncoder
+from awaken.protocol.ai_sdk.history import History
 from awaken.protocol.ai_sdk.ingest import ingest
 from awaken.protocol.ai_sdk.request import major_version, read_request
 from awaken.protocol.intake import BadRequest
 from awaken.server.call import Call, JsonResponse
 from awaken.server.errors import Refused, answer_to
-from awaken.server.intake import carry_out, known
+from awaken.server.intake import carry_out, existing, known
 from awaken.server.open_runs import find_open_run
 from awaken.server.sse import EventStream
 from awaken.server.table import CHAT_LIMIT, Handler, Role, Route
@@ -26,6 +33,7 @@ from awaken.server.table import CHAT_LIMIT, Handler, Role, Route
 VERSION_HEADER = "x-ai-sdk-version"
 HEADERS = [(b"x-vercel-ai-ui-message-stream", b"v1")]
 DONE = b"data: [DONE]\n\n"
+_PAGE = 200
 
 
 async def send(call: Call) -> ASGIApp:
@@ -44,7 +52,9 @@ async def send(call: Call) -> ASGIApp:
 
 async def resume(call: Call) -> ASGIApp:
     """Stream the open run once more from its beginning; 204 if there is none."""
-    found = await find_open_run(call.runtime.store, call.names.new(call.path("chat")))
+    thread = call.names.new(call.path("chat"))
+    await existing(call, thread)
+    found = await find_open_run(call.runtime.store, thread)
     if found is None:
         return Response(status_code=204)
     version = call.request.headers.get(VERSION_HEADER)
@@ -77,11 +87,43 @@ def _stream(
 
 async def cancel(call: Call) -> ASGIApp:
     """Cancel the open run, with everything that it has started."""
-    thread = call.names.inside(call.path("chat"))
-    if await call.runtime.store.load_thread(thread) is None:
-        raise Refused(404, "not_found", f"There is no chat {call.path('chat')!r}.")
+    thread = await _existing(call)
     receipt = await call.runtime.cancel(thread, principal=call.principal)
     return JsonResponse({"cancelled": bool(receipt)})
+
+
+async def messages(call: Call) -> ASGIApp:
+    """The messages of a chat, for a page that is loaded. The message of a run that works is not
+    among them: resuming its stream brings it whole."""
+    store, thread = call.runtime.store, await _existing(call)
+    working = await find_open_run(store, thread)
+    runs = {run.run_id: run for run in await _runs(call, thread)}
+    if working is not None:
+        runs.pop(working.run.run_id, None)
+    history = History(runs, call.names.outside)
+    async with aclosing(follow_tree(store, LocalBus(), thread, live=False)) as events:
+        async for told in events:
+            history.read(told)
+    return JsonResponse(history.messages(await call.runtime.messages(thread)))
+
+
+async def _runs(call: Call, thread: str) -> list[RunRecord]:
+    found: list[RunRecord] = []
+    query = RunQuery(thread_id=thread, limit=_PAGE)
+    while True:
+        page = await call.runtime.list_runs(query)
+        found += page
+        if page.cursor is None:
+            return found
+        query = RunQuery(thread_id=thread, limit=_PAGE, cursor=page.cursor)
+
+
+async def _existing(call: Call) -> str:
+    """The id inside of the chat that the path names, if there is one."""
+    thread = call.names.inside(call.path("chat"))
+    if await existing(call, thread) is None:
+        raise Refused(404, "not_found", f"There is no chat {call.path('chat')!r}.")
+    return thread
 
 
 # -- errors for people ----------------------------------------------------------------------------
@@ -134,6 +176,14 @@ def _routes(api: str) -> tuple[Route, ...]:
             needs=asks,
             answers={204: None},
             streams=True,
+        ),
+        Route(
+            method="GET",
+            path=f"{api}/{{chat}}/messages",
+            handle=in_words(messages),
+            summary="The messages of a chat, for a page that is loaded (AI SDK)",
+            needs=asks,
+            answers={200: list[Any]},
         ),
         Route(
             method="POST",

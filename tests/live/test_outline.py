@@ -64,7 +64,9 @@ def worker() -> tuple[Agent, FakeClock]:
         usage = TokenUsage(prompt_tokens=10, completion_tokens=done + 1)
         if done == len(steps):
             return text_response("Done with\nall of it. " + "word " * 40, usage)
-        calls = [(name, f"c{done}.{n}", {}) for n, name in enumerate(steps[done].split("+"))]
+        calls: list[tuple[str, str, dict[str, Any]]] = [
+            (name, f"c{done}.{n}", {}) for n, name in enumerate(steps[done].split("+"))
+        ]
         return replace(tool_calls_response(f"Step {done + 1}", *calls), usage=usage)
 
     return Agent("worker", model=FunctionModel(answer), tools=[look, fail, pay]), clock

@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from awaken.codec import Json
+from awaken.contract.submissions import SubmitMode
 from awaken.domain.inference import InferenceOverride
 from awaken.domain.message import Message
 from awaken.domain.suspension import Decision
@@ -41,6 +42,7 @@ class Intake(Value, frozen=True, kw_only=True):
       the question that the client has seen.
     - `rewind_to` is the id of a message: the thread goes on from before it.
     - `state` are values for public state keys, by name.
+    - `mode` says what happens to the thread's open run, if there is one.
     - `key` makes the request idempotent within the thread.
     - `request_id` is the client's own id of the request or run; the record keeps it.
     """
@@ -53,6 +55,7 @@ class Intake(Value, frozen=True, kw_only=True):
     frontend_tools: tuple[ToolDescriptor, ...] = ()
     overrides: InferenceOverride | None = None
     state: dict[str, Json] = msgspec.field(default_factory=_nothing)
+    mode: SubmitMode = SubmitMode.QUEUE
     key: str | None = None
     request_id: str | None = None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from awaken.contract.submissions import SubmitMode, Submitted
+from awaken.contract.submissions import Submitted
 from awaken.contract.threads import RunQuery, TicketQuery
 from awaken.domain.budget import Budget
 from awaken.domain.lifecycle import RunStatus
@@ -62,7 +62,6 @@ async def open_tickets(call: Call, thread_id: str) -> tuple[Ticket, ...]:
 class Extras(NamedTuple):
     """What our own API offers beyond what protocols know."""
 
-    mode: SubmitMode = SubmitMode.QUEUE
     not_before_ms: int | None = None
     budget: Budget | None = None
     user: str | None = None
@@ -93,12 +92,13 @@ async def carry_out(call: Call, intake: Intake, extras: Extras = NO_EXTRAS) -> S
         overrides=intake.overrides,
         budget=narrowed(extras.budget, terms.budget),
         frontend_tools=intake.frontend_tools,
-        mode=extras.mode,
+        mode=intake.mode,
         key=intake.key,
         not_before_ms=extras.not_before_ms,
         user=extras.user,
         labels=extras.labels,
         principal=call.principal,
+        rewind_to=intake.rewind_to,
     )
 
 

@@ -3,6 +3,7 @@
 from awaken.server import health, metrics
 from awaken.server.routes import (
     agents,
+    ai_sdk,
     control,
     document,
     events,
@@ -23,6 +24,7 @@ ROUTES = (
     *tickets.ROUTES,
     *tokens.ROUTES,
     *document.ROUTES,
+    *ai_sdk.ROUTES,
     *health.ROUTES,
     *metrics.ROUTES,
 )

@@ -83,10 +83,10 @@ async def _submit(call: Call, thread_id: str) -> ASGIApp:
             messages=messages_of(asked.messages),
             overrides=asked.overrides,
             frontend_tools=tuple(tool.descriptor() for tool in asked.frontend_tools),
+            mode=asked.mode,
             key=idempotency_key(call),
         ),
         Extras(
-            mode=asked.mode,
             not_before_ms=round(at.timestamp() * 1000) if at is not None else None,
             budget=asked.budget,
             user=asked.user,

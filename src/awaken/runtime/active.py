@@ -47,8 +47,8 @@ class ActiveRun:
     while it has a `fence`: before that, another process may own the thread and handle them.
     `told_early` says that a command came before the fence, so the store must be read again. `seen`
     are the ids of the commands it has taken: ids may become visible in any order, so the highest of
-    them would not do. `has_next` says that another run was submitted to the thread, `is_lost` that
-    another process has the thread.
+    them would not do. `reads` counts the reads of commands that are under way. `has_next` says that
+    another run was submitted to the thread, `is_lost` that another process has the thread.
     """
 
     __slots__ = (
@@ -64,6 +64,7 @@ class ActiveRun:
         "is_lost",
         "left_on_close",
         "missed",
+        "reads",
         "run_id",
         "seen",
         "state",
@@ -84,6 +85,7 @@ class ActiveRun:
         self.state: StateStore | None = None
         self.task: asyncio.Task[AgentRunResult] | None = None
         self.seen: set[int] = set()
+        self.reads = 0
         self.left_on_close = False
         self.missed = self.has_next = self.is_lost = False
         self.controls: RunControls | None = None

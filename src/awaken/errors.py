@@ -591,13 +591,14 @@ class ThreadOwned(StoreError):
 
 
 class ThreadBusy(ThreadOwned):
-    """A submission was refused because a run of its thread is open, or waits to start."""
+    """A submission, or a rewind, was refused because a run of its thread is open or waits to
+    start."""
 
     def __init__(self, thread_id: str, run_id: str) -> None:
         StoreError.__init__(
             self,
-            f"run {run_id!r} of thread {thread_id!r} has not ended: wait for its end, or submit "
-            "with mode 'queue', 'steer' or 'interrupt'",
+            f"run {run_id!r} of thread {thread_id!r} has not ended: wait for its end, submit with "
+            "mode 'interrupt', or, unless the thread is to be rewound, with 'queue' or 'steer'",
         )
         self.thread_id, self.owner, self.run_id = thread_id, "", run_id
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from awaken import Agent, Command, Runtime, Scope, StateKey, ToolCallContext, ToolOutput, tool
+from awaken.contract.commits import KEPT_IN_REWINDS
 from awaken.contract.llm import InferenceRequest
 from awaken.contract.store import Store
 from awaken.contract.threads import TicketQuery
@@ -19,6 +20,7 @@ from awaken.domain.lifecycle import CANCELLED, NATURAL_END
 from awaken.domain.ticket import TicketStatus
 from awaken.domain.tool import ToolResult
 from awaken.errors import ConfigError, RewindRefused, ThreadAlreadyRunning, ThreadBusy
+from awaken.ext.background.state import BACKGROUND_TASK_STATE, FAILED_MESSAGES, OUTBOX
 from awaken.front.replay import read_recording
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sqlite import SqliteStore
@@ -198,6 +200,11 @@ async def test_a_run_that_was_rewound_can_still_be_read(store: Store) -> None:
             assert record is not None
             assert record.output is not None
             assert len(record.output.message_ids) == 1
+
+
+def test_a_rewind_leaves_tasks_and_messages_to_others_alone() -> None:
+    kept = {OUTBOX.name, BACKGROUND_TASK_STATE.name, FAILED_MESSAGES.name}
+    assert kept == KEPT_IN_REWINDS
 
 
 # -- what is in the way -----------------------------------------------------------------------

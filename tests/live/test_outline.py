@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from awaken import Agent, Message, Runtime, tool
+from awaken.codec import Json
 from awaken.contract.llm import InferenceRequest
 from awaken.contract.store import Store
 from awaken.contract.threads import CommitView
@@ -65,8 +65,9 @@ def worker() -> tuple[Agent, FakeClock]:
         usage = TokenUsage(prompt_tokens=10, completion_tokens=done + 1)
         if done == len(steps):
             return text_response("Done with\nall of it. " + "word " * 40, usage)
-        calls: list[tuple[str, str, dict[str, Any]]] = [
-            (name, f"c{done}.{n}", {}) for n, name in enumerate(steps[done].split("+"))
+        names = steps[done].split("+")
+        calls: list[tuple[str, str, Json]] = [
+            (name, f"c{done}.{n}", {}) for n, name in enumerate(names)
         ]
         return replace(tool_calls_response(f"Step {done + 1}", *calls), usage=usage)
 

@@ -25,7 +25,6 @@ from awaken.control.cancel import CancellationToken
 from awaken.control.inbox import InboxSender
 from awaken.domain.event import AgentEvent, RunEvent
 from awaken.domain.message import Message
-from awaken.domain.rewind import Hidden
 from awaken.domain.run import PersistedState, RunRecord, RunRequestSnapshot
 from awaken.domain.ticket import Ticket
 from awaken.ids import UUID7, Ids
@@ -74,20 +73,23 @@ class RunControls(BackendControl, kw_only=True, gc=False):
     denied: str | None = None
 
 
+NOT_IN_VIEW = Message.user("", id="")
+"""Stands for a message that is out of view, where the position of the others counts."""
+
+
 class ThreadContextSnapshot(msgspec.Struct, kw_only=True, gc=False):
     """The thread as the runtime has read it, so that the run need not read it again.
 
-    `log` is the end of the thread's log, which has `log_length` messages, without those that are
-    `hidden`; `event_count` is the number of the thread's durable events. The next five are for a
-    run that goes on: `previous` is its record, `last_step` its last message with tool calls,
-    `calls` are the ledger's entries of these calls, `stream` is the stream log of an unfinished
-    answer, and `told` are the last durable events, if the run was cut short. `fence` is the claim
-    on the thread.
+    `log` is the end of the thread's log, which has `log_length` messages; in it, `NOT_IN_VIEW`
+    stands for each message that is out of view. `event_count` is the number of the thread's durable
+    events. The next five are for a run that goes on: `previous` is its record, `last_step` its last
+    message with tool calls, `calls` are the ledger's entries of these calls, `stream` is the stream
+    log of an unfinished answer, and `told` are the last durable events, if the run was cut short.
+    `fence` is the claim on the thread.
     """
 
     log: Sequence[Message] = ()
     log_length: int = 0
-    hidden: Hidden = ()
     event_count: int = 0
     previous: RunRecord | None = None
     last_step: Message | None = None

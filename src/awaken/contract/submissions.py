@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Any
 
 import msgspec
 
@@ -38,7 +39,40 @@ class SubmitMode(StrEnum):
     REFUSE = "refuse"
 
 
-class Submission(Value, frozen=True, kw_only=True):
+class RunInput(Value, frozen=True, kw_only=True):
+    """What a run is asked to do, with which options, and for whom: the part that a `Submission` and
+    a request at once have in common.
+
+    - `messages`, `decisions`: the new input, and the answers to open tickets.
+    - `overrides`, `budget`, `frontend_tools`: options for this run.
+    - `rewind_to`: the id of a message in view, before which the run begins.
+    - `principal`, `user`, `labels`: who asks, the end user it is for, and labels for filters.
+
+    The other fields say where the request comes from.
+    """
+
+    thread_id: str
+    messages: tuple[Message, ...] = ()
+    decisions: tuple[Decision, ...] = ()
+    overrides: InferenceOverride | None = None
+    budget: Budget | None = None
+    frontend_tools: tuple[ToolDescriptor, ...] = ()
+    rewind_to: str | None = None
+    principal: Principal | None = None
+    user: str | None = None
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
+    origin: RequestOrigin = RequestOrigin.USER
+    adapter: Adapter = Adapter.INTERNAL
+    dispatch_id: str | None = None
+    session_id: str | None = None
+    transport_request_id: str | None = None
+
+    def fields(self) -> dict[str, Any]:
+        """The values of these fields, by name."""
+        return {name: getattr(self, name) for name in RunInput.__struct_fields__}
+
+
+class Submission(RunInput, frozen=True, kw_only=True):
     """A request for a run that survives the process that accepted it.
 
     - `run_id` is the id that the new run gets.
@@ -54,26 +88,11 @@ class Submission(Value, frozen=True, kw_only=True):
       keeps all three.
     """
 
-    thread_id: str
     run_id: str
     agent_id: str
-    messages: tuple[Message, ...] = ()
-    decisions: tuple[Decision, ...] = ()
-    overrides: InferenceOverride | None = None
-    budget: Budget | None = None
-    frontend_tools: tuple[ToolDescriptor, ...] = ()
     mode: SubmitMode = SubmitMode.QUEUE
     key: str | None = None
     not_before_ms: int | None = None
-    origin: RequestOrigin = RequestOrigin.USER
-    adapter: Adapter = Adapter.INTERNAL
-    dispatch_id: str | None = None
-    session_id: str | None = None
-    transport_request_id: str | None = None
-    principal: Principal | None = None
-    user: str | None = None
-    labels: dict[str, str] = msgspec.field(default_factory=dict)
-    rewind_to: str | None = None
     at_ms: int = 0
 
     @property

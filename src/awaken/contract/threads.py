@@ -42,8 +42,8 @@ class RunQuery(Value, frozen=True, kw_only=True):
 
     `scope` selects the runs of one tenant (the default scope is the empty text), `None` those of
     all. `ancestor_thread_id` selects the runs of all threads beneath that one; `kind` selects those
-    of agents, or those of background tasks; `updated_after_ms` those whose record was written after
-    that time.
+    of agents, or those of background tasks; `user` those that work for an end user, with all that
+    they have started; `updated_after_ms` those whose record was written after that time.
     """
 
     scope: str | None = None
@@ -53,6 +53,7 @@ class RunQuery(Value, frozen=True, kw_only=True):
     kind: RunKind | None = None
     parent_run_id: str | None = None
     status: RunStatus | None = None
+    user: str | None = None
     updated_after_ms: int | None = None
     limit: int = 50
     cursor: str | None = None

@@ -103,9 +103,12 @@ def label_filter(label: str) -> tuple[str, str | None]:
 
 
 def metadata_of(run: RunRecord | None) -> ThreadMetadata:
-    """What a new thread takes from the request of the run that creates it."""
+    """What a new thread takes from the request of the run that creates it. The thread of a delegate
+    or task takes nothing: it belongs to the thread above it."""
     asked = run.request if run is not None else None
-    if asked is None or not (asked.user or asked.labels or asked.principal):
+    if asked is None or asked.parent_thread_id is not None:
+        return NO_METADATA
+    if not (asked.user or asked.labels or asked.principal):
         return NO_METADATA
     return ThreadMetadata(
         user=asked.user,

@@ -586,7 +586,8 @@ class Runtime(Archive):
         The answers are stored first. A run that is live, here or in another process, goes on with
         them. A run without an owner is resumed here, in the background, if this runtime has its
         agent. Returns whether the run goes on now; otherwise it does when a runtime recovers it.
-        The answers are those of the `principal`, if one is given, whoever they or `by` name.
+        If a `principal` is given, the answers count as the principal's, even if they or `by` name
+        another approver.
 
         Raises:
             InvalidResume: there is no such run, or an answer fits no open ticket; no answer was

@@ -44,21 +44,12 @@ async def submit(engine: AgentRuntime, request: RunRequest, asked: Asked) -> Sub
         raise AgentNotFound(agent_id, known)
     return await engine.submit(
         Submission(
-            thread_id=request.thread_id,
+            **request.fields(),
             run_id=engine.ids.new(),
             agent_id=agent_id,
-            messages=request.messages,
-            decisions=request.decisions,
-            overrides=request.overrides,
-            budget=request.budget,
-            frontend_tools=request.frontend_tools,
             mode=mode,
             key=asked.key,
             not_before_ms=asked.not_before_ms,
-            principal=asked.principal,
-            user=request.user,
-            labels=request.labels,
-            rewind_to=request.rewind_to,
             at_ms=engine.clock.now_ms(),
         )
     )

@@ -176,7 +176,7 @@ class LiveRun:
         self.stream, self.told = thread.stream, thread.told
         self.input_count = len(first.messages)
         self.transcript = Transcript(
-            request.messages, first.messages, thread.log, thread.log_length, thread.hidden
+            request.messages, first.messages, thread.log, thread.log_length
         )
         # Without a store a run is never read again, so nothing of it is kept elsewhere.
         self.blobs = services.blobs if request.checkpoint_store is not None else None

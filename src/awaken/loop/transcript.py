@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
 
 import msgspec
 
@@ -15,7 +14,6 @@ from awaken.domain.message import (
     Text,
     Thinking,
 )
-from awaken.domain.rewind import Hidden, positions, positions_back
 from awaken.domain.transcript import MessageView, is_summary
 from awaken.plugin.compactor import Folded
 
@@ -28,14 +26,13 @@ _MUCH = 4096
 class Transcript:
     """The messages that the model is shown, and those that the next commit appends to the log.
 
-    `log` holds the last messages of the raw log, which has `length` messages, without those that
-    are `hidden` because the thread was rewound; `uncommitted` follow them. `last` is the last
-    assistant message of this run. A view does not change after it was taken. `has_large` says that
-    a message from outside, which is not committed yet, may hold media or much text; an answer holds
-    no media, and a tool's result neither.
+    `log` holds the last messages of the raw log, which has `length` messages; `uncommitted` follow
+    them. `last` is the last assistant message of this run. A view does not change after it was
+    taken. `has_large` says that a message from outside, which is not committed yet, may hold media
+    or much text; an answer holds no media, and a tool's result neither.
     """
 
-    __slots__ = ("_hidden", "_items", "_length", "_log", "_new", "_saved", "has_large", "last")
+    __slots__ = ("_items", "_length", "_log", "_new", "_saved", "has_large", "last")
 
     def __init__(
         self,
@@ -43,13 +40,12 @@ class Transcript:
         uncommitted: Sequence[Message] = (),
         log: Sequence[Message] = (),
         length: int = 0,
-        hidden: Hidden = (),
     ) -> None:
         self._items = list(messages)
         # All messages that this run adds to the log, and how many of them commits have taken.
         self._new = list(uncommitted)
         self._saved = 0
-        self._log, self._length, self._hidden = log, length, hidden
+        self._log, self._length = log, length
         self.has_large = _may_be_large(uncommitted)
         self.last: Message | None = None
 
@@ -155,7 +151,7 @@ class Transcript:
             return None
         # The system messages may be missing from the end of the log that was read. They are its
         # first messages, so their number is known.
-        low = (self._seq_of(items[first - 1]) or self._first_seq(first)) if first else 0
+        low = (self._seq_of(items[first - 1]) or first) if first else 0
         high, seq = self._seq_of(items[ends]), None
         covered = CompactionInterval(from_seq=low + 1, to_seq=high or low)
         summary = msgspec.structs.replace(summary, metadata=MessageMetadata(compaction=covered))
@@ -168,18 +164,11 @@ class Transcript:
 
     def _seq_of(self, message: Message) -> int | None:
         """The number of a message in the raw log, or `None` if it was not found there."""
-        for index, known in enumerate(reversed(self._new)):
-            if known.id == message.id:
-                return self._length + len(self._new) - index
-        seqs = positions_back(self._hidden, self._length)
-        for known, seq in zip(reversed(self._log), seqs, strict=False):
-            if known.id == message.id:
-                return seq
+        for log, length in ((self._new, self._length + len(self._new)), (self._log, self._length)):
+            for index, known in enumerate(reversed(log)):
+                if known.id == message.id:
+                    return length - index
         return None
-
-    def _first_seq(self, count: int) -> int:
-        """The number of the last of the log's first `count` messages in view."""
-        return next(islice(positions(self._hidden, 0), count - 1, None))
 
 
 def _may_be_large(messages: Sequence[Message]) -> bool:

@@ -212,9 +212,9 @@ class Delegates:
             ExecutionFailed: the run could not be started or continued.
         """
         parent = self._active.find_by_run(request.parent.parent_run_id or "")
-        asked = msgspec.structs.replace(
-            asked, left_on_close=parent is not None and parent.left_on_close
-        )
+        if parent is not None:
+            behalf = parent.behalf.fields()
+            asked = msgspec.structs.replace(asked, left_on_close=parent.left_on_close, **behalf)
         inherited = Inherited(budget=request.budget, depth=request.depth)
         try:
             await self._run(asked, request.sink, inherited)

@@ -24,6 +24,7 @@ from awaken.contract.commits import Fence, ThreadCommit
 from awaken.contract.events import EventSink
 from awaken.contract.registry import ExecutionResolver
 from awaken.contract.start import (
+    NOT_IN_VIEW,
     FirstCommit,
     PreparedRun,
     RunControls,
@@ -37,7 +38,7 @@ from awaken.domain.budget import Budget
 from awaken.domain.event import RunEvent
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message, Role
-from awaken.domain.rewind import before_hidden, stretches
+from awaken.domain.rewind import before_hidden, positions, stretches
 from awaken.domain.run import PersistedState
 from awaken.domain.transcript import effective_view
 from awaken.errors import ModelPriceUnknown, PhaseError, ResolveFailed, StateError
@@ -223,9 +224,8 @@ async def local_run(opening: Opening, agent: ResolvedAgent) -> BackendRootRunReq
         services=services,
         controls=controls,
         thread=ThreadContextSnapshot(
-            log=context.messages,
+            log=_with_gaps(context),
             log_length=context.thread.message_count,
-            hidden=context.hidden,
             event_count=context.thread.event_count,
             previous=choice.previous,
             last_step=step,
@@ -254,6 +254,17 @@ async def local_run(opening: Opening, agent: ResolvedAgent) -> BackendRootRunReq
         inbox=inbox,
         is_continuation=choice.is_continuation,
     )
+
+
+def _with_gaps(context: ThreadContext) -> Sequence[Message]:
+    """The end of the thread's log that was read, with each message in its position."""
+    if not context.hidden:
+        return context.messages
+    skipped = context.skipped
+    log = [NOT_IN_VIEW] * (context.thread.message_count - skipped)
+    for seq, message in zip(positions(context.hidden, skipped), context.messages, strict=False):
+        log[seq - skipped - 1] = message
+    return log
 
 
 async def _told_last(opening: Opening, step: Message | None) -> Sequence[RunEvent]:

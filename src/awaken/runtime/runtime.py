@@ -46,7 +46,7 @@ from awaken.live.bus import LocalBus
 from awaken.plugin.agent import ResolvedAgent, ResolvedBackendAgent, ResolvedExecution
 from awaken.registry import RegistryHandle
 from awaken.runtime.accounts import Accounts
-from awaken.runtime.active import ActiveRun, ActiveRuns
+from awaken.runtime.active import ActiveRun, ActiveRuns, Behalf
 from awaken.runtime.closing import cancel_and_wait
 from awaken.runtime.delegates import Delegates
 from awaken.runtime.failures import Interrupted, error_for_caller
@@ -447,6 +447,7 @@ class AgentRuntime(Stopping):
         self.active.name(slot, choice.run_id)
         slot.topic = self.bus.topic(fence)
         request = as_asked_before(request, choice.previous)
+        slot.behalf = Behalf.of(request)
         controls = slot.controls = RunControls(
             cancellation_token=slot.token,
             leave=self.leave_of(request),

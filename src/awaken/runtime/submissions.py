@@ -38,24 +38,11 @@ async def start(engine: AgentRuntime, record: RunRecord, fence: Fence) -> AgentR
 def request_of(submission: Submission) -> RunRequest:
     """The request for the run of a submission. The run is left open when the runtime closes."""
     return RunRequest(
-        thread_id=submission.thread_id,
+        **submission.fields(),
         run_id_hint=submission.run_id,
         agent_id=submission.agent_id,
-        messages=submission.messages,
-        overrides=submission.overrides,
-        budget=submission.budget,
-        frontend_tools=submission.frontend_tools,
         wait_for_decisions=False,
         left_on_close=True,
-        origin=submission.origin,
-        adapter=submission.adapter,
-        dispatch_id=submission.dispatch_id,
-        session_id=submission.session_id,
-        transport_request_id=submission.transport_request_id,
-        principal=submission.principal,
-        user=submission.user,
-        labels=submission.labels,
-        rewind_to=submission.rewind_to,
     )
 
 

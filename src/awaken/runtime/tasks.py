@@ -43,7 +43,7 @@ from awaken.ext.background import find_live_task
 from awaken.loop.inbox import payload_messages
 from awaken.plugin.agent import ResolvedAgent
 from awaken.runtime.accounts import Accounts
-from awaken.runtime.active import ActiveRun, ActiveRuns
+from awaken.runtime.active import ActiveRun, ActiveRuns, Behalf
 from awaken.runtime.takeover import counted
 from awaken.runtime.task_mail import TaskMail
 from awaken.runtime.task_records import INTERRUPTED, KeptTask, commit_of
@@ -106,9 +106,9 @@ class Tasks:
         """
         kept = KeptTask(task, resume)
         now = self._clock.now_ms()
-        record = kept.begun(now)
+        above = self._active.find_by_run(kept.parent_run_id or "")
+        record = kept.begun(now, above.behalf if above is not None else Behalf())
         start = RunStart(thread_id=task.uid, run_id=task.uid, parent_run_id=record.parent_run_id)
-        above = self._active.find_by_run(record.parent_run_id or "")
         if kept.agent_key is not None:
             await self._accounts.spread(task.parent_context.run_id)
         async with self._claimed(record) as live:
@@ -136,6 +136,7 @@ class Tasks:
         slot = self._active.reserve(record.thread_id)
         try:
             self._active.name(slot, record.run_id)
+            slot.behalf = Behalf.of(record.request)
             fence = await self._store.claim(record.thread_id, at_ms=self._clock.now_ms())
         except BaseException:
             slot.release()

@@ -251,6 +251,7 @@ class MemoryReads(Tables):
             and _is_after(run.record, query.updated_after_ms)
             and self._is_beneath(query.ancestor_thread_id, self._threads[run.record.thread_id])
             and query.agent_id in (None, run.record.agent_id)
+            and query.user in (None, run.record.request and run.record.request.user)
             and query.kind in (None, run.record.kind)
             and query.parent_run_id in (None, run.record.parent_run_id)
             and query.status in (None, run.record.status)

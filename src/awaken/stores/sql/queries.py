@@ -77,9 +77,9 @@ ADD_COMMIT = """
 INSERT INTO commits (id, first_seq, first_event, at_ms, run, delta) VALUES (?, ?, ?, ?, ?, ?)
 """
 ADD_RUN = """
-INSERT INTO runs (id, thread, scope, first_position, last_position, record, updated_at_ms,
+INSERT INTO runs (id, thread, scope, user_id, first_position, last_position, record, updated_at_ms,
                   status, agent, parent, kind)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 # Without and with the indexed columns, which most commits do not change.
 ADVANCE_RUN = "UPDATE runs SET last_position = ?, record = ?, updated_at_ms = ? WHERE pk = ?"

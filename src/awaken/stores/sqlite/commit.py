@@ -163,8 +163,9 @@ def _write_run(
     listed = (run.status.value, run.agent_id, run.parent_run_id, run.kind.value)
     written = (position, packed.record, run.updated_at_ms)
     if head.run is None:
+        user = run.request.user if run.request is not None else None
         added = db.execute(
-            queries.ADD_RUN, (run.run_id, thread, scope, position, *written, *listed)
+            queries.ADD_RUN, (run.run_id, thread, scope, user, position, *written, *listed)
         )
         return added.lastrowid or 0
     if (head.run_status, head.run_agent, head.run_parent, head.run_kind) == listed:

@@ -152,6 +152,7 @@ def list_runs(db: sqlite3.Connection, query: RunQuery) -> Page[RunRecord]:
     where.equals("scope" if by_scope else "+scope", query.scope)
     where.equals("+agent" if by_scope else "agent", query.agent_id)
     where.equals("parent", query.parent_run_id)
+    where.equals("user_id", query.user)
     if query.updated_after_ms is not None:
         where.add("updated_at_ms > ?", query.updated_after_ms)
     order = "pk DESC"
@@ -184,7 +185,7 @@ def _is_found_by_scope(query: RunQuery) -> bool:
     Tenants have agents in common, so that of an agent's runs few are one tenant's. In the default
     scope, the other indexes leave fewer runs.
     """
-    narrowed = (query.thread_id, query.ancestor_thread_id, query.parent_run_id)
+    narrowed = (query.thread_id, query.ancestor_thread_id, query.parent_run_id, query.user)
     if _is_open(query) or any(name is not None for name in narrowed):
         return False
     return bool(query.scope) or (query.agent_id is None and query.kind is not RunKind.TASK)
@@ -193,7 +194,7 @@ def _is_found_by_scope(query: RunQuery) -> bool:
 def _is_wide(query: RunQuery) -> bool:
     """Whether nothing else in the query leaves few runs to look through."""
     narrowed = (query.thread_id, query.ancestor_thread_id, query.agent_id, query.parent_run_id)
-    return not _is_open(query) and all(name is None for name in narrowed)
+    return query.user is None and not _is_open(query) and all(name is None for name in narrowed)
 
 
 def list_tickets(db: sqlite3.Connection, query: TicketQuery) -> Page[Ticket]:

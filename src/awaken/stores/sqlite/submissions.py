@@ -117,7 +117,11 @@ def _take(
     listed = ("created", submission.agent_id, None, "agent")
     db.execute(
         queries.ADD_RUN,
-        (submission.run_id, pk, scope, 0, 0, packed.record, submission.at_ms, *listed),
+        (
+            *(submission.run_id, pk, scope, submission.user),
+            *(0, 0, packed.record, submission.at_ms),
+            *listed,
+        ),
     )
     db.execute(
         queries.ADD_SUBMISSION,

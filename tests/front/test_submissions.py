@@ -141,6 +141,26 @@ async def test_submissions_run_one_after_the_other_and_an_interrupt_ends_them(
     assert not await store.load_commands(T)
 
 
+async def test_an_interrupt_ends_all_that_wait_though_an_owner_is_starting_the_first(
+    store: Store,
+) -> None:
+    """06/SV-10: it has claimed the thread and made no commit, so the cancels wait for it."""
+    desk = Desk()
+    closed = desk.runtime(store, recover=False)
+    waiting = [await closed.submit("desk", prompt, thread=T) for prompt in ("one", "two", "three")]
+    fence = await store.claim(T, at_ms=1)
+    last = await closed.submit("desk", "four", thread=T, mode="interrupt")
+    await store.release(fence)
+
+    async with desk.runtime(store) as runtime:
+        assert await outcome(runtime, last) == (NATURAL_END, "echo: four")
+        ends = [(await outcome(runtime, each))[0] for each in waiting]
+
+    assert ends == [CANCELLED] * 3
+    assert desk.asked == ["four"]
+    assert not await store.load_commands(T)
+
+
 async def test_a_queued_submission_starts_when_a_programs_own_run_has_ended(store: Store) -> None:
     desk = Desk()
     async with asyncio.timeout(PATIENCE), desk.runtime(store) as runtime:

@@ -71,8 +71,9 @@ class ThreadQuery(Value, frozen=True, kw_only=True):
     The cost of a page does not depend on how many threads there are. With `ancestor_thread_id` it
     grows with the number of threads beneath that one; over all scopes, with the number of scopes.
     With `user` it grows with the number of that user's threads, with `label` with the number of
-    threads that have metadata, with an open `status` with the number of open runs. With `agent`, or
-    a finished `status`, the threads between those that are shown are passed over one by one.
+    threads that have metadata, with an open `status` with the number of open runs. With a finished
+    `status`, or an `agent` that has many runs, the threads between those that are shown are passed
+    over one by one.
     """
 
     scope: str | None = None

@@ -215,15 +215,21 @@ class Sent(msgspec.Struct, kw_only=True, gc=False):
 def take_commands(commands: Sequence[ThreadCommand], choice: RunChoice) -> Sent:
     """Collect the commands that were stored while the thread had no owner.
 
-    Decisions and cancels for a run that is not continued are acknowledged and otherwise ignored.
+    Commands for a submitted run that waits are left for it. Decisions and cancels for any other run
+    that is not continued are acknowledged and otherwise ignored.
     """
+    waiting = {
+        command.run_id
+        for command in commands
+        if command.kind is CommandKind.RUN and command.run_id != choice.run_id
+    }
     messages: list[Message] = []
     decisions: list[Decision] = []
     acks: list[int] = []
     cancelled = False
     for command in commands:
-        if command.kind is CommandKind.RUN and command.run_id != choice.run_id:
-            continue  # it starts a run when this one has ended
+        if command.run_id in waiting:
+            continue  # it starts when this run has ended
         mine = command.run_id == choice.run_id or (
             choice.is_continuation and command.run_id is None
         )

@@ -156,6 +156,18 @@ WITH_LATEST_RUN = """
 EXISTS (SELECT 1 FROM runs AS r WHERE r.id = threads.latest_run
         AND (? IS NULL OR r.status = ?) AND (? IS NULL OR r.agent = ?))
 """
+# Runs, counted up to a limit.
+COUNT_ENDED_AFTER = """
+SELECT count(*) FROM
+  (SELECT 1 FROM runs INDEXED BY runs_ended WHERE status = 'done' AND updated_at_ms > ? LIMIT ?)
+"""
+COUNT_OF_AGENT = "SELECT count(*) FROM (SELECT 1 FROM runs WHERE agent = ? LIMIT ?)"
+WRITTEN_AFTER = """
+pk IN (SELECT pk FROM runs INDEXED BY runs_ended WHERE status = 'done' AND updated_at_ms > ?
+       UNION ALL
+       SELECT pk FROM runs INDEXED BY runs_open WHERE status <> 'done' AND updated_at_ms > ?)
+"""
+WITH_RUN_OF_AGENT = "pk IN (SELECT thread FROM runs WHERE agent = ?)"
 # Each scope is found with one look into the index, however many threads or tickets it has.
 SCOPES = """
 WITH RECURSIVE scopes(scope) AS (

@@ -10,16 +10,25 @@ from msgspec import UNSET, Meta, UnsetType
 
 from awaken.contract.submissions import SubmitMode
 from awaken.domain.budget import Budget
-from awaken.domain.inference import InferenceOverride
+from awaken.domain.inference import InferenceOverride, ReasoningEffort
 from awaken.domain.message import Message, as_messages
 from awaken.domain.metadata import ThreadPatch
 from awaken.domain.tool import ToolDescriptor
 
+NEW_ID = r"^[A-Za-z0-9._:@=+-]{1,200}$"
+"""How a client may name a new thread, as `awaken.domain.names` has it."""
+
+CURSOR = r"^[0-9]{1,15}(\.[0-9]{1,15}){0,2}$"
+"""How the cursor of a stream is written."""
+
 Id = Annotated[str, Meta(min_length=1, max_length=200)]
+NewId = Annotated[str, Meta(pattern=NEW_ID)]
 Line = Annotated[str, Meta(max_length=2_000)]
 Label = Annotated[str, Meta(max_length=200)]
 Labels = dict[Annotated[str, Meta(min_length=1, max_length=200, pattern="^[^=]*$")], Label]
 Count = Annotated[int, Meta(ge=0, le=2**53)]
+Cursor = Annotated[str, Meta(pattern=CURSOR)]
+Positive = Annotated[int, Meta(ge=1, le=2**53)]
 PageSize = Annotated[int, Meta(ge=1, le=1_000)]
 Seconds = Annotated[float, Meta(ge=0, le=600)]
 
@@ -91,7 +100,8 @@ class GivenMessage(Given, frozen=True, kw_only=True):
 
 
 GivenMessages = Annotated[
-    tuple[GivenMessage | Annotated[str, Meta(min_length=1)], ...], Meta(max_length=1_000)
+    tuple[GivenMessage | Annotated[str, Meta(min_length=1)], ...],
+    Meta(min_length=1, max_length=1_000),
 ]
 
 
@@ -115,6 +125,27 @@ class GivenTool(Given, frozen=True, kw_only=True):
         )
 
 
+class GivenBudget(Given, frozen=True, kw_only=True):
+    """The most that a run, with all it starts, may use; what is left out has no limit."""
+
+    tokens: Positive | None = None
+    money: Annotated[float, Meta(gt=0)] | None = None
+    steps: Positive | None = None
+    seconds: Annotated[float, Meta(gt=0)] | None = None
+    at_limit: Literal["stop", "ask"] = "stop"
+    share: Annotated[float, Meta(gt=0, le=1)] = 1.0
+
+
+class GivenOverrides(Given, frozen=True, kw_only=True):
+    """Parameters of the model for one run; what is left out is as the agent has it."""
+
+    upstream_model: Id | None = None
+    temperature: Annotated[float, Meta(ge=0)] | None = None
+    max_tokens: Positive | None = None
+    top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
+    reasoning_effort: ReasoningEffort | None = None
+
+
 class RunAsked(Given, frozen=True, kw_only=True):
     """A run that is asked for.
 
@@ -126,17 +157,25 @@ class RunAsked(Given, frozen=True, kw_only=True):
     messages: GivenMessages
     mode: SubmitMode = SubmitMode.QUEUE
     not_before: Annotated[datetime, Meta(tz=True)] | None = None
-    overrides: InferenceOverride | None = None
-    budget: Budget | None = None
+    overrides: GivenOverrides | None = None
+    budget: GivenBudget | None = None
     frontend_tools: tuple[GivenTool, ...] = ()
     user: Line | None = None
     labels: Labels = {}
+
+    def given_overrides(self) -> InferenceOverride | None:
+        given = self.overrides
+        return None if given is None else InferenceOverride(**msgspec.structs.asdict(given))
+
+    def given_budget(self) -> Budget | None:
+        given = self.budget
+        return None if given is None else Budget(**msgspec.structs.asdict(given))
 
 
 class NewRunAsked(RunAsked, frozen=True, kw_only=True):
     """A run that is asked for, in a new thread unless `thread_id` names one."""
 
-    thread_id: Id | None = None
+    thread_id: NewId | None = None
 
 
 class MessagesGiven(Given, frozen=True, kw_only=True):
@@ -148,7 +187,7 @@ class MessagesGiven(Given, frozen=True, kw_only=True):
 class ThreadAsked(Given, frozen=True, kw_only=True):
     """A new thread; without `id` it gets one."""
 
-    id: Id | None = None
+    id: NewId | None = None
     title: Line | None = None
     labels: Labels = {}
     custom: dict[str, Any] = {}
@@ -190,8 +229,8 @@ class ThreadChanges(Given, frozen=True, kw_only=True):
 class ForkAsked(Given, frozen=True, kw_only=True):
     """A copy of a thread, as it was after the step that event `at` belongs to."""
 
-    at: Annotated[int, Meta(ge=1, le=2**53)] | None = None
-    id: Id | None = None
+    at: Positive | None = None
+    id: NewId | None = None
 
 
 class DecisionGiven(Given, frozen=True, kw_only=True):
@@ -209,6 +248,6 @@ class TokenAsked(Given, frozen=True, kw_only=True):
     """A stream token for a thread, which need not exist yet. Without `roles` it has those of the
     caller that concern one thread."""
 
-    thread_id: Id
+    thread_id: NewId
     ttl: Annotated[int, Meta(ge=1, le=600)] = 600
     roles: tuple[Literal["invoke", "read", "decide"], ...] | None = None

@@ -143,7 +143,7 @@ async def _check_room(call: Call) -> None:
         return
     count = 0
     for status in (RunStatus.RUNNING, RunStatus.CREATED):
-        query = RunQuery(scope=call.principal.scope, status=status, limit=most)
+        query = RunQuery(scope=call.principal.scope, status=status, limit=max(1, most))
         count += len(await call.runtime.list_runs(query))
     if count >= most:
         raise too_many("too_many_runs", f"{count} runs are open: wait for one to end")

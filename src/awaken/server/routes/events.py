@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Annotated, Literal
+from typing import Literal
 
-from msgspec import Meta
 from starlette.types import ASGIApp
 
 from awaken.codec import Json
@@ -16,14 +15,13 @@ from awaken.errors import InvalidCursor
 from awaken.server.call import Call, JsonResponse
 from awaken.server.errors import Refused
 from awaken.server.finding import find_run, find_thread
-from awaken.server.given import Given, PageSize
+from awaken.server.given import Cursor, Given, PageSize
 from awaken.server.sse import EventStream, until_run_ends
 from awaken.server.table import Role, Route
 from awaken.server.views import View
 
 _MOST_READ = 5_000
 """How many events of a thread are looked through for one page of a run's."""
-Cursor = Annotated[str, Meta(pattern=r"^[0-9]{1,15}(\.[0-9]{1,15}){0,2}$")]
 
 
 class EventsAsked(Given, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ from awaken.errors import NotFound, RunAbandoned
 from awaken.ids import UUID7
 from awaken.protocol.intake import Intake
 from awaken.server.call import Call, JsonResponse
+from awaken.server.errors import Refused
 from awaken.server.finding import READERS, find_run, find_thread, may_see_in, visible_page
 from awaken.server.given import (
     Count,
@@ -82,14 +83,14 @@ async def _submit(call: Call, thread_id: str) -> ASGIApp:
             thread_id=thread_id,
             agent_id=asked.agent_id,
             messages=messages_of(asked.messages),
-            overrides=asked.overrides,
+            overrides=asked.given_overrides(),
             frontend_tools=tuple(tool.descriptor() for tool in asked.frontend_tools),
             key=idempotency_key(call),
         ),
         Extras(
             mode=asked.mode,
             not_before_ms=round(at.timestamp() * 1000) if at is not None else None,
-            budget=asked.budget,
+            budget=asked.given_budget(),
             user=asked.user,
             labels=asked.labels,
         ),
@@ -101,7 +102,7 @@ async def _submit(call: Call, thread_id: str) -> ASGIApp:
         )
     query: SubmitQuery = call.query
     is_async = "respond-async" in call.request.headers.get("prefer", "").lower()
-    if query.wait and not is_async:
+    if query.wait and not is_async and at is None:
         try:
             result = await call.runtime.wait(taken.run_id, timeout=query.wait)
         except (TimeoutError, RunAbandoned, NotFound):
@@ -130,8 +131,15 @@ def _new_thread(call: Call) -> str:
 
 
 def idempotency_key(call: Call) -> str | None:
-    """The key under which the request is carried out once."""
-    return call.request.headers.get("idempotency-key") or None
+    """The key under which the request is carried out once.
+
+    Raises:
+        Refused: it is too long.
+    """
+    key = call.request.headers.get("idempotency-key") or None
+    if key is not None and len(key) > 255:
+        raise Refused(400, "bad_header", "an Idempotency-Key has at most 255 characters")
+    return key
 
 
 async def list_runs(call: Call) -> ASGIApp:
@@ -205,7 +213,7 @@ ROUTES = (
         needs=_READ,
         query=RunsAsked,
         answers={200: PageView[RunView]},
-        errors=(404,),
+        errors=(404, 410),
     ),
     Route(
         method="GET",
@@ -215,6 +223,7 @@ ROUTES = (
         needs=_READ,
         query=RunsAsked,
         answers={200: PageView[RunView]},
+        errors=(410,),
         takes_tokens=True,
     ),
     Route(

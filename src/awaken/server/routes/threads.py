@@ -149,7 +149,7 @@ ROUTES = (
         needs=_READ,
         query=ThreadsAsked,
         answers={200: PageView[ThreadView]},
-        errors=(404,),
+        errors=(404, 410),
     ),
     Route(
         method="GET",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -42,6 +43,22 @@ def payer(turns: int = 20) -> Agent:
 def talker(turns: int = 200) -> Agent:
     """An agent that says hello."""
     return Agent("talker", model=ScriptedModel(["Hello."] * turns), description="Says hello")
+
+
+def slow(released: asyncio.Event) -> Agent:
+    """An agent whose tool works until it is cancelled, and ends when it is released."""
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await released.wait()
+        return "done"
+
+    call = tool_call_response("", "wait", "c1", {})
+    return Agent("slow", model=ScriptedModel([call] * 9), tools=[wait])
 
 
 def write_keys(path: Path) -> dict[str, str]:

@@ -41,11 +41,13 @@ def fuzz(examples: int, *, phases: str, folder: Path) -> list[subprocess.Complet
     async def serve() -> None:
         limits = Limits(rate=1e6, burst=1_000_000)
         store = f"sqlite:///{folder}/awaken.db"
-        async with Runtime([talker(1_000_000)], store=store) as runtime:
-            async with served(app(runtime, keys=folder / "keys.toml", limits=limits)) as address:
-                addresses.append(address)
-                started.set()
-                await asyncio.to_thread(stop.wait)
+        async with (
+            Runtime([talker(1_000_000)], store=store) as runtime,
+            served(app(runtime, keys=folder / "keys.toml", limits=limits)) as address,
+        ):
+            addresses.append(address)
+            started.set()
+            await asyncio.to_thread(stop.wait)
 
     thread = threading.Thread(target=asyncio.run, args=(serve(),))
     thread.start()

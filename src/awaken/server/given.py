@@ -14,12 +14,16 @@ from awaken.domain.inference import InferenceOverride, ReasoningEffort
 from awaken.domain.message import Message, as_messages
 from awaken.domain.metadata import ThreadPatch
 from awaken.domain.tool import ToolDescriptor
+from awaken.server.tokens import MOST_SECONDS
 
 NEW_ID = r"^[A-Za-z0-9._:@=+-]{1,200}$"
 """How a client may name a new thread, as `awaken.domain.names` has it."""
 
 CURSOR = r"^[0-9]{1,15}(\.[0-9]{1,15}){0,2}$"
 """How the cursor of a stream is written."""
+
+KEY = r"^[!-~]{1,255}$"
+"""How an idempotency key is written."""
 
 Id = Annotated[str, Meta(min_length=1, max_length=200)]
 NewId = Annotated[str, Meta(pattern=NEW_ID)]
@@ -28,9 +32,14 @@ Label = Annotated[str, Meta(max_length=200)]
 Labels = dict[Annotated[str, Meta(min_length=1, max_length=200, pattern="^[^=]*$")], Label]
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 Cursor = Annotated[str, Meta(pattern=CURSOR)]
-Positive = Annotated[int, Meta(ge=1, le=2**53)]
+Whole = Annotated[float, Meta(ge=1, le=2**53, multiple_of=1)]
+"""A whole number in a body. In JSON `5.0` is one, so it is read as a float."""
 PageSize = Annotated[int, Meta(ge=1, le=1_000)]
 Seconds = Annotated[float, Meta(ge=0, le=600)]
+
+
+def whole(given: float | None) -> int | None:
+    return None if given is None else int(given)
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -128,12 +137,22 @@ class GivenTool(Given, frozen=True, kw_only=True):
 class GivenBudget(Given, frozen=True, kw_only=True):
     """The most that a run, with all it starts, may use; what is left out has no limit."""
 
-    tokens: Positive | None = None
+    tokens: Whole | None = None
     money: Annotated[float, Meta(gt=0)] | None = None
-    steps: Positive | None = None
+    steps: Whole | None = None
     seconds: Annotated[float, Meta(gt=0)] | None = None
     at_limit: Literal["stop", "ask"] = "stop"
     share: Annotated[float, Meta(gt=0, le=1)] = 1.0
+
+    def budget(self) -> Budget:
+        return Budget(
+            tokens=whole(self.tokens),
+            money=self.money,
+            steps=whole(self.steps),
+            seconds=self.seconds,
+            at_limit=self.at_limit,
+            share=self.share,
+        )
 
 
 class GivenOverrides(Given, frozen=True, kw_only=True):
@@ -141,9 +160,18 @@ class GivenOverrides(Given, frozen=True, kw_only=True):
 
     upstream_model: Id | None = None
     temperature: Annotated[float, Meta(ge=0)] | None = None
-    max_tokens: Positive | None = None
+    max_tokens: Whole | None = None
     top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
     reasoning_effort: ReasoningEffort | None = None
+
+    def overrides(self) -> InferenceOverride:
+        return InferenceOverride(
+            upstream_model=self.upstream_model,
+            temperature=self.temperature,
+            max_tokens=whole(self.max_tokens),
+            top_p=self.top_p,
+            reasoning_effort=self.reasoning_effort,
+        )
 
 
 class RunAsked(Given, frozen=True, kw_only=True):
@@ -162,14 +190,6 @@ class RunAsked(Given, frozen=True, kw_only=True):
     frontend_tools: tuple[GivenTool, ...] = ()
     user: Line | None = None
     labels: Labels = {}
-
-    def given_overrides(self) -> InferenceOverride | None:
-        given = self.overrides
-        return None if given is None else InferenceOverride(**msgspec.structs.asdict(given))
-
-    def given_budget(self) -> Budget | None:
-        given = self.budget
-        return None if given is None else Budget(**msgspec.structs.asdict(given))
 
 
 class NewRunAsked(RunAsked, frozen=True, kw_only=True):
@@ -229,7 +249,7 @@ class ThreadChanges(Given, frozen=True, kw_only=True):
 class ForkAsked(Given, frozen=True, kw_only=True):
     """A copy of a thread, as it was after the step that event `at` belongs to."""
 
-    at: Positive | None = None
+    at: Whole | None = None
     id: NewId | None = None
 
 
@@ -249,5 +269,5 @@ class TokenAsked(Given, frozen=True, kw_only=True):
     caller that concern one thread."""
 
     thread_id: NewId
-    ttl: Annotated[int, Meta(ge=1, le=600)] = 600
+    ttl: Annotated[float, Meta(gt=0, le=MOST_SECONDS)] = MOST_SECONDS
     roles: tuple[Literal["invoke", "read", "decide"], ...] | None = None

@@ -16,7 +16,8 @@ from awaken.protocol.intake import LOOKED_AT, Intake, Known
 from awaken.server.call import Call
 from awaken.server.errors import UNKNOWN, Refused, unknown
 from awaken.server.finding import READERS, may_see
-from awaken.server.limits import NO_TERMS, Limits, Terms, narrowed, too_many
+from awaken.server.keys import NO_TERMS, Terms
+from awaken.server.limits import Limits, narrowed, too_many
 from awaken.server.table import Role
 
 _MANY = 1_000

@@ -11,7 +11,7 @@ import msgspec
 from awaken._version import __version__
 from awaken.codec import Json
 from awaken.server.errors import ErrorBody
-from awaken.server.given import CURSOR, NEW_ID
+from awaken.server.given import CURSOR, KEY, NEW_ID
 from awaken.server.table import Route
 
 _REF = "#/components/schemas/{name}"
@@ -36,7 +36,7 @@ _STATUS = {
 }
 _HEADERS: dict[str, tuple[Json, str]] = {
     "Idempotency-Key": (
-        {"type": "string", "pattern": "^[!-~]{1,255}$"},
+        {"type": "string", "pattern": KEY},
         "The same request with the same key is carried out once",
     ),
     "If-Match": (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from starlette.types import ASGIApp
 
 from awaken.codec import digest
@@ -16,6 +18,7 @@ from awaken.server.call import Call, JsonResponse
 from awaken.server.errors import Refused
 from awaken.server.finding import READERS, find_run, find_thread, may_see_in, visible_page
 from awaken.server.given import (
+    KEY,
     Count,
     Given,
     Id,
@@ -83,14 +86,14 @@ async def _submit(call: Call, thread_id: str) -> ASGIApp:
             thread_id=thread_id,
             agent_id=asked.agent_id,
             messages=messages_of(asked.messages),
-            overrides=asked.given_overrides(),
+            overrides=asked.overrides.overrides() if asked.overrides is not None else None,
             frontend_tools=tuple(tool.descriptor() for tool in asked.frontend_tools),
             key=idempotency_key(call),
         ),
         Extras(
             mode=asked.mode,
             not_before_ms=round(at.timestamp() * 1000) if at is not None else None,
-            budget=asked.given_budget(),
+            budget=asked.budget.budget() if asked.budget is not None else None,
             user=asked.user,
             labels=asked.labels,
         ),
@@ -134,11 +137,13 @@ def idempotency_key(call: Call) -> str | None:
     """The key under which the request is carried out once.
 
     Raises:
-        Refused: it is too long.
+        Refused: it is empty, too long, or not one word.
     """
-    key = call.request.headers.get("idempotency-key") or None
-    if key is not None and len(key) > 255:
-        raise Refused(400, "bad_header", "an Idempotency-Key has at most 255 characters")
+    key = call.request.headers.get("idempotency-key")
+    if key is not None and not re.fullmatch(KEY, key):
+        raise Refused(
+            400, "bad_header", "an Idempotency-Key has 1 to 255 printable characters, no blanks"
+        )
     return key
 
 

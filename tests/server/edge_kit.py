@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -44,6 +45,22 @@ def talker(turns: int = 200) -> Agent:
     return Agent("talker", model=ScriptedModel(["Hello."] * turns), description="Says hello")
 
 
+def slow(released: asyncio.Event) -> Agent:
+    """An agent whose tool works until it is cancelled, and ends when it is released."""
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await released.wait()
+        return "done"
+
+    call = tool_call_response("", "wait", "c1", {})
+    return Agent("slow", model=ScriptedModel([call] * 9), tools=[wait])
+
+
 def write_keys(path: Path) -> dict[str, str]:
     """A key file for the two tenants: its keys, by name."""
     keys = {
@@ -57,8 +74,10 @@ def write_keys(path: Path) -> dict[str, str]:
 class Desk:
     """A server with keys, and a client for each of them."""
 
-    def __init__(self, address: str, runtime: Runtime, keys: dict[str, str]) -> None:
-        self.address, self.runtime, self.keys = address, runtime, keys
+    def __init__(
+        self, client: httpx2.AsyncClient, address: str, runtime: Runtime, keys: dict[str, str]
+    ) -> None:
+        self.client, self.address, self.runtime, self.keys = client, address, runtime, keys
         self.answers: list[httpx2.Response] = []
 
     async def ask(self, who: str | None, method: str, path: str, **more: Any) -> httpx2.Response:
@@ -66,8 +85,7 @@ class Desk:
         headers = dict(more.pop("headers", {}))
         if who is not None:
             headers["authorization"] = f"Bearer {self.keys[who]}"
-        async with httpx2.AsyncClient(base_url=self.address, timeout=30) as client:
-            answer = await client.request(method, path, headers=headers, **more)
+        answer = await self.client.request(method, path, headers=headers, **more)
         self.answers.append(answer)
         return answer
 
@@ -97,7 +115,8 @@ async def open_desk(
         listed = (talker(), payer()) if agents is None else agents
         runtime = await stack.enter_async_context(Runtime(listed, store=store))
         address = await stack.enter_async_context(served(app(runtime, keys=file, **options)))
-        yield Desk(address, runtime, known)
+        client = httpx2.AsyncClient(base_url=address, timeout=30)
+        yield Desk(await stack.enter_async_context(client), address, runtime, known)
 
 
 def code_of(answer: httpx2.Response) -> str:

@@ -87,7 +87,7 @@ async def test_lists_go_on_behind_their_cursor(desk: Desk) -> None:
         rest = (await desk.ask("viewer", "GET", path + f"?limit=2&cursor={cursor}")).json()
         assert (len(first["items"]), len(rest["items"]), rest["cursor"]) == (2, 1, None)
         bad = await desk.ask("viewer", "GET", path + "?cursor=zzz")
-        assert (bad.status_code, code_of(bad)) == (400, "bad_cursor")
+        assert (bad.status_code, code_of(bad)) == (410, "cursor_gone")
     (run,) = (await desk.ask("viewer", "GET", "/v1/threads/t1/runs")).json()["items"]
     assert (run["thread_id"], run["status"], run["response"]) == ("t1", "done", "Hello.")
     one = (await desk.ask("viewer", "GET", f"/v1/runs/{run['run_id']}")).json()

@@ -29,11 +29,20 @@ def read_query(request: Request, type_: type[msgspec.Struct] | None) -> Any:
     """
     if type_ is None:
         return None
-    given = {name: value for name, value in request.query_params.items() if name != _TOKEN}
+    given: dict[str, str] = {}
+    for name, value in request.query_params.multi_items():
+        if name in given:
+            raise Refused(400, "bad_query", f"{name!r} is given twice")
+        if name != _TOKEN:
+            given[name] = value
     try:
-        return msgspec.convert(given, type_, strict=False)
+        query = msgspec.convert(given, type_, strict=False)
     except msgspec.ValidationError as error:
         raise Refused(400, "bad_query", str(error)) from None
+    for name in given:
+        if getattr(query, name) is None:
+            raise Refused(400, "bad_query", f"{name!r} may be left out, but is never null")
+    return query
 
 
 async def read_body(request: Request, type_: Any, limit: int) -> Any:

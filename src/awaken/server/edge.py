@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Protocol
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -17,6 +18,10 @@ from awaken.server.errors import answer_to
 from awaken.server.names import Names
 
 log = logging.getLogger("awaken.server")
+
+LINGER_SECONDS = 2.0
+LINGER_BYTES = 16 * 1024 * 1024
+"""How long, and how much, a client whose body was refused may go on to send."""
 
 
 class Arrival:
@@ -90,4 +95,25 @@ class Edge:
                     return
                 known = arrival.principal
                 names = Names(known.scope) if known is not None else None
-                await answer_to(error, names)(scope, receive, send_on)
+                answer = answer_to(error, names)
+                if answer.headers.get("connection") == "close":
+                    await _answer_last(answer, receive, send_on)
+                else:
+                    await answer(scope, receive, send_on)
+
+
+async def _answer_last(answer: Response, receive: Receive, send: Send) -> None:
+    """Answer, and close the connection a moment later. What the client still sends until then is
+    read and dropped: a connection that is closed while its client sends would lose the answer."""
+    start = {"status": answer.status_code, "headers": answer.raw_headers}
+    await send({"type": "http.response.start", **start})
+    await send({"type": "http.response.body", "body": answer.body, "more_body": True})
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LINGER_SECONDS):
+            left = LINGER_BYTES
+            while left > 0:
+                message = await receive()
+                left -= len(message.get("body", b""))
+                if not message.get("more_body"):
+                    break
+    await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -122,7 +122,7 @@ async def visible_page(
         try:
             page = await listed(query)
         except InvalidRecord as error:
-            raise Refused(400, "bad_cursor", str(error)) from None
+            raise Refused(410, "cursor_gone", str(error)) from None
         shown += [item for item in page if await is_visible(item)]
         if page.cursor is None or len(shown) >= wanted:
             break

@@ -10,18 +10,36 @@ from msgspec import UNSET, Meta, UnsetType
 
 from awaken.contract.submissions import SubmitMode
 from awaken.domain.budget import Budget
-from awaken.domain.inference import InferenceOverride
+from awaken.domain.inference import InferenceOverride, ReasoningEffort
 from awaken.domain.message import Message, as_messages
 from awaken.domain.metadata import ThreadPatch
 from awaken.domain.tool import ToolDescriptor
+from awaken.server.tokens import MOST_SECONDS
+
+NEW_ID = r"^[A-Za-z0-9._:@=+-]{1,200}$"
+"""How a client may name a new thread, as `awaken.domain.names` has it."""
+
+CURSOR = r"^[0-9]{1,15}(\.[0-9]{1,15}\.[0-9]{1,15})?$"
+"""How the cursor of a stream is written."""
+
+KEY = r"^[!-~]{1,255}$"
+"""How an idempotency key is written."""
 
 Id = Annotated[str, Meta(min_length=1, max_length=200)]
+NewId = Annotated[str, Meta(pattern=NEW_ID)]
 Line = Annotated[str, Meta(max_length=2_000)]
 Label = Annotated[str, Meta(max_length=200)]
 Labels = dict[Annotated[str, Meta(min_length=1, max_length=200, pattern="^[^=]*$")], Label]
 Count = Annotated[int, Meta(ge=0, le=2**53)]
+CursorText = Annotated[str, Meta(pattern=CURSOR)]
+Whole = Annotated[float, Meta(ge=1, le=2**53, multiple_of=1)]
+"""A whole number in a body. In JSON `5.0` is one, so it is read as a float."""
 PageSize = Annotated[int, Meta(ge=1, le=1_000)]
 Seconds = Annotated[float, Meta(ge=0, le=600)]
+
+
+def whole(given: float | None) -> int | None:
+    return None if given is None else int(given)
 
 
 class Given(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -91,7 +109,8 @@ class GivenMessage(Given, frozen=True, kw_only=True):
 
 
 GivenMessages = Annotated[
-    tuple[GivenMessage | Annotated[str, Meta(min_length=1)], ...], Meta(max_length=1_000)
+    tuple[GivenMessage | Annotated[str, Meta(min_length=1)], ...],
+    Meta(min_length=1, max_length=1_000),
 ]
 
 
@@ -115,6 +134,46 @@ class GivenTool(Given, frozen=True, kw_only=True):
         )
 
 
+class GivenBudget(Given, frozen=True, kw_only=True):
+    """The most that a run, with all it starts, may use; what is left out has no limit."""
+
+    tokens: Whole | None = None
+    money: Annotated[float, Meta(gt=0)] | None = None
+    steps: Whole | None = None
+    seconds: Annotated[float, Meta(gt=0)] | None = None
+    at_limit: Literal["stop", "ask"] = "stop"
+    share: Annotated[float, Meta(gt=0, le=1)] = 1.0
+
+    def budget(self) -> Budget:
+        return Budget(
+            tokens=whole(self.tokens),
+            money=self.money,
+            steps=whole(self.steps),
+            seconds=self.seconds,
+            at_limit=self.at_limit,
+            share=self.share,
+        )
+
+
+class GivenOverrides(Given, frozen=True, kw_only=True):
+    """Parameters of the model for one run; what is left out is as the agent has it."""
+
+    upstream_model: Id | None = None
+    temperature: Annotated[float, Meta(ge=0)] | None = None
+    max_tokens: Whole | None = None
+    top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
+    reasoning_effort: ReasoningEffort | None = None
+
+    def overrides(self) -> InferenceOverride:
+        return InferenceOverride(
+            upstream_model=self.upstream_model,
+            temperature=self.temperature,
+            max_tokens=whole(self.max_tokens),
+            top_p=self.top_p,
+            reasoning_effort=self.reasoning_effort,
+        )
+
+
 class RunAsked(Given, frozen=True, kw_only=True):
     """A run that is asked for.
 
@@ -126,8 +185,8 @@ class RunAsked(Given, frozen=True, kw_only=True):
     messages: GivenMessages
     mode: SubmitMode = SubmitMode.QUEUE
     not_before: Annotated[datetime, Meta(tz=True)] | None = None
-    overrides: InferenceOverride | None = None
-    budget: Budget | None = None
+    overrides: GivenOverrides | None = None
+    budget: GivenBudget | None = None
     frontend_tools: tuple[GivenTool, ...] = ()
     user: Line | None = None
     labels: Labels = {}
@@ -136,7 +195,7 @@ class RunAsked(Given, frozen=True, kw_only=True):
 class NewRunAsked(RunAsked, frozen=True, kw_only=True):
     """A run that is asked for, in a new thread unless `thread_id` names one."""
 
-    thread_id: Id | None = None
+    thread_id: NewId | None = None
 
 
 class MessagesGiven(Given, frozen=True, kw_only=True):
@@ -148,7 +207,7 @@ class MessagesGiven(Given, frozen=True, kw_only=True):
 class ThreadAsked(Given, frozen=True, kw_only=True):
     """A new thread; without `id` it gets one."""
 
-    id: Id | None = None
+    id: NewId | None = None
     title: Line | None = None
     labels: Labels = {}
     custom: dict[str, Any] = {}
@@ -190,8 +249,8 @@ class ThreadChanges(Given, frozen=True, kw_only=True):
 class ForkAsked(Given, frozen=True, kw_only=True):
     """A copy of a thread, as it was after the step that event `at` belongs to."""
 
-    at: Annotated[int, Meta(ge=1, le=2**53)] | None = None
-    id: Id | None = None
+    at: Whole | None = None
+    id: NewId | None = None
 
 
 class DecisionGiven(Given, frozen=True, kw_only=True):
@@ -209,6 +268,6 @@ class TokenAsked(Given, frozen=True, kw_only=True):
     """A stream token for a thread, which need not exist yet. Without `roles` it has those of the
     caller that concern one thread."""
 
-    thread_id: Id
-    ttl: Annotated[int, Meta(ge=1, le=600)] = 600
+    thread_id: NewId
+    ttl: Annotated[float, Meta(gt=0, le=MOST_SECONDS)] = MOST_SECONDS
     roles: tuple[Literal["invoke", "read", "decide"], ...] | None = None

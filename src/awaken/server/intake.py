@@ -16,7 +16,8 @@ from awaken.protocol.intake import LOOKED_AT, Intake, Known
 from awaken.server.call import Call
 from awaken.server.errors import UNKNOWN, Refused, unknown
 from awaken.server.finding import READERS, may_see
-from awaken.server.limits import NO_TERMS, Limits, Terms, narrowed, too_many
+from awaken.server.keys import NO_TERMS, Terms
+from awaken.server.limits import Limits, narrowed, too_many
 from awaken.server.table import Role
 
 _MANY = 1_000
@@ -143,7 +144,7 @@ async def _check_room(call: Call) -> None:
         return
     count = 0
     for status in (RunStatus.RUNNING, RunStatus.CREATED):
-        query = RunQuery(scope=call.principal.scope, status=status, limit=most)
+        query = RunQuery(scope=call.principal.scope, status=status, limit=max(1, most))
         count += len(await call.runtime.list_runs(query))
     if count >= most:
         raise too_many("too_many_runs", f"{count} runs are open: wait for one to end")

@@ -24,14 +24,25 @@ from awaken.domain.budget import Budget
 from awaken.domain.names import is_scope
 from awaken.domain.principal import Principal
 from awaken.errors import ConfigError
-from awaken.server.limits import NO_TERMS, Terms
-from awaken.server.table import Role
+from awaken.server.roles import Role
 
 log = logging.getLogger("awaken.server")
 
 _KEY = re.compile(r"awk_([a-z0-9]{1,32})_([A-Za-z0-9_-]{43})")
 _NO_HASH = "0" * 64
 Version = tuple[int, int, int] | None
+
+
+class Terms(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a key's entry says about its use: its rate, and the most that one of its runs may use.
+    What is left out is as for all keys."""
+
+    rate: float | None = None
+    burst: int | None = None
+    budget: Budget | None = None
+
+
+NO_TERMS = Terms()
 
 
 class Authenticator(Protocol):

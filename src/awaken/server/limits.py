@@ -12,6 +12,7 @@ from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.domain.budget import LIMITS, Budget
 from awaken.server.edge import Arrival
 from awaken.server.errors import Refused
+from awaken.server.keys import NO_TERMS, Terms
 
 _MOST_BUCKETS = 10_000
 
@@ -31,18 +32,6 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     burst: int = 200
     streams: int = 5_000
     open_runs: int | None = None
-
-
-class Terms(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a key's entry says about its use: its rate, and the most that one of its runs may use.
-    What is left out is as for all keys."""
-
-    rate: float | None = None
-    burst: int | None = None
-    budget: Budget | None = None
-
-
-NO_TERMS = Terms()
 
 
 def too_many(code: str, message: str, seconds: float = 1.0) -> Refused:

@@ -11,11 +11,12 @@ import msgspec
 from awaken._version import __version__
 from awaken.codec import Json
 from awaken.server.errors import ErrorBody
+from awaken.server.given import CURSOR, KEY, NEW_ID
 from awaken.server.table import Route
 
 _REF = "#/components/schemas/{name}"
 _PARAMETER = re.compile(r"\{(\w+)\}")
-_TEXT = {"type": "string"}
+_TEXT = {"type": "string", "minLength": 1}
 _STATUS = {
     200: "Done",
     201: "Made",
@@ -33,10 +34,19 @@ _STATUS = {
     429: "Too many requests, runs or streams",
     503: "The server cannot do this now",
 }
-_HEADERS = {
-    "Idempotency-Key": "The same request with the same key is carried out once",
-    "If-Match": "The ETag of an earlier answer: nothing is changed if another program was faster",
-    "Last-Event-ID": "The id of the last event that the client has; it beats `after`",
+_HEADERS: dict[str, tuple[Json, str]] = {
+    "Idempotency-Key": (
+        {"type": "string", "pattern": KEY},
+        "The same request with the same key is carried out once",
+    ),
+    "If-Match": (
+        {"type": "string", "pattern": r'^("[0-9]{1,15}"|\*)$'},
+        "The ETag of an earlier answer: nothing is changed if another program was faster",
+    ),
+    "Last-Event-ID": (
+        {"type": "string", "pattern": CURSOR},
+        "The id of the last event that the client has; it beats `after`",
+    ),
 }
 
 
@@ -89,7 +99,7 @@ def _parameters(
     route: Route, schemas: dict[str, Json], components: dict[str, Json]
 ) -> list[dict[str, Json]]:
     found = [
-        {"name": name, "in": "path", "required": True, "schema": _TEXT}
+        {"name": name, "in": "path", "required": True, "schema": _path_schema(route, name)}
         for name in _PARAMETER.findall(route.path)
     ]
     if route.query is not None:
@@ -101,9 +111,15 @@ def _parameters(
                 {"name": field, "in": "query", "required": is_needed, "schema": _given(schema)}
             )
     for header in _headers(route):
-        about = _HEADERS[header]
-        found.append({"name": header, "in": "header", "schema": _TEXT, "description": about})
+        schema, about = _HEADERS[header]
+        found.append({"name": header, "in": "header", "schema": schema, "description": about})
     return found
+
+
+def _path_schema(route: Route, name: str) -> Json:
+    """A run that is submitted to a thread may begin it, so its id is one for a new thread."""
+    is_new = name == "thread" and 422 in route.errors
+    return {"type": "string", "pattern": NEW_ID} if is_new else _TEXT
 
 
 def _given(schema: Json) -> Json:

@@ -6,34 +6,19 @@ Requests are checked by the table, and the OpenAPI document is made from it.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from enum import StrEnum
 from typing import Any
 
 import msgspec
 from starlette.types import ASGIApp
 
 from awaken.server.call import Call
+from awaken.server.roles import Role as Role
 
 JSON_LIMIT = 2 * 1024 * 1024
 CHAT_LIMIT = 16 * 1024 * 1024
 
 Handler = Callable[[Call], Awaitable[ASGIApp]]
 """Carries a request out; what it returns writes the answer (a starlette `Response` does)."""
-
-
-class Role(StrEnum):
-    """What a key may do.
-
-    `invoke`: submit, send, cancel its own runs, read its own threads. `read`: see everything of the
-    scope but requests and state. `decide`: answer tickets and cancel. `inspect`: see requests and
-    state. `admin`: all of this, delete, and see to keys and upkeep.
-    """
-
-    INVOKE = "invoke"
-    READ = "read"
-    DECIDE = "decide"
-    INSPECT = "inspect"
-    ADMIN = "admin"
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ from awaken.clock import SYSTEM_CLOCK, Clock
 from awaken.codec import dumps, loads
 from awaken.domain.principal import Principal
 from awaken.server.errors import unauthorized
-from awaken.server.limits import NO_TERMS, Terms
+from awaken.server.keys import NO_TERMS, Terms
 
 MOST_SECONDS = 600
 _PREFIX = "awt_"

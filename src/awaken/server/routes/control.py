@@ -89,8 +89,6 @@ class Decided(View, frozen=True, kw_only=True):
 async def send(call: Call) -> ASGIApp:
     given: MessagesGiven = call.body
     run, _ = await find_run(call, call.path("run"), READERS)
-    if not given.messages:
-        raise Refused(400, "bad_request", "give at least one message")
     messages = messages_of(given.messages)
     if not await call.runtime.send(run.run_id, messages, principal=call.principal):
         raise Refused(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from starlette.types import ASGIApp
 
 from awaken.codec import digest
@@ -13,8 +15,10 @@ from awaken.errors import NotFound, RunAbandoned
 from awaken.ids import UUID7
 from awaken.protocol.intake import Intake
 from awaken.server.call import Call, JsonResponse
+from awaken.server.errors import Refused
 from awaken.server.finding import READERS, find_run, find_thread, may_see_in, visible_page
 from awaken.server.given import (
+    KEY,
     Count,
     Given,
     Id,
@@ -81,14 +85,14 @@ async def _submit(call: Call, thread_id: str) -> ASGIApp:
             thread_id=thread_id,
             agent_id=asked.agent_id,
             messages=messages_of(asked.messages),
-            overrides=asked.overrides,
+            overrides=asked.overrides.overrides() if asked.overrides is not None else None,
             frontend_tools=tuple(tool.descriptor() for tool in asked.frontend_tools),
             mode=asked.mode,
             key=idempotency_key(call),
         ),
         Extras(
             not_before_ms=round(at.timestamp() * 1000) if at is not None else None,
-            budget=asked.budget,
+            budget=asked.budget.budget() if asked.budget is not None else None,
             user=asked.user,
             labels=asked.labels,
         ),
@@ -99,7 +103,7 @@ async def _submit(call: Call, thread_id: str) -> ASGIApp:
         )
     query: SubmitQuery = call.query
     is_async = "respond-async" in call.request.headers.get("prefer", "").lower()
-    if query.wait and not is_async:
+    if query.wait and not is_async and at is None:
         try:
             result = await call.runtime.wait(taken.run_id, timeout=query.wait)
         except (TimeoutError, RunAbandoned, NotFound):
@@ -128,8 +132,17 @@ def _new_thread(call: Call) -> str:
 
 
 def idempotency_key(call: Call) -> str | None:
-    """The key under which the request is carried out once."""
-    return call.request.headers.get("idempotency-key") or None
+    """The key under which the request is carried out once.
+
+    Raises:
+        Refused: it is empty, too long, or not one word.
+    """
+    key = call.request.headers.get("idempotency-key")
+    if key is not None and not re.fullmatch(KEY, key):
+        raise Refused(
+            400, "bad_header", "an Idempotency-Key has 1 to 255 printable characters, no blanks"
+        )
+    return key
 
 
 async def list_runs(call: Call) -> ASGIApp:
@@ -204,7 +217,7 @@ ROUTES = (
         needs=_READ,
         query=RunsAsked,
         answers={200: PageView[RunView]},
-        errors=(404,),
+        errors=(404, 410),
     ),
     Route(
         method="GET",
@@ -214,6 +227,7 @@ ROUTES = (
         needs=_READ,
         query=RunsAsked,
         answers={200: PageView[RunView]},
+        errors=(410,),
         takes_tokens=True,
     ),
     Route(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from typing import Annotated, Literal
+from typing import Literal
 
-from msgspec import Meta
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
@@ -18,7 +17,7 @@ from awaken.live.follow import Following, check_cursor
 from awaken.server.call import Call
 from awaken.server.cursor import Cursor
 from awaken.server.event_frames import EventFrames, as_it_is
-from awaken.server.given import Given
+from awaken.server.given import CursorText, Given
 from awaken.server.sse import EventStream, until_run_ends
 
 PAGE = 500
@@ -35,7 +34,7 @@ class StreamAsked(Given, frozen=True, kw_only=True):
     - `on_disconnect=cancel` cancels the run if the client leaves before the stream has ended.
     """
 
-    after: Annotated[str, Meta(pattern=r"^[0-9]{1,15}(\.[0-9]{1,15}\.[0-9]{1,15})?$")] | None = None
+    after: CursorText | None = None
     tree: bool = False
     deltas: bool = True
     until: Literal["run", "rest"] | None = None

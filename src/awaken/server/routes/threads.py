@@ -23,6 +23,7 @@ from awaken.server.given import (
     PageSize,
     ThreadAsked,
     ThreadChanges,
+    whole,
 )
 from awaken.server.table import Role, Route
 from awaken.server.views import PageView, ThreadView
@@ -109,7 +110,9 @@ async def delete(call: Call) -> ASGIApp:
 async def fork(call: Call) -> ASGIApp:
     asked: ForkAsked = call.body
     thread = await find_thread(call, call.path("thread"))
-    copy = await call.runtime.fork(thread.id, at=asked.at, new=asked.id, principal=call.principal)
+    copy = await call.runtime.fork(
+        thread.id, at=whole(asked.at), new=asked.id, principal=call.principal
+    )
     return _shown(call, copy, 201)
 
 
@@ -149,7 +152,7 @@ ROUTES = (
         needs=_READ,
         query=ThreadsAsked,
         answers={200: PageView[ThreadView]},
-        errors=(404,),
+        errors=(404, 410),
     ),
     Route(
         method="GET",

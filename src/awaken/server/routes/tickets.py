@@ -138,7 +138,7 @@ ROUTES = (
         needs=_NEEDS,
         query=TicketsAsked,
         answers={200: PageView[TicketView]},
-        errors=(404,),
+        errors=(404, 410),
     ),
     # Before the tickets themselves: no ticket has this key.
     Route(

@@ -9,7 +9,7 @@ from awaken.server.call import Call, JsonResponse
 from awaken.server.errors import Refused
 from awaken.server.given import TokenAsked
 from awaken.server.intake import existing
-from awaken.server.limits import NO_TERMS, Terms
+from awaken.server.keys import NO_TERMS, Terms
 from awaken.server.table import Role, Route
 from awaken.server.tokens import Tokens
 from awaken.server.views import View

@@ -65,7 +65,23 @@ class Server:
         return self.process.exitcode
 
 
-def _serve(command: list[str], told: int, log: Path) -> None:
+def failed_start(folder: Path, *words: str) -> tuple[int | None, str]:
+    """How `awaken serve` ends if it cannot start, and what it says; it prints nothing else."""
+    out, told = os.pipe()
+    log = folder / "start.log"
+    log.unlink(missing_ok=True)
+    process = _FORK.Process(target=_serve, args=(["serve", *words], told, log, folder))
+    process.start()
+    os.close(told)
+    with os.fdopen(out) as lines:
+        assert lines.read() == ""
+    process.join()
+    return process.exitcode, log.read_text()
+
+
+def _serve(command: list[str], told: int, log: Path, folder: Path | None = None) -> None:
+    if folder is not None:
+        os.chdir(folder)
     os.dup2(told, 1)
     os.dup2(os.open(log, os.O_CREAT | os.O_WRONLY | os.O_APPEND), 2)
     sys.stdout = os.fdopen(1, "w", buffering=1)
@@ -164,6 +180,10 @@ class Client:
         if isinstance(told, RunFinish) and not frame.event.ahead:
             self.is_suspended = isinstance(told.termination, Suspended)
             self.has_ended = not self.is_suspended
+
+    def answers(self) -> list[str]:
+        """The texts of the answers; one that was taken back is empty."""
+        return [text for text in self.reader.texts.values() if text]
 
     def submit(self, address: str, text: str = "go") -> None:
         path = f"/v1/threads/{self.thread}/runs"

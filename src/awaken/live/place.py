@@ -207,10 +207,11 @@ class Place:
         if told is not None and not _is_same(told, event):
             yield from self._void(_TAKEN_OVER)
             told = None
-        if not isinstance(event.event, StepStart):
-            yield from self._settle(answers)
+        yield from self._settle(answers)
         if isinstance(event.event, StepEnd):
             yield from self._close()
+        elif isinstance(event.event, StepStart) and told is None:
+            yield from self._drop(event.event.message_id)
         self.cursor = seq
         self._ahead.pop(seq, None)
         if told is None:
@@ -236,6 +237,16 @@ class Place:
         given, self._given = self._given, None
         if given is not None and not given.stored and (given.text or given.reasoning):
             yield self._made(given.run_id, StreamReset(reason=_NOT_KEPT))
+
+    def _drop(self, message_id: str) -> Iterator[RunEvent]:
+        """The thread goes on with another answer: what was given of one that is not in the log, and
+        is not this one, is void."""
+        given = self._given
+        if given is None or given.stored or given.message_id == message_id:
+            return
+        self._given = None
+        if not given.is_empty:
+            yield self._made(given.run_id, StreamReset(reason=_TAKEN_OVER))
 
     def unowned(self) -> list[RunEvent]:
         """The thread has no owner: what went ahead will not be stored."""
@@ -263,6 +274,8 @@ class Place:
             seq in ahead and _is_same(event, ahead[seq]) for seq, event in self._ahead.items()
         ):
             yield from self._void(_TAKEN_OVER)
+        if standing.epoch != self._epoch:
+            yield from self._drop("" if standing.turn is None else standing.turn.message_id)
         self._epoch, self._n = standing.epoch, standing.n
         for seq, event in ahead.items():
             if seq not in self._ahead:
@@ -339,8 +352,7 @@ class Place:
         if given is not None and given.stored and given.message_id == turn.message_id:
             turn = given.snapshot(outputs=turn.outputs)
         if given is None or given.message_id != turn.message_id:
-            if given is not None and not given.stored and not given.is_empty:
-                yield self._made(given.run_id, StreamReset(reason=_TAKEN_OVER))
+            yield from self._drop(turn.message_id)
             given = self._given = _Given(run_id, turn.message_id)
         yield from self._complete(given, turn)
 

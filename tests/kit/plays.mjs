@@ -84,6 +84,37 @@ export const plays = {
     return { ...shown(chat), first, second };
   },
 
+  /** Send a message and approve what it asks, over a connection that breaks: the page then loads
+   *  its messages, if it has to, and resumes the stream. */
+  async endure({ open, shown, until, text, loads }) {
+    const chat = open({
+      sendAutomaticallyWhen: told => chat.sdk.lastAssistantMessageIsCompleteWithApprovalResponses(told),
+    });
+    const load = async () => {
+      const answer = await fetch(`${chat.api}/${chat.id}/messages`);
+      chat.messages = await answer.json();
+    };
+    const breaks = [];
+    await chat.sendMessage({ text });
+    for (;;) {
+      if (chat.status === 'error') {
+        breaks.push(chat.error.message);
+        if (breaks.length > 9) break;
+        chat.clearError();
+        if (loads) await load();
+        const before = chat.lastMessage;
+        await chat.resumeStream();
+        if (chat.status === 'ready' && chat.lastMessage === before) await load();
+      } else if (chat.lastMessage.parts.some(part => part.state === 'approval-requested')) {
+        const sent = respond(chat, { approved: true });
+        await sent;
+        await until(() => chat.status !== 'ready');
+        await until(() => settled(chat));
+      } else break;
+    }
+    return { ...shown(chat), breaks };
+  },
+
   /** The messages as a page that is loaded now would get them. */
   async load({ api, chat }) {
     const answer = await fetch(`${api}/${chat}/messages`);

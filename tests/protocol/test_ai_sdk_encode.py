@@ -509,9 +509,16 @@ def test_an_answer_that_was_cut_off_goes_on_in_a_step_of_its_own() -> None:
 # -- delegates ----------------------------------------------------------------------------------
 
 
-def child(event: AgentEvent, at_ms: int = 0, **ids: str) -> RunEvent:
-    where = {"thread_id": "t~c", "run_id": "rc", "parent_run_id": RUN} | ids
-    return RunEvent(**where, at_ms=at_ms, event=event)
+def child(
+    event: AgentEvent, at_ms: int = 0, *, run_id: str = "rc", parent_run_id: str = RUN
+) -> RunEvent:
+    return RunEvent(
+        thread_id=f"t~{run_id}",
+        run_id=run_id,
+        parent_run_id=parent_run_id,
+        at_ms=at_ms,
+        event=event,
+    )
 
 
 def start_of(run_id: str, agent_id: str, call_id: str) -> RunStart:
@@ -532,9 +539,7 @@ def test_delegates_are_one_part_each_and_come_behind_their_call() -> None:
             child(TextDelta(delta="Ro"), 10),
             child(TextDelta(delta="om"), 110),
             child(TextDelta(delta="!"), 120),
-            child(
-                start_of("rd", "hotel", "x"), 120, run_id="rd", parent_run_id="rc", thread_id="t~x"
-            ),
+            child(start_of("rd", "hotel", "x"), 120, run_id="rd", parent_run_id="rc"),
             child(RunFinish(thread_id="t~c", run_id="rc", termination=NATURAL_END), 130),
         ]
     )

@@ -28,7 +28,7 @@ async def follow_run(
     given: dict[str, int] = {}
     async with (
         aclosing(runtime.follow(run.thread_id, after=after, tree=True)) as events,
-        aclosing(_until_withdrawn(runtime.store, run, events)) as told,
+        aclosing(_until_withdrawn(runtime.store, run, after, events)) as told,
     ):
         async for event in told:
             if event.thread_id != run.thread_id and event.seq is not None:
@@ -54,11 +54,11 @@ async def _missing(
 
 
 async def _until_withdrawn(
-    store: Store, run: RunRecord, events: AsyncGenerator[RunEvent, None]
+    store: Store, run: RunRecord, after: int, events: AsyncGenerator[RunEvent, None]
 ) -> AsyncGenerator[RunEvent, None]:
     """The events, or the end of a submitted run that was cancelled before it started."""
     if run.status is RunStatus.CREATED:
-        withdrawn = start_task(_withdrawn(store, run))
+        withdrawn = start_task(_withdrawn(store, run, after))
         try:
             while True:
                 event = await _next(events, withdrawn)
@@ -85,16 +85,16 @@ async def _next(
             await asyncio.wait([coming])
 
 
-async def _withdrawn(store: Store, run: RunRecord) -> RunEvent:
-    """Wait until a submitted run is cancelled without having started, and return its end."""
+async def _withdrawn(store: Store, run: RunRecord, after: int) -> RunEvent:
+    """Wait until a submitted run has ended without having started, and return an end for it."""
     seen = 0
     while True:
         seen = await store.changed(run.thread_id, seen)
         now = await store.load_run(run.run_id)
-        if now is None or (now.status is RunStatus.DONE and now.started_at_ms is None):
-            return RunEvent(
-                thread_id=run.thread_id,
-                run_id=run.run_id,
-                at_ms=run.updated_at_ms if now is None else now.updated_at_ms,
-                event=RunFinish(thread_id=run.thread_id, run_id=run.run_id, termination=CANCELLED),
-            )
+        if now is not None and now.status is not RunStatus.DONE:
+            continue
+        events = await store.load_events(run.thread_id, after=after)
+        if not any(told.run_id == run.run_id for told in events):
+            end = RunFinish(thread_id=run.thread_id, run_id=run.run_id, termination=CANCELLED)
+            at_ms = (now or run).updated_at_ms
+            return RunEvent(thread_id=run.thread_id, run_id=run.run_id, at_ms=at_ms, event=end)

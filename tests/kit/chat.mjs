@@ -4,6 +4,7 @@ import { createInterface } from 'node:readline';
 import * as loose from 'ai';
 import * as strict from 'ai-strict';
 import * as seven from 'ai-7';
+import { openHook } from './hook.mjs';
 import { plays } from './plays.mjs';
 
 const sdks = { loose, strict, seven };
@@ -18,8 +19,12 @@ class State {
   snapshot = value => structuredClone(value);
 }
 
-/** A chat of one version of the SDK, at one address. */
-export function open({ version, api, chat, messages = [], ...options }) {
+/** A chat of one version of the SDK, or of the hook, at one address. */
+function open(asked) {
+  return asked.version === 'hook' ? openHook({ ...asked, sdk: loose }) : openChat(asked);
+}
+
+function openChat({ version, api, chat, messages = [], ...options }) {
   const sdk = sdks[version];
   const headers = version === 'seven' ? { 'x-ai-sdk-version': '7' } : {};
   class Chat extends sdk.AbstractChat {
@@ -35,15 +40,15 @@ export function open({ version, api, chat, messages = [], ...options }) {
     onFinish: told => { heard.finish = told.finishReason; },
     ...options,
   });
-  return Object.assign(made, { sdk, heard, api });
+  return Object.assign(made, { heard, api });
 }
 
 /** Wait until a condition holds, looking at every turn of the event loop. */
-export async function until(condition) {
+async function until(condition) {
   while (!(await condition())) await new Promise(resolve => setTimeout(resolve, 5));
 }
 
-export function shown(chat) {
+function shown(chat) {
   return {
     messages: chat.messages,
     status: chat.status,
@@ -56,7 +61,13 @@ export function shown(chat) {
 for await (const line of createInterface({ input: process.stdin })) {
   const asked = JSON.parse(line);
   try {
-    const told = await plays[asked.play]({ open: more => open({ ...asked, ...more }), shown, until, ...asked });
+    const told = await plays[asked.play]({
+      open: more => open({ ...asked, ...more }),
+      sdk: sdks[asked.version] ?? loose,
+      shown,
+      until,
+      ...asked,
+    });
     console.log(JSON.stringify(told));
   } catch (error) {
     console.log(JSON.stringify({ thrown: String(error?.stack ?? error) }));

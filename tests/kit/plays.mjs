@@ -12,14 +12,14 @@ async function respond(chat, answer) {
 export const plays = {
   /** Send a message, and read to the end. */
   async send({ open, shown, text, body }) {
-    const chat = open();
+    const chat = await open();
     await chat.sendMessage({ text }, { body });
     return shown(chat);
   },
 
   /** Send a message, answer what it asks, and read to the end. */
-  async approve({ open, shown, until, text, answer, edits }) {
-    const chat = open({ sendAutomaticallyWhen: told => chat.sdk.lastAssistantMessageIsCompleteWithApprovalResponses(told) });
+  async approve({ open, sdk, shown, until, text, answer, edits }) {
+    const chat = await open({ sendAutomaticallyWhen: told => sdk.lastAssistantMessageIsCompleteWithApprovalResponses(told) });
     await chat.sendMessage({ text });
     const asked = structuredClone(chat.lastMessage);
     const key = asked.parts.find(part => part.approval)?.approval.id;
@@ -31,10 +31,10 @@ export const plays = {
   },
 
   /** A tool that the page carries out. */
-  async frontend({ open, shown, until, text, tools, output, errorText }) {
+  async frontend({ open, sdk, shown, until, text, tools, output, errorText }) {
     let chat;
-    chat = open({
-      sendAutomaticallyWhen: told => chat.sdk.lastAssistantMessageIsCompleteWithToolCalls(told),
+    chat = await open({
+      sendAutomaticallyWhen: told => sdk.lastAssistantMessageIsCompleteWithToolCalls(told),
       transport: { body: { tools } },
       onToolCall: ({ toolCall }) => {
         const told = errorText ? { state: 'output-error', errorText } : { output };
@@ -48,7 +48,7 @@ export const plays = {
 
   /** Cancel a run from the page while it works. */
   async cancel({ open, shown, until, text }) {
-    const chat = open();
+    const chat = await open();
     const sent = chat.sendMessage({ text });
     await until(() => chat.lastMessage?.parts.some(part => part.state === 'input-available'));
     const answer = await fetch(`${chat.api}/${chat.id}/cancel`, { method: 'POST' });
@@ -58,13 +58,13 @@ export const plays = {
 
   /** Leave in the middle of a run, come back as a page that was reloaded, and read to the end. */
   async reconnect({ open, shown, until, text, release }) {
-    const chat = open();
+    const chat = await open();
     const sent = chat.sendMessage({ text });
     await until(() => chat.lastMessage?.parts.some(part => part.state === 'input-available'));
     await chat.stop();
     await sent;
     const loaded = await (await fetch(`${chat.api}/${chat.id}/messages`)).json();
-    const back = open({ messages: loaded });
+    const back = await open({ messages: loaded });
     const resumed = back.resumeStream();
     await until(() => back.lastMessage?.parts.some(part => part.state === 'input-available'));
     await fetch(release, { method: 'POST' });
@@ -75,13 +75,44 @@ export const plays = {
 
   /** Let the last answer be given once more, then edit the question. */
   async regenerate({ open, shown, text, edited }) {
-    const chat = open();
+    const chat = await open();
     await chat.sendMessage({ text });
     const first = structuredClone(chat.messages);
     await chat.regenerate();
     const second = structuredClone(chat.messages);
     await chat.sendMessage({ text: edited, messageId: chat.messages[0].id });
     return { ...shown(chat), first, second };
+  },
+
+  /** Send a message and approve what it asks, over a connection that breaks: the page then loads
+   *  its messages, if it has to, and resumes the stream. */
+  async endure({ open, sdk, shown, until, text, loads }) {
+    const chat = await open({
+      sendAutomaticallyWhen: told => sdk.lastAssistantMessageIsCompleteWithApprovalResponses(told),
+    });
+    const load = async () => {
+      const answer = await fetch(`${chat.api}/${chat.id}/messages`);
+      chat.messages = await answer.json();
+    };
+    const breaks = [];
+    await chat.sendMessage({ text });
+    for (;;) {
+      if (chat.status === 'error') {
+        breaks.push(chat.error.message);
+        if (breaks.length > 9) break;
+        chat.clearError();
+        if (loads) await load();
+        const before = chat.lastMessage;
+        await chat.resumeStream();
+        if (chat.status === 'ready' && chat.lastMessage === before) await load();
+      } else if (chat.lastMessage.parts.some(part => part.state === 'approval-requested')) {
+        const sent = respond(chat, { approved: true });
+        await sent;
+        await until(() => chat.status !== 'ready');
+        await until(() => settled(chat));
+      } else break;
+    }
+    return { ...shown(chat), breaks };
   },
 
   /** The messages as a page that is loaded now would get them. */

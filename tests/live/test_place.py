@@ -176,3 +176,15 @@ def test_a_step_that_the_next_owner_goes_on_with_is_not_told_again(played: Follo
     played.events_arrive()
     assert played.is_live
     played.teardown()
+
+
+def test_an_answer_comes_between_the_start_of_its_step_and_its_calls() -> None:
+    start = RunEvent(
+        thread_id=THREAD, run_id="r", at_ms=1, seq=1, ahead=True, event=StepStart(message_id="m")
+    )
+    ready = ToolCallReady(id="c", name="look", arguments={})
+    call = RunEvent(thread_id=THREAD, run_id="r", at_ms=1, seq=2, ahead=True, event=ready)
+    turn = StepSnapshot(message_id="m", text="I look.", calls=(("c", "look", "{}"),))
+    standing = Standing(epoch=1, n=9, seq=0, run_id="r", ahead=(start, call), turn=turn)
+    given = [told.event for told in Place(THREAD).standing(standing)]
+    assert given == [start.event, turn, ready]

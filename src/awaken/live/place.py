@@ -277,14 +277,19 @@ class Place:
         if standing.epoch != self._epoch:
             yield from self._drop("" if standing.turn is None else standing.turn.message_id)
         self._epoch, self._n = standing.epoch, standing.n
-        for seq, event in ahead.items():
-            if seq not in self._ahead:
-                self._ahead[seq] = event
-                yield from self._give(event)
+        new = [event for seq, event in ahead.items() if seq not in self._ahead]
+        self._ahead |= ahead
+        # The answer comes between the start of its step and the calls that it makes.
+        starts = [index for index, event in enumerate(new) if isinstance(event.event, StepStart)]
+        calls = starts[-1] + 1 if starts else 0
+        for event in new[:calls]:
+            yield from self._give(event)
         if standing.turn is not None:
             yield from self._show(standing.run_id, standing.turn)
         else:
             yield from self._close()
+        for event in new[calls:]:
+            yield from self._give(event)
 
     def heard(self, event: RunEvent) -> list[RunEvent]:
         """A live event.

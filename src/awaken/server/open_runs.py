@@ -12,6 +12,7 @@ from awaken.domain.lifecycle import RunStatus
 from awaken.domain.run import RunRecord
 from awaken.domain.thread import Thread
 
+_LOOK_BACK = 200
 _WAKES = (CommandKind.DECISIONS, CommandKind.CANCEL)
 
 
@@ -59,5 +60,15 @@ async def _open_run(
 
 
 async def _before(store: Store, thread: Thread, run: RunRecord) -> int:
-    """The number of the event before the run's first one."""
-    return 0
+    """The number of the event before the run's first one. Its events are the thread's last, so
+    they are looked for from the end."""
+    back = _LOOK_BACK
+    while True:
+        after = max(0, thread.event_count - back)
+        events = await store.load_events(thread.id, after=after, limit=back)
+        mine = [index for index, told in enumerate(events) if told.run_id == run.run_id]
+        if not mine:
+            return thread.event_count
+        if mine[0] > 0 or after == 0:
+            return after + mine[0]
+        back *= 2

@@ -25,6 +25,7 @@ from awaken.protocol.ai_sdk.request import major_version, read_request
 from awaken.protocol.intake import BadRequest
 from awaken.server.call import Call, JsonResponse
 from awaken.server.errors import Refused, answer_to
+from awaken.server.following import follow_run
 from awaken.server.intake import carry_out, existing, known
 from awaken.server.open_runs import find_open_run
 from awaken.server.sse import EventStream
@@ -81,7 +82,7 @@ def _stream(
         is_new = told.seq is None or told.seq > ends_behind
         return told.run_id == run.run_id and is_new and is_terminal(told.event)
 
-    events = call.runtime.follow(run.thread_id, after=after, tree=True)
+    events = follow_run(call.runtime, run, after=after, is_last=is_last)
     return EventStream(events, encoder, is_last=is_last, headers=HEADERS, end=DONE)
 
 

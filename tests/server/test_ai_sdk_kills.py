@@ -1,0 +1,14 @@
+"""A chat outlives its server; `make proof` kills it behind every frame, for every client."""
+
+from __future__ import annotations
+
+import pytest
+from killed_chats import check
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_page_ends_with_the_same_messages_if_its_server_is_killed() -> None:
+    """06/SV-21: in the middle of a first answer, and of the answer after an approval."""
+    assert await check((5, 31), [("seven", False)]) == 2
+    assert await check((17,), [("strict", True)]) == 1

@@ -1,0 +1,120 @@
+"""The AI SDK's streams, byte by byte."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any, NamedTuple
+
+import httpx2
+import pytest
+from chat_kit import Desk, application
+from server_kit import served
+
+from awaken import Runtime
+from awaken.contract.threads import RunQuery
+from awaken.domain.lifecycle import RunStatus
+
+pytestmark = pytest.mark.anyio
+CHAT = "/v1/ai-sdk/agents/desk/chat"
+
+
+class Stage(NamedTuple):
+    client: httpx2.AsyncClient
+    runtime: Runtime
+    desk: Desk
+
+    async def send(self, text: str, *, chat: str = "t", id: str = "u1") -> httpx2.Response:
+        return await self.client.post(CHAT, json=body(text, chat=chat, id=id), timeout=60)
+
+    async def until(self, number: int, status: RunStatus) -> None:
+        """Wait until the chat has so many runs of a status."""
+        seen = 0
+        while len(await self.runtime.list_runs(RunQuery(thread_id="t", status=status))) < number:
+            seen = await self.runtime.store.changed("t", seen)
+
+
+def body(text: str, *, chat: str = "t", id: str = "u1") -> Any:
+    message = {"id": id, "role": "user", "parts": [{"type": "text", "text": text}]}
+    return {"id": chat, "messages": [message], "trigger": "submit-message"}
+
+
+def chunks_of(answer: httpx2.Response) -> list[Any]:
+    assert answer.status_code == 200, answer.text
+    lines = [line.removeprefix("data: ") for line in answer.text.split("\n\n") if line[:1] == "d"]
+    assert lines[-1] == "[DONE]"
+    return [json.loads(line) for line in lines[:-1]]
+
+
+@pytest.fixture
+async def stage() -> AsyncIterator[Stage]:
+    desk = Desk()
+    async with (
+        Runtime(desk.agents) as runtime,
+        served(application(runtime, desk)) as address,
+        httpx2.AsyncClient(base_url=address) as client,
+    ):
+        yield Stage(client, runtime, desk)
+        desk.released.set()
+
+
+async def test_a_stream_is_marked_and_ends_with_done(stage: Stage) -> None:
+    answer = await stage.send("hello")
+    assert answer.headers["x-vercel-ai-ui-message-stream"] == "v1"
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert [chunk["type"] for chunk in chunks_of(answer)][-2:] == ["finish-step", "finish"]
+
+
+async def test_the_only_agent_need_not_be_named() -> None:
+    async with (
+        Runtime(Desk().agents[1:2]) as runtime,
+        served(application(runtime, Desk())) as address,
+        httpx2.AsyncClient(base_url=address) as client,
+    ):
+        answer = await client.post("/v1/ai-sdk/chat", json=body("hello"))
+    assert chunks_of(answer)[0]["messageMetadata"]["agentId"] == "travel"
+
+
+async def test_the_same_request_at_once_and_later_is_one_run(stage: Stage) -> None:
+    """06/SV-24"""
+    async with asyncio.TaskGroup() as group:
+        both = [group.create_task(stage.send("weather")) for _ in range(2)]
+    later = await stage.send("weather")
+    ids = {chunks_of(answer)[0]["messageId"] for answer in (*[t.result() for t in both], later)}
+    assert len(ids) == 1
+    assert len(await stage.runtime.list_runs(RunQuery(thread_id="t"))) == 1
+
+
+async def test_the_stream_of_a_run_that_is_withdrawn_ends(stage: Stage) -> None:
+    async with asyncio.TaskGroup() as group:
+        group.create_task(stage.send("wait"))
+        await stage.until(1, RunStatus.RUNNING)
+        queued = group.create_task(stage.send("hello", id="u2"))
+        await stage.until(1, RunStatus.CREATED)
+        await stage.runtime.submit("desk", "count", thread="t", mode="interrupt")
+    chunks = chunks_of(queued.result())
+    assert [chunk["type"] for chunk in chunks] == ["start", "abort", "finish"]
+
+
+async def test_nothing_is_resumed_where_nothing_works(stage: Stage) -> None:
+    assert (await stage.client.get(f"{CHAT}/unknown/stream")).status_code == 204
+    await stage.send("pay")
+    assert (await stage.client.get(f"{CHAT}/t/stream")).status_code == 204
+
+
+async def test_a_chat_that_does_not_exist_is_not_found(stage: Stage) -> None:
+    for answer in (
+        await stage.client.get(f"{CHAT}/unknown/messages"),
+        await stage.client.post(f"{CHAT}/unknown/cancel"),
+    ):
+        assert (answer.status_code, answer.text) == (404, "There is no chat 'unknown'.")
+        assert answer.headers["content-type"].startswith("text/plain")
+
+
+async def test_a_new_message_takes_the_place_of_an_answer(stage: Stage) -> None:
+    await stage.send("pay")
+    chunks = chunks_of(await stage.send("hello", id="u2"))
+    assert chunks[-1]["finishReason"] == "stop"
+    assert stage.desk.paid == []
+    assert not (await stage.runtime.list_tickets()).items

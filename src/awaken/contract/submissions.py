@@ -6,7 +6,7 @@ from enum import StrEnum
 
 import msgspec
 
-from awaken.codec import digest
+from awaken.codec import Json, digest
 from awaken.domain.budget import Budget
 from awaken.domain.identity import Adapter, RequestOrigin
 from awaken.domain.inference import InferenceOverride
@@ -47,6 +47,7 @@ class Submission(Value, frozen=True, kw_only=True):
     - `rewind_to` is the id of a message in view. The run begins by rewinding the thread to before
       that message: its first commit takes that message and all behind it out of view, and adds the
       submission's own messages.
+    - `state` are values for public state keys, by name: the new run starts with them.
     - `key` makes it idempotent: a thread takes a submission with the same key once.
     - `not_before_ms` is the time before which the run does not start.
     - `principal` is the person or program on whose behalf it was submitted; its decisions are
@@ -62,6 +63,7 @@ class Submission(Value, frozen=True, kw_only=True):
     overrides: InferenceOverride | None = None
     budget: Budget | None = None
     frontend_tools: tuple[ToolDescriptor, ...] = ()
+    state: dict[str, Json] = msgspec.field(default_factory=dict)
     mode: SubmitMode = SubmitMode.QUEUE
     key: str | None = None
     not_before_ms: int | None = None
@@ -96,6 +98,7 @@ class Submission(Value, frozen=True, kw_only=True):
                 self.user,
                 self.labels,
                 *rewound,
+                *((self.state,) if self.state else ()),
             )
         )
 

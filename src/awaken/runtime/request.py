@@ -7,6 +7,7 @@ from enum import StrEnum
 import msgspec
 
 from awaken.budget.account import Account
+from awaken.codec import Json
 from awaken.control.inbox import InboxReceiver
 from awaken.domain.budget import Budget
 from awaken.domain.identity import Adapter, RequestOrigin, RunMode
@@ -48,6 +49,8 @@ class RunRequest(Value, frozen=True, kw_only=True):
     - `thread_id`, `agent_id`, `continue_run_id`: which run.
     - `messages`, `decisions`: its input.
     - `overrides`, `frontend_tools`: options for this run.
+    - `state`: values for public state keys, by name; a new run starts with those that its agent has
+      such keys for.
     - `budget`: limits that replace the agent's own.
     - `wait_for_decisions`: a suspended run stays live, and decisions can be sent to it. Otherwise
       it pauses, and a later request continues it.
@@ -69,6 +72,7 @@ class RunRequest(Value, frozen=True, kw_only=True):
     budget: Budget | None = None
     decisions: tuple[Decision, ...] = ()
     frontend_tools: tuple[ToolDescriptor, ...] = ()
+    state: dict[str, Json] = msgspec.field(default_factory=dict)
     wait_for_decisions: bool = True
     when_busy: WhenBusy = WhenBusy.REFUSE
     left_on_close: bool = False

@@ -45,6 +45,7 @@ def request_of(submission: Submission) -> RunRequest:
         overrides=submission.overrides,
         budget=submission.budget,
         frontend_tools=submission.frontend_tools,
+        state=submission.state,
         wait_for_decisions=False,
         left_on_close=True,
         origin=submission.origin,

@@ -152,6 +152,15 @@ const scenarios = {
     agent.messages = other.messages;
     return { asked };
   },
+  async regenerate(agent) {
+    await agent.say("hello");
+    await agent.say("weather");
+    agent.setMessages(agent.messages.slice(0, 3)); // up to the user's second message
+    await agent.runAgent();
+    const kept = agent.messages.map((message) => message.id).join();
+    await agent.connectAgent();
+    return { same: kept === agent.messages.map((message) => message.id).join() };
+  },
   async state(agent) {
     agent.setState({ notes: ["mine"], draft: "only here" });
     await agent.say("note");

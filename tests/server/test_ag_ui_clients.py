@@ -144,6 +144,14 @@ EXPECTED: dict[str, tuple[Any, ...]] = {
         result("shipped A1"),
         said("Done: shipped A1"),
     ),
+    "regenerate": (
+        user("hello"),
+        said("You said: hello"),
+        user("weather"),
+        said("Let me look. ", ("weather", {"city": "Oslo"})),
+        result("sunny in Oslo"),
+        said("Done: sunny in Oslo"),
+    ),
     "state": (
         user("note"),
         said(None, ("note", {"text": "hers"})),
@@ -169,6 +177,7 @@ EXTRA: dict[str, dict[str, Any]] = {
     "delegate_asks": {"tagged": True},
     "failure": {"message": "inference failed: the model is not in the mood", "code": "run_failed"},
     "reconnect_to_interrupt": {"asked": 1},
+    "regenerate": {"same": True},
     "state": {"state": {"notes": ["mine", "hers"], "draft": "only here"}},
 }
 

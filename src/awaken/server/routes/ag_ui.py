@@ -23,11 +23,13 @@ from awaken.protocol.ag_ui.messages import wire_messages
 from awaken.protocol.ag_ui.wire import PROTOCOL_VERSION, RunAgentInput, read
 from awaken.protocol.intake import BadRequest, Known
 from awaken.server.call import Call, JsonResponse
-from awaken.server.errors import Refused
+from awaken.server.errors import Refused, unknown
+from awaken.server.finding import find_thread
 from awaken.server.intake import carry_out, known
 from awaken.server.sse import HEADERS, EventStream, data_frame, until_run_ends
 from awaken.server.table import CHAT_LIMIT, Role, Route
 
+_MANY = 1_000
 _replace = msgspec.structs.replace
 
 
@@ -36,24 +38,24 @@ _replace = msgspec.structs.replace
 
 async def run(call: Call) -> ASGIApp:
     """Carry out what a client asks for, and tell it of the run."""
+    asked = read(call.body)
+    thread_id = call.names.new(asked.thread_id)
+    held = await known(call, thread_id)
+    latest = await call.runtime.store.latest_run(thread_id)
+    before = await _before_it(call, held, latest, asked.run_id)
     try:
-        asked = read(call.body)
-        thread_id = call.names.new(asked.thread_id)
-        latest = await call.runtime.store.latest_run(thread_id)
-        held = await _known(call, thread_id, latest, asked.run_id)
-        taken = ingest(asked, held, _agent_id(call))
+        taken = ingest(asked, before, _agent_id(call))
     except BadRequest as error:
-        if error.code == INTERRUPTS_PENDING:
-            return _frames([{"type": "RUN_ERROR", "message": str(error), "code": error.code}])
-        raise Refused(400, error.code, str(error)) from None
-    _check_may_decide(call, held, taken)
+        if error.code != INTERRUPTS_PENDING:
+            raise
+        return _frames([{"type": "RUN_ERROR", "message": str(error), "code": error.code}])
     if latest is not None and _is_at_work(latest, taken):
         return await _watch(call, thread_id, asked)
     submitted = await carry_out(call, _replace(taken.intake, thread_id=thread_id))
     watched = Watched(
         thread_id=asked.thread_id,
         client_run_id=asked.run_id,
-        run_id=submitted.run_id,
+        run_id=call.names.outside(submitted.run_id),
         agent_id=taken.intake.agent_id or "",
         messages=asked.messages,
         state=asked.state,
@@ -63,28 +65,17 @@ async def run(call: Call) -> ASGIApp:
     return _stream(call, thread_id, submitted.cursor, watched)
 
 
-async def _known(call: Call, thread_id: str, latest: RunRecord | None, request_id: str) -> Known:
-    """What is known of the thread, as it was before this request: a client that has lost the answer
-    sends the same request again, and gets the same run."""
-    held = await known(call, thread_id)
+async def _before_it(call: Call, held: Known, latest: RunRecord | None, request_id: str) -> Known:
+    """What was known before this request: a client that has lost the answer sends the same request
+    again, and gets the same run. Tickets that are answered are among those known."""
     if latest is None:
         return held
-    tickets = await call.runtime.list_tickets(TicketQuery(run_id=latest.run_id, limit=1000))
+    tickets = await call.runtime.list_tickets(TicketQuery(run_id=latest.run_id, limit=_MANY))
     asked_with: Sequence[str] = ()
     if latest.transport_request_id == request_id and latest.request is not None:
         asked_with = latest.request.input_message_ids
-    before = [message for message in held.messages if message.id not in asked_with]
-    return Known(messages=tuple(before), tickets=tuple(tickets.items))
-
-
-def _check_may_decide(call: Call, held: Known, taken: Taken) -> None:
-    """Answers to interrupts need a role of their own; those of the client's tools do not."""
-    answered = {ticket.key for ticket in held.tickets if ticket.call_id not in taken.answered}
-    decides = any(key in answered for key, _ in taken.intake.decisions)
-    if decides and not {Role.DECIDE, Role.ADMIN} & set(call.principal.roles):
-        raise Refused(
-            403, "missing_role", f"to answer interrupts, the role {Role.DECIDE} is needed"
-        )
+    messages = [message for message in held.messages if message.id not in asked_with]
+    return Known(messages=tuple(messages), tickets=tickets.items)
 
 
 def _is_at_work(latest: RunRecord, taken: Taken) -> bool:
@@ -99,21 +90,22 @@ def _is_at_work(latest: RunRecord, taken: Taken) -> bool:
 
 async def connect(call: Call) -> ASGIApp:
     """Tell a client of a thread: its messages and state, then its open run."""
-    return await _watch(call, call.names.inside(call.path("thread")))
+    thread = await find_thread(call, call.path("thread"))
+    return await _watch(call, thread.id)
 
 
 async def _watch(call: Call, thread_id: str, asked: RunAgentInput | None = None) -> ASGIApp:
     context = await call.runtime.store.load_context(thread_id)
     if context is None:
-        raise Refused(404, "not_found", f"no thread {call.names.outside(thread_id)!r}")
+        raise unknown("thread")
     record = await _run_to_watch(call, context)
     agent_id = record.agent_id if record is not None else ""
     watched = Watched(
         thread_id=call.names.outside(thread_id),
         client_run_id=_client_run_id(record, asked),
-        run_id=record.run_id if record is not None else "",
+        run_id=call.names.outside(record.run_id) if record is not None else "",
         agent_id=agent_id,
-        messages=wire_messages((*context.messages, *_unread(context))),
+        messages=wire_messages(_in_view(context)),
         state=_state_of(context, _public_keys(call, agent_id)),
         is_told=True,
         is_1_0=_is_1_0(call, asked),
@@ -121,7 +113,8 @@ async def _watch(call: Call, thread_id: str, asked: RunAgentInput | None = None)
     if record is None or _is_at_rest(record, context):
         encoder = AgUiEncoder(watched)
         waiting = record.waiting if record is not None else None
-        return _frames([*encoder.start(), *encoder.rest(waiting.tickets if waiting else ())])
+        tickets = [call.names.question(ticket) for ticket in waiting.tickets] if waiting else []
+        return _frames([*encoder.start(), *encoder.rest(tickets)])
     return _stream(call, thread_id, context.thread.event_count, watched)
 
 
@@ -141,10 +134,17 @@ def _is_at_rest(record: RunRecord, context: ThreadContext) -> bool:
     return record.status is RunStatus.DONE
 
 
-def _unread(context: ThreadContext) -> Iterable[Message]:
-    """Messages that no run has read yet."""
+def _in_view(context: ThreadContext) -> list[Message]:
+    """The messages of a thread, with those that no run has read yet."""
+    found = list(context.messages)
     for command in context.commands:
-        yield from command.submission.messages if command.submission else command.messages
+        asked = command.submission
+        if asked is not None and asked.rewind_to is not None:
+            ids = [message.id for message in found]
+            if asked.rewind_to in ids:
+                del found[ids.index(asked.rewind_to) :]
+        found += command.messages if asked is None else asked.messages
+    return found
 
 
 def _client_run_id(record: RunRecord | None, asked: RunAgentInput | None) -> str:
@@ -165,7 +165,7 @@ def _is_1_0(call: Call, asked: RunAgentInput | None) -> bool:
 def _stream(call: Call, thread_id: str, after: int, watched: Watched) -> EventStream:
     """An answer that tells of a run until it ends or pauses."""
     is_last = until_run_ends(watched.run_id)
-    events = call.runtime.follow(thread_id, after=after, tree=True)
+    events = call.follow(thread_id, after=after, tree=True)
     if public := _public_keys(call, watched.agent_id):
         events = _with_state(call, thread_id, events, is_last, public)
     return EventStream(events, AgUiEncoder(watched), is_last=is_last)
@@ -211,7 +211,7 @@ async def describe(call: Call) -> ASGIApp:
     agent_id = _agent_id(call)
     agent = _resolved(call, agent_id)
     if agent is None:
-        raise Refused(404, "unknown_agent", f"no agent {agent_id!r}")
+        raise unknown("agent")
     return JsonResponse(capabilities(agent.spec, agent.descriptors))
 
 
@@ -251,6 +251,7 @@ def _routes(base: str) -> tuple[Route, ...]:
             body_limit=CHAT_LIMIT,
             answers={200: None},
             streams=True,
+            takes_tokens=True,
         ),
         Route(
             method="GET",
@@ -268,6 +269,7 @@ def _routes(base: str) -> tuple[Route, ...]:
             needs=(Role.INVOKE, Role.READ),
             answers={200: None},
             streams=True,
+            takes_tokens=True,
         ),
     )
 

@@ -104,9 +104,12 @@ class Transcript:
         self._calls[call_id][1]["arguments"] = arguments
 
     def drop_call(self, call_id: str) -> None:
+        """Remove a call, and its message if that has nothing else."""
         message_id, _ = self._calls.pop(call_id)
         self._arguments.pop(call_id, None)
         said = self._messages[message_id]
         said["toolCalls"] = [call for call in said["toolCalls"] if call["id"] != call_id]
         if not said["toolCalls"]:
             del said["toolCalls"]
+            if not self.text(message_id):
+                self.drop(message_id)

@@ -109,7 +109,7 @@ class Run:
                 now.text, now.calls = "ef", {}
                 self.tell(StreamReset(reason="it was told otherwise before"))
                 self.tell(self._snapshot(now))
-            case "another piece":
+            case "another piece" if not now.calls:
                 now.is_logged = True
                 self._begin()
             case "taken over":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import aclosing
 
 import msgspec
@@ -15,6 +15,7 @@ from awaken.domain.event import RunEvent, StateSnapshot
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.message import Message
 from awaken.domain.run import RunRecord
+from awaken.live.follow import Following
 from awaken.plugin.agent import ResolvedAgent
 from awaken.protocol.ag_ui.capabilities import capabilities
 from awaken.protocol.ag_ui.encode import AgUiEncoder, Watched
@@ -167,28 +168,39 @@ def _stream(call: Call, thread_id: str, after: int, watched: Watched) -> EventSt
     is_last = until_run_ends(watched.run_id)
     events = call.follow(thread_id, after=after, tree=True)
     if public := _public_keys(call, watched.agent_id):
-        events = _with_state(call, thread_id, events, is_last, public)
-    return EventStream(events, AgUiEncoder(watched), is_last=is_last)
+        events = Following(_with_state(call, thread_id, events, is_last, public))
+    return EventStream(
+        events, AgUiEncoder(watched), is_last=is_last, on_leave=_on_leave(call, thread_id)
+    )
+
+
+def _on_leave(call: Call, thread_id: str) -> Callable[[], Awaitable[object]] | None:
+    """A client that leaves changes nothing, unless it has asked for that."""
+    if call.request.headers.get("x-awaken-on-disconnect") != "cancel":
+        return None
+    return lambda: call.runtime.cancel(thread_id, deadline=0, principal=call.principal)
 
 
 async def _with_state(
     call: Call,
     thread_id: str,
-    events: AsyncGenerator[RunEvent, None],
+    events: Following,
     is_last: Callable[[RunEvent], bool],
     public: Collection[str],
-) -> AsyncGenerator[RunEvent, None]:
+) -> AsyncGenerator[list[RunEvent], None]:
     """The events, and before the last one the state as it is then: a client that has missed changes
     of it has it whole in the end."""
     async with aclosing(events):
-        async for event in events:
+        async for batch in events.batches():
+            last = next((place for place, event in enumerate(batch) if is_last(event)), None)
             context = None
-            if is_last(event):
+            if last is not None:
                 context = await call.runtime.store.load_context(thread_id, tail=0)
-            if context is not None:
-                state = {"extensions": _state_of(context, public)}
-                yield _replace(event, seq=None, event=StateSnapshot(snapshot=state))
-            yield event
+            if last is None or context is None:
+                yield batch
+                continue
+            state = StateSnapshot(snapshot={"extensions": _state_of(context, public)})
+            yield [*batch[:last], _replace(batch[last], seq=None, event=state), *batch[last:]]
 
 
 def _state_of(context: ThreadContext, public: Collection[str]) -> dict[str, Json]:

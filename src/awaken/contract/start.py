@@ -105,7 +105,8 @@ class FirstCommit(msgspec.Struct, kw_only=True, gc=False):
     `messages` are appended to the log, `events` follow the run's start. `acks` are the ids of
     commands that were read, `tickets` are questions that it closes, `sends` are commands to the
     runs that asked them. `request` goes into the run's record, `state_seed` is the initial state of
-    a delegate. `rewinds_to` is the position to which the thread is rewound, if it is.
+    a delegate, or what a client wants in public state keys. `rewinds_to` is the position to which
+    the thread is rewound, if it is.
     """
 
     messages: Sequence[Message] = ()

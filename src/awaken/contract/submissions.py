@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from awaken.codec import digest
+from awaken.codec import Json, digest
 from awaken.domain.budget import Budget
 from awaken.domain.identity import Adapter, RequestOrigin
 from awaken.domain.inference import InferenceOverride
@@ -45,6 +45,8 @@ class RunInput(Value, frozen=True, kw_only=True):
 
     - `messages`, `decisions`: the new input, and the answers to open tickets.
     - `overrides`, `budget`, `frontend_tools`: options for this run.
+    - `state`: values for public state keys, by name; a new run starts with those that its agent has
+      such keys for.
     - `rewind_to`: the id of a message in view, before which the run begins.
     - `principal`, `user`, `labels`: who asks, the end user it is for, and labels for filters.
 
@@ -57,6 +59,7 @@ class RunInput(Value, frozen=True, kw_only=True):
     overrides: InferenceOverride | None = None
     budget: Budget | None = None
     frontend_tools: tuple[ToolDescriptor, ...] = ()
+    state: dict[str, Json] = msgspec.field(default_factory=dict)
     rewind_to: str | None = None
     principal: Principal | None = None
     user: str | None = None
@@ -115,6 +118,7 @@ class Submission(RunInput, frozen=True, kw_only=True):
                 self.user,
                 self.labels,
                 *rewound,
+                *((self.state,) if self.state else ()),
             )
         )
 

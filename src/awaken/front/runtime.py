@@ -11,6 +11,7 @@ from typing import Any, Literal, Self
 import msgspec
 
 from awaken.clock import SYSTEM_CLOCK, Clock
+from awaken.codec import Json
 from awaken.contract.backend import ExecutionBackendFactory
 from awaken.contract.blobs import INLINE_LIMIT, BlobStore
 from awaken.contract.events import EventSink, NullEventSink
@@ -20,6 +21,7 @@ from awaken.contract.store import Store
 from awaken.contract.submissions import SubmitMode, Submitted
 from awaken.contract.tool import Tool
 from awaken.domain.budget import Budget, Price
+from awaken.domain.identity import Adapter
 from awaken.domain.inference import InferenceOverride
 from awaken.domain.message import Message, as_messages
 from awaken.domain.names import scoped_id
@@ -388,6 +390,9 @@ class Runtime(Archive):
         labels: Mapping[str, str] | None = None,
         principal: Principal | None = None,
         rewind_to: str | None = None,
+        state: Mapping[str, Json] | None = None,
+        adapter: Adapter = Adapter.INTERNAL,
+        request_id: str | None = None,
     ) -> Submitted:
         """Ask for a run durably: once this returns, the run is carried out even if this process
         dies. It returns without waiting for the run; `wait(submitted.run_id)` waits for its end.
@@ -401,6 +406,10 @@ class Runtime(Archive):
         `acme/greeting`; a thread that is made for it lies there. `rewind_to` is the id of a
         message: the run begins by rewinding the thread to before it, as with `run`; an open run is
         in its way, unless the mode is `interrupt`.
+
+        A new run starts with the values in `state`, by the names of public state keys; names of
+        other keys, and values that do not fit, are left out. The `adapter` is the protocol that the
+        request came in by, `request_id` is the client's own id of it; the run's record keeps both.
 
         Raises:
             ConfigError: it was asked for wrongly.
@@ -423,7 +432,15 @@ class Runtime(Archive):
         request = msgspec.structs.replace(request, user=user, labels=dict(labels or {}))
         await self._check_thread(request.thread_id, principal)
         self._engine.one_loop.bind()
-        asked = Asked(mode=mode, key=key, not_before_ms=not_before_ms, principal=principal)
+        asked = Asked(
+            mode=mode,
+            key=key,
+            not_before_ms=not_before_ms,
+            principal=principal,
+            state=state or {},
+            adapter=adapter,
+            request_id=request_id,
+        )
         return await submit(self._engine, request, asked)
 
     def run_sync(self, *args: Any, **kwargs: Any) -> RunResult:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import msgspec
 
+from awaken.codec import Json
 from awaken.contract.submissions import Submission, SubmitMode, Submitted
 from awaken.contract.threads import ThreadContext
+from awaken.domain.identity import Adapter
 from awaken.domain.principal import Principal
 from awaken.domain.thread import Thread
 from awaken.errors import AgentNotFound, ConfigError
@@ -22,6 +25,9 @@ class Asked(NamedTuple):
     key: str | None
     not_before_ms: int | None
     principal: Principal | None
+    state: Mapping[str, Json]
+    adapter: Adapter
+    request_id: str | None
 
 
 async def submit(engine: AgentRuntime, request: RunRequest, asked: Asked) -> Submitted:
@@ -33,7 +39,13 @@ async def submit(engine: AgentRuntime, request: RunRequest, asked: Asked) -> Sub
         KeyReused, ThreadDeleted, ThreadBusy, InvalidResume: it cannot be taken.
     """
     mode = _mode(asked.mode)
-    request = msgspec.structs.replace(request, principal=asked.principal).signed()
+    request = msgspec.structs.replace(
+        request,
+        principal=asked.principal,
+        state=dict(asked.state),
+        adapter=asked.adapter,
+        transport_request_id=asked.request_id,
+    ).signed()
     known = engine.registry.snapshot().agent_ids()
     agent_id = request.agent_id
     if agent_id is None:

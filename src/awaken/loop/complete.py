@@ -262,7 +262,7 @@ def _record(
     call, message_id = step.calls[index], ""
     message: Message | None = None
     if shown is not None:
-        message_id = run.ids.new()
+        message_id = (step.resumed and step.named_by_client(index)) or run.ids.new()
         message = Message(
             id=message_id,
             role=_TOOL,
@@ -287,7 +287,8 @@ def _record(
     outcome = _OUTCOME[result.status]
     if index in step.resumed and outcome is not _SUSPENDED:
         event = _resumed(step, index, result, is_cancelled=stopped is not None)
-        run.journal.note(msgspec.structs.replace(event, message_id=message_id), at_ms)
+        text = result.model_text()
+        run.journal.note(msgspec.structs.replace(event, message_id=message_id, text=text), at_ms)
     else:
         run.journal.note(_done(run, step, index, result, message_id), at_ms)
 

@@ -178,14 +178,14 @@ def _answer(
 ) -> None:
     """Give a result to a suspended call that will not run: add it to the log, the ledger and the
     events."""
+    decision = call.resume_input
     message = Message(
-        id=run.ids.new(),
+        id=(decision.message_id if decision is not None else None) or run.ids.new(),
         role=Role.TOOL,
         content=(Text(text=text),),
         tool_call_id=call.call_id,
         metadata=run.metadata,
     )
-    decision = call.resume_input
     run.journal.note(
         ToolCallResumed(
             target_id=call.call_id,
@@ -195,6 +195,7 @@ def _answer(
             outcome=outcome,
             reason=reason,
             by=decision.by if decision is not None else None,
+            text=text,
         )
     )
     if call.key:

@@ -101,6 +101,12 @@ class StepCalls:
     def is_suspended(self, index: int) -> bool:
         return self._ended.get(index, _LOGGED) is None
 
+    def named_by_client(self, index: int) -> str | None:
+        """The id that the client which answered a suspended call has given its tool message."""
+        call = self.resumed.get(index)
+        answer = call.resume_input if call is not None else None
+        return answer.message_id if answer is not None else None
+
     def awaits(self, indexes: Iterable[int]) -> bool:
         """Whether one of the calls is still running in this process."""
         return any(index not in self._ended and index not in self.left for index in indexes)

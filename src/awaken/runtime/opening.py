@@ -57,6 +57,7 @@ from awaken.runtime.prepare import (
     note_rewind,
     orphaned_results,
     overtaken_calls,
+    public_seed,
     request_snapshot,
     restore_state,
     run_identity,
@@ -209,6 +210,7 @@ async def local_run(opening: Opening, agent: ResolvedAgent) -> BackendRootRunReq
     first = FirstCommit(
         acks=sent.acks,
         request=request_snapshot(_with_share(request, controls.budget), sent.messages),
+        state_seed=public_seed(request.state, agent.env) if request.state else None,
     )
     marks = orphaned_results(context, choice, services.ids)
     if overtaken := overtaken_calls(request, store):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from awaken.codec import from_json, to_json
+from awaken.codec import Json, from_json, to_json
 from awaken.contract.commands import CommandKind, ThreadCommand
 from awaken.contract.commits import CallPhase, call_key
 from awaken.contract.start import FirstCommit, RunServices
@@ -26,10 +26,11 @@ from awaken.domain.run import PersistedState, RunRecord, RunRequestSnapshot
 from awaken.domain.suspension import Decision, ResumedOutcome, ToolCallStatus
 from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.domain.transcript import effective_view
-from awaken.errors import InvalidResume, StateError
+from awaken.errors import InvalidResume, KeyDecode, StateError
 from awaken.ids import Ids
 from awaken.loop.complete import ticket_of, unknown_outcome
 from awaken.loop.resume import decision_batch, stop_asker
+from awaken.plugin.env import ExecutionEnv
 from awaken.runtime.request import RunRequest
 from awaken.state.call_keys import TOOL_CALL_STATES, PutCall, ToolCallState
 from awaken.state.runtime_keys import ACTIVE_AGENT
@@ -258,6 +259,23 @@ def restore_state(store: StateStore, context: ThreadContext, choice: RunChoice) 
     store.restore_thread_scoped(context.thread_state, UnknownKeyPolicy.SKIP)
     if choice.state is not None:
         store.restore_run_scoped(choice.state, UnknownKeyPolicy.SKIP)
+
+
+def public_seed(state: Mapping[str, Json], env: ExecutionEnv) -> PersistedState | None:
+    """The values that a client has given for the agent's public keys. Other names, and values that
+    do not fit their key, are left out: a client may keep more in its state than the agent does."""
+    taken: dict[str, Json] = {}
+    for name, value in state.items():
+        known = env.keys.get(name)
+        if known is None or not (known.key.public and known.persistent):
+            continue
+        try:
+            known.key.load(value)
+        except KeyDecode as error:
+            log.warning("a client's state was refused: %s", error)
+        else:
+            taken[name] = value
+    return PersistedState(extensions=taken) if taken else None
 
 
 def hand_to(store: StateStore, request: RunRequest, agent_id: str) -> None:

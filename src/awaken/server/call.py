@@ -13,6 +13,7 @@ from awaken.codec import dumps
 from awaken.domain.event import RunEvent
 from awaken.domain.principal import Principal
 from awaken.front.runtime import Runtime
+from awaken.live.follow import Following
 from awaken.server.names import Names
 
 
@@ -51,21 +52,17 @@ class Call:
         accepts = self.request.headers.get("accept", "")
         return "text/event-stream" in accepts and self.request.method != "HEAD"
 
-    def follow(
-        self, thread_id: str, *, after: int = 0, tree: bool = False
-    ) -> AsyncGenerator[RunEvent, None]:
+    def follow(self, thread_id: str, *, after: int = 0, tree: bool = False) -> Following:
         """The events of a thread, by its id inside, as `Runtime.follow` gives them, with the ids
         that this client sees."""
         events = self.runtime.follow(thread_id, after=after, tree=tree)
-        return _stripped(events, self.names) if self.names.scope else events
+        return Following(_stripped(events, self.names)) if self.names.scope else events
 
 
-async def _stripped(
-    events: AsyncGenerator[RunEvent, None], names: Names
-) -> AsyncGenerator[RunEvent, None]:
+async def _stripped(events: Following, names: Names) -> AsyncGenerator[list[RunEvent], None]:
     async with aclosing(events):
-        async for event in events:
-            yield names.event(event)
+        async for batch in events.batches():
+            yield [names.event(event) for event in batch]
 
 
 class JsonResponse(Response):

@@ -100,6 +100,9 @@ async def carry_out(call: Call, intake: Intake, extras: Extras = NO_EXTRAS) -> S
         labels=extras.labels,
         principal=call.principal,
         rewind_to=intake.rewind_to,
+        state=intake.state,
+        adapter=intake.adapter,
+        request_id=intake.request_id,
     )
 
 

@@ -2,6 +2,7 @@
 
 from awaken.server import health, metrics
 from awaken.server.routes import (
+    ag_ui,
     agents,
     ai_sdk,
     control,
@@ -27,4 +28,5 @@ ROUTES = (
     *ai_sdk.ROUTES,
     *health.ROUTES,
     *metrics.ROUTES,
+    *ag_ui.ROUTES,
 )

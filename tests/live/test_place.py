@@ -5,7 +5,11 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import settings
-from place_machine import DEAD, LOST, OK, TOLD, UNHEARD, UNTOLD, Following
+from place_machine import DEAD, LOST, OK, THREAD, TOLD, UNHEARD, UNTOLD, Following
+
+from awaken.contract.bus import Standing
+from awaken.domain.event import RunEvent, StepSnapshot, StepStart, ToolCallReady
+from awaken.live.place import Place
 
 TestFollowing = Following.TestCase
 TestFollowing.settings = settings(max_examples=150, stateful_step_count=25)

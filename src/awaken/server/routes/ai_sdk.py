@@ -31,6 +31,7 @@ from awaken.server.open_runs import find_open_run
 from awaken.server.sse import EventStream
 from awaken.server.table import CHAT_LIMIT, Handler, Role, Route
 
+DOCS = "https://ai-sdk.dev/docs/ai-sdk-ui/stream-protocol"
 VERSION_HEADER = "x-ai-sdk-version"
 HEADERS = [(b"x-vercel-ai-ui-message-stream", b"v1")]
 DONE = b"data: [DONE]\n\n"
@@ -163,17 +164,20 @@ def _routes(api: str) -> tuple[Route, ...]:
             path=api,
             handle=in_words(send),
             summary="Send a message or an answer to a chat (AI SDK)",
+            protocol=DOCS,
             needs=asks,
             body=bytes,
             body_limit=CHAT_LIMIT,
             answers={},
             streams=True,
+            submits=True,
         ),
         Route(
             method="GET",
             path=f"{api}/{{chat}}/stream",
             handle=in_words(resume),
             summary="Resume the stream of a chat's open run (AI SDK)",
+            protocol=DOCS,
             needs=asks,
             answers={204: None},
             streams=True,
@@ -183,6 +187,7 @@ def _routes(api: str) -> tuple[Route, ...]:
             path=f"{api}/{{chat}}/messages",
             handle=in_words(messages),
             summary="The messages of a chat, for a page that is loaded (AI SDK)",
+            protocol=DOCS,
             needs=asks,
             answers={200: list[Any]},
         ),
@@ -191,6 +196,7 @@ def _routes(api: str) -> tuple[Route, ...]:
             path=f"{api}/{{chat}}/cancel",
             handle=in_words(cancel),
             summary="Cancel a chat's open run (AI SDK)",
+            protocol=DOCS,
             needs=asks,
             answers={200: dict[str, bool]},
         ),

@@ -12,6 +12,7 @@ from awaken.codec import Json
 from awaken.contract.commands import ThreadCommand
 from awaken.contract.stream_log import StreamLogEntry
 from awaken.domain.event import RunEvent
+from awaken.domain.manifest import KeptText, RequestManifest
 from awaken.domain.message import Message
 from awaken.domain.run import RunRecord
 from awaken.domain.ticket import Ticket
@@ -91,6 +92,8 @@ class ThreadCommit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     - `ends_stream` deletes the thread's stream log.
     - `blobs` are the ids of the blobs that its messages, events and state refer to. They are kept
       as long as the thread, or a fork of it that has this commit.
+    - `requests` say what models were asked for the answers among `messages`. `texts` are those
+      that they name and that the thread may not have yet; they are kept like blobs.
 
     A commit whose run is done also drops that run's pending cancels and closes its open tickets. If
     the run ended cancelled, its record keeps the id of the principal that sent the first of them.
@@ -113,6 +116,8 @@ class ThreadCommit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     release: bool = False
     ends_stream: bool = False
     blobs: tuple[str, ...] = ()
+    requests: tuple[RequestManifest, ...] = ()
+    texts: tuple[KeptText, ...] = ()
 
 
 class Committed(msgspec.Struct, frozen=True, gc=False):

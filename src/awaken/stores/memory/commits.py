@@ -17,7 +17,8 @@ from awaken.domain.thread import project_run
 from awaken.domain.ticket import Ticket, TicketStatus
 from awaken.errors import InvalidRecord, StaleFence, ThreadOwned, VersionConflict
 from awaken.stores.answers import cancelled_by, check_sent, has_pending
-from awaken.stores.memory.tables import RunRow, State, Tables, ThreadRow
+from awaken.stores.memory.requests import MemoryRequests
+from awaken.stores.memory.tables import RunRow, State, ThreadRow
 
 _replace = msgspec.structs.replace
 # Bound once: on Python 3.11 reaching a member through its enum costs as much as a call.
@@ -25,7 +26,7 @@ _RUNNING = RunStatus.RUNNING
 _DONE = RunStatus.DONE
 
 
-class MemoryWrites(Tables):
+class MemoryWrites(MemoryRequests):
     """The commits part of the memory store. No method ever waits."""
 
     immediate = True
@@ -72,8 +73,9 @@ class MemoryWrites(Tables):
             self._owners.pop(thread.id, None)
         if commit.ends_stream:
             thread.stream_log = ()
-        if commit.blobs:
+        if commit.blobs or commit.requests or commit.texts:
             thread.use_blobs(commit.blobs)
+            self._keep_requests(thread, commit)
         if self._changes.waiting:
             self._changes.wake(thread.id)
         return Committed(length, first_seq)

@@ -5,7 +5,7 @@ Each part has its own type, so that reading messages does not decode events.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import msgspec
@@ -13,6 +13,7 @@ import msgspec
 from awaken.codec import dumps, loads
 from awaken.contract.commits import MAX_COMMIT, CallEntry, ThreadCommit
 from awaken.domain.event import AgentEvent, RunEvent
+from awaken.domain.manifest import RequestManifest
 from awaken.domain.message import Message, Role
 from awaken.domain.run import RunMessageOutput, RunRecord
 from awaken.domain.value import Value
@@ -42,6 +43,7 @@ class Delta(Value, frozen=True, kw_only=True):
     thread_state: dict[str, msgspec.Raw] = msgspec.field(default_factory=dict)
     calls: tuple[CallEntry, ...] = ()
     events: tuple[StoredEvent, ...] = ()
+    requests: tuple[RequestManifest, ...] = ()
 
 
 class Packed(msgspec.Struct, frozen=True, gc=False):
@@ -72,6 +74,7 @@ def pack(commit: ThreadCommit) -> Packed:
         thread_state=commit.thread_state,
         calls=commit.calls,
         events=tuple([_stored(event, run) for event in commit.events]),
+        requests=commit.requests,
     )
     with writable(f"commit to thread {commit.thread_id!r}"):
         row = dumps(delta)
@@ -157,6 +160,11 @@ class _Calls(Value, frozen=True):
     calls: tuple[CallEntry, ...] = ()
 
 
+class _Requests(Value, frozen=True):
+    messages: tuple[Asking, ...] = ()
+    requests: tuple[RequestManifest, ...] = ()
+
+
 class Asking(Value, frozen=True):
     """The part of a message that shows whether it has tool calls."""
 
@@ -180,6 +188,12 @@ def messages_in(delta: bytes) -> tuple[Message, ...]:
 
 def run_in(delta: bytes) -> str | None:
     return loads(delta, _Events).run
+
+
+def requests_in(delta: bytes) -> tuple[Sequence[str], tuple[RequestManifest, ...]]:
+    """The ids of a row's messages, and the requests kept with them."""
+    part = loads(delta, _Requests)
+    return [message.id for message in part.messages], part.requests
 
 
 def calls_in(delta: bytes) -> tuple[CallEntry, ...]:

@@ -19,6 +19,7 @@ from awaken.testing.conformance import (
     owners,
     profiles,
     refusals,
+    requests,
     runs,
     scopes,
     sends,
@@ -56,6 +57,7 @@ _PARTS = (
     submissions,
     leases,
     blob_uses,
+    requests,
 )
 
 

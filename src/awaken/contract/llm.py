@@ -144,9 +144,11 @@ class AnswerListener(Protocol):
 
     It reads every stream the driver opens, and holds what has arrived of the answer so far.
     `seen` belongs to the driver's idle timer: the progress at its last check, the time since which
-    there was no more, and the task's `cancelling()` count then.
+    there was no more, and the task's `cancelling()` count then. `asked` is the request of the
+    stream that is read, which a driver may have changed.
     """
 
+    asked: InferenceRequest | None
     max_bytes: int
     model_id: str | None
     seen: tuple[int, float, int]
@@ -187,6 +189,9 @@ class AnswerListener(Protocol):
 
     async def start_over(self, cause: str) -> None:
         """Drop everything received; expect a stream with the whole answer."""
+
+    def note_failure(self, request: InferenceRequest, error: AwakenError, seconds: float) -> None:
+        """Hear that a request has failed after that time; another one may follow."""
 
     async def afford(self, request: InferenceRequest, more: Sequence[Message]) -> InferenceRequest:
         """Reserve budget for the next request, which has `more` messages than the first.

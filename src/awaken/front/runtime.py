@@ -96,6 +96,8 @@ class Runtime(Archive):
             works.
         max_runs: how many runs are live here before no further submitted or abandoned run is
             claimed. What a program starts itself is not limited.
+        keep_requests: keep what models are asked, so that `load_request` can show the request of
+            any step. It takes some hundred bytes a step, and each prompt and list of tools once.
     """
 
     def __init__(
@@ -117,6 +119,7 @@ class Runtime(Archive):
         max_inline_result: int = INLINE_LIMIT,
         tool_threads: int = DEFAULT_LIMIT,
         max_runs: int = MAX_RUNS,
+        keep_requests: bool = True,
         clock: Clock = SYSTEM_CLOCK,
         ids: Ids = UUID7,
     ) -> None:
@@ -153,6 +156,7 @@ class Runtime(Archive):
         builder.with_thread_run_store(self._store).with_live_bus(self._bus)
         builder.with_tool_threads(tool_threads)
         builder.with_max_runs(max_runs)
+        builder.with_kept_requests(keep_requests)
         builder.with_blobs(self.blobs, max_inline_result=max_inline_result)
         self._engine = builder.build(self._sources)
         self._shapes = shapes_of(self._agents)

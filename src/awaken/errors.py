@@ -31,6 +31,7 @@ AwakenError
 ├── ToolError                     a tool failed (see `awaken.domain.tool`)
 ├── BackgroundTaskError           a background task was refused (see `awaken.contract.background`)
 ├── NoOutput                      a run has no structured output
+├── NoPreview                     a model cannot show what it would send to its provider
 ├── StoreError                    a store refused or failed
 │   ├── VersionConflict · StaleFence · ThreadOwned · RunOpen · CommitUnknown
 │   │   └── ThreadBusy            (of ThreadOwned) a submission is refused while a run is open
@@ -554,6 +555,16 @@ class NoOutput(AwakenError):
 
 
 # -- stores -----------------------------------------------------------------------------------
+
+
+class NoPreview(AwakenError):
+    """A model cannot show what it would send to its provider."""
+
+    def __init__(self, model: str) -> None:
+        super().__init__(
+            f"model {model!r} cannot show what it sends: its executor has no method preview"
+        )
+        self.model = model
 
 
 class StoreError(AwakenError):

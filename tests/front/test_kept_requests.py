@@ -15,7 +15,7 @@ import pytest
 from front_kit import Piece
 
 from awaken import Agent, Message, Runtime, tool
-from awaken.codec import dumps
+from awaken.codec import Json, dumps
 from awaken.contract.commits import Committed, ThreadCommit
 from awaken.contract.llm import InferenceRequest, Overloaded, ProviderError, RateLimited
 from awaken.domain.event import TextDelta
@@ -23,7 +23,7 @@ from awaken.domain.inference import ContextWindowPolicy, InferenceOverride
 from awaken.domain.manifest import UnloggedMessage
 from awaken.domain.message import Base64Source, Image, Text
 from awaken.domain.tool import ToolDescriptor
-from awaken.errors import BlobNotFound, NotFound, RequestNotKept
+from awaken.errors import BlobNotFound, NoPreview, NotFound, RequestNotKept
 from awaken.stores import MemoryStore, SqliteStore, Store
 from awaken.testing import FakeClock, ScriptedModel, tool_call_response, tool_calls_response
 from request_check import RequestCheck
@@ -234,6 +234,34 @@ async def test_nothing_is_kept_if_that_is_turned_off(store: Store) -> None:
             await runtime.load_request("t", answer)
         with pytest.raises(NotFound, match="message 'x'"):
             await runtime.load_manifest("t", "x")
+
+
+class Number(msgspec.Struct):
+    """A number."""
+
+    n: int
+
+
+class Shown(ScriptedModel):
+    """A model with a preview."""
+
+    def preview(self, request: InferenceRequest) -> Json:
+        return {"model": request.upstream_model, "tools": [tool.id for tool in request.tools]}
+
+
+async def test_a_kept_request_can_be_seen_as_it_goes_to_the_provider() -> None:
+    """07 §6.1: through retries, pools and output tools; a model without a preview says so."""
+    shown = Agent("a", model=["x:one", "x:two"], tools=[look], output=Number)
+    plain_one = Agent("b", model=ScriptedModel([]))
+    models = {"x:one": Shown([RateLimited("full")]), "x:two": Shown(['{"n": 1}'])}
+    async with Runtime([shown, plain_one], models=models) as runtime:
+        await runtime.run("a", "go", thread="t")
+        (answer,) = await answers(runtime)
+        request = await runtime.load_request("t", answer)
+
+        assert runtime.preview("a", request) == {"model": "two", "tools": ["look", "final_answer"]}
+        with pytest.raises(NoPreview, match="'scripted' cannot show what it sends"):
+            runtime.preview(plain_one, request)
 
 
 class Liar(MemoryStore):

@@ -8,13 +8,14 @@ from typing import Any, ClassVar, Protocol
 
 import msgspec
 
+from awaken.codec import Json
 from awaken.domain.event import ReasoningDelta, TextDelta, ToolCallDelta, ToolCallStart
 from awaken.domain.inference import InferenceOverride, StopReason, TokenUsage
 from awaken.domain.message import BlobSource, ContentBlock, InlineSource, MediaSource, Message
 from awaken.domain.output import OutputFormat
 from awaken.domain.tool import ToolDescriptor
 from awaken.domain.value import Value
-from awaken.errors import AwakenError
+from awaken.errors import AwakenError, NoPreview
 
 
 class RoutingKey(Value, frozen=True, kw_only=True):
@@ -134,6 +135,20 @@ def abilities_of(executor: object, upstream_model: str) -> ModelAbilities:
     """The abilities an executor declares for a model by its method `abilities`, if it has one."""
     says: Callable[[str], ModelAbilities] | None = getattr(executor, "abilities", None)
     return says(upstream_model) if says is not None else ModelAbilities()
+
+
+def preview_of(executor: object, request: InferenceRequest) -> Json:
+    """The body that an executor would send to its provider, without the key, as its method
+    `preview` gives it.
+
+    Raises:
+        NoPreview: the executor has no such method.
+        InvalidRequest: the provider cannot take a part of the request.
+    """
+    shows: Callable[[InferenceRequest], Json] | None = getattr(executor, "preview", None)
+    if shows is None:
+        raise NoPreview(getattr(executor, "name", type(executor).__name__))
+    return shows(request)
 
 
 # -- errors -----------------------------------------------------------------------------------

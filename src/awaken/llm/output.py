@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
+from awaken.codec import Json
 from awaken.contract.llm import (
     ContentBlockStop,
     InferenceRequest,
@@ -35,9 +36,15 @@ class OutputTool(Around[LlmExecutor]):
     """Wraps an executor, and offers the output schema as a tool if its model needs that."""
 
     def execute_stream(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
-        if request.output is None or self.abilities(request.upstream_model).native_output:
+        if self._is_native(request):
             return self._inner.execute_stream(request)
         return self._with_tool(request)
+
+    def preview(self, request: InferenceRequest) -> Json:
+        return super().preview(request if self._is_native(request) else with_output_tool(request))
+
+    def _is_native(self, request: InferenceRequest) -> bool:
+        return request.output is None or self.abilities(request.upstream_model).native_output
 
     async def _with_tool(self, request: InferenceRequest) -> AsyncIterator[LlmStreamEvent]:
         asked = with_output_tool(request)

@@ -351,8 +351,8 @@ class Journal:
             at_ms=self._now if events else self._clock.now_ms(),
             fence=self.fence,
             release=release,
-            requests=tuple(self.requests),
-            texts=tuple(self.texts),
+            requests=tuple(self.requests) if self.requests else (),
+            texts=tuple(self.texts) if self.texts else (),
         )
         self.calls.clear()
         if self.requests:

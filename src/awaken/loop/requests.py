@@ -108,35 +108,39 @@ class RequestKeeper:
             self._journal.requests.append(manifest)
 
     def _manifest(self, message_id: str, sent: SentRequest) -> RequestManifest:
-        asked, before = sent.asked, self._settings
-        settings = self._settings_of(sent.request)
-        shown: Sequence[Message] = sent.request.messages
+        request, asked, base, before = sent.request, sent.asked, self._base, self._settings
+        settings, shown = self._settings_of(request), request.messages
         more: Sequence[Message] = ()
         if asked is not sent.sent and asked.messages is not sent.sent.messages:
             shown, more = _asked_with_more(sent)
         view = shown if isinstance(shown, MessageView) else MessageView(list(shown))
         source, stop, first, last = view.parts()
-        known, base = self._list, self._base
+        known = self._list
         if source is not known.source or stop < known.seen:
             known = self._list = _ShownList(source)
-        self._take(known, stop)
+        if known.seen < stop:
+            self._take(known, stop)
         head = tuple(self._entries(first)) if first else ()
-        tail = self._entries((*last, *more)) if last or more else []
-        is_like = (
-            base is not None and settings is before and source is base.source and head == base.head
-        )
-        start = base.closed if is_like and base is not None else 0
-        seq, own = self._transcript.next_seq, known.entries_from(start)
-        if not is_like or len(own) > MOST_ENTRIES:
-            self._base = _Base(seq, source, head, len(known.closed))
+        tail = self._entries((*last, *more)) if last or more else ()
+        if base is not None and settings is before and source is base.source and head == base.head:
+            like, start, own_settings = base.seq, base.closed, None
+            entries = own = known.entries_from(start)
+            same = len(head) + start
+        else:
+            like, same, own_settings = None, 0, settings
+            own = known.entries_from(0)
+            entries = [*head, *own]
+        if like is None or len(own) > MOST_ENTRIES:
+            self._base = _Base(self._transcript.next_seq, source, head, len(known.closed))
+        model = asked.upstream_model
         return RequestManifest(
             message_id=message_id,
-            like=base.seq if is_like and base is not None else None,
-            same=len(head) + start if is_like else 0,
-            shown=(*own, *tail) if is_like else (*head, *own, *tail),
-            settings=None if is_like else settings,
+            like=like,
+            same=same,
+            shown=(*entries, *tail),
+            settings=own_settings,
             overrides=asked.overrides,
-            answered_by=asked.upstream_model if asked.upstream_model != settings.model else None,
+            answered_by=model if model != settings.model else None,
             attempts=sent.attempts,
             first_ms=sent.first_ms,
         )

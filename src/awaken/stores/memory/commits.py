@@ -74,7 +74,6 @@ class MemoryWrites(MemoryRequests):
         if commit.ends_stream:
             thread.stream_log = ()
         if commit.blobs or commit.requests or commit.texts:
-            thread.use_blobs(commit.blobs)
             self._keep_requests(thread, commit)
         if self._changes.waiting:
             self._changes.wake(thread.id)

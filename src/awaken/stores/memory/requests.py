@@ -41,6 +41,9 @@ class MemoryRequests(Tables):
         raise NotFound("message", message_id)
 
     def _keep_requests(self, thread: ThreadRow, commit: ThreadCommit) -> None:
+        """Keep the requests of a commit, their texts, and which blobs it uses."""
+        if commit.blobs:
+            thread.use_blobs(commit.blobs)
         for manifest in commit.requests:
             thread.requests[manifest.message_id] = manifest
         for text in commit.texts:

@@ -121,7 +121,7 @@ class RequestKeeper:
         if known.seen < stop:
             self._take(known, stop)
         head = tuple(self._entries(first)) if first else ()
-        tail = self._entries((*last, *more)) if last or more else ()
+        tail: Sequence[Shown] = self._entries((*last, *more)) if last or more else ()
         if base is not None and settings is before and source is base.source and head == base.head:
             like, start, own_settings = base.seq, base.closed, None
             entries = own = known.entries_from(start)
@@ -185,8 +185,7 @@ class RequestKeeper:
     def _take(self, known: _ShownList, stop: int) -> None:
         """Look at the messages of a list that are new, up to the index `stop`."""
         source, transcript = known.source, self._transcript
-        while known.seen < stop:
-            at = known.seen
+        while (at := known.seen) < stop:
             guess = known.high + 1 if known.high else transcript.first_seq
             count = transcript.count_equal(source, at, stop, guess)
             if not count and (found := self._seq_of(source[at])) is not None:
@@ -233,8 +232,9 @@ class _ShownList:
 
     def add_range(self, seq: int, count: int) -> None:
         self.seen += count
-        if self.high and seq == self.high + 1:
-            self.high += count
+        high = self.high
+        if high and seq == high + 1:
+            self.high = high + count
             return
         self._close()
         self.low, self.high = seq, seq + count - 1
@@ -250,10 +250,11 @@ class _ShownList:
             self.low = self.high = 0
 
     def entries_from(self, start: int) -> list[Shown]:
-        entries = self.closed[start:]
-        if self.high:
-            entries.append((self.low, self.high))
-        return entries
+        if not self.high:
+            return self.closed[start:]
+        if start == len(self.closed):
+            return [(self.low, self.high)]
+        return [*self.closed[start:], (self.low, self.high)]
 
 
 def _asked_with_more(sent: SentRequest) -> tuple[Sequence[Message], tuple[Message, ...]]:

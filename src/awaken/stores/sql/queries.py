@@ -29,6 +29,8 @@ TABLES = (
     "streams",
     "thread_metadata",
     "submission_keys",
+    "text_uses",
+    "texts",
     "threads",
     "tickets",
 )

@@ -421,6 +421,7 @@ class Runtime(Archive):
             ConfigError: it was asked for wrongly.
             InvalidId: there is no such thread, and no new one may have this id.
             AgentNotFound: no such agent; nothing was stored, as with the other errors.
+            ToolIdConflict: a tool of `frontend_tools` has the id of a tool of the agent.
             KeyReused: the key belongs to another submission of the thread.
             ThreadDeleted: the thread was deleted.
             ThreadBusy: a run of the thread is open or waits to start, and the mode is `refuse`, or

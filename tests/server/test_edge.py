@@ -13,6 +13,8 @@ import msgspec
 import pytest
 from edge_kit import Desk, code_of, open_desk, talker
 from server_kit import served
+from starlette.applications import Starlette
+from starlette.routing import Mount
 
 from awaken import Runtime
 from awaken.domain.principal import Principal
@@ -238,6 +240,35 @@ async def test_every_origin_is_allowed_only_with_keys(tmp_path: Path) -> None:
             app(runtime, keys=tmp_path / "keys.toml", auth=Named())
         with pytest.raises(ConfigError, match="awaken keys add"):
             app(runtime, keys=tmp_path / "keys.toml")
+
+
+async def test_an_application_is_mounted_in_another_one(tmp_path: Path) -> None:
+    async with Runtime([talker()]) as runtime:
+        outer = Starlette(routes=[Mount("/agents", app(runtime))])
+        async with served(outer) as address, client_of(address) as client:
+            taken = await client.post("/agents/v1/threads/t/runs", json=SAID)
+            events = await client.get(taken.json()["events"])
+            described = await client.get("/agents/v1/openapi.json")
+            lost = await client.get("/agents/v1/nothing")
+    assert (taken.status_code, events.status_code) == (202, 200)
+    assert described.json()["servers"] == [{"url": "/agents"}]
+    assert (lost.status_code, code_of(lost)) == (404, "not_found")
+
+
+async def test_a_failure_of_ours_is_told_by_its_id_alone(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(query: Any) -> Any:
+        raise RuntimeError("the password is swordfish")
+
+    monkeypatch.setattr(desk.runtime, "list_threads", fail)
+    answer = await desk.ask("viewer", "GET", "/v1/threads")
+    assert (answer.status_code, code_of(answer)) == (500, "internal")
+    assert "swordfish" not in answer.text
+    (record,) = [record for record in caplog.records if record.name == "awaken.server"]
+    id = record.getMessage().split()[1].rstrip(":")
+    assert id in answer.json()["error"]["message"]
+    assert "swordfish" in (record.exc_text or "") or record.exc_info is not None
 
 
 # -- bodies -------------------------------------------------------------------------------------

@@ -35,6 +35,10 @@ class Call:
         """A part of the path, as the client wrote it."""
         return str(self.request.path_params[name])
 
+    def address(self, path: str) -> str:
+        """A path of this server, as clients reach it: the application may be mounted somewhere."""
+        return f"{self.request.scope.get('root_path', '')}{path}"
+
     def has(self, *roles: str) -> bool:
         """Whether the caller has one of these roles; an `admin` has all of them."""
         return "admin" in self.principal.roles or any(r in self.principal.roles for r in roles)

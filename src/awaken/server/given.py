@@ -32,8 +32,8 @@ Label = Annotated[str, Meta(max_length=200)]
 Labels = dict[Annotated[str, Meta(min_length=1, max_length=200, pattern="^[^=]*$")], Label]
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 Cursor = Annotated[str, Meta(pattern=CURSOR)]
-Whole = Annotated[float, Meta(ge=1, le=2**53, multiple_of=1)]
-"""A whole number in a body. In JSON `5.0` is one, so it is read as a float."""
+Whole = Annotated[float, Meta(ge=1, le=10**15, multiple_of=1)]
+"""A whole number in a body. In JSON `5.0` is one, so it is read as a float, which is exact here."""
 PageSize = Annotated[int, Meta(ge=1, le=1_000)]
 Seconds = Annotated[float, Meta(ge=0, le=600)]
 

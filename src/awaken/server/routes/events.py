@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Literal
@@ -15,7 +16,7 @@ from awaken.errors import InvalidCursor
 from awaken.server.call import Call, JsonResponse
 from awaken.server.errors import Refused
 from awaken.server.finding import find_run, find_thread
-from awaken.server.given import Cursor, Given, PageSize
+from awaken.server.given import CURSOR, Cursor, Given, PageSize
 from awaken.server.sse import EventStream, until_run_ends
 from awaken.server.table import Role, Route
 from awaken.server.views import View
@@ -77,11 +78,10 @@ async def _answer(call: Call, thread: Thread, run_id: str | None) -> ASGIApp:
 
 def _seq(call: Call, asked: EventsAsked) -> int:
     """The number of the last durable event that the client has; `Last-Event-ID` beats `after`."""
-    given = call.request.headers.get("last-event-id") or asked.after
-    seq = given.partition(".")[0]
-    if not (seq.isascii() and seq.isdecimal() and len(seq) <= 15):
+    given = call.request.headers.get("last-event-id", asked.after)
+    if not re.fullmatch(CURSOR, given):
         raise Refused(400, "bad_cursor", "Last-Event-ID is the id of an event of this stream")
-    return int(seq)
+    return int(given.partition(".")[0])
 
 
 async def _page(call: Call, thread: Thread, run_id: str | None, after: int) -> EventPage:

@@ -159,6 +159,8 @@ async def test_a_ticket_is_found_in_the_inbox_and_answered_once(desk: Desk) -> N
     old = await desk.ask("approver", "POST", path, json=[{**yes[0], "digest": "0" * 32}])
     assert (old.status_code, code_of(old)) == (409, "question_changed")
     assert old.json()["error"]["details"]["ticket"]["digest"] == ticket["digest"]
+    twice = await desk.ask("approver", "POST", path, json=yes * 2)
+    assert (twice.status_code, code_of(twice)) == (400, "bad_request")
     forged = await desk.ask("approver", "POST", path, json=[{**yes[0], "by": "the pope"}])
     assert forged.status_code == 400
     both = await asyncio.gather(

@@ -13,6 +13,7 @@ from awaken.codec import dumps
 from awaken.domain.event import RunEvent
 from awaken.domain.principal import Principal
 from awaken.front.runtime import Runtime
+from awaken.server.keys import NO_TERMS, Terms
 from awaken.server.names import Names
 
 
@@ -48,6 +49,12 @@ class Call:
         """The id of the one thread that the request may touch, if it came with a stream token."""
         thread: str | None = self.request.scope.get("token_thread")
         return thread
+
+    @property
+    def terms(self) -> Terms:
+        """What the caller's key says about its use."""
+        terms: Terms = self.request.scope.get("terms", NO_TERMS)
+        return terms
 
     @property
     def wants_stream(self) -> bool:

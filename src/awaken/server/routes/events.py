@@ -10,14 +10,15 @@ from typing import Literal
 from starlette.types import ASGIApp
 
 from awaken.codec import Json
-from awaken.domain.event import DURABLE, RunEvent, is_terminal
+from awaken.domain.event import DURABLE, RunEvent, RunFinish, is_terminal
+from awaken.domain.lifecycle import Suspended
 from awaken.domain.thread import Thread
 from awaken.errors import InvalidCursor
 from awaken.server.call import Call, JsonResponse
 from awaken.server.errors import Refused
 from awaken.server.finding import find_run, find_thread
 from awaken.server.given import CURSOR, Cursor, Given, PageSize
-from awaken.server.sse import EventStream, until_run_ends
+from awaken.server.sse import EventStream
 from awaken.server.table import Role, Route
 from awaken.server.views import View
 
@@ -27,7 +28,8 @@ _MOST_READ = 5_000
 
 class EventsAsked(Given, frozen=True, kw_only=True):
     """Which events: those behind the cursor `after`. The others are for streams: with `tree` those
-    of delegates and tasks, too; without `deltas` only durable ones; `until` the run has ended."""
+    of delegates and tasks, too; without `deltas` only durable ones. A stream of a run ends with the
+    run, and with `until=run` any stream ends when a run of the thread ends or pauses."""
 
     after: Cursor = "0"
     limit: PageSize = 100
@@ -110,14 +112,19 @@ def _stream(call: Call, thread: Thread, run_id: str | None, after: int) -> Event
         events = _of_run(events, own, outside)
     if not asked.deltas:
         events = _durable(events)
-    if outside is not None:
-        return EventStream(events, PlainEncoder(), is_last=until_run_ends(outside))
     ends = asked.until == "run"
-    return EventStream(
-        events,
-        PlainEncoder(),
-        is_last=lambda told: ends and told.thread_id == own and is_terminal(told.event),
-    )
+
+    def is_last(told: RunEvent) -> bool:
+        if told.thread_id != own or not is_terminal(told.event):
+            return False
+        return ends or (outside is not None and not _is_paused(told))
+
+    return EventStream(events, PlainEncoder(), is_last=is_last)
+
+
+def _is_paused(told: RunEvent) -> bool:
+    """Whether the run goes on when its questions are answered."""
+    return isinstance(told.event, RunFinish) and isinstance(told.event.termination, Suspended)
 
 
 async def _of_run(

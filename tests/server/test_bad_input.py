@@ -93,6 +93,7 @@ async def _raw(desk: Desk, path: str, parts: AsyncIterator[bytes]) -> bytes:
         (b'{"messages":["Hi"],"budget":{"tokens":-1}}', "bad_body"),
         (b'{"messages":["Hi"],"overrides":{"temperature":-1}}', "bad_body"),
         (b'{"messages":["Hi"],"labels":{"a=b":"c"}}', "bad_body"),
+        (b'{"messages":["Hi"],"frontend_tools":[{"id":"a"},{"id":"a"}]}', "bad_request"),
         (b'{"a":' * 65 + b"1" + b"}" * 65, "nested_too_deeply"),
     ],
 )

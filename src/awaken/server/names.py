@@ -13,6 +13,7 @@ from awaken.domain.event import (
     RunFinish,
     RunStart,
     ToolCallDone,
+    ToolCallResumed,
 )
 from awaken.domain.identity import RunIdentity
 from awaken.domain.message import Message
@@ -105,6 +106,9 @@ class Names:
                 )
             case ToolCallDone():
                 return _replace(event, result=self._result(event.result))
+            case ToolCallResumed(result={"metadata": {"child_run_id": _} as told} as result):
+                result = {**result, "metadata": self._without_scope(told)}
+                return _replace(event, result=result)
             case MessagesSnapshot():
                 return _replace(event, messages=tuple(map(self.message, event.messages)))
             case _:

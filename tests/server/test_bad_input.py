@@ -93,7 +93,14 @@ async def _raw(desk: Desk, path: str, parts: AsyncIterator[bytes]) -> bytes:
         (b'{"messages":["Hi"],"budget":{"tokens":-1}}', "bad_body"),
         (b'{"messages":["Hi"],"overrides":{"temperature":-1}}', "bad_body"),
         (b'{"messages":["Hi"],"labels":{"a=b":"c"}}', "bad_body"),
-        (b'{"messages":["Hi"],"frontend_tools":[{"id":"a"},{"id":"a"}]}', "bad_request"),
+        (
+            b'{"agent_id":"talker","messages":["Hi"],"frontend_tools":[{"id":"a"},{"id":"a"}]}',
+            "tool_conflict",
+        ),
+        (
+            b'{"agent_id":"payer","messages":["Hi"],"frontend_tools":[{"id":"pay"}]}',
+            "tool_conflict",
+        ),
         (b'{"a":' * 65 + b"1" + b"}" * 65, "nested_too_deeply"),
     ],
 )

@@ -371,6 +371,7 @@ class Runtime(Archive):
             KeyReused: the key belongs to another submission of the thread.
             ThreadDeleted: the thread was deleted.
             ThreadBusy: the mode is `refuse`, and a run of the thread is open or waits to start.
+            ToolIdConflict: a frontend tool has the id of another tool.
             InvalidResume: an answer fits no open ticket.
         """
         if thread is None and principal is not None and not answers:

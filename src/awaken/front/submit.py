@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -10,7 +11,8 @@ from awaken.contract.submissions import Submission, SubmitMode, Submitted
 from awaken.contract.threads import ThreadContext
 from awaken.domain.principal import Principal
 from awaken.domain.thread import Thread
-from awaken.errors import AgentNotFound, ConfigError
+from awaken.domain.tool import ToolDescriptor
+from awaken.errors import AgentNotFound, ConfigError, ResolveError, ToolIdConflict
 from awaken.runtime import AgentRuntime, RunRequest
 from awaken.runtime.prepare import choose_agent
 
@@ -30,6 +32,7 @@ async def submit(engine: AgentRuntime, request: RunRequest, asked: Asked) -> Sub
     Raises:
         ConfigError: there is no such mode.
         AgentNotFound: this runtime has no such agent.
+        ToolIdConflict: a frontend tool has the id of another tool.
         KeyReused, ThreadDeleted, ThreadBusy, InvalidResume: it cannot be taken.
     """
     mode = _mode(asked.mode)
@@ -42,6 +45,8 @@ async def submit(engine: AgentRuntime, request: RunRequest, asked: Asked) -> Sub
         agent_id = choose_agent(request, context or new, lambda: known)
     if agent_id not in known:
         raise AgentNotFound(agent_id, known)
+    if request.frontend_tools:
+        _check_tools(engine, agent_id, request.frontend_tools)
     return await engine.submit(
         Submission(
             thread_id=request.thread_id,
@@ -69,3 +74,21 @@ def _mode(word: str) -> SubmitMode:
     except ValueError:
         modes = ", ".join(repr(mode.value) for mode in SubmitMode)
         raise ConfigError(f"mode is one of {modes}, not {word!r}") from None
+
+
+def _check_tools(
+    engine: AgentRuntime, agent_id: str, frontend_tools: Sequence[ToolDescriptor]
+) -> None:
+    """Check now what would keep the run from ever starting.
+
+    Raises:
+        ToolIdConflict: a frontend tool has the id of one of the agent's tools, or of another one.
+    """
+    try:
+        taken = set(engine.registry.snapshot().resolve(agent_id).tools)
+    except ResolveError:
+        taken = set()  # it runs elsewhere, or cannot run now: that is found out when it starts
+    for tool in frontend_tools:
+        if tool.id in taken:
+            raise ToolIdConflict(tool.id, f"agent {agent_id!r} and the request, or twice from it")
+        taken.add(tool.id)

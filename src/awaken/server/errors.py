@@ -85,6 +85,7 @@ _TABLE: dict[type[Exception], _Told] = {
     errors.InvalidId: _Told(400, "invalid_id"),
     errors.ConfigError: _Told(400, "bad_request"),
     errors.InvalidRecord: _Told(400, "bad_request"),
+    errors.ToolIdConflict: _Told(400, "tool_conflict"),
     errors.CommitTooLarge: _Told(413, "too_large"),
     errors.AgentNotFound: _Told(404, "agent_not_found", UNKNOWN.format("agent")),
     errors.NotFound: _Told(404, "not_found", UNKNOWN.format("thread, run or event")),

@@ -81,9 +81,6 @@ async def carry_out(call: Call, intake: Intake, extras: Extras = NO_EXTRAS) -> S
     """
     if intake.thread_id is not None:
         await existing(call, intake.thread_id)
-    names = [tool.id for tool in intake.frontend_tools]
-    if len(set(names)) < len(names):
-        raise Refused(400, "bad_request", "two frontend tools have the same id")
     for target, _ in intake.decisions:
         await _check_answer(call, intake.thread_id, target)
     await _check_room(call)

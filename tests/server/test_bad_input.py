@@ -93,14 +93,6 @@ async def _raw(desk: Desk, path: str, parts: AsyncIterator[bytes]) -> bytes:
         (b'{"messages":["Hi"],"budget":{"tokens":-1}}', "bad_body"),
         (b'{"messages":["Hi"],"overrides":{"temperature":-1}}', "bad_body"),
         (b'{"messages":["Hi"],"labels":{"a=b":"c"}}', "bad_body"),
-        (
-            b'{"agent_id":"talker","messages":["Hi"],"frontend_tools":[{"id":"a"},{"id":"a"}]}',
-            "tool_conflict",
-        ),
-        (
-            b'{"agent_id":"payer","messages":["Hi"],"frontend_tools":[{"id":"pay"}]}',
-            "tool_conflict",
-        ),
         (b'{"a":' * 65 + b"1" + b"}" * 65, "nested_too_deeply"),
     ],
 )
@@ -199,6 +191,16 @@ async def test_a_path_or_method_that_is_not_there_is_refused(desk: Desk) -> None
     assert (head.status_code, head.content) == (200, b"")
     assert (query.status_code, code_of(query)) == (400, "bad_query")
     assert {answer.status_code for answer in (null, twice, huge)} == {400}
+
+
+@pytest.mark.parametrize(("agent", "tools"), [("talker", ["a", "a"]), ("payer", ["pay"])])
+async def test_a_frontend_tool_with_the_id_of_another_is_refused(
+    desk: Desk, agent: str, tools: list[str]
+) -> None:
+    given = {"agent_id": agent, "messages": ["Hi"], "frontend_tools": [{"id": id} for id in tools]}
+    answer = await desk.ask("page", "POST", "/v1/runs", json=given)
+    assert (answer.status_code, code_of(answer)) == (409, "tool_conflict")
+    assert (await desk.runtime.list_threads()).items == ()
 
 
 async def test_an_unknown_agent_is_refused_and_nothing_is_stored(desk: Desk) -> None:

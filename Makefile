@@ -7,7 +7,7 @@ BESIDE ?=
 TESTS ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: run test test-llm docs check fmt lint type imports deps bench bench-growth bench-instructions bench-providers plots proof lock clean graph lines test-pythons coverage hooks changelog
+.PHONY: run test test-llm docs check fmt lint type imports deps bench bench-growth bench-instructions bench-providers plots proof schemathesis lock clean graph lines test-pythons coverage hooks changelog
 
 run: .venv/.installed ## watch an agent work
 	@$(BIN)/awaken demo
@@ -111,6 +111,9 @@ bench-growth: .venv/.dev ## costs at growing sizes; BESIDE=../other/src compares
 
 bench-providers: .venv/.dev ## what our adapters take beside the SDKs themselves
 	$(BIN)/python -m benchmarks.providers
+
+schemathesis: .venv/.dev ## fuzz the served OpenAPI document, with a key and without; minutes
+	$(BIN)/python tests/server/schemathesis_run.py 50
 
 proof: .venv/.dev ## kill at every point, fight for threads, refuse the disk; half an hour
 	$(BIN)/python tests/recovery/thread_fight.py

@@ -152,6 +152,10 @@ def frames_of(answer: HTTPResponse) -> Iterator[Frame]:
         return  # it was cut off
 
 
+def new_reader() -> Reader:
+    return Reader()
+
+
 class Client:
     """Follows a thread over any number of connections, and remembers the last id."""
 

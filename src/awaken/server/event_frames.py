@@ -52,11 +52,21 @@ class EventFrames:
     the last event of the thread itself.
 
     Args:
+        run_id: leaves out what other runs of the thread tell.
         deltas: false leaves out what is not durable.
     """
 
-    def __init__(self, thread_id: str, after: int, names: Names, *, deltas: bool = True) -> None:
-        self._thread_id, self._names, self._deltas = thread_id, names, deltas
+    def __init__(
+        self,
+        thread_id: str,
+        after: int,
+        names: Names,
+        *,
+        run_id: str | None = None,
+        deltas: bool = True,
+    ) -> None:
+        self._thread_id, self._names = thread_id, names
+        self._run_id, self._deltas = run_id, deltas
         self._position = Position(after)
 
     def start(self) -> list[bytes]:
@@ -67,13 +77,17 @@ class EventFrames:
             return [self._frame(event, b"")] if self._is_wanted(event) else []
         position = self._position
         position.take(event)
-        if event.live is not None and self._deltas:
-            frame = SHARED.find(event, position)
-            if frame is None:
-                frame = self._own_frame(event)
-                SHARED.keep(event, position, frame)
-            return [frame]
-        return [self._own_frame(event)] if self._is_wanted(event) else []
+        if not self._is_wanted(event):
+            return []
+        if self._run_id is not None and event.run_id not in (self._run_id, ""):
+            return []
+        if event.live is None:
+            return [self._own_frame(event)]
+        frame = SHARED.find(event, position)
+        if frame is None:
+            frame = self._own_frame(event)
+            SHARED.keep(event, position, frame)
+        return [frame]
 
     def finish(self) -> list[bytes]:
         return []

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp
 from awaken.domain.event import RunEvent, is_terminal
 from awaken.domain.lifecycle import RunStatus
 from awaken.domain.run import RunRecord
+from awaken.errors import InvalidCursor
 from awaken.front.runtime import Runtime
 from awaken.live.follow import Following, check_cursor
 from awaken.server.bodies import read_query
@@ -54,14 +55,16 @@ async def stream_events(
     thread_id: str,
     *,
     run_id: str | None = None,
-    after: int | None = None,
+    only_run: bool = False,
+    after: int = 0,
     until: Literal["run", "rest"] | None = None,
 ) -> ASGIApp:
     """Follow a thread, as the query and the headers of the request say.
 
     Args:
         thread_id: the id inside, with the scope. The caller has checked that the client may see it.
-        run_id: the run whose end `until` means.
+        run_id: the run whose end `until` means, and which `on_disconnect` cancels.
+        only_run: leave out what other runs of the thread tell.
         after, until: what holds if the client says nothing.
 
     Raises:
@@ -69,8 +72,13 @@ async def stream_events(
     """
     asked: StreamAsked = read_query(call.request, StreamAsked)
     given = call.request.headers.get("last-event-id") or asked.after
-    cursor = Cursor(after or 0) if given is None else Cursor.read(given)
-    await check_cursor(call.runtime.store, thread_id, cursor.seq)
+    cursor = Cursor(after) if given is None else Cursor.read(given)
+    try:
+        await check_cursor(call.runtime.store, thread_id, cursor.seq)
+    except InvalidCursor as error:
+        raise Refused(
+            410, "cursor_gone", f"the last event is {error.last}: start again from there, or from 0"
+        ) from None
     until = asked.until or until
     if run_id is None or until is None:
         until = None
@@ -81,7 +89,13 @@ async def stream_events(
         events = Following(_until_rest(call.runtime, events, run_id))
     return EventStream(
         events,
-        EventFrames(thread_id, cursor.seq, call.names, deltas=asked.deltas),
+        EventFrames(
+            thread_id,
+            cursor.seq,
+            call.names,
+            run_id=run_id if only_run else None,
+            deltas=asked.deltas,
+        ),
         is_last=until_run_ends(run_id) if until == "run" and run_id is not None else _never,
         frame=as_it_is,
         on_leave=_on_leave(call, asked, run_id or thread_id),
@@ -145,7 +159,9 @@ async def run_events(call: Call) -> ASGIApp:
     record = await call.runtime.find_run(call.path("run"))
     if record is None:
         raise Refused(404, "not_found", "there is no such run")
-    return await stream_events(call, record.thread_id, run_id=record.run_id, until="run")
+    return await stream_events(
+        call, record.thread_id, run_id=record.run_id, only_run=True, until="run"
+    )
 
 
 ROUTES = (

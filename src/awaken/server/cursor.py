@@ -71,7 +71,9 @@ class Position:
     def take(self, event: RunEvent) -> None:
         """Note that the client is given an event."""
         kind, seq = event.event, event.seq
-        if seq is None:
+        if type(kind) is TextDelta:
+            self.is_loose = True
+        elif seq is None:
             if isinstance(kind, StreamReset):
                 if kind.from_seq is not None:
                     self._ahead = 0

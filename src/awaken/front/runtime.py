@@ -586,6 +586,12 @@ class Runtime(Archive):
         self._engine.one_loop.bind()
         return self._as_recovered(await self._recovery.recover())
 
+    async def look_around(self) -> None:
+        """Resume open runs of these agents that no process owns, at once. A runtime with `recover`
+        does so every five seconds by itself."""
+        if self._recover and not self._engine.is_stopping:
+            await self._recovery.resume()
+
     def _as_recovered(self, resumed: Iterable[ResumedRun]) -> list[RecoveredRun]:
         return [RecoveredRun(run, self._shapes) for run in resumed]
 

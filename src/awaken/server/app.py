@@ -73,7 +73,7 @@ def app(
     )
     made.router.redirect_slashes = False
     made.router.default = _nothing_there
-    made.state.tokens, made.state.limits, made.state.routes = tokens, limits, tuple(routes)
+    made.state.tokens, made.state.limits, made.state.routes = tokens, limits, ROUTES
     return observed(made, runtime)
 
 

@@ -50,7 +50,7 @@ async def _answer(call: Call, thread: Thread, run_id: str | None) -> ASGIApp:
         return JsonResponse(await _page(call, thread, run_id))
     if run_id is None:
         return await stream_events(call, thread.id, asked, run_id=thread.open_run_id)
-    return await stream_events(call, thread.id, asked, run_id=run_id, only_run=run_id, until="end")
+    return await stream_events(call, thread.id, asked, run_id=run_id, only_run=True, until="end")
 
 
 async def _page(call: Call, thread: Thread, run_id: str | None) -> EventPage:

@@ -47,7 +47,7 @@ async def stream_events(
     asked: StreamAsked,
     *,
     run_id: str | None = None,
-    only_run: str | None = None,
+    only_run: bool = False,
     after: int = 0,
     until: Literal["run", "rest", "end"] | None = None,
 ) -> ASGIApp:
@@ -55,8 +55,9 @@ async def stream_events(
 
     Args:
         thread_id: the id inside, with the scope. The caller has checked that the client may see it.
-        run_id: the run whose end `until` means; `None` is the thread's next run to end.
-        only_run: leaves out the thread's other runs.
+        run_id: the run whose end `until` means, and which `on_disconnect` cancels; `None` is the
+            thread's next run to end.
+        only_run: leave out what other runs of the thread tell.
         after, until: what holds if the client says nothing; `end` is the run's end, and no pause.
 
     Raises:
@@ -81,7 +82,13 @@ async def stream_events(
         events = Following(_until_rest(call.runtime, events, run_id))
     return EventStream(
         events,
-        EventFrames(thread_id, cursor.seq, call.names, only_run=only_run, deltas=asked.deltas),
+        EventFrames(
+            thread_id,
+            cursor.seq,
+            call.names,
+            run_id=run_id if only_run else None,
+            deltas=asked.deltas,
+        ),
         is_last=is_last,
         frame=as_it_is,
         on_leave=_on_leave(call, asked, run_id or thread_id),

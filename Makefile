@@ -119,6 +119,7 @@ proof: .venv/.dev ## kill at every point, fight for threads, refuse the disk; ha
 	$(BIN)/python tests/recovery/heard_elsewhere.py
 	$(BIN)/python tests/live/place_machine.py
 	$(BIN)/python tests/recovery/crash_matrix.py
+	$(BIN)/python tests/server/ag_ui_killed.py
 
 COMPILE := .venv-lock/bin/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
   --no-header --no-annotate --strip-extras --allow-unsafe

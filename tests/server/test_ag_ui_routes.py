@@ -103,6 +103,12 @@ async def test_the_same_request_later_gives_the_same_run_again(desk: Desk) -> No
     assert plain(await post(desk, TALKER, asked())) == plain(first)
 
 
+async def test_the_same_request_gives_the_same_question_again(desk: Desk) -> None:
+    first = await post(desk, PAYER, asked())
+    again = await post(desk, PAYER, asked())
+    assert again[-1]["outcome"] == first[-1]["outcome"]
+
+
 async def test_the_same_answer_later_gives_the_same_end_again(desk: Desk) -> None:
     paused = await post(desk, PAYER, asked())
     held = plain(paused)

@@ -252,6 +252,13 @@ async def test_capabilities_are_those_of_the_protocol(desk: Desk) -> None:
     assert ghost.status_code == 404
 
 
+async def test_the_routes_are_in_the_servers_own_description(desk: Desk) -> None:
+    described = (await desk.ask("viewer", "GET", "/v1/openapi.json")).json()["paths"]
+    posted = described["/v1/ag-ui/agents/{agent}"]["post"]
+    assert "text/event-stream" in posted["responses"]["200"]["content"]
+    assert "get" in described["/v1/ag-ui/agents/{agent}/threads/{thread}/connect"]
+
+
 async def test_a_client_that_leaves_has_its_run_cancelled_if_it_asked_for_that(
     tmp_path: Path,
 ) -> None:

@@ -128,6 +128,7 @@ proof: .venv/.dev ## kill at every point, fight for threads, refuse the disk; ha
 	$(BIN)/python tests/server/cut_off.py
 	TALKER_PACE=0.03 $(BIN)/python tests/server/cut_off.py --cut
 	$(BIN)/python tests/recovery/crash_matrix.py
+	$(BIN)/python tests/server/ag_ui_killed.py
 
 COMPILE := .venv-lock/bin/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
   --no-header --no-annotate --strip-extras --allow-unsafe

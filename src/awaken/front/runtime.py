@@ -397,6 +397,7 @@ class Runtime(Archive):
         principal: Principal | None = None,
         rewind_to: str | None = None,
         state: Mapping[str, Json] | None = None,
+        forwarded_props: Json = None,
         adapter: Adapter = Adapter.INTERNAL,
         request_id: str | None = None,
     ) -> Submitted:
@@ -415,7 +416,8 @@ class Runtime(Archive):
 
         A new run starts with the values in `state`, by the names of public state keys; names of
         other keys, and values that do not fit, are left out. The `adapter` is the protocol that the
-        request came in by, `request_id` is the client's own id of it; the run's record keeps both.
+        request came in by, `request_id` is the client's own id of it, and `forwarded_props` is what
+        the client's application passes on: the run's record keeps all three.
 
         Raises:
             ConfigError: it was asked for wrongly.
@@ -446,6 +448,7 @@ class Runtime(Archive):
             not_before_ms=not_before_ms,
             principal=principal,
             state=state or {},
+            forwarded_props=forwarded_props,
             adapter=adapter,
             request_id=request_id,
         )

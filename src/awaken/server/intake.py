@@ -99,6 +99,7 @@ async def carry_out(call: Call, intake: Intake, extras: Extras = NO_EXTRAS) -> S
         principal=call.principal,
         rewind_to=intake.rewind_to,
         state=intake.state,
+        forwarded_props=intake.forwarded_props,
         adapter=intake.adapter,
         request_id=intake.request_id,
     )

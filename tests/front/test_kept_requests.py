@@ -191,6 +191,25 @@ async def test_a_policy_shortens_what_is_shown(store: Store) -> None:
     assert len(asked[-1].messages) < 12
 
 
+async def test_large_news_is_shown_as_it_is_logged(store: Store) -> None:
+    """07/CO-12: also if it comes while an approved call runs, just before a model is asked."""
+
+    @tool(needs_approval=True)
+    async def pay() -> str:
+        """Pay."""
+        await runtime.send("t", Message.internal_user("news " * 40_000))
+        return "paid"
+
+    model = ScriptedModel([tool_call_response("", "pay", "1", {}), "done"])
+    async with Runtime([Agent("a", model=model, tools=[pay])], store=store) as runtime:
+        asking = await runtime.run("a", "go", thread="t")
+        await runtime.run(thread="t", answers={asking.tickets[0]: True})
+        last = (await answers(runtime))[-1]
+
+        assert await runtime.load_request("t", last) == plain(model.requests[1])
+    assert len(model.requests[1].messages[-1].text()) < 5_000
+
+
 async def test_media_in_blobs_are_part_of_the_request(store: Store) -> None:
     """06 §2.10: they are loaded again; if one is gone, that is an error."""
     data = b64encode(bytes(range(256)) * 400).decode()

@@ -246,7 +246,7 @@ async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
             raise
         heard.count()
         answer = _broken_off(heard, Cancelled() if not heard.is_wanted else error)
-        answer.sent = _sent(made, request, heard)
+        answer.sent = _sent(run, made, request, heard)
         return answer
     finally:
         run.streamed = heard.started_calls()
@@ -259,16 +259,16 @@ async def _stream(run: LiveRun, request: InferenceRequest) -> Answer:
         model=heard.model_id or request.upstream_model,
         cost=heard.cost,
         mended=heard.is_mended,
-        sent=_sent(made, request, heard),
+        sent=_sent(run, made, request, heard),
     )
 
 
 def _sent(
-    made: InferenceRequest, sent: InferenceRequest, heard: AnswerListener
+    run: LiveRun, made: InferenceRequest, sent: InferenceRequest, heard: AnswerListener
 ) -> SentRequest | None:
-    """The request that led to an answer, or `None` if a process that died has made it, and the
-    answer that it has left is complete."""
-    if heard.asked is None and heard.restored:
+    """The request that led to an answer, or `None` if it is not kept: that is turned off, or a
+    process that died has made it and has left the complete answer."""
+    if run.requests is None or (heard.asked is None and heard.restored):
         return None
     return SentRequest(made, sent, heard.asked or sent, heard.attempts, heard.first_ms)
 

@@ -351,7 +351,7 @@ class Journal:
             texts=tuple(self.texts) if self.texts else (),
         )
         self.calls.clear()
-        if self.requests:
+        if self.requests or self.texts:
             self.requests.clear()
             self.texts.clear()
         if (

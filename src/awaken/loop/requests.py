@@ -117,7 +117,8 @@ class RequestKeeper:
         source, stop, first, last = view.parts()
         known = self._list
         if source is not known.source or stop < known.seen:
-            known = self._list = _ShownList(source)
+            known, base = _ShownList(source), None
+            self._list = known
         if known.seen < stop:
             self._take(known, stop)
         head = tuple(self._entries(first)) if first else ()

@@ -37,7 +37,7 @@ from awaken.errors import (
 from awaken.loop.answer import check_answer
 from awaken.loop.end import break_off, finish, finish_event, tear_down
 from awaken.loop.inbox import read_inbox
-from awaken.loop.large_results import take_up_blobs
+from awaken.loop.large_results import keep_large, take_up_blobs
 from awaken.loop.live import LiveRun
 from awaken.loop.recover import abandon, count_unanswered, take_up
 from awaken.loop.resume import (
@@ -125,6 +125,8 @@ async def _begin(
             return end
         run.check_token()
         run.transcript.extend(read_inbox(run))  # messages that arrived while calls were carried out
+        if run.transcript.has_large:
+            await keep_large(run)  # the model is shown what the next commit will log
         if refusal := switch_agent(run):
             return refusal
         if run.is_busy(Phase.RUN_START):

@@ -221,9 +221,9 @@ def _say_before(run: LiveRun, answer: Answer, *, goes_on: bool) -> None:
     """
     said, requests = answer.before, iter(answer.sent_before)
     for message in said if goes_on else said[:-1]:
-        if message.role is _ASSISTANT and run.requests is not None:
+        if message.role is _ASSISTANT:
             sent = next(requests, None)
-            if sent is not None:
+            if run.requests is not None and sent is not None:
                 run.requests.keep(message.id or "", sent)
         run.transcript.append(message)
     run.cut_off = "".join(m.last_text() for m in said if m.role is _ASSISTANT)

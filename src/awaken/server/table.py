@@ -31,7 +31,9 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     - `errors` are the statuses of refusals beyond those that every such route has.
     - `streams`: the route may answer with a stream of events.
     - `takes_tokens`: a stream token may be used. The handler has to find every thread that it
-      touches by `awaken.server.finding`, which holds the token to its thread.
+      touches by `awaken.server.finding` or `awaken.server.intake`, which hold the token to its
+      thread.
+    - `see` is the address of the protocol's own document, for routes that speak one.
     """
 
     method: str
@@ -46,3 +48,4 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     errors: tuple[int, ...] = ()
     streams: bool = False
     takes_tokens: bool = False
+    see: str | None = None

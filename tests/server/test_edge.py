@@ -25,7 +25,6 @@ from awaken.server.table import Role, Route
 pytestmark = pytest.mark.anyio
 
 SAID = {"agent_id": "talker", "messages": ["Hi"]}
-STREAM = {"accept": "text/event-stream"}
 WITH_KEY = [route for route in ROUTES if route.needs]
 BODIES: dict[str, Any] = {
     "RunAsked": SAID,

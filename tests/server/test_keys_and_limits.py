@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 from edge_kit import Desk, code_of, open_desk
 
+from awaken.domain.budget import Budget
 from awaken.domain.principal import Principal
+from awaken.events import Stopped
 from awaken.server.errors import Refused
 from awaken.server.keys import NO_TERMS
-from awaken.server.limits import Limits
+from awaken.server.limits import Limits, narrowed
 from awaken.server.tokens import Tokens
 from awaken.testing import FakeClock
 
@@ -59,6 +61,27 @@ async def test_a_key_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
         gone = await desk.ask("page", "GET", "/v1/agents")
     assert (kept.status_code, gone.status_code) == (200, 401)
     assert thread["created_by"] == "pager"
+
+
+async def test_a_key_has_its_own_rate_and_budget(tmp_path: Path) -> None:
+    async with open_desk(tmp_path) as desk:
+        file = tmp_path / "keys.toml"
+        own = 'name = "page"\nrate = 0.001\nburst = 2\nbudget = { steps = 1 }'
+        file.write_text(file.read_text().replace('name = "page"', own))
+        asked = {"agent_id": "payer", "messages": ["Pay"], "budget": {"steps": 9}}
+        waiting = await desk.ask("page", "POST", "/v1/threads/t/runs?wait=30", json=asked)
+        (ticket,) = waiting.json()["tickets"]
+        run_id = waiting.json()["run_id"]
+        yes = [{"ticket": ticket["key"], "action": "approve", "digest": ticket["digest"]}]
+        await desk.ask("approver", "POST", f"/v1/runs/{run_id}/decisions", json=yes)
+        ended = await desk.runtime.wait(run_id, timeout=30)
+        statuses = [(await desk.ask("page", "GET", "/v1/agents")).status_code for _ in range(2)]
+    assert isinstance(ended.termination, Stopped)
+    assert ended.termination.value.code == "budget"
+    assert statuses == [200, 429]
+    most = Budget(tokens=3, steps=2)
+    assert narrowed(Budget(tokens=5, money=1), most) == Budget(tokens=3, money=1, steps=2)
+    assert (narrowed(None, most), narrowed(most, None), narrowed(None, None)) == (most, most, None)
 
 
 async def test_a_stream_token_is_good_for_its_thread_alone(desk: Desk) -> None:

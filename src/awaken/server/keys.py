@@ -1,7 +1,7 @@
 """Keys: who a client is. They live in a TOML file, which is read again when it changes.
 
-A key is `awk_<id>_<secret>`. The file keeps the SHA-256 of the whole key, so that a copy of the
-file lets no one in.
+A key is `awk_<id>_<secret>`. The file keeps the SHA-256 of the whole key, and the secret that signs
+stream tokens; only its owner may read it.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from http import HTTPStatus
 from typing import Any
 
 import msgspec
@@ -60,12 +61,15 @@ def document(routes: Sequence[Route]) -> Json:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(
             route, by_type, components
         )
+    for type_ in {route.query for route in routes if route.query is not None}:
+        del components[_name(by_type[repr(type_)])]  # they are parameters, one by one
     return {
         "openapi": "3.1.0",
         "info": {"title": "Awaken", "version": __version__},
         "paths": paths,
         "components": {
             "schemas": components,
+            "responses": {f"Error{status}": _error(status) for status in _STATUS if status >= 400},
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
         },
     }
@@ -105,8 +109,7 @@ def _parameters(
         for name in _PARAMETER.findall(route.path)
     ]
     if route.query is not None:
-        name = schemas[repr(route.query)]["$ref"].rpartition("/")[2]
-        asked = components[name]
+        asked = components[_name(schemas[repr(route.query)])]
         for field, schema in asked["properties"].items():
             is_needed = field in asked.get("required", ())
             found.append(
@@ -145,16 +148,25 @@ def _responses(route: Route, schemas: dict[str, Json]) -> dict[str, Json]:
         return {"default": {"description": "As the protocol says"}}
     shown: dict[str, Json] = {}
     for status, type_ in route.answers.items():
-        shown[str(status)] = {"description": _STATUS[status]}
+        shown[str(status)] = {"description": _STATUS.get(status, HTTPStatus(status).phrase)}
         if type_ is not None:
             shown[str(status)]["content"] = {route.media_type: {"schema": schemas[repr(type_)]}}
     if route.streams:
         answer = shown.setdefault("200", {"description": "A stream of events"})
         answer.setdefault("content", {})["text/event-stream"] = {"schema": _TEXT}
-    error = {"application/json": {"schema": schemas[repr(ErrorBody)]}}
     for status in errors_of(route):
-        shown.setdefault(str(status), {"description": _STATUS[status], "content": error})
+        shown.setdefault(str(status), {"$ref": f"#/components/responses/Error{status}"})
     return shown
+
+
+def _error(status: int) -> Json:
+    body = {"$ref": _REF.format(name=ErrorBody.__name__)}
+    return {"description": _STATUS[status], "content": {"application/json": {"schema": body}}}
+
+
+def _name(schema: Json) -> str:
+    """The name of the component that a schema refers to."""
+    return str(schema["$ref"].rpartition("/")[2])
 
 
 def errors_of(route: Route) -> list[int]:

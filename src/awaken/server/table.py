@@ -33,7 +33,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     - `streams`: the route may answer with a stream of events.
     - `protocol` is where the protocol is described that the route speaks, if that is not our own.
     - `takes_tokens`: a stream token may be used. The handler has to find every thread that it
-      touches by `awaken.server.finding`, which holds the token to its thread.
+      touches by `awaken.server.finding` or `awaken.server.intake`, which hold the token to its
+      thread.
     - `submits`: the route asks for a run; a server that is about to end answers 503.
     """
 

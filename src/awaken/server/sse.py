@@ -32,7 +32,7 @@ CLOSING = b": closing\n\n"
 BATCH_SECONDS = 0.01
 """The least time between two writes of live events; what comes meanwhile is written at once."""
 BATCH_BYTES = 64 * 1024
-"""About how many bytes are written at once."""
+"""About how many bytes of frames are made before they are written."""
 _ENDS = (RunFinish, Error)
 log = logging.getLogger("awaken.server")
 
@@ -100,7 +100,7 @@ class EventStream:
             return
         if connection.is_left and self._on_leave is not None:
             await self._on_leave()
-        elif not (connection.is_left or connection.is_stuck):
+        elif not (connection.is_left or connection.is_writing):
             await connection.end(CLOSING)
 
     async def _write(self, connection: Connection) -> None:

@@ -10,13 +10,16 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from awaken.server.listening import bind
+from awaken.server.serve import PatientHttp
 
 
 @asynccontextmanager
 async def served(application: ASGIApp) -> AsyncIterator[str]:
-    """Serve an application on a free port; gives its address."""
+    """Serve an application on a free port, as `awaken serve` does; gives its address."""
     listening = bind("127.0.0.1", 0)
-    config = uvicorn.Config(application, log_level="error", lifespan="off", loop="none")
+    config = uvicorn.Config(
+        application, http=PatientHttp, log_level="error", lifespan="off", loop="none"
+    )
     server = uvicorn.Server(config)
     server.capture_signals = _no_signals  # type: ignore[method-assign]
     async with asyncio.TaskGroup() as group:

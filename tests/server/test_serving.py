@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import socket
@@ -189,12 +190,25 @@ def _owner_pid(file: Path) -> int:
 # -- figures --------------------------------------------------------------------------------------
 
 
-def test_metrics_are_what_prometheus_reads(tmp_path: Path) -> None:
-    with serving(tmp_path / "f.db", target=EXAMPLE) as server:
-        ask(server.address, "GET", "/health/live")
+def test_figures_are_what_prometheus_reads_and_the_log_keeps_secrets(tmp_path: Path) -> None:
+    with serving(tmp_path / "f.db", "--log", "json", target=EXAMPLE) as server:
+        ask(server.address, "GET", "/health/live?token=secret", {"password": "secret"})
         _, text = ask(server.address, "GET", "/metrics")
     families = {family.name: family for family in text_string_to_metric_families(text)}
     (counted,) = families["awaken_http_requests"].samples
     assert counted.labels == {"route": "/health/live", "method": "GET", "status": "200"}
     assert counted.value == 1
     assert {"awaken_http_request_seconds", "awaken_streams", "awaken_runs"} <= families.keys()
+
+    logged = (tmp_path / "f.log").read_text()
+    assert "secret" not in logged
+    first = json.loads(logged.splitlines()[0])
+    assert first["request_id"]
+    told = {name: first[name] for name in ("logger", "method", "path", "status", "principal")}
+    assert told == {
+        "logger": "awaken.server.requests",
+        "method": "GET",
+        "path": "/health/live",
+        "status": 200,
+        "principal": "local",
+    }

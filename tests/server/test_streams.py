@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 from collections.abc import AsyncIterator
 from http.client import HTTPResponse
 from pathlib import Path
+from types import ModuleType
 
 import httpx2
 import pytest
@@ -19,7 +21,7 @@ from awaken.contract.llm import InferenceRequest, LlmStreamEvent, Stop
 from awaken.domain.event import TextDelta
 from awaken.domain.inference import StopReason
 from awaken.domain.lifecycle import CancelledEnd
-from awaken.server import app, connection
+from awaken.server import app, connection, serve
 from awaken.server.cursor import Cursor
 from awaken.stores.memory import MemoryStore
 from awaken.stores.sqlite import SqliteStore
@@ -193,13 +195,7 @@ async def test_a_client_that_reads_nothing_slows_no_one_and_is_whole_later(tmp_p
     async with runtime, served(application) as address:
         taken = await runtime.submit("a", "go", thread="t")
         path = f"/v1/runs/{taken.run_id}/events"
-        host, _, port = address.removeprefix("http://").partition(":")
-        slow = socket.socket()
-        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        slow.connect((host, int(port)))
-        slow.sendall(
-            f"GET {path} HTTP/1.1\r\nhost: x\r\naccept: text/event-stream\r\n\r\n".encode()
-        )
+        slow = _silent_client(address, path)
         async with httpx2.AsyncClient(base_url=address, headers=STREAM, timeout=60) as client:
             async with asyncio.TaskGroup() as group:
                 reading = [group.create_task(client.get(path)) for _ in range(8)]
@@ -218,17 +214,54 @@ async def test_a_client_that_reads_nothing_slows_no_one_and_is_whole_later(tmp_p
     assert list(texts.values()) == [text * deltas]
 
 
+def _silent_client(address: str, path: str) -> socket.socket:
+    """A client that asks for a stream, and reads nothing of it by itself."""
+    host, _, port = address.removeprefix("http://").partition(":")
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.settimeout(30)
+    client.connect((host, int(port)))
+    client.sendall(f"GET {path} HTTP/1.1\r\nhost: x\r\naccept: text/event-stream\r\n\r\n".encode())
+    return client
+
+
 def _read_all(slow: socket.socket) -> tuple[dict[str, str], int]:
     """What a client has at the end, and how many deltas it was given."""
     reader, deltas = new_reader(), 0
     with slow:
-        slow.settimeout(30)
         answer = HTTPResponse(slow)
         answer.begin()
         for frame in frames_of(answer):
             reader.read(frame.event)
             deltas += frame.kind == "text_delta"
     return reader.texts, deltas
+
+
+@pytest.mark.parametrize("who", [connection, serve], ids=["stream", "server"])
+async def test_a_client_that_takes_nothing_for_long_is_cut_off(
+    monkeypatch: pytest.MonkeyPatch, who: ModuleType
+) -> None:
+    """The stream gives up under any web server; ours also drops what the client has not taken."""
+    monkeypatch.setattr(who, "PATIENCE", 0.05)
+    runtime = Runtime([Agent("a", model=ScriptedModel(["much to say " * 200_000]))])
+    application = app(runtime)
+    async with runtime, served(application) as address:
+        await runtime.run("a", "go", thread="t")
+        streams = application.state.observer.streams
+        with _silent_client(address, "/v1/threads/t/events") as silent:
+            while not streams.by_protocol():  # noqa: ASYNC110 as a scrape does
+                await asyncio.sleep(0)
+            while streams.by_protocol():  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            assert b"run_finish" not in await asyncio.to_thread(_read_rest, silent)
+
+
+def _read_rest(client: socket.socket) -> bytes:
+    told = b""
+    with contextlib.suppress(ConnectionResetError):
+        while read := client.recv(1 << 20):
+            told += read
+    return told
 
 
 async def test_a_store_or_lease_that_is_gone_makes_the_process_unready(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ SILENCE = 15.0
 """Seconds without a write after which a comment is sent, so that proxies keep the connection."""
 PATIENCE = 30.0
 """Seconds for which a client may take nothing before its stream is closed."""
+SLICE = 64 * 1024
+"""The most bytes that are handed to the server at once: it keeps what the client does not take."""
 BEHIND = 1.0
 """Seconds for which a write waits before the client counts as one that is behind."""
 
@@ -24,6 +26,7 @@ class Connection:
 
     As a context manager, it interrupts its block when the token is cancelled: by the server, which
     closes its streams, or because the client has left (`is_left`) or takes nothing (`is_stuck`).
+    If `is_writing` is true then, a frame may have been cut in two.
 
     Raises:
         Cancelled: the block was interrupted.
@@ -34,7 +37,7 @@ class Connection:
         self._interruptible = interruptible(token)
         self._loop = asyncio.get_running_loop()
         self._written_at = self._loop.time()
-        self._is_writing = False
+        self.is_writing = False
         self.is_left = self.is_stuck = False
         self.behind = 0
 
@@ -60,9 +63,11 @@ class Connection:
     async def write(self, body: bytes) -> None:
         """Write bytes. Waits while the client does not take what was written before."""
         began = self._written_at = self._loop.time()
-        self._is_writing = True
-        await self._send({"type": "http.response.body", "body": body, "more_body": True})
-        self._is_writing = False
+        self.is_writing = True
+        for start in range(0, len(body), SLICE):
+            part = body[start : start + SLICE] if len(body) > SLICE else body
+            await self._send({"type": "http.response.body", "body": part, "more_body": True})
+        self.is_writing = False
         if self._loop.time() - began > BEHIND:
             self.behind += 1
 
@@ -88,12 +93,12 @@ class Connection:
 
     def _due(self) -> float:
         """When the client is to be looked at again."""
-        return self._written_at + (PATIENCE if self._is_writing else SILENCE)
+        return self._written_at + (PATIENCE if self.is_writing else SILENCE)
 
     async def _look(self) -> None:
         if self._loop.time() < self._due():
             return
-        if self._is_writing:
+        if self.is_writing:
             self.is_stuck = True
             return
         try:

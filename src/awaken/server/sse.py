@@ -32,7 +32,7 @@ CLOSING = b": closing\n\n"
 BATCH_SECONDS = 0.01
 """The least time between two writes of live events; what comes meanwhile is written at once."""
 BATCH_BYTES = 64 * 1024
-"""About how many bytes are written at once."""
+"""About how many bytes of frames are made before they are written."""
 _ENDS = (RunFinish, Error)
 log = logging.getLogger("awaken.server")
 
@@ -51,9 +51,10 @@ class EventStream:
     """An answer that follows a thread: what was, then what is, until `is_last` says so.
 
     Args:
+        events: what `runtime.follow` returns is written in batches, another generator event by
+            event.
         frame: makes bytes of a chunk of the encoder.
         headers: further headers of the answer.
-        begin: bytes that are sent at once.
         end: bytes behind the last frame of a stream that has come to its end.
         on_leave: is called if the client leaves before that.
     """
@@ -66,13 +67,12 @@ class EventStream:
         is_last: Callable[[RunEvent], bool],
         frame: Callable[[Json], bytes] = data_frame,
         headers: Iterable[tuple[bytes, bytes]] = (),
-        begin: bytes = OPEN,
         end: bytes = b"",
         on_leave: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
         self._events, self._encoder = events, encoder
         self._is_last, self._frame = is_last, frame
-        self._begin, self._end, self._on_leave = begin, end, on_leave
+        self._end, self._on_leave = end, on_leave
         self._headers = [*HEADERS, *headers]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -100,12 +100,13 @@ class EventStream:
             return
         if connection.is_left and self._on_leave is not None:
             await self._on_leave()
-        elif not (connection.is_left or connection.is_stuck):
+        elif not (connection.is_left or connection.is_writing):
             await connection.end(CLOSING)
 
     async def _write(self, connection: Connection) -> None:
-        await connection.write(self._begin + self._frames(self._encoder.start()))
+        await connection.write(OPEN + self._frames(self._encoder.start()))
         encode, frame, is_last = self._encoder.encode, self._frame, self._is_last
+        comes_in_batches = isinstance(self._events, Following)
         async for batch in _batches(self._events):
             frames: list[bytes] = []
             size, ends = 0, False
@@ -123,7 +124,7 @@ class EventStream:
                 await connection.write(b"".join(frames))
             if ends:
                 return
-            if batch[-1].live is not None:
+            if comes_in_batches and batch[-1].live is not None:
                 await asyncio.sleep(BATCH_SECONDS)
 
     def _frames(self, chunks: Iterable[Json]) -> bytes:

@@ -112,12 +112,13 @@ bench-growth: .venv/.dev ## costs at growing sizes; BESIDE=../other/src compares
 bench-providers: .venv/.dev ## what our adapters take beside the SDKs themselves
 	$(BIN)/python -m benchmarks.providers
 
-proof: .venv/.dev ## kill at every point, fight for threads, refuse the disk; half an hour
+proof: .venv/.dev tests/kit/node_modules/.installed ## kill at every point, fight for threads, refuse the disk; half an hour
 	$(BIN)/python tests/recovery/thread_fight.py
 	$(BIN)/python tests/recovery/thread_fight.py --scenario letters --rounds 200
 	$(BIN)/python tests/recovery/refusing_disk.py
 	$(BIN)/python tests/recovery/heard_elsewhere.py
 	$(BIN)/python tests/recovery/crash_matrix.py
+	$(BIN)/python tests/server/killed_chats.py
 
 COMPILE := .venv-lock/bin/pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
   --no-header --no-annotate --strip-extras --allow-unsafe

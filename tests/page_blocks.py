@@ -16,6 +16,7 @@ What a reader does not see stands in comments above a block:
 - `<!-- pytest -->` says that the program is a file of tests, which pass.
 - `<!-- exits: 3 -->` is the exit code to expect.
 - `<!-- shown -->` has commands checked, but not run: they need a terminal, or a second one.
+- `<!-- from: examples/chat_page/chat.jsx -->` says that `jsx` is a part of that file, which is tested.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from pathlib import Path
 
 HOME = Path(__file__).parents[1]
 RUNNER = Path(__file__).with_name("page_runner.py")
-LANGUAGES = {"python", "sh", "text", "toml", "json"}
+LANGUAGES = {"python", "sh", "text", "toml", "json", "jsx"}
 COMMANDS = {"awaken", "python", "pip", "make", "export", "cd", "ollama", "pytest"}
 """What a reader is asked to type; anything else is a mistake, or belongs in this list."""
 
@@ -142,8 +143,10 @@ def read_page(page: str) -> list[Block]:
         notes = {
             note["name"]: (note["value"] or "").strip() for note in _NOTE.finditer(fence["notes"])
         }
-        if unknown := notes.keys() - {"setup", "models", "pytest", "exits", "shown"}:
+        if unknown := notes.keys() - {"setup", "models", "pytest", "exits", "shown", "from"}:
             raise ValueError(f"{page}:{line}: nobody knows what {unknown} means")
+        if language == "jsx" and fence["code"] not in (HOME / notes.get("from", "")).read_text():
+            raise ValueError(f"{page}:{line}: this is not in {notes['from']}")
         if language == "text":
             if found and not text[end : fence.start()].strip():
                 found[-1].prints = fence["code"]

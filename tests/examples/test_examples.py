@@ -49,6 +49,12 @@ the first process was killed: True
 Done: 'pay' took effect; what it returned was lost when the process ended.
 payments: 1
 """,
+    "served": """\
+calls weather {'city': 'Paris'}
+says: weather answered: Paris: 21°C, sunny.
+calls pay {'amount': 500, 'to': 'Bob'}
+asks: Approve pay?
+""",
     "frontend_tool": """\
 dialog 'Wall paint': the user picks green
 pick_colour answered: colour green, hex #00aa44.

@@ -464,7 +464,11 @@ def test_what_another_owner_tells_again_is_the_same_step() -> None:
     """The next owner of a thread asks the model again: its step takes the place of the void one."""
     void = StreamReset(reason="taken over", from_seq=2)
     first: list[AgentEvent | RunEvent] = [told(STEP, 2, ahead=True), TextDelta(delta="Hel"), void]
-    second: list[AgentEvent | RunEvent] = [told(StepStart(message_id="m2"), 2, ahead=True), TextDelta(delta="Hello"), StepEnd()]
+    second: list[AgentEvent | RunEvent] = [
+        told(StepStart(message_id="m2"), 2, ahead=True),
+        TextDelta(delta="Hello"),
+        StepEnd(),
+    ]
     six = encoded([*first, *second])
     assert kinds(six) == [
         "start-step",

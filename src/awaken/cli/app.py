@@ -26,6 +26,7 @@ from awaken.cli.resume import resume
 from awaken.cli.run import run
 from awaken.cli.runs import runs
 from awaken.cli.send import send
+from awaken.cli.serve import serve
 from awaken.cli.show import show
 from awaken.cli.tasks import tasks
 from awaken.cli.threads import threads
@@ -33,7 +34,7 @@ from awaken.cli.watch import watch
 from awaken.errors import AwakenError, BuildError, ConfigError, ResolveError, RuntimeFault
 
 _SECTIONS: Mapping[str, Sequence[click.Command]] = {
-    "Run agents": (run, chat, resume, demo),
+    "Run agents": (run, chat, serve, resume, demo),
     "See what they do": (threads, runs, tasks, show, watch),
     "Steer them, from any process": (decide, cancel, send, fork),
     "Be sure": (export, replay, chaos),
@@ -66,6 +67,7 @@ def cli() -> None:
                 awaken chat               talk to a built-in agent; no key needed
     Your own    awaken chat app:agent     the `agent` in app.py
                 awaken run app:agent "…"  one question, one answer
+                awaken serve app.py       over HTTP, for browsers and programs
 
     Threads are kept in ./awaken.db unless --store or AWAKEN_STORE says otherwise. An id may be
     given by its first characters. Every command has --help.

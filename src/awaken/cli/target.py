@@ -46,20 +46,42 @@ class Target:
                         f"leave {option} out, or point at the agents instead"
                     )
             return self._found
-        agents = _all_on(self._found, model)
+        # This command does not resume runs of other threads: `awaken resume` does that, and it
+        # resumes tasks that are still running when this command ends.
+        runtime = self._make(_all_on(self._found, model), store, recover=False)
+        # The command itself resumes runs to which background tasks report, because it shows their
+        # events.
+        runtime.leave_to_caller()
+        return runtime
+
+    def open_to_serve(self, store: str | None) -> Runtime:
+        """Open the runtime of a server, which carries out what clients ask for.
+
+        Raises:
+            Mistake: the agents do not fit together, or the user's own runtime cannot serve.
+        """
+        if not isinstance(self._found, Runtime):
+            return self._make(self._found, store, recover=True)
+        if store is not None:
+            raise Mistake(
+                f"{self.name} makes its own Runtime, which --store cannot change: leave --store "
+                "out, or point at the agents instead"
+            )
+        if not self._found.recovers:
+            raise Mistake(
+                f"{self.name} is a Runtime with recover=False, which does not carry out what "
+                "clients ask for: leave recover out"
+            )
+        return self._found
+
+    def _make(self, agents: Sequence[TargetAgent], store: str | None, *, recover: bool) -> Runtime:
         try:
-            # This command does not resume runs of other threads: `awaken resume` does that, and it
-            # resumes tasks that are still running when this command ends.
-            runtime = Runtime(agents, store=store_address(store), recover=False, on_close="leave")
+            return Runtime(agents, store=store_address(store), recover=recover, on_close="leave")
         except (BuildError, ResolveError) as error:
             hint = "" if len(agents) > 1 else " (agents that work together are given as a list)"
             raise Mistake(f"{self.name} cannot run: {error}{hint}") from error
         except ConfigError as error:
             raise Mistake(str(error)) from error
-        # The command itself resumes runs to which background tasks report, because it shows their
-        # events.
-        runtime.leave_to_caller()
-        return runtime
 
     def agents(self, model: str | None = None) -> Sequence[Agent]:
         """The agents; a given model replaces theirs.
@@ -147,12 +169,42 @@ def load_target(text: str) -> Target:
             f"{text!r} does not name an agent: write module:name or file.py:name, "
             "as in `awaken run app:agent …`"
         )
-    module = _import_file(Path(where)) if where.endswith(".py") else _import_module(where)
+    module = _import(where)
     try:
         value = getattr(module, name)
     except AttributeError:
         raise Mistake(f"{where} has no {name!r}{_suggestion(module)}") from None
     return Target(text, _agents_or_runtime(text, value))
+
+
+def load_served(text: str) -> Target:
+    """Import what a server serves: as `load_target`, or a whole module or file without a name: its
+    runtime, else its list of agents, else all its agents.
+
+    Raises:
+        Mistake: there is no such module or name, or there is nothing to serve in it.
+    """
+    where, colon, _ = text.rpartition(":")
+    if colon and where:
+        return load_target(text)
+    module = _import(text)
+    named = {name: value for name, value in vars(module).items() if not name.startswith("_")}
+    for kind in (Runtime, list | tuple):
+        found = {n: v for n, v in named.items() if isinstance(v, kind) and _is_target(v)}
+        if len(found) > 1:
+            raise Mistake(
+                f"{text} has several to serve: pick one, as in {text}:{next(iter(found))}"
+            )
+        if found:
+            return Target(text, _agents_or_runtime(text, *found.values()))
+    agents = {id(value): value for value in named.values() if isinstance(value, TargetAgent)}
+    if not agents:
+        raise Mistake(f"{text} has nothing to serve{_suggestion(module)}")
+    return Target(text, list(agents.values()))
+
+
+def _import(where: str) -> ModuleType:
+    return _import_file(Path(where)) if where.endswith(".py") else _import_module(where)
 
 
 def _import_module(name: str) -> ModuleType:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 from typing import Any, Literal, TypeVar
 
@@ -34,7 +34,7 @@ from awaken.errors import ConfigError, InvalidId
 from awaken.front.tasks import BackgroundTask, list_tasks
 from awaken.ids import Ids
 from awaken.live.bus import LocalBus
-from awaken.live.follow import follow
+from awaken.live.follow import Following, follow
 from awaken.live.tree import follow_tree
 from awaken.state.key import StateKey
 
@@ -118,21 +118,32 @@ class Archive:
                 return
 
     def follow(
-        self, thread: str, *, after: int = 0, tree: bool = False
-    ) -> AsyncGenerator[RunEvent, None]:
+        self,
+        thread: str,
+        *,
+        after: int = 0,
+        live: tuple[int, int] | None = None,
+        tree: bool = False,
+    ) -> Following:
         """Everything that happens in a thread behind `seq` `after`, in whichever process: first
         what was, then what is. It never ends.
 
         Durable events come once and in order, some of them `ahead` of their commit. Deltas come as
         well: from this process as the model writes, from others about once a second, as a
         `StepSnapshot`. With `tree`, threads of delegates and background tasks are followed, too.
+        Read the events with `async for`, or with its `batches`.
+
+        A reader that comes back and has got events behind `after` that were not stored (`ahead`, or
+        transient) gives the `live` of the last of them. It gets a `StreamReset` first, which voids
+        those events.
 
         Raises:
             InvalidCursor: the thread does not have that many events.
         """
         if tree:
-            return follow_tree(self._store, self._bus, thread, after)
-        return follow(self._store, self._bus, thread, after)
+            came_back = live is not None
+            return follow_tree(self._store, self._bus, thread, after, came_back=came_back)
+        return follow(self._store, self._bus, thread, after, live)
 
     async def fork(
         self,

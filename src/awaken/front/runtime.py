@@ -210,6 +210,26 @@ class Runtime(Archive):
         await self._engine.drain(grace)
 
     @property
+    def is_draining(self) -> bool:
+        """Whether `drain` or `close` was called: no run is started here any more."""
+        return self._engine.is_stopping
+
+    @property
+    def recovers(self) -> bool:
+        """Whether runs that were submitted, or left by another process, are carried out here."""
+        return self._recover
+
+    @property
+    def live_runs(self) -> int:
+        """How many runs are live in this process."""
+        return len(self._engine.active.all())
+
+    @property
+    def agent_ids(self) -> Sequence[str]:
+        """The agents that can be run."""
+        return self._engine.registry.snapshot().agent_ids()
+
+    @property
     def engine(self) -> AgentRuntime:
         """The engine with its full contract: `RunRequest`, control by run and thread id."""
         return self._engine

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AsyncExitStack, aclosing, suppress
+from typing import Any
 
 from awaken.contract.bus import Listening, LiveBus
 from awaken.contract.store import Store
@@ -25,22 +26,65 @@ _ASK_AGAIN = 0.01
 _MOST_ASKS = 100
 
 
-async def follow(
-    store: Store, bus: LiveBus, thread_id: str, after: int = 0
-) -> AsyncGenerator[RunEvent, None]:
+class Following(AsyncGenerator[RunEvent, None]):
+    """The events that a follower gives: one by one with `async for`, or all that have come since
+    the last look with `batches`."""
+
+    def __init__(self, batches: AsyncGenerator[list[RunEvent], None]) -> None:
+        self._batches = batches
+        self._next: list[RunEvent] = []
+
+    def batches(self) -> AsyncGenerator[list[RunEvent], None]:
+        """The events in lists; a list is what has come while the reader was busy."""
+        return self._batches
+
+    async def asend(self, value: None) -> RunEvent:
+        while not self._next:
+            self._next = (await anext(self._batches))[::-1]
+        return self._next.pop()
+
+    async def athrow(self, *error: Any) -> RunEvent:
+        self._next = []
+        await self._batches.athrow(*error)
+        return await self.asend(None)
+
+    async def aclose(self) -> None:
+        self._next = []
+        await self._batches.aclose()
+
+
+def follow(
+    store: Store,
+    bus: LiveBus,
+    thread_id: str,
+    after: int = 0,
+    live: tuple[int, int] | None = None,
+) -> Following:
     """The events of a thread behind `seq` `after`, in whichever process they happen; never ends.
 
     Gives every durable event once and in order; some come `ahead` of their commit. Transient events
     come in order, perhaps not all: after a loss a `StepSnapshot` replaces the deltas of the step.
     A `StreamReset` voids the step's deltas, and with `from_seq` what was given ahead.
 
+    Args:
+        live: the place of the last event that the reader has got, if it has got any that were not
+            stored. They are voided first.
+
     Raises:
         InvalidCursor: the thread does not have that many events.
     """
-    await check_cursor(store, thread_id, after)
-    async with aclosing(go_on(store, bus, Place(thread_id, after))) as events:
-        async for event in events:
-            yield event
+    return Following(_follow(store, bus, Place(thread_id, after), live))
+
+
+async def _follow(
+    store: Store, bus: LiveBus, place: Place, live: tuple[int, int] | None
+) -> AsyncGenerator[list[RunEvent], None]:
+    await check_cursor(store, place.thread_id, place.cursor)
+    if live is not None:
+        yield [place.came_back()]
+    async with aclosing(go_on(store, bus, place)) as batches:
+        async for batch in batches:
+            yield batch
 
 
 async def check_cursor(store: Store, thread_id: str, after: int) -> None:
@@ -56,16 +100,16 @@ async def check_cursor(store: Store, thread_id: str, after: int) -> None:
         raise InvalidCursor(thread_id, after, last)
 
 
-async def go_on(store: Store, bus: LiveBus, place: Place) -> AsyncGenerator[RunEvent, None]:
-    """The events that a reader at `place` has not got yet; never ends."""
+async def go_on(store: Store, bus: LiveBus, place: Place) -> AsyncGenerator[list[RunEvent], None]:
+    """The events that a reader at `place` has not got yet, in batches; never ends."""
     async with AsyncExitStack() as stack:
         listening = await stack.enter_async_context(bus.listen(place.thread_id))
         follower = await stack.enter_async_context(_Follower(store, bus, place, listening))
         while True:
-            async for event in follower.catch_up():
-                yield event
-            async for event in follower.live():
-                yield event
+            async for batch in follower.catch_up():
+                yield batch
+            async for batch in follower.live():
+                yield batch
 
 
 class _Follower:
@@ -98,13 +142,13 @@ class _Follower:
 
     # -- from the store -----------------------------------------------------------------------
 
-    async def catch_up(self) -> AsyncIterator[RunEvent]:
+    async def catch_up(self) -> AsyncIterator[list[RunEvent]]:
         """What the reader has missed: what is stored, then what the owner has of the open step."""
         place = self._place
         for _ in range(_MOST_ASKS):
             self._changed = False
-            async for event in self._read():
-                yield event
+            async for batch in self._read():
+                yield batch
             standing = await self._bus.snapshot(place.thread_id)
             self._answers = standing is not None
             if standing is None:
@@ -115,26 +159,25 @@ class _Follower:
                 # A commit was made between the two reads, or its events are just being sent.
                 await asyncio.sleep(_ASK_AGAIN)
                 continue
-            for event in given:
-                yield event
+            if given:
+                yield given
             return
         place.lose()
-        for event in await self._from_the_store():
-            yield event
+        if given := await self._from_the_store():
+            yield given
 
-    async def _read(self) -> AsyncIterator[RunEvent]:
+    async def _read(self) -> AsyncIterator[list[RunEvent]]:
         place, limit = self._place, PAGE
         while True:
             before = place.cursor
             page = await self._store.load_commits(place.thread_id, after=before, limit=limit)
-            for view in page:
-                for event in place.stored(view):
-                    yield event
+            if given := [event for view in page for event in place.stored(view)]:
+                yield given
             if len(page) < limit:
                 return
             limit = PAGE if place.cursor > before else 2 * limit  # commits may have no events
 
-    async def _from_the_store(self) -> Sequence[RunEvent]:
+    async def _from_the_store(self) -> list[RunEvent]:
         """What the store has of the open step, if no owner can be asked."""
         place = self._place
         thread = await self._store.load_thread(place.thread_id)
@@ -147,7 +190,7 @@ class _Follower:
 
     # -- live ---------------------------------------------------------------------------------
 
-    async def live(self) -> AsyncIterator[RunEvent]:
+    async def live(self) -> AsyncIterator[list[RunEvent]]:
         """What comes, until the store has to be read again."""
         place = self._place
         while True:
@@ -161,11 +204,16 @@ class _Follower:
             if heard.lost:
                 place.lose()
                 return
+            given: list[RunEvent] = []
+            is_in_step = True
             try:
                 for told in heard.events:
-                    for event in place.heard(told):
-                        yield event
+                    given += place.heard(told)
             except OutOfStep:
+                is_in_step = False
+            if given:
+                yield given
+            if not is_in_step:
                 return
             if heard.events:
                 self._changed = False

@@ -41,6 +41,7 @@ from awaken.domain.message import Message, Role
 _replace = msgspec.structs.replace
 _TAKEN_OVER = "another process has taken the thread over"
 _NOT_KEPT = "the answer was not kept"
+_CAME_BACK = "the reader came back"
 
 
 class OutOfStep(Exception):
@@ -157,6 +158,10 @@ class Place:
         self._given: _Given | None = None
         self._at_ms = 0
 
+    def came_back(self) -> RunEvent:
+        """The reset for a reader that has got events behind its cursor from another follower."""
+        return self._made("", StreamReset(reason=_CAME_BACK, from_seq=self.cursor + 1))
+
     def lose(self) -> None:
         """Note that live events may be missing: the next one is `OutOfStep`."""
         self._n = None
@@ -172,12 +177,27 @@ class Place:
             # The reader is ahead of the live events that it has not got yet.
             self.lose()
         answers = {m.id: m for m in view.messages if m.role is Role.ASSISTANT}
+        if self._given is None and view.first_event <= self.cursor:
+            self._given = self._open_at(view)
         for event in view.events:
             seq = event.seq or 0
             if seq <= self.cursor:
                 continue
             yield from self._durable(event, seq, answers)
         yield from self._settle(answers)
+
+    def _open_at(self, view: CommitView) -> _Given | None:
+        """The answer that is open at the cursor, if the cursor is inside a commit: the reader may
+        have left before it was given the answer."""
+        given: _Given | None = None
+        for event in view.events:
+            if (event.seq or 0) > self.cursor:
+                break
+            if isinstance(event.event, StepStart):
+                given = _Given(event.run_id, event.event.message_id)
+            elif isinstance(event.event, InferenceComplete | StepEnd):
+                given = None
+        return given
 
     def _durable(
         self, event: RunEvent, seq: int, answers: Mapping[str | None, Message]
@@ -187,10 +207,11 @@ class Place:
         if told is not None and not _is_same(told, event):
             yield from self._void(_TAKEN_OVER)
             told = None
-        if not isinstance(event.event, StepStart):
-            yield from self._settle(answers)
+        yield from self._settle(answers)
         if isinstance(event.event, StepEnd):
             yield from self._close()
+        elif isinstance(event.event, StepStart) and told is None:
+            yield from self._drop(event.event.message_id)
         self.cursor = seq
         self._ahead.pop(seq, None)
         if told is None:
@@ -216,6 +237,16 @@ class Place:
         given, self._given = self._given, None
         if given is not None and not given.stored and (given.text or given.reasoning):
             yield self._made(given.run_id, StreamReset(reason=_NOT_KEPT))
+
+    def _drop(self, message_id: str) -> Iterator[RunEvent]:
+        """The thread goes on with another answer: what was given of one that is not in the log, and
+        is not this one, is void."""
+        given = self._given
+        if given is None or given.stored or given.message_id == message_id:
+            return
+        self._given = None
+        if not given.is_empty:
+            yield self._made(given.run_id, StreamReset(reason=_TAKEN_OVER))
 
     def unowned(self) -> list[RunEvent]:
         """The thread has no owner: what went ahead will not be stored."""
@@ -243,6 +274,8 @@ class Place:
             seq in ahead and _is_same(event, ahead[seq]) for seq, event in self._ahead.items()
         ):
             yield from self._void(_TAKEN_OVER)
+        if standing.epoch != self._epoch:
+            yield from self._drop("" if standing.turn is None else standing.turn.message_id)
         self._epoch, self._n = standing.epoch, standing.n
         new = [event for seq, event in ahead.items() if seq not in self._ahead]
         self._ahead |= ahead
@@ -322,8 +355,7 @@ class Place:
         if given is not None and given.stored and given.message_id == turn.message_id:
             turn = given.snapshot(outputs=turn.outputs)
         if given is None or given.message_id != turn.message_id:
-            if given is not None and not given.stored and not given.is_empty:
-                yield self._made(given.run_id, StreamReset(reason=_TAKEN_OVER))
+            yield from self._drop(turn.message_id)
             given = self._given = _Given(run_id, turn.message_id)
         yield from self._complete(given, turn)
 

@@ -13,16 +13,16 @@ from awaken.contract.threads import ThreadQuery
 from awaken.control.tasks import start_task
 from awaken.domain.event import RunEvent, RunStart, StepStart, ToolCallReady, is_terminal
 from awaken.domain.thread import Thread
-from awaken.live.follow import PAGE, check_cursor, go_on
+from awaken.live.follow import PAGE, Following, check_cursor, go_on
 from awaken.live.place import Place
 
 LOOK_AROUND = 0.5
 """Seconds between two searches for threads beneath that have started or go on."""
-MOST_UNREAD = 1_000
-"""How many events of the tree may wait for the reader; then its followers wait, too."""
+MOST_UNREAD = 100
+"""How many batches of events may wait for the reader; then the tree's followers wait, too."""
 
 
-async def follow_tree(
+def follow_tree(
     store: Store,
     bus: LiveBus,
     thread_id: str,
@@ -30,26 +30,35 @@ async def follow_tree(
     *,
     live: bool = True,
     caught_up: asyncio.Event | None = None,
-) -> AsyncGenerator[RunEvent, None]:
+    came_back: bool = False,
+) -> Following:
     """The events of a thread, as `follow` gives them, and of every thread beneath it.
 
     First what was, in the order of time, then what is, as it comes. Each thread has its own `seq`.
     `after` counts the events of the thread itself: of the others, those that are older than that
     event are left out. When what was is given, `caught_up` is set; without `live`, it ends there.
+    A reader that `came_back` has got events of the thread that were not stored: they are voided.
 
     Raises:
         InvalidCursor: the thread does not have that many events.
     """
-    await check_cursor(store, thread_id, after)
-    tree = _Tree(store, bus, thread_id, after)
+    return Following(_follow(_Tree(store, bus, thread_id, after), live, caught_up, came_back))
+
+
+async def _follow(
+    tree: _Tree, live: bool, caught_up: asyncio.Event | None, came_back: bool
+) -> AsyncGenerator[list[RunEvent], None]:
+    await tree.check_cursor()
     try:
-        async for event in tree.stored():
-            yield event
+        if came_back:
+            yield [tree.top.came_back()]
+        async for batch in tree.stored():
+            yield batch
         if caught_up is not None:
             caught_up.set()
         if live:
-            async for event in tree.live():
-                yield event
+            async for batch in tree.live():
+                yield batch
     finally:
         await tree.close()
 
@@ -79,8 +88,8 @@ class _Branch:
         return event.at_ms, not begins, self.level if begins else -self.level
 
 
-_News = RunEvent | BaseException | _Branch | None
-"""What the reader of a tree is woken for: an event, an error, a thread that is not heard live any
+_News = list[RunEvent] | BaseException | _Branch | None
+"""What the reader of a tree is woken for: events, an error, a thread that is not heard live any
 more, or a change of the thread at the top."""
 
 
@@ -89,12 +98,20 @@ class _Tree:
 
     def __init__(self, store: Store, bus: LiveBus, root: str, after: int) -> None:
         self._store, self._bus, self._root, self._after = store, bus, root, after
-        self._branches = {root: _Branch(Place(root, after), 0)}
+        self.top = Place(root, after)
+        self._branches = {root: _Branch(self.top, 0)}
         self._since: int | None = None
         self._events: asyncio.Queue[_News] = asyncio.Queue(MOST_UNREAD)
         self._watching: asyncio.Task[None] | None = None
 
-    async def stored(self) -> AsyncIterator[RunEvent]:
+    async def check_cursor(self) -> None:
+        """
+        Raises:
+            InvalidCursor: the thread at the top does not have that many events.
+        """
+        await check_cursor(self._store, self._root, self._after)
+
+    async def stored(self) -> AsyncIterator[list[RunEvent]]:
         """What there is of all threads that are not heard live, in the order of time."""
         if self._since is None:
             self._since = await self._time_of_cursor()
@@ -102,16 +119,22 @@ class _Tree:
             self._branch(thread)
         for branch in self._branches.values():
             branch.is_read = False
+        given: list[RunEvent] = []
         while True:
             quiet = [b for b in self._branches.values() if b.following is None]
+            if len(given) >= PAGE:
+                yield given
+                given = []
             for branch in quiet:
                 await branch.look_ahead(self._store)
             full = [branch for branch in quiet if branch.read_ahead]
             if not full:
-                return
+                break
             event = min(full, key=_Branch.key).read_ahead.popleft()
             if event.thread_id == self._root or event.at_ms >= self._since:
-                yield event
+                given.append(event)
+        if given:
+            yield given
 
     async def _time_of_cursor(self) -> int:
         """The time of the last event that the reader has."""
@@ -140,28 +163,37 @@ class _Tree:
 
     # -- live ---------------------------------------------------------------------------------
 
-    async def live(self) -> AsyncIterator[RunEvent]:
+    async def live(self) -> AsyncIterator[list[RunEvent]]:
         """What comes: from the bus of threads whose owner answers, else from the store."""
         self._watching = start_task(self._watch())
         while True:
-            async for event in self.stored():
-                yield event
+            async for batch in self.stored():
+                yield batch
             await self._listen()
             try:
                 async with asyncio.timeout(LOOK_AROUND):
                     told = await self._events.get()
             except TimeoutError:
                 continue
-            while True:
-                if isinstance(told, BaseException):
+            if given := self._take(told):
+                yield given
+
+    def _take(self, told: _News) -> list[RunEvent]:
+        """The events among all that the reader was woken for."""
+        given: list[RunEvent] = []
+        while True:
+            if isinstance(told, BaseException):
+                if not given:
                     raise told
-                if isinstance(told, _Branch):
-                    told.following = None
-                elif told is not None:
-                    yield told
-                if self._events.empty():
-                    break
-                told = self._events.get_nowait()
+                self._events.put_nowait(told)  # when the reader has got what came before
+                return given
+            if isinstance(told, _Branch):
+                told.following = None
+            elif told is not None:
+                given += told
+            if self._events.empty():
+                return given
+            told = self._events.get_nowait()
 
     async def _listen(self) -> None:
         """Start to follow the threads whose owner can be asked."""
@@ -172,10 +204,10 @@ class _Tree:
     async def _follow(self, branch: _Branch) -> None:
         """Pass on what a thread tells, until its run has ended."""
         try:
-            async with aclosing(go_on(self._store, self._bus, branch.place)) as events:
-                async for event in events:
-                    await self._events.put(event)
-                    if is_terminal(event.event) and not event.ahead:
+            async with aclosing(go_on(self._store, self._bus, branch.place)) as batches:
+                async for batch in batches:
+                    await self._events.put(batch)
+                    if any(is_terminal(event.event) and not event.ahead for event in batch):
                         break
         except Exception as error:
             await self._events.put(error)

@@ -10,6 +10,7 @@ from awaken.domain.principal import Principal
 from awaken.front.runtime import Runtime
 from awaken.server.endpoint import Endpoint
 from awaken.server.errors import answer_to
+from awaken.server.observe import observed
 from awaken.server.routes import ROUTES
 from awaken.server.table import Role
 
@@ -26,7 +27,7 @@ def app(runtime: Runtime) -> Starlette:
     made = Starlette(routes=routes)
     made.add_middleware(Everyone)
     made.add_middleware(ErrorsAsAnswers)
-    return made
+    return observed(made, runtime)
 
 
 class Everyone:

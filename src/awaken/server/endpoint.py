@@ -25,6 +25,8 @@ class Endpoint:
         route = self._route
         principal: Principal = scope["principal"]
         _check_role(principal, route.needs)
+        if route.submits and self._runtime.is_draining:
+            raise Refused(503, "draining", "this server is about to end: try again in a second")
         request = Request(scope, receive)
         query: Any = read_query(request, route.query)
         body: Any = await read_body(request, route.body, route.body_limit)

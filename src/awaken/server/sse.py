@@ -1,21 +1,39 @@
-"""Streams of events, as server-sent events."""
+"""Streams of events, as server-sent events.
+
+A stream needs no buffer of its own for a client that reads slowly: while a write to it waits, its
+follower is not read; the bus then drops what is too much, and the follower catches up from the
+store. No run, topic or other client waits for it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import aclosing
 
 from starlette.types import Receive, Scope, Send
 
 from awaken.codec import Json, dumps
 from awaken.domain.event import RunEvent, is_terminal
+from awaken.errors import AwakenError, Cancelled
+from awaken.live.follow import Following
 from awaken.protocol.encoder import Encoder
+from awaken.server.connection import Connection
+from awaken.server.open_streams import OpenStreams
 
 HEADERS = [
     (b"content-type", b"text/event-stream; charset=utf-8"),
     (b"cache-control", b"no-cache, no-transform"),
     (b"x-accel-buffering", b"no"),
 ]
+OPEN = b": open\n\n"
+CLOSING = b": closing\n\n"
+BATCH_SECONDS = 0.01
+"""The least time between two writes of live events; what comes meanwhile is written at once."""
+BATCH_BYTES = 64 * 1024
+"""About how many bytes are written at once."""
+log = logging.getLogger("awaken.server")
 
 
 def data_frame(chunk: Json) -> bytes:
@@ -25,11 +43,19 @@ def data_frame(chunk: Json) -> bytes:
 
 def until_run_ends(run_id: str) -> Callable[[RunEvent], bool]:
     """Whether an event is the last of a run's activation."""
-    return lambda told: told.run_id == run_id and is_terminal(told.event)
+    return lambda told: is_terminal(told.event) and told.run_id == run_id
 
 
 class EventStream:
-    """An answer that follows a thread: what was, then what is, until `is_last` says so."""
+    """An answer that follows a thread: what was, then what is, until `is_last` says so.
+
+    Args:
+        frame: makes bytes of a chunk of the encoder.
+        headers: further headers of the answer.
+        begin: bytes that are sent at once.
+        end: bytes behind the last frame of a stream that has come to its end.
+        on_leave: is called if the client leaves before that.
+    """
 
     def __init__(
         self,
@@ -39,26 +65,74 @@ class EventStream:
         is_last: Callable[[RunEvent], bool],
         frame: Callable[[Json], bytes] = data_frame,
         headers: Iterable[tuple[bytes, bytes]] = (),
+        begin: bytes = OPEN,
         end: bytes = b"",
+        on_leave: Callable[[], Awaitable[object]] | None = None,
     ) -> None:
         self._events, self._encoder = events, encoder
-        self._is_last, self._frame, self._end = is_last, frame, end
+        self._is_last, self._frame = is_last, frame
+        self._begin, self._end, self._on_leave = begin, end, on_leave
         self._headers = [*HEADERS, *headers]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": self._headers})
-        await self._send(send, b": open\n\n" + self._frames(self._encoder.start()))
-        async with aclosing(self._events) as events:
-            async for event in events:
-                await self._send(send, self._frames(self._encoder.encode(event)))
-                if self._is_last(event):
+        streams: OpenStreams = scope.get("streams") or OpenStreams()
+        with streams.opened(scope) as token:
+            connection = Connection(receive, send, token)
+            try:
+                await self._stream(connection)
+            finally:
+                streams.behind += connection.behind
+
+    async def _stream(self, connection: Connection) -> None:
+        await connection.start(self._headers)
+        try:
+            async with connection, aclosing(self._events):
+                await self._write(connection)
+        except Cancelled:
+            pass
+        except AwakenError as error:
+            log.warning("a stream of events ends: %s", error)
+        except Exception:
+            log.exception("a stream of events ends")
+        else:
+            await connection.end(self._frames(self._encoder.finish()) + self._end)
+            return
+        if connection.is_left and self._on_leave is not None:
+            await self._on_leave()
+        elif not (connection.is_left or connection.is_stuck):
+            await connection.end(CLOSING)
+
+    async def _write(self, connection: Connection) -> None:
+        await connection.write(self._begin + self._frames(self._encoder.start()))
+        encode, frame, is_last = self._encoder.encode, self._frame, self._is_last
+        async for batch in _batches(self._events):
+            frames: list[bytes] = []
+            size, ends = 0, False
+            for event in batch:
+                for chunk in encode(event):
+                    made = frame(chunk)
+                    frames.append(made)
+                    size += len(made)
+                if ends := is_last(event):
                     break
-        last = self._frames(self._encoder.finish()) + self._end
-        await send({"type": "http.response.body", "body": last, "more_body": False})
+                if size > BATCH_BYTES:
+                    await connection.write(b"".join(frames))
+                    frames, size = [], 0
+            if frames:
+                await connection.write(b"".join(frames))
+            if ends:
+                return
+            if batch[-1].live is not None:
+                await asyncio.sleep(BATCH_SECONDS)
 
     def _frames(self, chunks: Iterable[Json]) -> bytes:
         return b"".join([self._frame(chunk) for chunk in chunks])
 
-    async def _send(self, send: Send, body: bytes) -> None:
-        if body:
-            await send({"type": "http.response.body", "body": body, "more_body": True})
+
+def _batches(events: AsyncGenerator[RunEvent, None]) -> AsyncIterator[list[RunEvent]]:
+    return events.batches() if isinstance(events, Following) else _one_by_one(events)
+
+
+async def _one_by_one(events: AsyncGenerator[RunEvent, None]) -> AsyncIterator[list[RunEvent]]:
+    async for event in events:
+        yield [event]

@@ -44,6 +44,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
       as it came, to be read by a protocol.
     - `answers` are the types of successful answers by status; `None` has no body.
     - `streams`: the route may answer with a stream of events.
+    - `submits`: the route asks for a run; a server that is about to end answers 503.
     """
 
     method: str
@@ -56,3 +57,4 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     body_limit: int = JSON_LIMIT
     answers: dict[int, Any]
     streams: bool = False
+    submits: bool = False

@@ -66,5 +66,6 @@ ROUTES = (
         body=RunAsked,
         answers={202: RunAccepted},
         streams=True,
+        submits=True,
     ),
 )

@@ -1,0 +1,288 @@
+"""`awaken serve`: agents over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import click
+import msgspec
+
+from awaken.cli.address import STORE_VARIABLE, store_address
+from awaken.cli.builtin import built_in_agent
+from awaken.cli.console import say
+from awaken.cli.exits import Exit, Mistake
+from awaken.cli.options import store_option
+from awaken.cli.target import Target, load_served
+from awaken.domain.secret import shown_address
+from awaken.front.loading import load
+
+BUILT_IN = "the built-in agent"
+_STORES_IN_MEMORY = "memory:"
+
+
+class ServeOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The command line of `awaken serve`.
+
+    `inherited` are the descriptors that a worker gets from its parent: the socket, the pipe it
+    writes to when it is ready, and the pipe that ends with the parent.
+    """
+
+    target: str | None
+    store: str | None
+    host: str
+    port: int
+    workers: int
+    keys: str | None
+    no_auth: bool
+    cors_origins: tuple[str, ...]
+    drain: float
+    log: str
+    inherited: tuple[int, ...] = ()
+
+    def for_worker(self, *inherited: int) -> list[str]:
+        """The command that starts a worker."""
+        words = [sys.executable, "-m", "awaken.cli", "serve"]
+        if self.target:
+            words.append(self.target)
+        given = {"--store": self.store, "--keys": self.keys}
+        words += [word for option, value in given.items() if value for word in (option, value)]
+        words += ["--no-auth"] if self.no_auth else []
+        words += [word for origin in self.cors_origins for word in ("--cors-origin", origin)]
+        words += ["--host", self.host, "--drain", str(self.drain), "--log", self.log]
+        return [*words, "--inherited", ",".join(map(str, inherited))]
+
+
+def _variable(name: str) -> dict[str, Any]:
+    return {"envvar": f"AWAKEN_{name}", "show_envvar": True, "show_default": True}
+
+
+@click.command(short_help="Serve your agents over HTTP.")
+@click.argument("target", metavar="[APP.PY[:NAME]]", required=False, envvar="AWAKEN_APP")
+@store_option
+@click.option("--host", default="127.0.0.1", help="The address to listen on.", **_variable("HOST"))
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8700,
+    help="The port to listen on; 0 picks a free one.",
+    **_variable("PORT"),
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 64),
+    default=1,
+    help="How many processes serve.",
+    **_variable("WORKERS"),
+)
+@click.option(
+    "--keys", metavar="FILE", help="The keys of clients (`awaken keys add`).", **_variable("KEYS")
+)
+@click.option(
+    "--no-auth",
+    is_flag=True,
+    help="Let everyone in who can reach the address.",
+    **_variable("NO_AUTH"),
+)
+@click.option(
+    "--cors-origin",
+    "cors_origins",
+    metavar="ORIGIN",
+    multiple=True,
+    help="An origin whose pages may use the server.",
+    envvar="AWAKEN_CORS_ORIGIN",
+    show_envvar=True,
+)
+@click.option(
+    "--drain",
+    type=click.FloatRange(0),
+    default=25.0,
+    help="Seconds that runs have to end their step when the server stops.",
+    **_variable("DRAIN"),
+)
+@click.option(
+    "--log",
+    type=click.Choice(["text", "json", "none"]),
+    default="text",
+    help="How requests are logged, on standard error.",
+    **_variable("LOG"),
+)
+@click.option("--inherited", hidden=True, default="")
+def serve(inherited: str, **given: Any) -> Exit:
+    """Serve your agents to browsers and programs.
+
+    APP.PY gives a Runtime, a list of Agents, or Agents; with :NAME, also a function that returns
+    one. It may be a module, too. Without it, a small built-in agent is served; it needs no key.
+
+    \b
+      awaken serve app.py
+      awaken serve app.py:agents --port 8000 --store sqlite:////var/lib/app/awaken.db
+
+    A run that a client asks for is stored before the answer, and goes on whether the client stays
+    or not. SIGTERM or Ctrl-C stops the server: runs are left at the end of their step, and the next
+    start, or another server on the same store, goes on with them; a second one ends it at once.
+    SIGHUP reads the file again; runs under way keep the agents they have.
+
+    Without --keys, only this machine's own addresses are used, unless --no-auth says otherwise.
+    """
+    fds = tuple(int(fd) for fd in inherited.split(",") if fd)
+    options = ServeOptions(inherited=fds, **given)
+    _check_extra()
+    load("awaken.server.logs", "set_up_logs")(options.log)
+    if options.inherited:
+        return _work(options)
+    _check_auth(options)
+    return _serve_alone(options) if options.workers == 1 else _serve_together(options)
+
+
+def _check_extra() -> None:
+    try:
+        for module in ("starlette", "uvicorn", "httptools", "uvloop"):
+            load(module, "__name__")
+    except ModuleNotFoundError as error:
+        raise Mistake(
+            f"awaken serve needs {error.name}, which comes with the extra `server`: "
+            "pip install 'awaken[server]'"
+        ) from error
+
+
+def _check_auth(options: ServeOptions) -> None:
+    if options.keys and options.no_auth:
+        raise Mistake("give either --keys, or --no-auth, which lets everyone in")
+    is_loopback: Callable[[str], bool] = load("awaken.server.listening", "is_loopback")
+    if not (options.keys or options.no_auth or is_loopback(options.host)):
+        raise Mistake(
+            f"{options.host} can be reached from other machines: give --keys FILE, or let everyone "
+            "in with --no-auth"
+        )
+
+
+# -- one process ----------------------------------------------------------------------------------
+
+
+def _serve_alone(options: ServeOptions) -> Exit:
+    found = _load(options)
+    listening = _bind(options)
+
+    def started(agents: Sequence[str]) -> None:
+        _greet(options, listening, agents, own_store=found.makes_runtime)
+
+    return _run(options, found, listening, started)
+
+
+def _work(options: ServeOptions) -> Exit:
+    """Serve as a worker of a parent process, which has bound the socket."""
+    sock, ready, _ = options.inherited
+
+    def started(agents: Sequence[str]) -> None:
+        os.write(ready, load("awaken.server.workers", "PID").pack(os.getpid()))
+
+    return _run(options, _load(options), socket.socket(fileno=sock), started)
+
+
+def _run(
+    options: ServeOptions,
+    found: Target,
+    listening: socket.socket,
+    started: Callable[[Sequence[str]], None],
+) -> Exit:
+    runtime = found.open_to_serve(options.store)
+    application = load("awaken.server", "app")(runtime, **_edge(options))
+
+    def reload() -> str:
+        again = _load(options)
+        if again.makes_runtime:
+            return f"{again.name} makes its own Runtime, so its agents stay as they were"
+        runtime.replace(again.everyone())
+        return f"serving {', '.join(runtime.agent_ids)} from now on"
+
+    async def main() -> None:
+        serving = load("awaken.server.serve", "Serving")(
+            runtime, application, drain=options.drain, reload=reload
+        )
+        if options.inherited:
+            asyncio.get_running_loop().add_reader(options.inherited[2], serving.stop)
+        await serving.run(listening, lambda: started(runtime.agent_ids))
+
+    with asyncio.Runner(loop_factory=load("uvloop", "new_event_loop")) as runner:
+        runner.run(main())
+    _leave_threads()
+    return Exit.DONE
+
+
+def _edge(options: ServeOptions) -> dict[str, Any]:
+    """What the application is told of its clients."""
+    edge: dict[str, Any] = {}
+    if options.keys:
+        edge["keys"] = options.keys
+    if options.cors_origins:
+        edge["cors_origins"] = options.cors_origins
+    if options.no_auth:
+        edge["hosts"] = ["*"]
+    return edge
+
+
+def _load(options: ServeOptions) -> Target:
+    if options.target:
+        return load_served(options.target)
+    return Target(BUILT_IN, [built_in_agent()])
+
+
+def _bind(options: ServeOptions) -> socket.socket:
+    bound: socket.socket = load("awaken.server.listening", "bind")(options.host, options.port)
+    return bound
+
+
+def _leave_threads() -> None:
+    """Exit at once if a tool's thread would keep the process alive: its run was left to others."""
+    others = [t for t in threading.enumerate() if t is not threading.main_thread()]
+    if any(not thread.daemon for thread in others):
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(Exit.DONE)
+
+
+# -- several --------------------------------------------------------------------------------------
+
+
+def _serve_together(options: ServeOptions) -> Exit:
+    address = store_address(options.store)
+    if address.startswith(_STORES_IN_MEMORY):
+        raise Mistake(
+            "each worker would have a memory of its own: name a store that they share, as in "
+            f"--store sqlite:///awaken.db or {STORE_VARIABLE}"
+        )
+    found = _load(options)  # mistakes are told once, before any worker starts
+    listening = _bind(options)
+    workers = load("awaken.server.workers", "Workers")(
+        options.for_worker, options.workers, listening
+    )
+    agents, own_store = found.agent_ids(), found.makes_runtime
+    code = workers.run(lambda: _greet(options, listening, agents, own_store=own_store))
+    return Exit(code) if code in tuple(Exit) else Exit.FAILED
+
+
+# -- telling ------------------------------------------------------------------------------------
+
+
+def _greet(
+    options: ServeOptions, listening: socket.socket, agents: Sequence[str], *, own_store: bool
+) -> None:
+    address: str = load("awaken.server.listening", "address_of")(listening, options.host)
+    names = ", ".join(agents) or "no agents"
+    key = " -H 'authorization: Bearer YOUR_KEY'" if options.keys else ""
+    which = f'"agent_id": "{agents[0]}", ' if len(agents) > 1 else ""
+    say(f"awaken serves {names} at {address}")
+    if not own_store:
+        say(f"  store   {shown_address(store_address(options.store))}")
+    say(
+        f"  try     curl -N {address}/v1/threads/first/runs{key} -H 'accept: text/event-stream' "
+        f"-H 'content-type: application/json' -d '{{{which}\"messages\": [\"Hello\"]}}'"
+    )
+    say("  stop    Ctrl-C; runs go on at the next start")
+    sys.stdout.flush()

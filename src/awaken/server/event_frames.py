@@ -1,0 +1,137 @@
+"""Events as `/v1` sends them: an id to come back with, the kind, and the event as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from awaken.codec import dumps
+from awaken.domain.event import RunEvent, RunFinish, RunStart
+from awaken.domain.identity import RunIdentity
+from awaken.server.cursor import Position
+from awaken.server.names import Names
+
+MOST_SHARED = 2_000
+LARGEST_SHARED = 4 * 1024
+_replace = msgspec.structs.replace
+
+
+class SharedFrames:
+    """The frames of the latest live events: each is made once for all clients of a process."""
+
+    __slots__ = ("_frames",)
+
+    def __init__(self) -> None:
+        self._frames: dict[int, tuple[RunEvent, int, bool, bytes]] = {}
+
+    def find(self, event: RunEvent, position: Position) -> bytes | None:
+        """The frame of this very event, for a client that stands at the same position."""
+        known = self._frames.get(id(event))
+        if known is None or known[0] is not event:
+            return None
+        _, seq, is_loose, frame = known
+        return frame if seq == position.seq and is_loose is position.is_loose else None
+
+    def keep(self, event: RunEvent, position: Position, frame: bytes) -> None:
+        if len(frame) > LARGEST_SHARED:
+            return
+        if len(self._frames) >= MOST_SHARED:
+            self._frames.clear()
+        # The event is kept, too, so that no other object can get its id.
+        self._frames[id(event)] = (event, position.seq, position.is_loose, frame)
+
+
+SHARED = SharedFrames()
+
+
+class EventFrames:
+    """The encoder of `/v1`: its chunks are frames, which `as_it_is` passes on.
+
+    Events of threads beneath the followed one have no id: a client that comes back goes on behind
+    the last event of the thread itself.
+
+    Args:
+        deltas: false leaves out what is not durable.
+    """
+
+    def __init__(self, thread_id: str, after: int, names: Names, *, deltas: bool = True) -> None:
+        self._thread_id, self._names, self._deltas = thread_id, names, deltas
+        self._position = Position(after)
+
+    def start(self) -> list[bytes]:
+        return [b"retry: 1000\n\n"]
+
+    def encode(self, event: RunEvent) -> list[bytes]:
+        if event.thread_id != self._thread_id:
+            return [self._frame(event, b"")] if self._is_wanted(event) else []
+        position = self._position
+        position.take(event)
+        if event.live is not None and self._deltas:
+            frame = SHARED.find(event, position)
+            if frame is None:
+                frame = self._own_frame(event)
+                SHARED.keep(event, position, frame)
+            return [frame]
+        return [self._own_frame(event)] if self._is_wanted(event) else []
+
+    def finish(self) -> list[bytes]:
+        return []
+
+    def _is_wanted(self, event: RunEvent) -> bool:
+        return self._deltas or event.seq is not None or _voids_durable(event)
+
+    def _own_frame(self, event: RunEvent) -> bytes:
+        return self._frame(event, b"id: %b\n" % str(self._position.cursor(event)).encode())
+
+    def _frame(self, event: RunEvent, id_line: bytes) -> bytes:
+        kind: Any = event.event.__struct_config__.tag
+        data = dumps(outside(event, self._names))
+        return b"%bevent: %b\ndata: %b\n\n" % (id_line, kind.encode(), data)
+
+
+def as_it_is(frame: bytes) -> bytes:
+    """The frame itself."""
+    return frame
+
+
+def _voids_durable(event: RunEvent) -> bool:
+    return getattr(event.event, "from_seq", None) is not None
+
+
+def outside(event: RunEvent, names: Names) -> RunEvent:
+    """An event with its ids as the tenant's clients see them."""
+    if not names.scope:
+        return event
+    told = event.event
+    if isinstance(told, RunStart | RunFinish):
+        identity = told.identity and _outside_identity(told.identity, names)
+        told = _replace(
+            told,
+            thread_id=names.outside(told.thread_id),
+            run_id=names.outside(told.run_id),
+            identity=identity,
+        )
+        if isinstance(told, RunStart):
+            told = _replace(told, parent_run_id=_seen(told.parent_run_id, names))
+    return _replace(
+        event,
+        thread_id=names.outside(event.thread_id),
+        run_id=names.outside(event.run_id),
+        parent_run_id=_seen(event.parent_run_id, names),
+        event=told,
+    )
+
+
+def _outside_identity(identity: RunIdentity, names: Names) -> RunIdentity:
+    return _replace(
+        identity,
+        thread_id=names.outside(identity.thread_id),
+        run_id=names.outside(identity.run_id),
+        parent_thread_id=_seen(identity.parent_thread_id, names),
+        parent_run_id=_seen(identity.parent_run_id, names),
+    )
+
+
+def _seen(id: str | None, names: Names) -> str | None:
+    return None if id is None else names.outside(id)

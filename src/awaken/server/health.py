@@ -1,0 +1,88 @@
+"""`/health`: whether this process lives, and whether it takes work."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+from starlette.types import ASGIApp
+
+from awaken.errors import AwakenError
+from awaken.front.runtime import Runtime
+from awaken.server.call import Call, JsonResponse
+from awaken.server.table import Route
+
+PATIENCE = 1.0
+"""Seconds in which the store has to answer."""
+OK = "ok"
+
+
+class Liveness(msgspec.Struct, frozen=True, kw_only=True):
+    """That the event loop of this process turns."""
+
+    live: bool = True
+
+
+class Readiness(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether this process takes work; each part is `ok`, or says what is wrong."""
+
+    ready: bool
+    store: str
+    lease: str
+    draining: bool
+
+
+async def readiness(runtime: Runtime) -> Readiness:
+    """What the process can do now; answers within a second."""
+    store = await _store(runtime)
+    lease = OK if runtime.store.lease.held else "lost"
+    draining = runtime.is_draining
+    return Readiness(
+        ready=store == lease == OK and not draining, store=store, lease=lease, draining=draining
+    )
+
+
+async def _store(runtime: Runtime) -> str:
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await runtime.store.check()
+    except TimeoutError:
+        return f"did not answer within {PATIENCE:g} s"
+    except AwakenError:
+        return "away"  # its text may name files or hosts, which are no one's business outside
+    return OK
+
+
+async def live(call: Call) -> ASGIApp:
+    # A process whose loop is blocked does not answer at all.
+    return JsonResponse(Liveness())
+
+
+async def ready(call: Call) -> ASGIApp:
+    found = await readiness(call.runtime)
+    return JsonResponse(found, status_code=200 if found.ready else 503)
+
+
+ROUTES = (
+    Route(
+        method="GET",
+        path="/health/live",
+        handle=live,
+        summary="Whether the process lives",
+        answers={200: Liveness},
+    ),
+    Route(
+        method="GET",
+        path="/health/ready",
+        handle=ready,
+        summary="Whether the process takes work",
+        answers={200: Readiness, 503: Readiness},
+    ),
+    Route(
+        method="GET",
+        path="/health",
+        handle=ready,
+        summary="Whether the process takes work, part by part",
+        answers={200: Readiness, 503: Readiness},
+    ),
+)

@@ -1,0 +1,66 @@
+"""The socket that the server listens on."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import socket
+
+from awaken.errors import ConfigError
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only programs on this machine can reach the address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket that is bound and does not listen yet: clients are refused until the server starts.
+
+    Raises:
+        ConfigError: the address cannot be used; the text says why and what to do.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except socket.gaierror as error:
+        raise ConfigError(
+            f"host {host!r} is no address of this machine: {error.strerror}"
+        ) from None
+    family, kind, protocol, _, address = found[0]
+    listening = socket.socket(family, kind, protocol)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+    except OSError as error:
+        listening.close()
+        raise ConfigError(_why(host, port, error)) from None
+    return listening
+
+
+def _why(host: str, port: int, error: OSError) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return (
+            f"port {port} of {host} is taken: another program listens there. Stop it, or give "
+            "another port, as in --port 8701 (0 picks a free one)"
+        )
+    if error.errno == errno.EACCES:
+        return f"port {port} may not be used by this user: give one above 1023, as in --port 8700"
+    if error.errno == errno.EADDRNOTAVAIL:
+        return f"host {host!r} is no address of this machine: give 127.0.0.1, or 0.0.0.0 for all"
+    return f"cannot listen on {host}:{port}: {error.strerror}"
+
+
+def address_of(listening: socket.socket, host: str) -> str:
+    """The address to give to clients on this machine, such as `http://127.0.0.1:8700`."""
+    port = listening.getsockname()[1]
+    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "": "127.0.0.1"}.get(host, host)
+    return (
+        f"http://[{shown}]:{port}"
+        if ":" in shown.strip("[]") and "[" not in shown
+        else (f"http://{shown}:{port}")
+    )

@@ -1,0 +1,186 @@
+"""The life of a serving process: start, serve, drain, end.
+
+The runtime is opened before the socket listens, so a process that cannot work is never asked. A
+process that is told to stop leaves its runs to others first, and only then ends its streams.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import uvicorn
+from starlette.applications import Starlette
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from awaken.control.tasks import OwnedTasks, start_task
+from awaken.errors import AwakenError
+from awaken.front.runtime import Runtime
+from awaken.server.connection import PATIENCE
+from awaken.server.observe import Observer
+
+ENDING = 2
+"""Seconds for answers that are still being written when the process ends."""
+log = logging.getLogger("awaken.server")
+
+
+class Serving:
+    """One process that serves an application.
+
+    SIGTERM and SIGINT (Ctrl-C) drain it: it takes no more work, leaves its runs at the end of their
+    steps for other processes, closes its streams, and ends. A second one ends it at once. SIGHUP
+    calls `reload`.
+
+    Args:
+        drain: the seconds that runs have for the end of their step.
+        reload: reads again what can change while the server runs; it says what it did.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        application: Starlette,
+        *,
+        drain: float,
+        reload: Callable[[], str],
+    ) -> None:
+        self._runtime, self._drain, self._reload = runtime, drain, reload
+        self._observer: Observer = application.state.observer
+        self._server = _Server(
+            uvicorn.Config(
+                application,
+                http=PatientHttp,
+                loop="none",
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_graceful_shutdown=ENDING,
+            )
+        )
+        self._tasks = OwnedTasks(log)
+        self._is_stopping = False
+
+    async def run(self, listening: socket.socket, on_ready: Callable[[], None]) -> None:
+        """Serve until a signal ends it. `on_ready` is called when clients are answered.
+
+        Raises:
+            AwakenError: the runtime cannot be opened.
+        """
+        with self._signals():
+            async with self._runtime:
+                serving = start_task(self._server.serve([listening]))
+                while not (self._server.started or serving.done()):  # noqa: ASYNC110 no event for it
+                    await asyncio.sleep(0.01)
+                if self._server.started and not self._is_stopping:
+                    on_ready()
+                await serving
+
+    def stop(self) -> None:
+        """Drain the process, and end it."""
+        if not self._is_stopping:
+            self._is_stopping = True
+            self._tasks.start_logged(self._stop(), "the process could not be drained")
+
+    async def _stop(self) -> None:
+        try:
+            log.info(
+                "stopping: runs are left at the end of their step, for up to %g s", self._drain
+            )
+            await self._runtime.drain(self._drain)
+        finally:
+            self._observer.streams.close()
+            self._server.should_exit = True
+
+    def look_for_runs(self) -> None:
+        """Resume runs whose process has died, without waiting for the next look around."""
+        if not self._is_stopping:
+            self._tasks.start_logged(self._recover(), "cannot look for runs to resume")
+
+    async def _recover(self) -> None:
+        await self._runtime.recover()
+
+    def _read_again(self) -> None:
+        try:
+            log.info("%s", self._reload())
+        except AwakenError as error:
+            log.error("nothing was reloaded: %s", error)
+        except Exception:
+            log.exception("nothing was reloaded")
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        """Handle signals here. Not with `loop.add_signal_handler`: a tool that blocks the loop
+        would block that, too, and a second SIGTERM could not end the process."""
+        loop = asyncio.get_running_loop()
+
+        def stop(number: int, frame: FrameType | None) -> None:
+            if self._is_stopping:
+                os._exit(128 + number)
+            loop.call_soon_threadsafe(self.stop)
+
+        def call(deed: Callable[[], None]) -> Callable[[int, FrameType | None], None]:
+            return lambda number, frame: (loop.call_soon_threadsafe(deed), None)[1]
+
+        handlers = {
+            signal.SIGTERM: stop,
+            signal.SIGINT: stop,
+            signal.SIGHUP: call(self._read_again),
+            signal.SIGUSR1: call(self.look_for_runs),
+        }
+        before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+class _Server(uvicorn.Server):
+    """Uvicorn without its signal handlers, which would end streams before runs are left."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+class PatientHttp(HttpToolsProtocol):
+    """Cuts a connection whose client has taken nothing of what was written for `PATIENCE` seconds.
+
+    Closing it would not do: the transport would wait for the client to take the rest.
+    """
+
+    _looking: asyncio.TimerHandle | None = None
+    _left = 0
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._look_later()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._looking is not None:
+            self._looking.cancel()
+            self._looking = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if self._looking is not None:
+            self._looking.cancel()
+
+    def _look_later(self) -> None:
+        self._left = self.transport.get_write_buffer_size()
+        self._looking = self.loop.call_later(PATIENCE, self._look)
+
+    def _look(self) -> None:
+        if self.transport.get_write_buffer_size() < self._left:
+            self._look_later()
+        else:
+            self.transport.abort()

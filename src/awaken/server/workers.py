@@ -1,0 +1,126 @@
+"""Several serving processes on one socket: a small parent starts them and looks after them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import signal
+import socket
+import struct
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+
+TOO_SOON = 5.0
+"""A child that ends sooner than this, in seconds, has not started well."""
+MOST_BAD_STARTS = 3
+LOOK = 0.05
+MISUSED = 2
+"""The exit code of a command that cannot work as it was given: another try would not help."""
+PID = struct.Struct("=I")
+"""What a child writes when it is ready."""
+log = logging.getLogger("awaken.server")
+
+
+class Workers:
+    """Child processes that share a listening socket. The parent serves nothing itself.
+
+    A child that dies is replaced, and the others are told to look for its runs. SIGTERM and SIGINT
+    end all of them, SIGHUP is passed on. When the parent dies, each child gets the end of a pipe.
+
+    Args:
+        command: starts a child. It gets the descriptors of the socket, of a pipe it writes to when
+            it is ready, and of a pipe that ends with the parent.
+    """
+
+    def __init__(
+        self, command: Callable[[int, int, int], Sequence[str]], count: int, sock: socket.socket
+    ) -> None:
+        self._command, self._count, self._socket = command, count, sock
+        self._ready_here, self._ready_there = os.pipe()
+        self._alive_there, self._alive_here = os.pipe()
+        self._children: dict[subprocess.Popen[bytes], float] = {}
+        self._ready: set[int] = set()
+        self._bad_starts = 0
+        self._stops = 0
+        self._hangups = 0
+
+    def run(self, on_ready: Callable[[], None]) -> int:
+        """Start the children and look after them until they have ended. Returns the exit code."""
+        with self._handlers():
+            for _ in range(self._count):
+                self._start()
+            has_started, code = False, None
+            while code is None:
+                self._hear()
+                if not has_started and len(self._ready) == self._count:
+                    has_started = True
+                    on_ready()
+                code = self._look_after()
+            self._end()
+        return code
+
+    def _hear(self) -> None:
+        """Wait a moment for children that are ready."""
+        if select.select([self._ready_here], [], [], LOOK)[0]:
+            told = os.read(self._ready_here, 1024 * PID.size)
+            self._ready |= {pid for (pid,) in PID.iter_unpack(told)}
+
+    def _start(self) -> None:
+        pipes = (self._socket.fileno(), self._ready_there, self._alive_there)
+        child = subprocess.Popen(self._command(*pipes), pass_fds=pipes, start_new_session=True)
+        self._children[child] = time.monotonic()
+
+    def _look_after(self) -> int | None:
+        """Pass signals on, and replace the dead. Returns the exit code to end with, if any."""
+        if self._hangups:
+            self._hangups = 0
+            self._tell(signal.SIGHUP)
+        if self._stops:
+            return 0
+        for child in [child for child in self._children if child.poll() is not None]:
+            began, code = self._children.pop(child), child.returncode
+            self._ready.discard(child.pid)
+            log.error("worker %d ended with %d", child.pid, code)
+            is_bad = time.monotonic() - began < TOO_SOON
+            self._bad_starts = self._bad_starts + 1 if is_bad else 0
+            if is_bad and (code == MISUSED or self._bad_starts >= MOST_BAD_STARTS):
+                return code if code > 0 else 1
+            self._tell(signal.SIGUSR1)  # its runs have no owner now
+            self._start()
+        return None
+
+    def _tell(self, number: signal.Signals) -> None:
+        """Send a signal to the children that are ready: the others have no handlers yet."""
+        for child in self._children:
+            if child.pid in self._ready and child.poll() is None:
+                child.send_signal(number)
+
+    def _end(self) -> None:
+        """End all children, and wait for them. A second signal to the parent kills them."""
+        for child in self._children:
+            child.terminate()
+        while any(child.poll() is None for child in self._children):
+            if self._stops > 1:
+                for child in self._children:
+                    child.kill()
+            time.sleep(LOOK)
+
+    @contextmanager
+    def _handlers(self) -> Iterator[None]:
+        def stop(number: int, frame: FrameType | None) -> None:
+            self._stops += 1
+
+        def hang_up(number: int, frame: FrameType | None) -> None:
+            self._hangups += 1
+
+        handlers = {signal.SIGTERM: stop, signal.SIGINT: stop, signal.SIGHUP: hang_up}
+        before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

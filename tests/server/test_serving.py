@@ -1,0 +1,222 @@
+"""The life of a serving process: how it starts, drains, reloads and ends."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from stream_kit import Client, Server, ask, failed_start, frames_of, serving, stream
+
+from awaken.domain.event import TextDelta
+from awaken.stores.sqlite import SqliteStore
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "served.py"
+
+SLOW = """
+import asyncio
+from awaken import Agent
+from awaken.contract.llm import Stop
+from awaken.domain.event import TextDelta
+from awaken.stores.sqlite import SqliteStore
+from awaken.domain.inference import StopReason
+
+class Slow:
+    name = "slow"
+
+    async def execute_stream(self, request):
+        yield TextDelta(delta="wait… ")
+        while not GO.exists():
+            await asyncio.sleep(0.01)
+        yield TextDelta(delta="done")
+        yield Stop(reason=StopReason.END_TURN)
+
+agent = Agent("slow", model=Slow())
+"""
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Path:
+    """An app whose model answers when there is a file `go` beside it."""
+    app = tmp_path / "slow.py"
+    go = f"from pathlib import Path\nGO = Path({str(tmp_path / 'go')!r})\n"
+    app.write_text(go + SLOW)
+    return app
+
+
+# -- start ----------------------------------------------------------------------------------------
+
+
+def test_one_command_serves_the_example(tmp_path: Path) -> None:
+    """06/SV-35, without a key; the AI SDK's part is among that protocol's tests."""
+    with serving(tmp_path / "f.db", target=EXAMPLE) as server:
+        status, answer = ask(
+            server.address, "POST", "/v1/threads/t/runs", {"messages": ["The weather in Rome?"]}
+        )
+        assert status == 202
+        path = f"/v1/runs/{answer['run_id']}/events"
+        with stream(server.address, path) as told:
+            kinds = [frame.kind for frame in frames_of(told)]
+        assert kinds[0] == "run_start"
+        assert kinds[-1] == "run_finish"
+        assert "tool_call_done" in kinds
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        yield other.getsockname()[1]
+
+
+def test_a_start_that_cannot_work_says_why(tmp_path: Path, taken_port: int) -> None:
+    (tmp_path / "empty.py").write_text("x = 1\n")
+    (tmp_path / "app.py").write_text(
+        "from awaken import Agent, Runtime\n"
+        "agents = [Agent('a', model='demo')]\n"
+        "still = Runtime(agents, recover=False)\n"
+    )
+    for words, told in (
+        (["empty.py"], "has nothing to serve"),
+        (["gone.py"], "there is no file 'gone.py'"),
+        (["app.py:still"], "recover=False"),
+        (["app.py:agents", "--host", "0.0.0.0"], "give --keys FILE, or let everyone in"),
+        (["app.py:agents", "--port", str(taken_port)], f"port {taken_port} of 127.0.0.1 is taken"),
+        (["app.py:agents", "--workers", "2", "--store", "memory:"], "a memory of its own"),
+        (["app.py:agents", "--store", "sqlite:///no/such/folder/f.db"], "no/such/folder"),
+    ):
+        code, said = failed_start(tmp_path, *words)
+        assert code in (1, 2)
+        assert told in said, said
+        assert "Traceback" not in said
+
+
+# -- health ---------------------------------------------------------------------------------------
+
+
+def test_a_server_that_drains_takes_no_work_and_lives(tmp_path: Path, slow: Path) -> None:
+    """06/SV-31, draining."""
+    with serving(tmp_path / "f.db", target=slow) as server:
+        assert ask(server.address, "GET", "/health/ready")[0] == 200
+        ask(server.address, "POST", "/v1/threads/t/runs", {"messages": ["go"]})
+        with stream(server.address, "/v1/threads/t/events") as told:
+            first = next(f for f in frames_of(told) if isinstance(f.event.event, TextDelta))
+            assert first
+            server.send(signal.SIGTERM)
+            while (ready := ask(server.address, "GET", "/health/ready"))[0] == 200:
+                pass
+            assert ready == (503, {"ready": False, "store": "ok", "lease": "ok", "draining": True})
+            assert ask(server.address, "GET", "/health/live") == (200, {"live": True})
+            status, answer = ask(server.address, "POST", "/v1/threads/u/runs", {"messages": ["go"]})
+            assert (status, answer["error"]["code"]) == (503, "draining")
+            (tmp_path / "go").touch()
+            rest = told.read().decode()
+        assert rest.endswith(": closing\n\n")
+        assert server.join() == 0
+
+
+# -- end ------------------------------------------------------------------------------------------
+
+
+def test_runs_of_a_server_that_is_stopped_go_on_elsewhere(tmp_path: Path, slow: Path) -> None:
+    """06/SV-30, short: nothing is lost or doubled, and clients that come back miss nothing."""
+    file = tmp_path / "f.db"
+    clients = [Client(f"t{n}") for n in range(5)]
+    first = Server(file, "--drain", "0.2", target=slow)
+    for client in clients:
+        client.submit(first.address)
+        client.follow(first.address, 2)
+    first.send(signal.SIGTERM)
+    assert first.join() == 0
+    with serving(file, target=slow) as second:
+        (tmp_path / "go").touch()
+        for client in clients:
+            while not client.has_ended:
+                client.follow(second.address)
+            assert client.answers() == ["wait… done"]
+
+
+def test_a_second_signal_ends_the_process_at_once(tmp_path: Path, slow: Path) -> None:
+    file = tmp_path / "f.db"
+    server, client = Server(file, "--drain", "600", target=slow), Client()
+    client.submit(server.address)
+    client.follow(server.address, 2)
+    server.send(signal.SIGTERM)
+    while ask(server.address, "GET", "/health/ready")[0] == 200:
+        pass
+    server.send(signal.SIGTERM)
+    assert server.join() == 128 + signal.SIGTERM
+    (tmp_path / "go").touch()
+    with serving(file, target=slow) as second:
+        while not client.has_ended:
+            client.follow(second.address)
+    assert client.answers() == ["wait… done"]
+
+
+def test_sighup_reads_the_agents_again(tmp_path: Path) -> None:
+    app = tmp_path / "app.py"
+    app.write_text("from awaken import Agent\na = Agent('old', model='demo')\n")
+    with serving(tmp_path / "f.db", target=app) as server:
+        asked = {"agent_id": "new", "messages": ["Hello"]}
+        app.write_text("from awaken import Agent\na = Agent('new', model='demo')\n")
+        server.send(signal.SIGHUP)
+        log = tmp_path / "f.log"
+        while "serving new from now on" not in log.read_text():
+            pass
+        assert ask(server.address, "POST", "/v1/threads/t/runs", asked)[0] == 202
+
+
+# -- several processes ----------------------------------------------------------------------------
+
+
+def test_another_worker_goes_on_with_the_runs_of_one_that_died(tmp_path: Path, slow: Path) -> None:
+    file, client = tmp_path / "f.db", Client()
+    server = Server(file, "--workers", "2", target=slow)
+    try:
+        client.submit(server.address)
+        client.follow(server.address, 2)
+        owner = _owner_pid(file)
+        os.kill(owner, signal.SIGKILL)
+        (tmp_path / "go").touch()
+        while not client.has_ended:
+            client.follow(server.address)
+        assert client.answers() == ["wait… done"]
+        server.send(signal.SIGTERM)
+        assert server.join() == 0
+    finally:
+        server.kill()
+
+
+def _owner_pid(file: Path) -> int:
+    """The process that owns the thread."""
+
+    async def main() -> int:
+        store = SqliteStore(file)
+        await store.open()
+        thread = await store.load_thread("t")
+        pids = [p.pid for p in await store.processes() if thread and p.owner == thread.owner]
+        await store.close()
+        (pid,) = pids
+        return pid or 0
+
+    return asyncio.run(main())
+
+
+# -- figures --------------------------------------------------------------------------------------
+
+
+def test_metrics_are_what_prometheus_reads(tmp_path: Path) -> None:
+    with serving(tmp_path / "f.db", target=EXAMPLE) as server:
+        ask(server.address, "GET", "/health/live")
+        _, text = ask(server.address, "GET", "/metrics")
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    (counted,) = families["awaken_http_requests"].samples
+    assert counted.labels == {"route": "/health/live", "method": "GET", "status": "200"}
+    assert counted.value == 1
+    assert {"awaken_http_request_seconds", "awaken_streams", "awaken_runs"} <= families.keys()

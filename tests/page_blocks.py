@@ -16,7 +16,8 @@ What a reader does not see stands in comments above a block:
 - `<!-- pytest -->` says that the program is a file of tests, which pass.
 - `<!-- exits: 3 -->` is the exit code to expect.
 - `<!-- shown -->` has commands checked, but not run: they need a terminal, or a second one.
-- `<!-- from: examples/chat_page/chat.jsx -->` says that `jsx` is a part of that file, which is tested.
+- `<!-- from: examples/chat_page/chat.jsx -->` says that `jsx` is a part of that file, which has
+  tests of its own.
 """
 
 from __future__ import annotations

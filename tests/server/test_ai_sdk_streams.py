@@ -14,7 +14,7 @@ from server_kit import served
 
 from awaken import Runtime
 from awaken.contract.threads import RunQuery
-from awaken.domain.lifecycle import RunStatus
+from awaken.domain.lifecycle import CANCELLED, RunStatus
 
 pytestmark = pytest.mark.anyio
 CHAT = "/v1/ai-sdk/agents/desk/chat"
@@ -95,6 +95,17 @@ async def test_the_stream_of_a_run_that_is_withdrawn_ends(stage: Stage) -> None:
         await stage.runtime.submit("desk", "count", thread="t", mode="interrupt")
     chunks = chunks_of(queued.result())
     assert [chunk["type"] for chunk in chunks] == ["start", "abort", "finish"]
+
+
+async def test_a_page_that_leaves_cancels_the_run_only_if_it_says_so(stage: Stage) -> None:
+    async with stage.client.stream("POST", CHAT, json=body("wait")):
+        await stage.until(1, RunStatus.RUNNING)
+    leaves = {"x-awaken-on-disconnect": "cancel"}
+    async with stage.client.stream("GET", f"{CHAT}/t/stream", headers=leaves) as resumed:
+        assert resumed.status_code == 200
+    await stage.until(1, RunStatus.DONE)
+    (run,) = await stage.runtime.list_runs(RunQuery(thread_id="t"))
+    assert run.termination_reason == CANCELLED
 
 
 async def test_nothing_is_resumed_where_nothing_works(stage: Stage) -> None:

@@ -6,6 +6,7 @@ text, because the client shows the text of such an answer to people.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from typing import Any
 
@@ -83,7 +84,21 @@ def _stream(
         return told.run_id == run.run_id and is_new and is_terminal(told.event)
 
     events = follow_run(call.runtime, run, after=after, is_last=is_last)
-    return EventStream(events, encoder, is_last=is_last, headers=HEADERS, end=DONE)
+    return EventStream(
+        events,
+        encoder,
+        is_last=is_last,
+        headers=HEADERS,
+        end=DONE,
+        on_leave=_on_leave(call, run.run_id),
+    )
+
+
+def _on_leave(call: Call, run_id: str) -> Callable[[], Awaitable[object]] | None:
+    """Cancels the run, if the page wants that when it stops reading."""
+    if call.request.headers.get("x-awaken-on-disconnect") != "cancel":
+        return None
+    return lambda: call.runtime.cancel(run_id, deadline=0, principal=call.principal)
 
 
 async def cancel(call: Call) -> ASGIApp:

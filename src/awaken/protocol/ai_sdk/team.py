@@ -48,14 +48,16 @@ class Team:
         self._root, self._outside = run_id, outside
         self._members: dict[str, _Member] = {}
         self._calls: set[str] = set()
-        self._has_begun = self._is_whole = False
+        self.has_begun = self._is_whole = False
+
+    def __bool__(self) -> bool:
+        return bool(self._members)
 
     def begin(self, *, is_whole: bool) -> None:
         """Note the first event of the run at the top. The threads are read side by side, so that a
         delegate's may be ahead: if the stream `is_whole`, it has the call that starts a delegate,
         and the delegate comes behind that."""
-        if not self._has_begun:
-            self._has_begun, self._is_whole = True, is_whole
+        self.has_begun, self._is_whole = True, is_whole
 
     def called(self, call_id: str) -> None:
         """The run has made a call, which may start a delegate."""
@@ -85,7 +87,7 @@ class Team:
     def _is_called(self, member: _Member) -> bool:
         """Whether the client has the call that started a delegate, or the one above it."""
         if not self._is_whole or member.call_id is None:
-            return self._has_begun
+            return self.has_begun
         above = self._members.get(member.above or "")
         return member.call_id in self._calls if above is None else self._is_called(above)
 
